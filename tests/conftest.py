@@ -1,0 +1,24 @@
+"""Settings that hold for every test."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+settings.register_profile("default", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("explore", deadline=None, derandomize=False, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture
+def fresh_db() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Give an empty in-memory database, closed at the end."""
+    with duckdb.connect() as connection:
+        yield connection
