@@ -1,0 +1,109 @@
+"""Errors of duckanon.
+
+::
+
+    DuckanonError
+    ├── PolicyError (also a ValueError)   the policy is wrong: option, role, threshold, type
+    ├── SourceError                       the source query or table cannot be read or is unusable
+    ├── InfeasibleError                   no release can reach the thresholds; carries .best
+    ├── AuditFailure                      an audited relation violates its policy; carries .report
+    ├── StatementError                    the statement cannot be read; carries .line and .column
+    ├── ReleaseError                      the release cannot be written, found, exported or dropped
+    └── MissingExtra (also an ImportError)  an optional package is not installed
+
+    DuckanonWarning (a UserWarning)       a release is valid, but its owner should know something
+
+Every message says what is wrong, where, and what to do, on one or two lines. Engine errors keep the
+original exception as ``__cause__`` and name the statement (``.sql``) and the stage (``.stage``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from duckanon.report import Report
+
+
+class DuckanonError(Exception):
+    """Base of all errors that duckanon raises on purpose.
+
+    Attributes
+    ----------
+    sql : str or None
+        The statement that the engine refused, where an engine error is the cause.
+    stage : str or None
+        The stage of the pipeline in which it happened.
+    """
+
+    sql: str | None = None
+    stage: str | None = None
+
+
+class PolicyError(DuckanonError, ValueError):
+    """The policy is wrong: an unknown option or column, a role conflict, a threshold out of range."""
+
+
+class SourceError(DuckanonError):
+    """The source query or table cannot be read, is empty or holds values that cannot be anonymized."""
+
+
+class InfeasibleError(DuckanonError):
+    """No release can reach the thresholds.
+
+    Parameters
+    ----------
+    message : str
+        What is out of reach, and what would be within.
+    best : float
+        The best value that can be reached.
+    """
+
+    def __init__(self, message: str, best: float) -> None:
+        super().__init__(message)
+        self.best = best
+
+
+class AuditFailure(DuckanonError):  # noqa: N818 - the name is part of the public contract
+    """An audited relation violates its policy.
+
+    Parameters
+    ----------
+    message : str
+        Which measure is violated and by how many classes.
+    report : Report
+        The full audit.
+    """
+
+    def __init__(self, message: str, report: Report) -> None:
+        super().__init__(message)
+        self.report = report
+
+
+class StatementError(DuckanonError):
+    """A statement cannot be read.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong; line and column are appended.
+    line, column : int
+        Place in the script, both counted from 1.
+    """
+
+    def __init__(self, message: str, line: int, column: int) -> None:
+        super().__init__(f"{message} (line {line}, column {column})")
+        self.line = line
+        self.column = column
+
+
+class ReleaseError(DuckanonError):
+    """A release cannot be written, found, exported or dropped."""
+
+
+class MissingExtra(DuckanonError, ImportError):  # noqa: N818 - the name is part of the public contract
+    """An optional package is not installed."""
+
+
+class DuckanonWarning(UserWarning):
+    """A release is valid, but its owner should know something about it."""

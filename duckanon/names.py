@@ -1,0 +1,99 @@
+"""Names of columns and options as DuckDB compares them: without regard to the case of ASCII letters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from string import ascii_lowercase, ascii_uppercase
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+V = TypeVar("V")
+
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+
+
+def fold(name: str) -> str:
+    """Form of a name in which two names are equal if DuckDB takes them for one.
+
+    Parameters
+    ----------
+    name : str
+        A column, role or option.
+
+    Returns
+    -------
+    str
+        ASCII letters in lower case; DuckDB keeps other letters apart.
+
+    Examples
+    --------
+    >>> fold("ÄGE"), fold("Zip")
+    ('Äge', 'zip')
+    """
+    return name.translate(_LOWER)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Question to end an error about an unknown name with.
+
+    Parameters
+    ----------
+    name : str
+        What was written.
+    known : iterable of str
+        What could have been meant.
+
+    Returns
+    -------
+    str
+        ``", did you mean 'x'?"`` with the nearest name, or nothing where none is near.
+
+    Examples
+    --------
+    >>> suggestion("quasi_identifier", ["k", "quasi_identifiers"])
+    ", did you mean 'quasi_identifiers'?"
+    """
+    spelled = {fold(other): other for other in known}
+    near = get_close_matches(fold(name), spelled, n=1)
+    return f", did you mean {spelled[near[0]]!r}?" if near else ""
+
+
+class ByColumn(Mapping[str, V]):
+    """Read-only values by column name; a name is found in any spelling, and kept as it was written.
+
+    A plain dict would miss a column that the source spells in another case. The standard Mapping supplies
+    ``get``, ``items``, ``in`` and equality.
+
+    Parameters
+    ----------
+    values : mapping
+        Values by column; no two names may be equal without regard to case.
+
+    Examples
+    --------
+    >>> ByColumn({"Charge": 1})["charge"]
+    1
+    """
+
+    __slots__ = ("_spelled",)
+
+    def __init__(self, values: Mapping[str, V] | None = None) -> None:
+        self._spelled = {fold(name): (name, value) for name, value in (values or {}).items()}
+
+    def __getitem__(self, name: str) -> V:
+        return self._spelled[fold(name)][1]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self._spelled.values())
+
+    def __len__(self) -> int:
+        return len(self._spelled)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._spelled))
+
+    def __repr__(self) -> str:
+        return repr(dict(self))

@@ -1,0 +1,81 @@
+"""Options as TOML text, written so that reading gives the same values back."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from duckanon.errors import PolicyError
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def options_to_toml(options: Mapping[str, Any]) -> str:
+    """TOML text of options, one line each.
+
+    Parameters
+    ----------
+    options : mapping
+        Values: str, bool, int, float, Decimal, sequences of str, and mappings from column to one of these.
+
+    Returns
+    -------
+    str
+        A Decimal is written digit by digit. Ends in a line break.
+
+    Examples
+    --------
+    >>> print(options_to_toml({"k": 5, "t": {"my col": Decimal("0.150")}}), end="")
+    k = 5
+    t = {"my col" = 0.150}
+    """
+    return "".join(f"{_key(name)} = {_value(value)}\n" for name, value in options.items())
+
+
+def options_from_toml(text: str) -> dict[str, Any]:
+    """Options of TOML text, decimals as they are written.
+
+    Parameters
+    ----------
+    text : str
+        A TOML document.
+
+    Returns
+    -------
+    dict
+        By name; floats are Decimal.
+
+    Raises
+    ------
+    PolicyError
+        The text is not TOML; with line and column.
+    """
+    try:
+        return tomllib.loads(text, parse_float=Decimal)
+    except ValueError as wrong:
+        raise PolicyError(f"the policy is not TOML: {wrong}") from wrong
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else _string(name)
+
+
+def _string(text: str) -> str:
+    # JSON escapes what TOML wants escaped, but for the delete character.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(name)} = {_value(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, int | float | Decimal):
+        return str(value)
+    return "[" + ", ".join(_value(one) for one in value) + "]"

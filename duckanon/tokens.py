@@ -1,0 +1,258 @@
+"""Tokens of SQL text as DuckDB reads it: enough to cut a script into statements and to read our own.
+
+sqlglot's tokenizer is not used: it ends an identifier at ``$`` (``a$b$``), takes all that follows EXPLAIN
+or CALL for one string, and removes ``{# ; #}`` as a comment, all of which DuckDB reads in another way. A
+property test holds these tokens against DuckDB's own cuts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from duckanon.errors import StatementError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Kind = Literal["word", "name", "string", "number", "symbol", "unterminated", "end"]
+
+BLANKS = "\t\n\x0b\x0c\r \u00a0\u202f\u205f\u2060\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200C)))
+"""What DuckDB takes for blanks between tokens."""
+
+_LETTER = rf"(?:[A-Za-z_]|[^\x00-\x7f{BLANKS}])"
+_TOKEN = re.compile(
+    rf"""(?P<space>[{re.escape(BLANKS)}]+|--[^\r\n]*)
+    |(?P<string>[eE]'[^'\\]*(?:(?:\\.|'')[^'\\]*)*+'|'[^']*(?:''[^']*)*+'
+        |\$(?P<tag>(?:{_LETTER}(?:{_LETTER}|\d)*)?)\$.*?\$(?P=tag)\$)
+    |(?P<name>"[^"]*(?:""[^"]*)*+")
+    |(?P<unterminated>(?:[eE]?'|"|\$(?:{_LETTER}(?:{_LETTER}|\d)*)?\$).*)
+    |(?P<number>(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9]+)?)
+    |(?P<word>{_LETTER}(?:{_LETTER}|[0-9$])*)
+    |(?P<symbol>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENT_EDGE = re.compile(r"/\*|\*/")
+
+
+class Token(NamedTuple):
+    """A piece of SQL text that stands for one thing.
+
+    Attributes
+    ----------
+    kind : str
+        word (keyword or plain name), name (in double quotes), string, number, symbol (one character),
+        unterminated (a string, name or comment that is never closed, up to the end), end.
+    text : str
+        As written, quotes included.
+    start : int
+        Offset of its first character.
+    """
+
+    kind: Kind
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        """Offset behind its last character."""
+        return self.start + len(self.text)
+
+    @property
+    def keyword(self) -> str:
+        """Upper-case text of a word, empty for other tokens."""
+        return self.text.upper() if self.kind == "word" else ""
+
+
+class Piece(NamedTuple):
+    """One statement of a script.
+
+    Attributes
+    ----------
+    text : str
+        As written, with its comments, without the semicolon and the blanks around it.
+    line, column : int
+        Place of its first character in the script, counted from 1.
+    """
+
+    text: str
+    line: int
+    column: int
+
+
+def tokenize(text: str) -> Iterator[Token]:
+    """Tokens of SQL text without blanks and comments.
+
+    Parameters
+    ----------
+    text : str
+        Anything; block comments nest as in DuckDB.
+
+    Yields
+    ------
+    Token
+        In order; O(len(text)).
+    """
+    at = 0
+    while at < len(text):
+        if text.startswith("/*", at):
+            end = _comment_end(text, at)
+            if end is None:
+                yield Token("unterminated", text[at:], at)
+                return
+            at = end
+            continue
+        match = _TOKEN.match(text, at)
+        if match is None:  # pragma: no cover - the last alternative takes any character
+            raise AssertionError(text[at:])
+        if match.lastgroup != "space":
+            yield Token(match.lastgroup, match[0], at)  # type: ignore[arg-type]  # group names are kinds
+        at = match.end()
+
+
+def split(text: str) -> tuple[Piece, ...]:
+    """Statements of a script, cut at the semicolons outside strings, names and comments.
+
+    Parameters
+    ----------
+    text : str
+        A script; where a string is never closed, the rest of the script is one piece.
+
+    Returns
+    -------
+    tuple of Piece
+        In order; pieces that hold nothing but comments are left out. O(len(text)).
+
+    Examples
+    --------
+    >>> [piece.text for piece in split("SELECT ';' /* ; */;; FROM t -- last")]
+    ["SELECT ';' /* ; */", 'FROM t -- last']
+    """
+    pieces: list[Piece] = []
+    begin, line, column, filled = 0, 1, 1, False
+    for token in (*tokenize(text), Token("end", ";", len(text))):
+        if token.text != ";":
+            filled = True
+            continue
+        raw = text[begin : token.start]
+        body = raw.strip(BLANKS)
+        if filled:
+            pieces.append(Piece(body, *place_of(raw, raw.index(body), line, column)))
+        line, column = place_of(text[begin : token.end], token.end - begin, line, column)
+        begin, filled = token.end, False
+    return tuple(pieces)
+
+
+def place_of(text: str, offset: int, line: int = 1, column: int = 1) -> tuple[int, int]:
+    """Line and column of an offset.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    offset : int
+        Offset in it.
+    line, column : int
+        Place of the first character of the text.
+
+    Returns
+    -------
+    tuple of int
+        Counted from 1.
+    """
+    lines = text.count("\n", 0, offset)
+    if lines:
+        return line + lines, offset - text.rindex("\n", 0, offset)
+    return line, column + offset
+
+
+class Reader:
+    """The tokens of one statement and how far they were read.
+
+    Parameters
+    ----------
+    piece : Piece
+        The statement.
+    """
+
+    def __init__(self, piece: Piece) -> None:
+        self.piece = piece
+        self.tokens = (*tokenize(piece.text), Token("end", "", len(piece.text)))
+        self.position = 0
+
+    @property
+    def next(self) -> Token:
+        """The token that was not read yet; at the end one of kind ``end``."""
+        return self.tokens[self.position]
+
+    def take(self) -> Token:
+        """Read one token; the end is never passed."""
+        token = self.next
+        self.position = min(self.position + 1, len(self.tokens) - 1)
+        return token
+
+    def accept(self, *keywords: str) -> bool:
+        """Read these keywords if they come next, else nothing."""
+        ahead = self.tokens[self.position : self.position + len(keywords)]
+        if [token.keyword for token in ahead] != list(keywords):
+            return False
+        self.position += len(keywords)
+        return True
+
+    def accept_symbol(self, symbol: str) -> bool:
+        """Read this symbol if it comes next."""
+        if self.next.kind != "symbol" or self.next.text != symbol:
+            return False
+        self.take()
+        return True
+
+    def error(self, message: str, token: Token | None = None) -> StatementError:
+        """Return an error that points at a token, by default the next one."""
+        return StatementError(message, *self.place(token or self.next))
+
+    def place(self, token: Token) -> tuple[int, int]:
+        """Return line and column of a token in the script."""
+        return place_of(self.piece.text, token.start, self.piece.line, self.piece.column)
+
+    def expected(self, what: str, advice: str = "") -> StatementError:
+        """Return an error that names what should come next and what does, and may give advice."""
+        found = "the end of the statement" if self.next.kind == "end" else repr(_shortened(self.next.text))
+        return self.error(f"expected {what}, found {found}" + (f": {advice}" if advice else ""))
+
+
+def unquoted(token: Token) -> str:
+    """Text that a word, name or string stands for.
+
+    Parameters
+    ----------
+    token : Token
+        Of kind word, name or string; not a string with backslash escapes (``E'...'``).
+
+    Returns
+    -------
+    str
+        Without quotes, doubled quotes single.
+    """
+    if token.kind == "word":
+        return token.text
+    quote = token.text[0]
+    if quote == "$":
+        tag = token.text[: token.text.index("$", 1) + 1]
+        return token.text[len(tag) : -len(tag)]
+    return token.text[1:-1].replace(quote * 2, quote)
+
+
+def _comment_end(text: str, start: int) -> int | None:
+    """Return the offset behind a block comment, None if it is never closed."""
+    depth = 0
+    for edge in _COMMENT_EDGE.finditer(text, start):
+        depth += 1 if edge[0] == "/*" else -1
+        if depth == 0:
+            return edge.end()
+    return None
+
+
+def _shortened(text: str) -> str:
+    """Return the first line of a text, at most 40 characters of it."""
+    first = text.split("\n", 1)[0]
+    return first if len(first) <= 40 else first[:37] + "..."

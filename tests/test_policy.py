@@ -1,0 +1,291 @@
+"""Policies: sections 1 and 3 of the contract, by hand."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import FrozenInstanceError, replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duckanon.errors import PolicyError
+from duckanon.methods import methods
+from duckanon.names import ByColumn, fold
+from duckanon.policy import AUDIT_OPTIONS, METHODS, OPTIONS, AuditPolicy, Policy
+
+
+def policy(**options: Any) -> Policy:
+    """Return a policy with these options on top of a small valid one."""
+    small: dict[str, Any] = {
+        "quasi_identifiers": ["age", "zip"],
+        "sensitive": ["charge", "Diagnosis"],
+        "k": 5,
+    }
+    return Policy(**small | options)
+
+
+def test_defaults_are_those_of_the_contract() -> None:
+    """Section 3, column "default"."""
+    small = Policy(quasi_identifiers="age", k=2)
+    assert small.quasi_identifiers == ("age",)
+    assert (small.sensitive, small.identifiers, small.insensitive) == ((), (), ())
+    assert (small.t, small.l, small.c, small.subject) == (None, None, None, None)
+    assert (small.l_diversity, small.method, small.nulls) == ("distinct", "auto", "category")
+    assert (small.suppression_limit, small.refine, small.seed) == (0.0, True, 0)
+    assert len(small.distance) == len(small.hierarchies) == len(small.recode) == len(small.weights) == 0
+    assert tuple(OPTIONS) == (
+        *("quasi_identifiers", "k", "sensitive", "identifiers", "insensitive", "t", "l", "l_diversity", "c"),
+        *("distance", "hierarchies", "method", "recode", "weights", "subject", "suppression_limit", "nulls"),
+        *("refine", "seed"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given_t", "kept"),
+    [
+        (0.15, "0.15"),
+        (np.float64(0.1), "0.1"),
+        ("0.150", "0.150"),
+        (Decimal("0.3"), "0.3"),
+        (1, "1"),
+        (1e-12, "1E-12"),
+        (1 / 3, "0.333333333333"),
+        (0.30000000000000004, "0.300000000000"),
+        ("0.9999999999999", "0.999999999999"),
+    ],
+)
+def test_t_is_the_decimal_that_is_written(given_t: Any, kept: str) -> None:
+    """A float is its shortest decimal; what is finer than the audits see is cut off, to the strict side."""
+    assert str(policy(t=given_t).t) == kept
+    assert str(policy(l=2, l_diversity="recursive", c=given_t).c) == kept
+
+
+def test_columns_are_found_in_any_case() -> None:
+    """Names count without regard to the case of ASCII letters, as in DuckDB, and keep their spelling."""
+    made = policy(
+        t={"CHARGE": 0.2}, weights={"Age": 2}, recode={"ZIP": "MODE"}, distance={"diagnosis": "Equal"}
+    )
+    assert isinstance(made.t, ByColumn)
+    assert (made.t["charge"], list(made.t), made.weights["AGE"]) == (Decimal("0.2"), ["CHARGE"], 2.0)
+    assert (made.recode["zip"], made.distance["DIAGNOSIS"]) == ("mode", "equal")
+    assert "missing" not in made.t
+    assert fold("ÄÖ") == "ÄÖ"
+
+
+def test_policy_is_a_value() -> None:
+    """Equal options make equal policies with one hash; nothing can be changed; `replace` checks again."""
+    one, two = policy(t={"charge": 0.15}), policy(t={"charge": "0.15"}, insensitive=[])
+    assert one == two
+    assert hash(one) == hash(two)
+    assert one != policy(t={"charge": 0.16})
+    with pytest.raises(FrozenInstanceError):
+        one.k = 2  # type: ignore[misc]  # the assignment is the test
+    seven: Any = np.int64(7)
+    assert replace(one, k=seven) == policy(t={"charge": 0.15}, k=7)
+    with pytest.raises(PolicyError):
+        replace(one, sensitive=())
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"k": 1}, "k = 1: use an integer of at least 2"),
+    ({"k": 5.0}, "k = 5.0: use an integer"),
+    ({"k": True}, "k = true: use an integer"),
+    ({"k": None}, "k = None: use an integer"),
+    ({"t": 0}, "t = 0: use a number above 0 and at most 1"),
+    ({"t": 1.0001}, "t = 1.0001: use a number above 0 and at most 1"),
+    ({"t": 1e-13}, "t = 1e-13: use a number above 0"),
+    ({"t": float("nan")}, "t = nan: the number is out of range"),
+    ({"t": "much"}, "t = 'much': use a number"),
+    ({"t": True}, "t = true: use a number"),
+    ({"t": {}}, "t = {} names no column"),
+    ({"t": {"charge": 2}}, "t of 'charge' = 2: use a number"),
+    ({"t": {"charge": 0.1, "CHARGE": 0.2}}, "t names column 'CHARGE' twice"),
+    ({"t": {"chrage": 0.1}}, "t names 'chrage', which is not in sensitive, did you mean 'charge'?"),
+    ({"t": {"age": 0.1}}, "t names 'age', which is not in sensitive"),
+    ({"t": {"other": 0.1}}, "t names 'other', which is not in sensitive: add it to sensitive"),
+    ({"t": 0.1, "sensitive": ()}, "t = 0.1 needs sensitive columns: add sensitive = (...)"),
+    ({"l": 2, "sensitive": ()}, "l = 2 needs sensitive columns"),
+    ({"l": 0.5}, "l = 0.5: use a number of at least 1"),
+    ({"l": 10**19}, "the number is out of range"),
+    ({"l_diversity": "exact"}, "l_diversity = 'exact' is unknown: Use distinct | entropy | recursive"),
+    ({"l": 2, "l_diversity": "recursive"}, "recursive l-diversity needs c above 0"),
+    ({"l": 2.5, "l_diversity": "recursive", "c": 3}, "l = 2.5: recursive l-diversity counts values"),
+    ({"l": 2, "l_diversity": "recursive", "c": 0}, "c = 0: use a number above 0"),
+    ({"l": 2, "c": 3}, "c belongs to l_diversity = 'recursive'"),
+    ({"quasi_identifiers": ()}, "quasi_identifiers is empty"),
+    ({"quasi_identifiers": "*"}, "only insensitive takes *"),
+    ({"quasi_identifiers": None}, "quasi_identifiers takes a list of columns"),
+    ({"quasi_identifiers": [5]}, "quasi_identifiers takes names of columns, not 5"),
+    ({"quasi_identifiers": ["a", "A"]}, "quasi_identifiers names column 'A' twice"),
+    ({"identifiers": [""]}, "identifiers takes names of columns, not ''"),
+    ({"identifiers": "AGE"}, "column 'AGE' is in quasi_identifiers and in identifiers"),
+    ({"insensitive": ["x", "diagnosis"]}, "column 'diagnosis' is in sensitive and in insensitive"),
+    ({"distance": "equal"}, "distance takes a value for each column"),
+    ({"distance": {"charge": "rank"}}, "distance of 'charge' = 'rank' is unknown"),
+    ({"distance": {"age": "equal"}}, "distance names 'age', which is not in sensitive"),
+    ({"distance": {"charge": "hierarchical"}}, "has no tree: add hierarchies = {charge: 'table'}"),
+    ({"hierarchies": {"charge": "tree"}}, "hierarchies of 'charge' is of no use"),
+    ({"hierarchies": {"charge": 5}, "distance": {"charge": "hierarchical"}}, "use the name of a table"),
+    ({"method": "mondrian"}, "method = 'mondrian' is unknown"),
+    ({"recode": {"charge": "mean"}}, "recode names 'charge', which is not in quasi_identifiers"),
+    ({"recode": {"age": "hierarchy"}}, "recode of 'age' = 'hierarchy' is not in this version"),
+    ({"recode": {"age": "maen"}}, "did you mean 'mean'?"),
+    ({"weights": {"age": 0}}, "weights of 'age' = 0: use a number above 0"),
+    ({"weights": {"age": "heavy"}}, "weights of 'age' = 'heavy': use a number"),
+    ({"weights": {"charge": 2}}, "weights names 'charge', which is not in quasi_identifiers"),
+    ({"subject": "person"}, "subject is not in this version"),
+    ({"suppression_limit": 5}, "use a fraction of the records, not percent; 5 % is 0.05"),
+    ({"suppression_limit": -0.1}, "use a fraction of the records, 0 to 1"),
+    ({"nulls": "drop"}, "nulls = 'drop' is unknown: Use category | suppress | error"),
+    ({"refine": 1}, "refine = 1: use true or false"),
+    ({"seed": "x"}, "seed = 'x': use an integer"),
+    ({"seed": 2**63}, "seed is out of range"),
+    ({"k": 10**5000}, "k is out of range"),
+    ({"l": 10**5000}, "out of range"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG)
+def test_wrong_policy_is_an_error(options: dict[str, Any], message: str) -> None:
+    """One line: what is wrong and what would work; the same from TOML, where it can be written."""
+    with pytest.raises(PolicyError) as wrong:
+        policy(**options)
+    assert message in str(wrong.value)
+    assert "\n" not in str(wrong.value)
+    assert isinstance(wrong.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), [case for case in WRONG if set(case[0]) <= set(AUDIT_OPTIONS)]
+)
+def test_wrong_audit_is_the_same_error(options: dict[str, Any], message: str) -> None:
+    """An audit has some of the options, and the same rules for them, but that k may be absent."""
+    given = {"quasi_identifiers": ["age", "zip"], "sensitive": ["charge", "Diagnosis"]} | options
+    if given.get("k", 0) is None:
+        assert AuditPolicy(**given).k is None
+        return
+    with pytest.raises(PolicyError) as wrong:
+        AuditPolicy(**given)
+    assert message in str(wrong.value)
+
+
+def test_audited_part_keeps_roles_and_thresholds() -> None:
+    """What an audit checks is what the release promised."""
+    trees: dict[str, Any] = {"distance": {"charge": "hierarchical"}, "hierarchies": {"charge": "tree"}}
+    made = policy(t=0.2, l={"charge": 3}, l_diversity="entropy", method="mdav", **trees)
+    assert made.audited() == AuditPolicy(
+        quasi_identifiers=["age", "zip"],
+        sensitive=["charge", "Diagnosis"],
+        k=5,
+        t="0.2",
+        l={"charge": 3},
+        l_diversity="entropy",
+        **trees,
+    )
+
+
+def test_methods_of_policies_exist() -> None:
+    """A policy can name exactly the methods that `methods()` lists."""
+    assert set(METHODS) == {method.name for method in methods()}
+
+
+def test_toml_is_readable() -> None:
+    """By hand: one line an option, only what differs from the default, digits as written."""
+    made = policy(t={"charge": "0.150"}, insensitive="*", weights={"age": 0.5}, refine=False)
+    assert made.to_toml() == (
+        'quasi_identifiers = ["age", "zip"]\n'
+        "k = 5\n"
+        'sensitive = ["charge", "Diagnosis"]\n'
+        'insensitive = "*"\n'
+        "t = {charge = 0.150}\n"
+        "weights = {age = 0.5}\n"
+        "refine = false\n"
+    )
+    assert Policy.from_toml(made.to_toml()) == made
+
+
+def test_toml_by_hand_is_read() -> None:
+    """Tables, comments and strings as TOML allows them; overrides win."""
+    text = """
+    # roles
+    quasi_identifiers = "age"
+    sensitive = ['charge']
+    k = 3
+    [t]
+    "charge" = 0.10
+    """
+    read = Policy.from_toml(text, k=4)
+    assert read == Policy(quasi_identifiers="age", sensitive="charge", k=4, t={"charge": 0.1})
+    assert isinstance(read.t, ByColumn)
+    assert str(read.t["charge"]) == "0.10"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("k = ", "the policy is not TOML: "),
+        (f"k = {'9' * 5000}", "the policy is not TOML: "),
+        ("k = 5", "option 'quasi_identifiers' is missing"),
+        ("quasi_identifiers = 'age'", "option 'k' is missing"),
+        ("qi = 'age'\nk = 5", "unknown option 'qi'"),
+        ("quasi_identifier = 'age'", "did you mean 'quasi_identifiers'?"),
+        ("quasi_identifiers = 'age'\nk = 5.0", "k = 5.0: use an integer"),
+        ("quasi_identifiers = 'age'\nk = 2020-01-01", "use an integer"),
+        ("quasi_identifiers = 'age'\nk = 5\nsensitive = 's'\nt = nan", "out of range"),
+    ],
+)
+def test_wrong_toml_is_an_error(text: str, message: str) -> None:
+    """By hand."""
+    with pytest.raises(PolicyError) as wrong:
+        Policy.from_toml(text)
+    assert message in str(wrong.value)
+
+
+NAMES = st.lists(st.text(min_size=1).filter(lambda name: name != "*"), min_size=2, max_size=6, unique_by=fold)
+THRESHOLDS = st.decimals("1e-12", 1, places=12, allow_nan=False) | st.sampled_from([0.15, "0.150", 1, "1E-3"])
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> Policy:
+    """Return a strategy for valid policies with columns of any name."""
+    names = draw(NAMES)
+    half = len(names) // 2
+    quasi, sensitive = names[:half], names[half:]
+    options: dict[str, Any] = {
+        "quasi_identifiers": quasi,
+        "sensitive": sensitive,
+        "k": draw(st.integers(2, 99)),
+    }
+    if draw(st.booleans()):
+        options["t"] = draw(THRESHOLDS | st.fixed_dictionaries({sensitive[0]: THRESHOLDS}))
+    if draw(st.booleans()):
+        options |= {"l": {sensitive[-1]: draw(st.integers(1, 9))}, "l_diversity": "recursive"}
+        options["c"] = draw(st.floats(1e-3, 1e3))
+    if draw(st.booleans()):
+        options |= {
+            "distance": {sensitive[0]: "hierarchical"},
+            "hierarchies": {sensitive[0]: draw(st.text("a\"'\n\x7f", min_size=1))},
+        }
+    if draw(st.booleans()):
+        options |= {"weights": {quasi[0]: draw(st.floats(1e-9, 1e9))}, "recode": {quasi[-1]: "set"}}
+    options |= {
+        "insensitive": "*",
+        "seed": draw(st.integers(-(2**63) + 1, 2**63 - 1)),
+        "suppression_limit": draw(st.floats(1e-9, 1)),
+    }
+    return Policy(**options)
+
+
+@given(policies())
+def test_toml_round_trip_is_exact(made: Policy) -> None:
+    """Reading what was written gives the same policy to the last digit; the text is TOML."""
+    text = made.to_toml()
+    tomllib.loads(text)
+    again = Policy.from_toml(text)
+    assert again == made
+    assert again.to_toml() == text
+    assert repr(again.t) == repr(made.t)
