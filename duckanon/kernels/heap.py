@@ -1,0 +1,80 @@
+"""A binary heap of (distance, record) pairs in two arrays, the worst pair on top.
+
+A pair is worse than another if its distance is greater, or equal with a higher record number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from duckanon.kernels.compiled import inner
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+NO_RECORD = 2**63 - 1
+"""Stands, with an infinite distance, for a place of the heap that is still free."""
+
+
+@inner
+def offer(distances: NDArray[np.float64], records: NDArray[np.int64], distance: float, record: int) -> None:
+    """Replace the worst pair by the given one if that is better. O(log k).
+
+    Parameters
+    ----------
+    distances : ndarray of shape (k,), float64
+        Heap, changed in place; (inf, NO_RECORD) marks a place that is still free.
+    records : ndarray of shape (k,), int64
+        The records of the distances.
+    distance, record : float, int
+        The candidate.
+    """
+    if distance > distances[0] or (distance == distances[0] and record > records[0]):
+        return
+    size, hole, child = len(distances), 0, 1
+    while child < size:
+        other = child + 1
+        if other < size and (
+            distances[other] > distances[child]
+            or (distances[other] == distances[child] and records[other] > records[child])
+        ):
+            child = other
+        if distances[child] < distance or (distances[child] == distance and records[child] < record):
+            break
+        distances[hole], records[hole] = distances[child], records[child]
+        hole, child = child, 2 * child + 1
+    distances[hole], records[hole] = distance, record
+
+
+@inner
+def ascend(numbers: NDArray[np.int64]) -> None:
+    """Sort numbers in place, ascending. O(k log k).
+
+    Parameters
+    ----------
+    numbers : ndarray of shape (k,), int64
+        Changed in place. (A heap sort: numba's own sort takes seconds to compile.)
+    """
+    size = len(numbers)
+    for root in range(size // 2 - 1, -1, -1):
+        _sift(numbers, root, size)
+    for last in range(size - 1, 0, -1):
+        greatest = numbers[0]
+        numbers[0] = numbers[last]
+        numbers[last] = greatest
+        _sift(numbers, 0, last)
+
+
+@inner
+def _sift(numbers: NDArray[np.int64], hole: int, size: int) -> None:
+    """Let the number at `hole` sink to its place in a heap of `size` numbers, the greatest on top."""
+    number, child = numbers[hole], 2 * hole + 1
+    while child < size:
+        if child + 1 < size and numbers[child + 1] > numbers[child]:
+            child += 1
+        if numbers[child] <= number:
+            break
+        numbers[hole] = numbers[child]
+        hole, child = child, 2 * child + 1
+    numbers[hole] = number

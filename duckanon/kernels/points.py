@@ -1,0 +1,88 @@
+"""The check that every kernel makes on its points before it computes anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+LARGEST = 1e150
+"""Largest absolute coordinate whose squared distances, and their sums, stay finite."""
+
+
+def finite_points(points: ArrayLike) -> NDArray[np.float64]:
+    """Return the points as a C-contiguous matrix of finite float64.
+
+    Parameters
+    ----------
+    points : array_like of shape (n, d)
+        One row a record. No columns (d = 0) means that all records are equal.
+
+    Returns
+    -------
+    ndarray of shape (n, d), float64
+        The input itself where it already has that form.
+
+    Raises
+    ------
+    ValueError
+        If it is not a matrix of numbers, has no row, or holds NaN or infinity.
+    """
+    matrix = np.ascontiguousarray(points, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] == 0:
+        raise ValueError(f"points must be a matrix with one row a record, not of shape {np.shape(points)}")
+    bad = np.argwhere(~np.isfinite(matrix))
+    if len(bad):
+        record, column = bad[0]
+        raise ValueError(f"points hold {matrix[record, column]} in record {record}, column {column}")
+    return matrix
+
+
+def distance_points(points: ArrayLike) -> NDArray[np.float64]:
+    """Return finite points with at least one column and coordinates small enough to be squared.
+
+    Parameters
+    ----------
+    points : array_like of shape (n, d)
+        One row a record.
+
+    Returns
+    -------
+    ndarray of shape (n, max(d, 1)), float64
+        C-contiguous; without columns, one column of zeros stands for "all records equal".
+
+    Raises
+    ------
+    ValueError
+        As `finite_points`, or if a coordinate exceeds 1e150.
+    """
+    matrix = finite_points(points)
+    if matrix.shape[1] == 0:
+        return np.zeros((matrix.shape[0], 1))
+    if np.abs(matrix).max() > LARGEST:
+        raise ValueError(f"points exceed {LARGEST:g}, their squared distances overflow: scale them first")
+    return matrix
+
+
+def check_class_size(n: int, k: int) -> None:
+    """Raise ValueError unless n records can form classes of at least k records.
+
+    Parameters
+    ----------
+    n : int
+        Number of records.
+    k : int
+        Smallest class size.
+
+    Raises
+    ------
+    ValueError
+        If k < 1 or k > n.
+    """
+    if k < 1:
+        raise ValueError(f"k must be at least 1, not {k}")
+    if k > n:
+        raise ValueError(f"k = {k} needs at least {k} records, there are {n}")

@@ -1,0 +1,192 @@
+"""Records in bins: scans for the nearest and the farthest record, and removal.
+
+A bin is a stretch of neighbouring slots whose first `left` slots hold records. A search tree uses its leaves
+as bins, t-closeness-first its strata; one single bin is a plain brute-force scan.
+
+Coordinates are stored by column, so that a scan handles several records an instruction. Every distance is the
+sum of (x_j - q_j)^2 for j = 0, 1, ... in this order, whatever the bins are: equal points have bitwise equal
+distances, and all ties are decided by the lowest record number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from duckanon.kernels.compiled import inner
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CHUNK = 64
+
+
+class Slots(NamedTuple):
+    """Records sorted into bins (a named tuple, because numba takes it apart).
+
+    Attributes
+    ----------
+    columns : ndarray of shape (d, n), float64
+        Coordinates by slot.
+    record : ndarray of shape (n,), int64
+        The record in each slot.
+    slot : ndarray of shape (n,), int64
+        The slot of each record.
+    bin : ndarray of shape (n,), int64
+        The bin of each slot.
+    start : ndarray of shape (bins,), int64
+        First slot of each bin.
+    left : ndarray of shape (bins,), int64
+        Records left in each bin.
+    """
+
+    columns: NDArray[np.float64]
+    record: NDArray[np.int64]
+    slot: NDArray[np.int64]
+    bin: NDArray[np.int64]
+    start: NDArray[np.int64]
+    left: NDArray[np.int64]
+
+
+def fill(points: NDArray[np.float64], order: NDArray[np.int64], sizes: NDArray[np.int64]) -> Slots:
+    """Return slots that hold the records in the given order, cut into bins of the given sizes.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, d), float64
+        Coordinates by record.
+    order : ndarray of shape (n,), int64
+        The records, first bin first.
+    sizes : ndarray of shape (bins,), int64
+        Records in each bin; they sum to n.
+
+    Returns
+    -------
+    Slots
+        New arrays; O(n d).
+    """
+    slot = np.empty_like(order)
+    slot[order] = np.arange(len(order))
+    return Slots(
+        columns=np.ascontiguousarray(points[order].T),
+        record=order.copy(),
+        slot=slot,
+        bin=np.repeat(np.arange(len(sizes)), sizes),
+        start=np.cumsum(sizes) - sizes,
+        left=sizes.copy(),
+    )
+
+
+@inner
+def measure(
+    slots: Slots, first: int, last: int, query: NDArray[np.float64], distances: NDArray[np.float64]
+) -> None:
+    """Write the squared distances from the query to the slots first..last-1 into `distances`.
+
+    Parameters
+    ----------
+    slots : Slots
+        The records.
+    first, last : int
+        Range of slots, at most CHUNK of them.
+    query : ndarray of shape (d,), float64
+        A point.
+    distances : ndarray of shape (CHUNK,), float64
+        Output, by slot minus first.
+    """
+    columns = slots.columns
+    size = last - first
+    for i in range(size):
+        difference = columns[0, first + i] - query[0]
+        distances[i] = difference * difference
+    for j in range(1, len(query)):
+        for i in range(size):
+            difference = columns[j, first + i] - query[j]
+            distances[i] += difference * difference
+
+
+@inner
+def farthest_in(slots: Slots, start: int, stop: int, query: NDArray[np.float64]) -> tuple[float, int]:
+    """Return the farthest record of a range of slots.
+
+    Parameters
+    ----------
+    slots : Slots
+        The records.
+    start, stop : int
+        The slots start..stop-1.
+    query : ndarray of shape (d,), float64
+        A point.
+
+    Returns
+    -------
+    tuple of (float, int)
+        Its squared distance and its number, of equally far records the lowest; -1.0 and -1 for no slots.
+    """
+    distances = np.empty(CHUNK)
+    best_distance, best_record = -1.0, -1
+    for first in range(start, stop, CHUNK):
+        last = min(first + CHUNK, stop)
+        measure(slots, first, last, query, distances)
+        for i in range(last - first):
+            if distances[i] >= best_distance:
+                record = slots.record[first + i]
+                if distances[i] > best_distance or record < best_record:
+                    best_distance = distances[i]
+                    best_record = record
+    return best_distance, best_record
+
+
+@inner
+def nearest_in(slots: Slots, start: int, stop: int, query: NDArray[np.float64]) -> tuple[float, int]:
+    """Return the nearest record of a range of slots.
+
+    Parameters
+    ----------
+    slots : Slots
+        The records.
+    start, stop : int
+        The slots start..stop-1.
+    query : ndarray of shape (d,), float64
+        A point.
+
+    Returns
+    -------
+    tuple of (float, int)
+        Its squared distance and its number, of equally near records the lowest; inf and -1 for no slots.
+    """
+    distances = np.empty(CHUNK)
+    best_distance, best_record = np.inf, -1
+    for first in range(start, stop, CHUNK):
+        last = min(first + CHUNK, stop)
+        measure(slots, first, last, query, distances)
+        for i in range(last - first):
+            if distances[i] <= best_distance:
+                record = slots.record[first + i]
+                if distances[i] < best_distance or record < best_record:
+                    best_distance = distances[i]
+                    best_record = record
+    return best_distance, best_record
+
+
+@inner
+def remove(slots: Slots, record: int) -> None:
+    """Take a record out of its bin; the last record of the bin moves into its slot. O(d).
+
+    Parameters
+    ----------
+    slots : Slots
+        The records; changed in place.
+    record : int
+        A record that has not been removed yet.
+    """
+    hole = slots.slot[record]
+    home = slots.bin[hole]
+    slots.left[home] -= 1
+    last = slots.start[home] + slots.left[home]
+    for j in range(len(slots.columns)):
+        slots.columns[j, hole] = slots.columns[j, last]
+    moved = slots.record[last]
+    slots.record[hole] = moved
+    slots.slot[moved] = hole

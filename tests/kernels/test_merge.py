@@ -1,0 +1,262 @@
+"""Repair by merging: every result meets its thresholds, Algorithm 1 is literal, the other loses less."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from duckanon.kernels.merge import class_members, merge_classes
+from duckanon.kernels.reference import reference
+from duckanon.kernels.threshold import Threshold
+from tests.kernels.distances import slow_emd, slow_meets
+from tests.kernels.test_threshold import THRESHOLDS
+
+PARTNERS = ("nearest", "efficient")
+PATHS = [[0, 0, 0], [1, 0, 0], [2, 1, 0], [3, 1, 0], [4, 2, 0], [5, 2, 0]]
+
+
+def means(points: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    return np.array([points[labels == c].mean(axis=0) for c in range(labels.max() + 1)])
+
+
+def spread(points: np.ndarray, labels: np.ndarray) -> float:
+    """SSE by its definition."""
+    return float(np.sum((points - means(points, labels)[labels]) ** 2))
+
+
+def merged(points, labels, codes, thresholds, partner):
+    """Merge and give the new class of each record."""
+    offsets, members = class_members(labels, codes)
+    new = merge_classes(
+        means(points, labels), np.diff(offsets), members, offsets, thresholds, partner=partner
+    )
+    assert new.dtype == np.int64
+    assert new.shape == (len(offsets) - 1,)
+    assert sorted(set(new.tolist())) == list(range(new.max() + 1))
+    return new[labels]
+
+
+@st.composite
+def partitions(draw: st.DrawFn):
+    """Draw points, labels, codes of one or two attributes, their thresholds and trees."""
+    m = draw(st.integers(1, 10))
+    sizes = draw(st.lists(st.integers(1, 4), min_size=m, max_size=m))
+    labels = np.array(draw(st.permutations(np.repeat(np.arange(m), sizes).tolist())))
+    n = len(labels)
+    points = np.array(
+        draw(st.lists(st.tuples(*[st.integers(-3, 3)] * 2), min_size=n, max_size=n)), dtype=float
+    )
+    codes, thresholds, trees = [], [], []
+    for _ in range(draw(st.integers(1, 2))):
+        drawn = draw(st.lists(st.integers(0, 5), min_size=n, max_size=n))
+        present, own = np.unique(drawn, return_inverse=True)
+        distance = draw(st.sampled_from(["ordered", "equal", "hierarchical"]))
+        paths = [PATHS[v] for v in present] if distance == "hierarchical" else None
+        known = reference(np.bincount(own), distance, paths)
+        codes.append(own)
+        trees.append(paths)
+        thresholds.append(Threshold(known, **draw(THRESHOLDS)))
+    return points, labels, codes, thresholds, trees
+
+
+@settings(max_examples=250, deadline=None)
+@given(partitions(), st.sampled_from(PARTNERS))
+def test_every_class_meets_every_threshold_or_one_is_left(case, partner) -> None:
+    """Brute force over the merged classes; classes are only merged, so that no class gets smaller."""
+    points, labels, codes, thresholds, trees = case
+    new = merged(points, labels, codes, thresholds, partner)
+    for c in range(labels.max() + 1):
+        assert len(set(new[labels == c])) == 1
+    if new.max() > 0:
+        for c in range(new.max() + 1):
+            for own, threshold, paths in zip(codes, thresholds, trees, strict=True):
+                assert slow_meets(threshold, own[new == c], paths)
+
+
+@settings(max_examples=100, deadline=None)
+@given(partitions(), st.sampled_from(PARTNERS))
+def test_satisfied_classes_stay_as_they_are(case, partner) -> None:
+    """Where brute force finds no violation, nothing is merged."""
+    points, labels, codes, thresholds, trees = case
+    met = all(
+        slow_meets(threshold, own[labels == c], paths)
+        for own, threshold, paths in zip(codes, thresholds, trees, strict=True)
+        for c in range(labels.max() + 1)
+    )
+    if met:
+        assert merged(points, labels, codes, thresholds, partner).tolist() == labels.tolist()
+    assert merged(points, labels, [], [], partner).tolist() == labels.tolist()
+
+
+def literal_algorithm_1(centroids, sizes, classes, known, t):
+    """Soria-Comas 2015, Algorithm 1, the while loop line by line; the EMD in Fractions."""
+    alive = {c: (list(map(float, centroids[c])), int(sizes[c]), list(own)) for c, own in enumerate(classes)}
+    holder = list(range(len(classes)))
+    while True:
+        reached = {c: slow_emd(x[2], known.counts, known.distance) for c, x in alive.items()}
+        if max(reached.values()) <= t or len(alive) == 1:
+            break
+        worst = max(alive, key=lambda c: (reached[c], -c))
+        others = [c for c in alive if c != worst]
+        far = {
+            c: sum((a - b) ** 2 for a, b in zip(alive[worst][0], alive[c][0], strict=True)) for c in others
+        }
+        nearest = min(others, key=lambda c: (far[c], c))
+        kept, gone = min(worst, nearest), max(worst, nearest)
+        (x, s, own), (y, r, other) = alive[kept], alive.pop(gone)
+        mean = [(a * s + b * r) / (s + r) for a, b in zip(x, y, strict=True)]
+        alive[kept] = (mean, s + r, own + other)
+        holder = [kept if c == gone else c for c in holder]
+    return [sorted(alive).index(c) for c in holder]
+
+
+@pytest.mark.parametrize("distance", ["ordered", "equal"])
+@pytest.mark.parametrize("seed", range(12))
+def test_nearest_is_algorithm_1(distance: str, seed: int) -> None:
+    """Soria-Comas 2015, section 5, written out slowly; few coordinates and values, so that ties occur."""
+    rng = np.random.default_rng(seed)
+    m, size = 25, 3
+    codes = np.unique(rng.integers(0, 8, size=m * size), return_inverse=True)[1]
+    centroids = rng.integers(0, 6, size=(m, 2)).astype(float)
+    known = reference(np.bincount(codes), distance)
+    offsets = np.arange(0, m * size + 1, size)
+    for t in (Fraction(1, 20), Fraction(3, 20), Fraction(1, 4)):
+        got = merge_classes(
+            centroids, np.full(m, size), [codes], offsets, [Threshold(known, t=t)], partner="nearest"
+        )
+        classes = [codes[i : i + size] for i in offsets[:-1]]
+        assert got.tolist() == literal_algorithm_1(centroids, np.full(m, size), classes, known, t)
+
+
+def random_case(seed: int, m: int, size: int, values: int):
+    """Give blocks of neighbours on a line through correlated data: what a partition on QIs looks like."""
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(m * size, 3))
+    share = rng.uniform(0.0, 0.8)
+    hidden = share * points[:, 0] + np.sqrt(1 - share**2) * rng.normal(size=len(points))
+    codes = np.argsort(np.argsort(hidden)) * values // len(points)
+    strip = np.argsort(np.argsort(points[:, 1])) * 8 // len(points)
+    labels = np.empty(len(points), dtype=np.int64)
+    labels[np.lexsort([points[:, 0], strip])] = np.arange(len(points)) // size
+    return points, labels, codes
+
+
+def test_efficient_loses_less_than_nearest() -> None:
+    """SSE over forty seeded cases: never more in the mean (geometric), and less in nearly every case."""
+    ratios = []
+    for seed in range(40):
+        points, labels, codes = random_case(seed, 80, 5, 30)
+        t = Decimal(("0.08", "0.12", "0.16", "0.20")[seed % 4])
+        thresholds = [Threshold(reference(np.bincount(codes), ("ordered", "equal")[seed // 20]), t=t)]
+        nearest, efficient = (
+            spread(points, merged(points, labels, [codes], thresholds, partner)) for partner in PARTNERS
+        )
+        ratios.append(efficient / nearest)
+    assert np.exp(np.mean(np.log(ratios))) < 0.9
+    assert np.mean(np.array(ratios) <= 1.0) > 0.85
+
+
+def test_complementary_classes_are_found() -> None:
+    """By hand: classes low, low, high, high on a line, low beside low; pairs of low and high are enough."""
+    centroids = [[0.0], [1.0], [2.0], [3.0]]
+    thresholds = [Threshold(reference([4, 4], "ordered"), t=Decimal(0))]
+    codes = [[0, 0, 0, 0, 1, 1, 1, 1]]
+    got = merge_classes(centroids, [2] * 4, codes, [0, 2, 4, 6, 8], thresholds)
+    assert sorted(np.bincount(got).tolist()) == [2, 2]
+    assert got[0] != got[1]
+
+
+@pytest.mark.parametrize("partner", PARTNERS)
+def test_one_class_is_always_reachable(partner) -> None:
+    """All values differ, so that only the whole table has EMD 0; 120 unions, the pool is compacted."""
+    rng = np.random.default_rng(3)
+    codes = rng.permutation(360)
+    thresholds = [Threshold(reference(np.ones(360, dtype=np.int64), "ordered"), t=Decimal(0))]
+    labels = np.arange(360) // 3
+    assert merged(rng.normal(size=(360, 2)), labels, [codes], thresholds, partner).tolist() == [0] * 360
+
+
+@pytest.mark.parametrize("partner", PARTNERS)
+def test_an_unreachable_l_ends_in_one_class(partner) -> None:
+    """Three values never make four; the loop ends all the same."""
+    thresholds = [Threshold(reference([4, 4, 4], "equal"), l=Decimal(4))]
+    got = merge_classes(
+        np.zeros((4, 1)), [3] * 4, [[0, 1, 2] * 4], [0, 3, 6, 9, 12], thresholds, partner=partner
+    )
+    assert got.tolist() == [0, 0, 0, 0]
+
+
+def test_many_classes_are_merged_in_rounds() -> None:
+    """More than 2000 violating classes take the kd-trees: all thresholds met, less loss than Algorithm 1."""
+    points, labels, codes = random_case(1, 2600, 3, 60)
+    known = reference(np.bincount(codes), "ordered")
+    other = np.random.default_rng(2).integers(0, 4, size=len(codes))
+    tree = reference(np.bincount(other), "hierarchical", PATHS[:4])
+    thresholds = [Threshold(known, t=Decimal("0.1")), Threshold(tree, t=Decimal("0.4"), l=Decimal(2))]
+    offsets, members = class_members(labels, [codes, other])
+    args = (means(points, labels), np.diff(offsets), members, offsets, thresholds)
+    first = merge_classes(*args)
+    assert np.array_equal(first, merge_classes(*args))
+    new = first[labels]
+    for c in range(new.max() + 1):
+        assert slow_meets(thresholds[0], codes[new == c])
+        assert slow_meets(thresholds[1], other[new == c], PATHS[:4])
+    assert spread(points, new) < 0.9 * spread(points, merge_classes(*args, partner="nearest")[labels])
+
+
+def test_equal_centroids_are_told_apart_by_what_they_remove() -> None:
+    """Records that share their QIs cost nothing to merge: the complementary one is chosen, by hand."""
+    centroids = np.zeros((4, 2))
+    thresholds = [Threshold(reference([4, 4], "equal"), t=Decimal(0))]
+    got = merge_classes(centroids, [2] * 4, [[0, 0, 0, 0, 1, 1, 1, 1]], [0, 2, 4, 6, 8], thresholds)
+    assert sorted(np.bincount(got).tolist()) == [2, 2]
+
+
+def test_class_members_keep_the_order_of_the_records() -> None:
+    """By hand."""
+    offsets, members = class_members([2, 0, 1, 0], [[5, 6, 7, 8], [1, 2, 3, 4]])
+    assert offsets.tolist() == [0, 2, 3, 4]
+    assert members.tolist() == [[6, 8, 7, 5], [2, 4, 3, 1]]
+
+
+@pytest.mark.parametrize(
+    ("labels", "codes", "message"),
+    [
+        ([0, 2], [[1, 1]], "no class empty"),
+        ([0, -1], [[1, 1]], "labels must be"),
+        ([0.0, 1.0], [[1, 1]], "labels must be"),
+        ([0, 1], [[1, 1, 1]], "2 labels for 3 records"),
+    ],
+)
+def test_class_members_refuses(labels, codes, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        class_members(labels, codes)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"partner": "far"}, "unknown partner 'far'"),
+        ({"sizes": [1, 3]}, "do not speak of the same classes"),
+        ({"centroids": [[0.0]]}, "do not speak of the same classes"),
+        ({"centroids": [[0.0], [np.nan]]}, "points hold nan"),
+        ({"members": [[0, 1, 0]]}, "one code a record"),
+        ({"members": []}, "1 thresholds for 0 attributes"),
+        ({"members": [[0, 1, 0, 9]]}, "within 0..1"),
+    ],
+)
+def test_merge_refuses(change, message) -> None:
+    good = {
+        "centroids": [[0.0], [1.0]],
+        "sizes": [2, 2],
+        "members": [[0, 1, 0, 1]],
+        "offsets": [0, 2, 4],
+        "thresholds": [Threshold(reference([2, 2], "equal"), t=Decimal(0))],
+    }
+    with pytest.raises(ValueError, match=message):
+        merge_classes(**{**good, **change})
