@@ -1,0 +1,23 @@
+"""``python -m benchmarks`` (make bench): all bars, one after the other; exit code 1 if one is missed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+BENCHMARKS = ("bench_kernels", "bench_audit", "bench_demo")
+
+
+def main() -> int:
+    """Run each benchmark in a process of its own, so that none warms up another."""
+    missed = []
+    for name in BENCHMARKS:
+        print(f"== {name}", flush=True)
+        if subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=False).returncode:
+            missed.append(name)
+    print(f"bars missed in: {', '.join(missed)}" if missed else "all bars kept")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

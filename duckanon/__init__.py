@@ -1,0 +1,52 @@
+"""Anonymization inside DuckDB: k-anonymity, l-diversity and t-closeness, proved by plain SQL."""
+
+from __future__ import annotations
+
+from duckanon.api import anonymize, audit
+from duckanon.connection import Connection, connect
+from duckanon.errors import (
+    AuditFailure,
+    DuckanonError,
+    DuckanonWarning,
+    InfeasibleError,
+    MissingExtra,
+    PolicyError,
+    ReleaseError,
+    SourceError,
+    StatementError,
+)
+from duckanon.frames import anonymize_table
+from duckanon.functions import register, unregister
+from duckanon.methods import Method, information_loss, methods, partition
+from duckanon.policy import AuditPolicy, Policy
+from duckanon.release import Release
+from duckanon.report import Measure, Report, Violation
+
+__all__ = [
+    "AuditFailure",
+    "AuditPolicy",
+    "Connection",
+    "DuckanonError",
+    "DuckanonWarning",
+    "InfeasibleError",
+    "Measure",
+    "Method",
+    "MissingExtra",
+    "Policy",
+    "PolicyError",
+    "Release",
+    "ReleaseError",
+    "Report",
+    "SourceError",
+    "StatementError",
+    "Violation",
+    "anonymize",
+    "anonymize_table",
+    "audit",
+    "connect",
+    "information_loss",
+    "methods",
+    "partition",
+    "register",
+    "unregister",
+]

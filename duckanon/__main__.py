@@ -1,0 +1,5 @@
+"""``python -m duckanon`` is the command line."""
+
+from duckanon.cli import main
+
+main()

@@ -1,0 +1,239 @@
+"""The command line: demo, run, sql, anonymize, audit, methods.
+
+Exit codes: 0 done and every check passed; 1 an audit found a violation; 2 an error (usage, policy, data,
+engine). Errors are one or two lines on stderr.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TextIO
+
+import duckdb
+import typer
+
+from duckanon import engine, files, sqlfiles
+from duckanon.auditing import audit_relation
+from duckanon.catalog import Target
+from duckanon.connection import connect
+from duckanon.demo import run_demo
+from duckanon.dispatch import Outcome
+from duckanon.errors import (
+    AuditFailure,
+    DuckanonError,
+    DuckanonWarning,
+    PolicyError,
+    ReleaseError,
+    SourceError,
+)
+from duckanon.explain import explain
+from duckanon.export import export
+from duckanon.flags import policy_of_flags, read_flag
+from duckanon.methods import methods as known_methods
+from duckanon.output import complain, line, progress, show
+from duckanon.policy import AuditPolicy
+from duckanon.release import create
+from duckanon.report import text_table
+from duckanon.stages.candidate import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PASSED, VIOLATION, ERROR = 0, 1, 2
+
+app = typer.Typer(
+    name="duckanon",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+Database = Annotated[Path | None, typer.Option("--database", "-d", help="DuckDB file; in memory without it")]
+Names = Annotated[str | None, typer.Option(help="columns, separated by commas")]
+Number = Annotated[str | None, typer.Option(help="a number, or column=number pairs")]
+Words = Annotated[str | None, typer.Option(help="a word, or column=word pairs")]
+QuasiIdentifiers = Annotated[str | None, typer.Option("--qi", help="quasi-identifiers, separated by commas")]
+K = Annotated[int | None, typer.Option("-k", help="smallest equivalence class")]
+T = Annotated[str | None, typer.Option("-t", help="largest EMD, or column=number pairs")]
+L = Annotated[str | None, typer.Option("-l", help="least diversity, or column=number pairs")]
+LDiversity = Annotated[str | None, typer.Option(help="distinct, entropy or recursive")]
+
+
+@app.callback()
+def duckanon(debug: Annotated[bool, typer.Option(help="show the traceback of an error")] = False) -> None:
+    """Anonymize inside DuckDB: k-anonymity, l-diversity and t-closeness, proved by plain SQL."""
+    # `main` looks at the flag itself, since an error can happen before this runs.
+    del debug
+
+
+@app.command()
+def demo(
+    to: Annotated[str | None, typer.Option("--export", help="a new .duckdb file for the release")] = None,
+) -> int:
+    """Release 299,285 real persons, with k alone and with t-closeness, and audit both."""
+    with progress():
+        run_demo(to)
+    return PASSED
+
+
+@app.command()
+def run(file: Annotated[Path, typer.Argument(help="SQL script")], database: Database = None) -> int:
+    """Run a script; stop at the first error or failed audit."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as unread:
+        raise SourceError(f"cannot read the script {str(file)!r}: {engine.first_line(unread)}") from unread
+    return _run_text(text, database)
+
+
+@app.command()
+def sql(
+    text: Annotated[str, typer.Argument(help="one or several statements")], database: Database = None
+) -> int:
+    """Run statements and print their rows."""
+    return _run_text(text, database)
+
+
+@app.command()
+def anonymize(
+    source: Annotated[str, typer.Argument(metavar="IN", help="file.csv, file.parquet or file.duckdb:table")],
+    target: Annotated[str, typer.Argument(metavar="OUT", help="a new .csv, .parquet, or file.duckdb:table")],
+    qi: QuasiIdentifiers = None,
+    sensitive: Names = None,
+    identifiers: Names = None,
+    insensitive: Names = None,
+    k: K = None,
+    t: T = None,
+    l: L = None,  # noqa: E741 - l-diversity has this name everywhere
+    l_diversity: LDiversity = None,
+    c: Number = None,
+    distance: Words = None,
+    method: Annotated[str | None, typer.Option(help="see duckanon methods")] = None,
+    recode: Words = None,
+    weights: Number = None,
+    suppression_limit: Number = None,
+    nulls: Annotated[str | None, typer.Option(help="category, suppress or error")] = None,
+    seed: Annotated[int | None, typer.Option(help="for explicit randomness only")] = None,
+    policy: Annotated[Path | None, typer.Option(help="policy file (TOML); flags win over it")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="show the plan, write nothing")] = False,
+) -> int:
+    """Release a file or table as a new file."""
+    flags = {name: value for name, value in locals().items() if name not in _NOT_OPTIONS}
+    wanted = policy_of_flags({"quasi_identifiers": qi, **flags}, policy)
+    path, table = files.split(target)
+    if path.exists():
+        raise ReleaseError(f"{str(path)!r} exists and is not overwritten: remove it or choose another name")
+    with progress(), connect() as con:
+        query = sqlfiles.render("files/query.sql.j2", relation=files.relation(con.duckdb, source))
+        if dry_run:
+            show(Outcome("plan", explain(con.duckdb, Source(query, "memory", "main"), wanted)))
+            return PASSED
+        name = Target("memory", "main", table or path.stem)
+        create(con.duckdb, query, wanted, name)
+        report = export(con.duckdb, name, str(path))
+    show(Outcome(f"wrote {path}", None, report))
+    return PASSED
+
+
+@app.command()
+def audit(
+    source: Annotated[str, typer.Argument(help="file.csv, file.parquet or file.duckdb:table")],
+    qi: QuasiIdentifiers = None,
+    sensitive: Names = None,
+    k: K = None,
+    t: T = None,
+    l: L = None,  # noqa: E741 - l-diversity has this name everywhere
+    l_diversity: LDiversity = None,
+    c: Number = None,
+    distance: Words = None,
+    form: Annotated[str, typer.Option("--format", help="text or json")] = "text",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="a file instead of stdout")] = None,
+) -> int:
+    """Audit any table or file; exit code 1 when it violates a threshold."""
+    if form not in {"text", "json"}:
+        raise DuckanonError(f"unknown format {form!r}: use text or json")
+    flags = {"quasi_identifiers": qi, "sensitive": sensitive, "k": k, "t": t, "l": l, "distance": distance}
+    flags |= {"l_diversity": l_diversity, "c": c}
+    if qi is None:
+        raise PolicyError("--qi is missing: name the quasi-identifiers, as in --qi age,zip")
+    wanted = AuditPolicy(
+        **{name: read_flag(name, value) for name, value in flags.items() if value is not None}
+    )
+    with progress(), connect() as con:
+        report = audit_relation(con.duckdb, files.relation(con.duckdb, source), wanted, name=source)
+    text = report.to_json() if form == "json" else report.to_text()
+    if output is None:
+        line(text)
+    else:
+        output.write_text(text + "\n", encoding="utf-8")
+    return PASSED if report.passed else VIOLATION
+
+
+@app.command()
+def methods() -> int:
+    """List the partition methods with guarantees, cost and source."""
+    rows = [(method.name, method.guarantees, method.cost, method.source) for method in known_methods()]
+    line("\n".join(text_table(("method", "guarantees", "cost", "source"), rows)))
+    return PASSED
+
+
+_NOT_OPTIONS = {"source", "target", "qi", "policy", "dry_run"}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit code.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Default: those of the process.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    warnings.showwarning = _warn
+    warnings.simplefilter("always", DuckanonWarning)
+    try:
+        code = app(given, standalone_mode=False)
+    except AuditFailure as failure:
+        complain(failure.report.to_text())
+        code = _failed(failure, given, VIOLATION)
+    except (DuckanonError, duckdb.Error, typer.TyperException, OSError) as failure:
+        code = _failed(failure, given, ERROR)
+    except (KeyboardInterrupt, typer.Abort):
+        complain("interrupted: nothing was released")
+        code = ERROR
+    sys.exit(code or PASSED)
+
+
+def _failed(failure: Exception, arguments: Sequence[str], code: int) -> int:
+    if "--debug" in arguments:
+        raise failure
+    shown = (
+        failure.format_message() if isinstance(failure, typer.TyperException) else engine.described(failure)
+    )
+    complain(f"error: {shown}")
+    return code
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    del category, filename, lineno, file, line
+    complain(f"warning: {message}")
+
+
+def _run_text(text: str, database: Path | None) -> int:
+    with progress(), connect(database or ":memory:") as con:
+        for outcome in con.outcomes(text):
+            show(outcome)
+            if isinstance(outcome, Outcome) and outcome.violated:
+                complain(f"error: {outcome.title}: the audit found a violation; the rest was not run")
+                return VIOLATION
+    return PASSED

@@ -1,0 +1,188 @@
+"""Connections that know our statements: everything else goes to DuckDB as the text it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import duckdb
+from duckdb import DuckDBPyConnection, DuckDBPyRelation, ExpectedResultType
+
+from duckanon import statements
+from duckanon.dispatch import Outcome, run_statement
+from duckanon.errors import StatementError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from types import TracebackType
+
+
+class Connection:
+    """A DuckDB connection on which scripts may hold our statements.
+
+    Parameters
+    ----------
+    connection : duckdb.DuckDBPyConnection
+        The plain connection; `close` closes it.
+
+    Examples
+    --------
+    >>> with connect() as con:
+    ...     con.sql("SELECT 42 AS answer").fetchall()
+    [(42,)]
+    """
+
+    def __init__(self, connection: DuckDBPyConnection) -> None:
+        self._connection = connection
+
+    @property
+    def duckdb(self) -> DuckDBPyConnection:
+        """The plain DuckDB connection."""
+        return self._connection
+
+    def sql(self, text: str, params: object = None) -> DuckDBPyRelation | None:
+        """Result of the last statement of a text.
+
+        Parameters
+        ----------
+        text : str
+            One or several statements, ours or any of DuckDB's.
+        params : object, optional
+            Values for the parameters of a single DuckDB statement.
+
+        Returns
+        -------
+        duckdb.DuckDBPyRelation or None
+            Rows; report rows for CREATE, REFRESH, EXPORT and AUDIT; None for a statement without result.
+
+        Raises
+        ------
+        DuckanonError
+            One of our statements fails.
+        duckdb.Error
+            Any other statement fails.
+        """
+        result = None
+        for outcome in self.outcomes(text, params):
+            result = self._relation(outcome) if isinstance(outcome, Outcome) else outcome
+        return result
+
+    def execute(self, text: str, params: object = None) -> DuckDBPyConnection | DuckDBPyRelation:
+        """Run a text now; both kinds of result have ``fetchall``, ``fetchone`` and ``df``.
+
+        Parameters
+        ----------
+        text : str
+            One or several statements.
+        params : object, optional
+            Values for the parameters of a single DuckDB statement.
+
+        Returns
+        -------
+        duckdb.DuckDBPyConnection or duckdb.DuckDBPyRelation
+            The plain connection after a statement of DuckDB's, a relation of rows after one of ours.
+        """
+        pieces = statements.split(text)
+        if pieces and statements.parse(pieces[-1]) is None:
+            for piece in pieces[:-1]:
+                self.sql(piece.text)
+            return self._connection.execute(pieces[-1].text, params)
+        return self.sql(text, params) or self._connection
+
+    def run_script(self, script: str | Path) -> list[Outcome]:
+        """Outcomes of our statements in a script; DuckDB's statements run in their place and order.
+
+        Parameters
+        ----------
+        script : str or Path
+            Text of a script, or the path of a file.
+
+        Returns
+        -------
+        list of Outcome
+            One entry for each of our statements, in order.
+
+        Raises
+        ------
+        DuckanonError, duckdb.Error
+            The first statement that fails; those before it have run.
+        """
+        text = script if isinstance(script, str) else script.read_text(encoding="utf-8")
+        return [outcome for outcome in self.outcomes(text) if isinstance(outcome, Outcome)]
+
+    def outcomes(self, text: str, params: object = None) -> Iterator[Outcome | DuckDBPyRelation | None]:
+        """Outcome of each statement of a text, one after the other; each runs when it is asked for.
+
+        Parameters
+        ----------
+        text : str
+            One or several statements.
+        params : object, optional
+            Values for the parameters of DuckDB's statements.
+
+        Yields
+        ------
+        Outcome, duckdb.DuckDBPyRelation or None
+            An outcome for a statement of ours, rows for a query, None for any other statement.
+        """
+        for piece in statements.split(text):
+            statement = statements.parse(piece)
+            if statement is None:
+                yield self._rows(piece.text, params)
+            elif params:
+                raise StatementError(
+                    "our statements take no parameters; write the values", piece.line, piece.column
+                )
+            else:
+                yield run_statement(self._connection, statement)
+
+    def close(self) -> None:
+        """Close the plain connection."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _rows(self, text: str, params: object) -> DuckDBPyRelation | None:
+        """Run a statement of DuckDB's; a count of changed rows or a success is not a result to show."""
+        relation = self._connection.sql(text, params=params)
+        (statement,) = self._connection.extract_statements(text)
+        kinds = statement.expected_result_type
+        if relation is None or ExpectedResultType.QUERY_RESULT not in kinds:
+            return None
+        changed = ExpectedResultType.CHANGED_ROWS in kinds and relation.columns == ["Count"]
+        return None if changed else relation
+
+    def _relation(self, outcome: Outcome) -> DuckDBPyRelation | None:
+        return None if outcome.table is None else self._connection.from_arrow(outcome.table)
+
+
+def connect(database: str | Path = ":memory:", *, read_only: bool = False, **config: Any) -> Connection:
+    """Connection to a DuckDB database on which our statements work.
+
+    Parameters
+    ----------
+    database : str or Path
+        A database file, or ``:memory:``.
+    read_only : bool
+        Open it for reading: AUDIT and SHOW work, nothing can be released.
+    **config : object
+        DuckDB settings, for example ``memory_limit="4GB"``.
+
+    Returns
+    -------
+    Connection
+        Close it, or use it as a context manager.
+
+    Notes
+    -----
+    Python variables are not visible as tables, so that a script means the same everywhere; use
+    ``con.duckdb.register(name, frame)``. Pass ``python_enable_replacements=True`` to change that.
+    """
+    settings = {"python_enable_replacements": False, **config}
+    return Connection(duckdb.connect(str(database), read_only=read_only, config=settings))

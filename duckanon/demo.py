@@ -1,0 +1,56 @@
+"""The README's main job on the bundled census data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from duckanon import sqlfiles
+from duckanon.connection import connect
+from duckanon.errors import SourceError
+from duckanon.output import line, side_by_side
+from duckanon.report import text_table
+
+_INSTALLED = Path(__file__).parent / "fixtures"
+_CHECKOUT = Path(__file__).parent.parent / "fixtures"
+
+
+def census() -> Path:
+    """Path of the bundled census file.
+
+    Returns
+    -------
+    Path
+        ``census_income.parquet``, in the package or in the checkout.
+
+    Raises
+    ------
+    SourceError
+        The file is in neither place.
+    """
+    for folder in (_INSTALLED, _CHECKOUT):
+        if (folder / "census_income.parquet").is_file():
+            return folder / "census_income.parquet"
+    raise SourceError("the bundled census_income.parquet is missing: install duckanon again")
+
+
+def run_demo(export: str | None) -> None:
+    """Release the census twice, with k alone and with t-closeness, and print view and audits.
+
+    Parameters
+    ----------
+    export : str, optional
+        A new ``.duckdb`` file for the t-close release.
+    """
+    script = sqlfiles.render("demo/demo.sql.j2", census=str(census()))
+    with connect() as con:
+        con.run_script(script)
+        line("First rows of the released view census_t:\n")
+        rows = con.duckdb.sql(sqlfiles.read("demo/first_rows.sql"))
+        line("\n".join(text_table(rows.columns, rows.fetchall())))
+        audits = [outcome.report for outcome in con.run_script(sqlfiles.read("demo/audits.sql"))]
+        k_only, t_close = (report for report in audits if report is not None)
+        line("\nThe audit by plain SQL, of k-anonymity alone (census_k) beside t-closeness (census_t):\n")
+        line(side_by_side(k_only, t_close, ("census_k", "census_t")))
+        if export is not None:
+            for outcome in con.run_script(sqlfiles.render("demo/export.sql.j2", path=export)):
+                line(f"\n-- {outcome.title}")

@@ -1,0 +1,149 @@
+"""What each of our statements does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from duckanon import catalog, engine, release, sqlfiles, statements
+from duckanon.auditing import audit_table, audit_view
+from duckanon.explain import explain
+from duckanon.export import export
+from duckanon.options import options_to_policy
+from duckanon.policy import Policy
+from duckanon.stages.candidate import Source
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from duckanon.report import Report
+    from duckanon.statements import Statement
+
+REPORT_SCHEMA = pa.schema(
+    [
+        ("measure", pa.string()),
+        ("attribute", pa.string()),
+        ("threshold", pa.float64()),
+        ("value", pa.float64()),
+        ("classes", pa.int64()),
+        ("violations", pa.int64()),
+        ("records", pa.int64()),
+        ("passed", pa.bool_()),
+    ]
+)
+"""Types of the report rows."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Result of one of our statements.
+
+    Attributes
+    ----------
+    title : str
+        What happened, in a few words.
+    table : pyarrow.Table or None
+        Rows to show.
+    report : Report or None
+        Set when the rows are an audit.
+    """
+
+    title: str
+    table: pa.Table | None
+    report: Report | None = None
+
+    @property
+    def violated(self) -> bool:
+        """Whether it is an audit in which some threshold is violated."""
+        return self.report is not None and any(m.passed is False for m in self.report.measures)
+
+
+def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement) -> Outcome:
+    """Outcome of one of our statements.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The plain connection.
+    statement : Statement
+        What to do.
+
+    Returns
+    -------
+    Outcome
+        Title, rows and report.
+
+    Raises
+    ------
+    DuckanonError
+        It cannot be done.
+    """
+    match statement:
+        case statements.Create():
+            target = catalog.resolve(con, statement.name)
+            policy = options_to_policy(statement.options)
+            made = release.create(con, statement.query, policy, target, or_replace=statement.or_replace)
+            return _reported(f"released {made.name}", made.report)
+        case statements.Refresh():
+            made = release.refresh(con, catalog.resolve(con, statement.name))
+            return _reported(f"refreshed {made.name}", made.report)
+        case statements.Audit():
+            report = (
+                audit_view(con, catalog.resolve(con, statement.name), statement.options)
+                if statement.kind == "view"
+                else audit_table(con, statement.name, statement.options)
+            )
+            return _reported(f"audited {report.name}", report)
+        case statements.Export():
+            target = catalog.resolve(con, statement.name)
+            return _reported(f"exported {target} to {statement.path}", export(con, target, statement.path))
+        case statements.Drop():
+            target = catalog.resolve(con, statement.name)
+            release.drop_view(con, target, if_exists=statement.if_exists)
+            return Outcome(f"dropped {target}", None)
+        case statements.ShowViews():
+            return Outcome("anonymized views", _show(con))
+        case statements.Explain():
+            return Outcome("plan", _explain(con, statement))
+
+
+def report_table(report: Report) -> pa.Table:
+    """Report rows as an Arrow table.
+
+    Parameters
+    ----------
+    report : Report
+        An audit.
+
+    Returns
+    -------
+    pyarrow.Table
+        Columns and types of `REPORT_SCHEMA`.
+    """
+    columns = [
+        [None if value is None else float(value) for value in column]
+        if name in {"threshold", "value"}
+        else column
+        for name, column in ((n, [getattr(m, n) for m in report.measures]) for n in REPORT_SCHEMA.names)
+    ]
+    return pa.table(columns, schema=REPORT_SCHEMA)
+
+
+def _reported(title: str, report: Report) -> Outcome:
+    return Outcome(title, report_table(report), report)
+
+
+def _explain(con: duckdb.DuckDBPyConnection, statement: statements.Explain) -> pa.Table:
+    if statement.create is None:
+        published = catalog.require(con, catalog.resolve(con, statement.name))
+        place = Source(published.source_sql, published.source_catalog, published.source_schema)
+        return explain(con, place, Policy.from_toml(published.policy))
+    policy = options_to_policy(statement.create.options)
+    return explain(con, Source(statement.create.query, *catalog.current(con)), policy)
+
+
+def _show(con: duckdb.DuckDBPyConnection) -> pa.Table:
+    catalogs = [row[0] for row in engine.rows(con, sqlfiles.read("catalog/with_releases.sql"), "show")]
+    return engine.table(con, sqlfiles.render("catalog/show.sql.j2", catalogs=catalogs), "show")

@@ -1,0 +1,251 @@
+"""Run SQL on a DuckDB connection: log it, name its stage, and turn engine errors into ours."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from duckanon.errors import DuckanonError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+logger = logging.getLogger("duckanon")
+
+_LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
+_serial = itertools.count(1)
+
+
+def run(
+    con: duckdb.DuckDBPyConnection, sql: str, stage: str, *, error: type[DuckanonError] = DuckanonError
+) -> duckdb.DuckDBPyConnection:
+    """Result of one statement, left on the connection.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection to run on.
+    sql : str
+        One statement.
+    stage : str
+        Name of the stage, for the log and for errors.
+    error : type of DuckanonError
+        What an engine error becomes.
+
+    Returns
+    -------
+    duckdb.DuckDBPyConnection
+        The connection, ready to fetch.
+
+    Raises
+    ------
+    DuckanonError
+        When DuckDB refuses the statement; the engine's exception is its ``__cause__``.
+    """
+    logger.debug("%s\n%s", stage, sql)
+    try:
+        return con.execute(sql)
+    except duckdb.InterruptException as interrupt:
+        raise KeyboardInterrupt from interrupt
+    except duckdb.Error as cause:
+        raise wrapped(cause, sql, stage, error=error) from cause
+
+
+def wrapped(
+    cause: duckdb.Error, sql: str, stage: str, *, error: type[DuckanonError] = DuckanonError
+) -> DuckanonError:
+    """Our error for an engine error: its first line, with the statement and the stage attached.
+
+    Parameters
+    ----------
+    cause : duckdb.Error
+        What DuckDB raised.
+    sql : str
+        The statement it refused.
+    stage : str
+        Where it happened.
+    error : type of DuckanonError
+        Class of the result.
+
+    Returns
+    -------
+    DuckanonError
+        Ready to be raised from the cause.
+    """
+    raised = error(f"{stage}: {first_line(cause)}")
+    raised.sql, raised.stage = sql, stage
+    return raised
+
+
+def first_line(cause: BaseException) -> str:
+    """First line of an engine message that says something.
+
+    Parameters
+    ----------
+    cause : BaseException
+        What the engine raised.
+
+    Returns
+    -------
+    str
+        One line without trailing blanks.
+    """
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    return lines[0] if lines else type(cause).__name__
+
+
+def described(failure: BaseException) -> str:
+    """One or two lines that tell a user what happened.
+
+    Parameters
+    ----------
+    failure : BaseException
+        One of our errors, or an engine error.
+
+    Returns
+    -------
+    str
+        Our message as it is; of an engine error its first line, with line and column where it has them.
+    """
+    if isinstance(failure, DuckanonError):
+        return str(failure)
+    at = place(failure)
+    where = "" if at is None else f" (line {at[0]}, column {at[1]})"
+    return first_line(failure) + where
+
+
+def place(cause: BaseException) -> tuple[int, int] | None:
+    """Line and column, counted from 1, that an engine message points at.
+
+    Parameters
+    ----------
+    cause : BaseException
+        What the engine raised; its text may hold ``LINE n: ...`` and a line with a caret.
+
+    Returns
+    -------
+    tuple of int or None
+        None when the message names no place.
+    """
+    text = str(cause)
+    found = _LINE.search(text)
+    if found is None:
+        return None
+    shown, _, rest = text[found.start() :].partition("\n")
+    caret = rest.partition("\n")[0].find("^")
+    prefix = len(found.group(0))
+    column = caret - prefix + 1 if caret >= prefix and not shown.startswith(found.group(0) + "...") else 1
+    return int(found.group(1)), column
+
+
+def rows(
+    con: duckdb.DuckDBPyConnection, sql: str, stage: str, *, error: type[DuckanonError] = DuckanonError
+) -> list[tuple[Any, ...]]:
+    """All rows of a query as tuples.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection to run on.
+    sql : str
+        A query with a small result.
+    stage : str
+        Name of the stage.
+    error : type of DuckanonError
+        What an engine error becomes.
+
+    Returns
+    -------
+    list of tuple
+        The rows.
+    """
+    return run(con, sql, stage, error=error).fetchall()
+
+
+def table(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> pa.Table:
+    """All rows of a query as an Arrow table.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection to run on.
+    sql : str
+        A query.
+    stage : str
+        Name of the stage.
+
+    Returns
+    -------
+    pyarrow.Table
+        The rows.
+    """
+    return _reader(con, sql, stage).read_all()
+
+
+def batches(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa.RecordBatch]:
+    """Rows of a query as Arrow record batches, one after the other.
+
+    The connection belongs to the reader until the last batch was taken.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection to run on.
+    sql : str
+        A query.
+    stage : str
+        Name of the stage.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        At most 131,072 rows each.
+    """
+    yield from _reader(con, sql, stage)
+
+
+def _reader(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> pa.RecordBatchReader:
+    logger.debug("%s\n%s", stage, sql)
+    try:
+        return con.sql(sql).to_arrow_reader(131_072)
+    except duckdb.InterruptException as interrupt:
+        raise KeyboardInterrupt from interrupt
+    except duckdb.Error as cause:
+        raise wrapped(cause, sql, stage) from cause
+
+
+def in_transaction(con: duckdb.DuckDBPyConnection) -> bool:
+    """Whether the caller has an open transaction on this connection.
+
+    In autocommit every statement has a transaction of its own, so two statements see two transaction
+    numbers. (BEGIN inside a transaction would abort it, so it cannot be the test.)
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection to look at.
+
+    Returns
+    -------
+    bool
+        True between the caller's BEGIN and COMMIT or ROLLBACK.
+    """
+    query = "SELECT txid_current()"
+    return rows(con, query, "transaction") == rows(con, query, "transaction")
+
+
+def workspace() -> str:
+    """Prefix of temporary relations that no other call uses.
+
+    Returns
+    -------
+    str
+        For example ``duckanon_7``.
+    """
+    return f"duckanon_{next(_serial)}"

@@ -1,0 +1,186 @@
+"""EXPORT: a release becomes a fresh file that is read back and audited before it gets its name."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from duckanon import auditsql, catalog, engine, sqlfiles
+from duckanon.auditing import audit_published, relation_of
+from duckanon.errors import AuditFailure, ReleaseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from duckanon.catalog import Published, Target
+    from duckanon.report import Report
+
+METADATA = ("releases", "columns", "thresholds", "audits")
+
+
+def export(con: duckdb.DuckDBPyConnection, target: Target, path: str) -> Report:
+    """Audit of a file to which a release was written.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    target : Target
+        The anonymized view.
+    path : str
+        A new file: ``.duckdb`` (with metadata and audit macros), ``.parquet`` or ``.csv``.
+
+    Returns
+    -------
+    Report
+        Audit of what the file holds, read back from it.
+
+    Raises
+    ------
+    ReleaseError
+        The file exists, cannot be written, or has another ending.
+    AuditFailure
+        What was read back violates the policy (a CSV merges NULL and the empty text): no file is left.
+    """
+    published = catalog.require(con, target)
+    file = Path(path)
+    writer = _writers().get(file.suffix.lower())
+    if writer is None:
+        raise ReleaseError(f"cannot export to {path!r}: the file must end in .duckdb, .parquet or .csv")
+    if file.exists():
+        raise ReleaseError(f"{path!r} exists and EXPORT never overwrites: remove it or choose another name")
+    if not file.parent.is_dir():
+        raise ReleaseError(f"cannot export to {path!r}: the folder {str(file.parent)!r} does not exist")
+    with _aside(file) as draft:
+        report = writer(con, published, draft)
+        if not report.passed:
+            raise AuditFailure(f"{path!r} was not written: read back, it violates the policy", report)
+        _settle(draft, file)
+    return report
+
+
+def _writers() -> dict[str, Callable[[duckdb.DuckDBPyConnection, Published, Path], Report]]:
+    return {".duckdb": _to_database, ".parquet": _to_parquet, ".csv": _to_csv}
+
+
+@contextlib.contextmanager
+def _aside(file: Path) -> Iterator[Path]:
+    """Name beside the final file under which it is written; nothing of it is left in the end."""
+    draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}{file.suffix}")
+    try:
+        yield draft
+    finally:
+        for leftover in (draft, draft.with_name(draft.name + ".wal")):
+            leftover.unlink(missing_ok=True)
+
+
+def _settle(draft: Path, file: Path) -> None:
+    try:
+        # A hard link fails if the name was taken meanwhile; a rename would overwrite.
+        os.link(draft, file)
+    except FileExistsError as taken:
+        raise ReleaseError(
+            f"{str(file)!r} was created by someone else meanwhile; nothing was overwritten"
+        ) from taken
+    except OSError:
+        # A file system without hard links.
+        if file.exists():
+            raise ReleaseError(
+                f"{str(file)!r} was created by someone else meanwhile; nothing was overwritten"
+            ) from None
+        draft.rename(file)
+
+
+def _to_parquet(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> Report:
+    columns = _columns(con, relation_of(published.target))
+    _copy(con, published, draft, columns, "parquet")
+    relation = sqlfiles.render("export/read_parquet.sql.j2", path=str(draft)).strip()
+    return audit_published(con, con, published, relation, home=published.target.catalog)
+
+
+def _to_csv(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> Report:
+    columns = _columns(con, relation_of(published.target))
+    _copy(con, published, draft, columns, "csv")
+    relation = sqlfiles.render("export/read_csv.sql.j2", path=str(draft), columns=columns).strip()
+    return audit_published(con, con, published, relation, home=published.target.catalog)
+
+
+def _to_database(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> Report:
+    target = published.target
+    tables = [("main", target.name, relation_of(target))]
+    tables += [("duckanon", tree, _backing(target, tree)) for tree in catalog.trees(con, published).values()]
+    # Another instance writes the file, so nothing of this one can get into it, temporary data or settings.
+    with duckdb.connect() as fresh:
+        compression = engine.rows(con, sqlfiles.read("export/compression.sql"), "export")[0][0]
+        _on(fresh, sqlfiles.render("export/compress.sql.j2", compression=compression))
+        _on(fresh, sqlfiles.render("export/attach.sql.j2", path=str(draft)))
+        for schema, name, relation in tables:
+            columns = _columns(con, relation)
+            rows = sqlfiles.render(
+                "export/rows.sql.j2", columns=[c for c, _ in columns], relation=relation, ordered=True
+            )
+            _write(con, fresh, rows, schema=schema, name=name, columns=columns)
+        for table in METADATA:
+            query = sqlfiles.render(
+                "export/metadata.sql.j2", catalog=target.catalog, table=table, release_id=published.release_id
+            )
+            _write(con, fresh, query, schema="duckanon", name=table, columns=_columns(con, f"({query})"))
+        _on(fresh, "USE export")
+        for statement in auditsql.macro_statements(temporary=False):
+            _on(fresh, statement)
+        _on(fresh, "USE memory")
+        _on(fresh, "DETACH export")
+    with duckdb.connect() as reader:
+        _on(reader, sqlfiles.render("export/reopen.sql.j2", path=str(draft)))
+        exported = catalog.Target("export", "main", target.name)
+        return audit_published(con, reader, published, relation_of(exported), home="export")
+
+
+def _write(
+    con: duckdb.DuckDBPyConnection,
+    fresh: duckdb.DuckDBPyConnection,
+    query: str,
+    *,
+    schema: str,
+    name: str,
+    columns: list[tuple[str, str]],
+) -> None:
+    reader = con.sql(query).to_arrow_reader(131_072)
+    fresh.register("incoming", reader)
+    _on(fresh, sqlfiles.render("export/table.sql.j2", schema=schema, name=name, columns=columns))
+    fresh.unregister("incoming")
+
+
+def _copy(
+    con: duckdb.DuckDBPyConnection,
+    published: Published,
+    draft: Path,
+    columns: list[tuple[str, str]],
+    form: str,
+) -> None:
+    statement = sqlfiles.render(
+        "export/file.sql.j2",
+        columns=[column for column, _ in columns],
+        relation=relation_of(published.target),
+        path=str(draft),
+        format=form,
+    )
+    engine.run(con, statement, "export", error=ReleaseError)
+
+
+def _columns(con: duckdb.DuckDBPyConnection, relation: str) -> list[tuple[str, str]]:
+    query = sqlfiles.render("export/describe.sql.j2", relation=relation)
+    return [(row[0], row[1]) for row in engine.rows(con, query, "export")]
+
+
+def _backing(target: Target, table: str) -> str:
+    return relation_of(catalog.Target(target.catalog, catalog.SCHEMA, table))
+
+
+def _on(con: duckdb.DuckDBPyConnection, statement: str) -> None:
+    engine.run(con, statement, "export", error=ReleaseError)

@@ -1,0 +1,60 @@
+"""Tables in memory: pandas, polars or Arrow in, Arrow out, no database of the caller's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+
+from duckanon import release, sqlfiles
+from duckanon.errors import SourceError
+
+if TYPE_CHECKING:
+    from duckanon.policy import Policy
+
+
+def anonymize_table(table: object, policy: Policy) -> pa.Table:
+    """Released rows of a table in memory.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame, polars.DataFrame, pyarrow.Table, RecordBatch or RecordBatchReader
+        The records; anything that offers the Arrow C stream works. A pandas index is not a column.
+    policy : Policy
+        Roles and thresholds.
+
+    Returns
+    -------
+    pyarrow.Table
+        Released columns in source order, rows in the order of the released values, audited.
+
+    Raises
+    ------
+    DuckanonError
+        The table cannot be read, or the policy cannot be kept.
+
+    Examples
+    --------
+    >>> from duckanon import Policy
+    >>> people = pa.table({"age": [31, 35, 60, 64], "pay": [3, 9, 4, 8]})
+    >>> anonymize_table(people, Policy(quasi_identifiers="age", sensitive="pay", k=2)).to_pydict()
+    {'age': [33, 33, 62, 62], 'pay': [3, 9, 4, 8]}
+    """
+    with duckdb.connect() as con:
+        con.register("source", _arrow(table))
+        return release.released_rows(con, sqlfiles.read("functions/registered.sql"), policy)
+
+
+def _arrow(table: object) -> pa.Table:
+    if isinstance(table, pa.Table):
+        return table
+    if isinstance(table, pa.RecordBatch):
+        return pa.Table.from_batches([table])
+    if type(table).__module__.partition(".")[0] == "pandas":
+        return pa.Table.from_pandas(table, preserve_index=False)
+    if hasattr(table, "__arrow_c_stream__"):
+        return pa.table(table)
+    raise SourceError(
+        f"cannot read a table from {type(table).__name__}: give a pandas, polars or Arrow table"
+    )

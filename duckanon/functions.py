@@ -1,0 +1,170 @@
+"""Functions for any DuckDB connection: table functions, scalar functions and the audit macros."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from duckdb.func import ARROW
+
+from duckanon import auditsql, engine, release, sqlfiles
+from duckanon.errors import DuckanonError, PolicyError, SourceError
+from duckanon.kernels.emd import emd_ordered
+from duckanon.methods import partition
+from duckanon.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import duckdb
+
+SLOTS = 16
+"""Calls of the table functions that one query, or the cache, can hold."""
+
+SCALARS = ("duckanon_plan", "microaggregate", "emd_ordered")
+
+
+class Slot:
+    """An Arrow table behind a registered name; DuckDB asks for it anew in every query."""
+
+    def __init__(self) -> None:
+        self.table = pa.table({"empty": pa.array([], pa.int64())})
+
+    def __arrow_c_schema__(self) -> object:
+        """Schema of the table of the moment."""
+        return self.table.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Rows of the table of the moment."""
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def register(con: duckdb.DuckDBPyConnection) -> None:
+    """Add our functions to a plain DuckDB connection, as temporary objects.
+
+    Table functions ``anonymize`` and ``equivalence_classes``, scalar functions ``microaggregate`` and
+    ``emd_ordered``, and the audit macros. Calling it again renews them.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection. Close it, or call `unregister`, before the interpreter ends.
+
+    Notes
+    -----
+    The table functions run when the query is bound, on a cursor of their own: they see committed,
+    non-temporary relations only, and a prepared statement keeps the rows of its preparation.
+    """
+    unregister(con)
+    slots = [Slot() for _ in range(SLOTS)]
+    for number, slot in enumerate(slots):
+        con.register(_slot_name(number), slot)
+    con.create_function("duckanon_plan", _planner(con, slots), ["VARCHAR"] * 3, "VARCHAR")
+    con.create_function("microaggregate", _microaggregate, ["DOUBLE[][]", "INTEGER"], "INTEGER[]", type=ARROW)
+    con.create_function("emd_ordered", _emd_ordered, ["DOUBLE[]"] * 2, "DOUBLE", type=ARROW)
+    engine.run(con, sqlfiles.render("functions/table_functions.sql.j2"), "register")
+    for statement in auditsql.macro_statements(temporary=True):
+        engine.run(con, statement, "register")
+
+
+def unregister(con: duckdb.DuckDBPyConnection) -> None:
+    """Remove what `register` added; nothing happens where nothing was added.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    """
+    present = {row[0] for row in engine.rows(con, sqlfiles.read("functions/present.sql"), "unregister")}
+    for name in SCALARS:
+        if name in present:
+            con.remove_function(name)
+    engine.run(con, sqlfiles.render("functions/remove.sql.j2", macros=_macros()), "unregister")
+    for number in range(SLOTS):
+        con.unregister(_slot_name(number))
+
+
+def _planner(con: duckdb.DuckDBPyConnection, slots: list[Slot]) -> Callable[[str, str, str], str]:
+    filled: OrderedDict[tuple[Any, ...], int] = OrderedDict()
+
+    def duckanon_plan(function: str, relation: str, options: str) -> str:
+        # DuckDB binds a query more than once: the same call on the same data is answered from its slot.
+        with con.cursor() as cursor:
+            key = (function, relation, options, *_fingerprint(cursor, relation))
+            if key not in filled:
+                table = _rows(cursor, function, relation, options)
+                number = len(filled) if len(filled) < SLOTS else filled.popitem(last=False)[1]
+                slots[number].table, filled[key] = table, number
+            filled.move_to_end(key)
+        return sqlfiles.render("functions/slot.sql.j2", slot=_slot_name(filled[key]))
+
+    return duckanon_plan
+
+
+def _fingerprint(cursor: duckdb.DuckDBPyConnection, relation: str) -> tuple[Any, ...]:
+    query = sqlfiles.render("functions/fingerprint.sql.j2", relation=relation)
+    try:
+        return tuple(engine.rows(cursor, query, f"relation {relation!r}", error=SourceError)[0])
+    except SourceError as unseen:
+        raise SourceError(f"{unseen} (only committed, non-temporary relations are seen here)") from unseen
+
+
+def _rows(cursor: duckdb.DuckDBPyConnection, function: str, relation: str, options: str) -> pa.Table:
+    policy = _policy(options)
+    query = sqlfiles.render("functions/source.sql.j2", relation=relation)
+    if function == "equivalence_classes":
+        return release.equivalence_classes(cursor, query, policy)
+    return release.released_rows(cursor, query, policy)
+
+
+def _policy(options: str) -> Policy:
+    given = {
+        name: value
+        for name, value in json.loads(options, parse_float=Decimal).items()
+        if value is not None and value != []
+    }
+    missing = [name for name in ("quasi_identifiers", "k") if name not in given]
+    if missing:
+        raise PolicyError(f"option {missing[0]!r} is missing: write {missing[0]} := ...")
+    return Policy(**given)
+
+
+def _microaggregate(points: pa.ChunkedArray, k: pa.ChunkedArray) -> pa.Array:
+    labels = [
+        None if one is None or size is None else _labels(one, size)
+        for one, size in zip(points.to_pylist(), k.to_pylist(), strict=True)
+    ]
+    return pa.array(labels, pa.list_(pa.int32()))
+
+
+def _labels(points: list[list[float]], k: int) -> list[int]:
+    if not points or any(point is None or None in point for point in points):
+        raise PolicyError("microaggregate() takes a list of points without NULL, at least one")
+    if len({len(point) for point in points}) > 1:
+        raise PolicyError("microaggregate() takes points of one and the same length")
+    result: list[int] = partition(np.array(points, dtype=np.float64), k, method="mdav").tolist()
+    return result
+
+
+def _emd_ordered(members: pa.ChunkedArray, population: pa.ChunkedArray) -> pa.Array:
+    pairs = zip(members.to_pylist(), population.to_pylist(), strict=True)
+    return pa.array([None if a is None or b is None else _emd(a, b) for a, b in pairs], pa.float64())
+
+
+def _emd(members: list[float | None], population: list[float | None]) -> float:
+    try:
+        return emd_ordered(np.array(members, dtype=np.float64), np.array(population, dtype=np.float64))
+    except ValueError as wrong:
+        raise DuckanonError(f"emd_ordered(): {wrong}") from wrong
+
+
+def _slot_name(number: int) -> str:
+    return f"duckanon_slot_{number}"
+
+
+def _macros() -> list[tuple[str, bool]]:
+    return [("anonymize", True), ("equivalence_classes", True), *auditsql.macro_names()]

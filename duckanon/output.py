@@ -1,0 +1,131 @@
+"""What the command line prints: rows on stdout, warnings and progress on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from duckanon.dispatch import Outcome
+from duckanon.report import COLUMNS, text_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import duckdb
+    from rich.status import Status
+
+    from duckanon.report import Report
+
+
+def show(outcome: Outcome | duckdb.DuckDBPyRelation | None) -> None:
+    """Print the outcome of one statement.
+
+    Parameters
+    ----------
+    outcome : Outcome, duckdb.DuckDBPyRelation or None
+        Report and rows of ours, rows of a query, or nothing.
+    """
+    if outcome is None:
+        return
+    if not isinstance(outcome, Outcome):
+        line(str(outcome).rstrip())
+        return
+    line(f"-- {outcome.title}")
+    if outcome.report is not None:
+        line(outcome.report.to_text())
+    elif outcome.table is not None:
+        rows = list(zip(*outcome.table.to_pydict().values(), strict=True))
+        line("\n".join(text_table(outcome.table.column_names, rows)))
+
+
+def side_by_side(left: Report, right: Report, titles: tuple[str, str]) -> str:
+    """Two audits of the same measures beside each other.
+
+    Parameters
+    ----------
+    left, right : Report
+        The audits.
+    titles : tuple of str
+        Name of each.
+
+    Returns
+    -------
+    str
+        One line a measure of either audit.
+    """
+    keys = list(dict.fromkeys((m.measure, m.attribute) for report in (left, right) for m in report.measures))
+    found = [{(m.measure, m.attribute): m for m in report.measures} for report in (left, right)]
+    rows = []
+    for key in keys:
+        pair = [side.get(key) for side in found]
+        threshold = next((m.threshold for m in pair if m is not None and m.threshold is not None), None)
+        cells = [
+            cell for m in pair for cell in ((m.value, m.violations, m.passed) if m else (None, None, None))
+        ]
+        rows.append([*key, threshold, *cells])
+    heads = [f"{title}: {column}" for title in titles for column in ("value", "violations", "passed")]
+    return "\n".join(text_table([*COLUMNS[:3], *heads], rows))
+
+
+def line(text: str) -> None:
+    """Print to stdout.
+
+    Parameters
+    ----------
+    text : str
+        What to print.
+    """
+    sys.stdout.write(text + "\n")
+
+
+def complain(text: str) -> None:
+    """Print to stderr.
+
+    Parameters
+    ----------
+    text : str
+        What to print.
+    """
+    sys.stderr.write(text + "\n")
+
+
+class _Stages(logging.Handler):
+    """Shows the stage of each statement that runs."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(logging.DEBUG)
+        self._status = status
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if isinstance(record.args, tuple) and record.args:
+            self._status.update(f"{record.args[0]} ...")
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[None]:
+    """Show the running stage on stderr while the work goes on, when stderr is a terminal.
+
+    Yields
+    ------
+    None
+        While the work goes on.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    log = logging.getLogger("duckanon")
+    before = log.level
+    with console.status("duckanon ...") as status:
+        handler = _Stages(status)
+        log.addHandler(handler)
+        log.setLevel(logging.DEBUG)
+        try:
+            yield
+        finally:
+            log.removeHandler(handler)
+            log.setLevel(before)

@@ -1,0 +1,197 @@
+"""The report of an audit: measures, violations, and their text and JSON forms."""
+
+from __future__ import annotations
+
+import html
+import json
+from dataclasses import asdict, dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COLUMNS = ("measure", "attribute", "threshold", "value", "classes", "violations", "records", "passed")
+"""Columns of the report rows, as every AUDIT returns them."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One row of a report.
+
+    Attributes
+    ----------
+    measure : str
+        Name of the measure, for example ``t_closeness``.
+    attribute : str or None
+        Sensitive column it speaks about.
+    threshold : Decimal, int, float or None
+        What the policy asks for; None when the measure is reported, not judged.
+    value : float or None
+        What the release has: its smallest k or l, its largest EMD.
+    classes : int
+        Equivalence classes looked at.
+    violations : int or None
+        Classes that break the threshold.
+    records : int or None
+        Records in those classes.
+    passed : bool or None
+        None when there is no threshold.
+    """
+
+    measure: str
+    attribute: str | None
+    threshold: Decimal | float | None
+    value: float | None
+    classes: int
+    violations: int | None
+    records: int | None
+    passed: bool | None
+
+    def row(self) -> tuple[Any, ...]:
+        """Values in the order of `COLUMNS`."""
+        return tuple(getattr(self, column) for column in COLUMNS)
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One equivalence class that breaks a threshold.
+
+    Attributes
+    ----------
+    measure, attribute : str
+        What is broken; attribute is None for k.
+    class_values : dict
+        Released quasi-identifier values of the class.
+    class_size : int
+        Its records.
+    value : float
+        Its own k, l or EMD.
+    """
+
+    measure: str
+    attribute: str | None
+    class_values: dict[str, Any]
+    class_size: int
+    value: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """Result of an audit.
+
+    Attributes
+    ----------
+    name : str
+        The audited relation.
+    measures : tuple of Measure
+        One row a measure and attribute.
+    violations : tuple of Violation
+        The worst classes first, at most a hundred.
+    warnings : tuple of str
+        What the reader must know beyond the verdicts.
+    """
+
+    name: str
+    measures: tuple[Measure, ...]
+    violations: tuple[Violation, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether every measure with a threshold passed; False when nothing was judged."""
+        judged = [measure.passed for measure in self.measures if measure.passed is not None]
+        return bool(judged) and all(judged)
+
+    def extended(self, measures: tuple[Measure, ...], warnings: tuple[str, ...]) -> Report:
+        """Return the same report with more measures and warnings at its end."""
+        return replace(self, measures=self.measures + measures, warnings=self.warnings + warnings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data of the report: name, passed, measures, violations, warnings."""
+        return {"passed": self.passed, **asdict(self)}
+
+    def to_json(self) -> str:
+        """JSON text of `to_dict`; numbers stay numbers, dates and others become text."""
+        return json.dumps(self.to_dict(), indent=2, default=_plain, allow_nan=False)
+
+    def to_text(self) -> str:
+        """Aligned table of the measures, then the worst classes and the warnings."""
+        lines = text_table(COLUMNS, [measure.row() for measure in self.measures])
+        for violation in self.violations[:5]:
+            about = f" of {violation.attribute}" if violation.attribute else ""
+            where = ", ".join(f"{name} = {shown(value)}" for name, value in violation.class_values.items())
+            lines.append(
+                f"violation: {violation.measure}{about} is {shown(violation.value)} "
+                f"in the class of {violation.class_size} records with {where}"
+            )
+        lines.extend(f"warning: {warning}" for warning in self.warnings)
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{column}</th>" for column in COLUMNS)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(shown(cell))}</td>" for cell in measure.row()) + "</tr>"
+            for measure in self.measures
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """Lines of an aligned table: numbers to the right, all else to the left.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Head of each column.
+    rows : sequence of sequence
+        Cells of each row.
+
+    Returns
+    -------
+    list of str
+        Head, rule, rows.
+    """
+    cells = [[shown(cell) for cell in row] for row in rows]
+    widths = [max([len(head), *(len(row[i]) for row in cells)]) for i, head in enumerate(columns)]
+    right = [
+        any(isinstance(row[i], int | float | Decimal) and not isinstance(row[i], bool) for row in rows)
+        for i in range(len(columns))
+    ]
+
+    def line(row: Sequence[str]) -> str:
+        pairs = zip(row, widths, right, strict=True)
+        return "  ".join(
+            cell.rjust(width) if side else cell.ljust(width) for cell, width, side in pairs
+        ).rstrip()
+
+    return [line(list(columns)), line(["-" * width for width in widths]), *(line(row) for row in cells)]
+
+
+def shown(value: object) -> str:
+    """Text of one cell: four significant digits after the point, no needless zeros, blank for None.
+
+    Parameters
+    ----------
+    value : object
+        A cell.
+
+    Returns
+    -------
+    str
+        What a reader sees.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    if isinstance(value, float | Decimal):
+        number = float(value)
+        return f"{number:.4f}".rstrip("0").rstrip(".") if abs(number) < 1e15 else f"{number:.6g}"
+    return str(value)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return str(value)

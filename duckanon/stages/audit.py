@@ -1,0 +1,154 @@
+"""Audit: the files of ``sql/audit`` run on released columns and nothing else, and give their verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from duckanon import engine, sqlfiles
+from duckanon.errors import SourceError
+from duckanon.report import Measure, Report, Violation
+from duckanon.stages.tree import tree_relation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from decimal import Decimal
+
+    import duckdb
+
+    from duckanon.policy import Policy
+    from duckanon.stages.stage import Staged
+
+WORST = 100
+"""Violating classes that a report lists."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What an audit asks of one sensitive column.
+
+    Attributes
+    ----------
+    name : str
+        The column.
+    distance : str
+        Ground distance: ordered, equal or hierarchical.
+    t, l, c : Decimal or None
+        Thresholds; a measure without one is reported, not judged.
+    l_kind : str
+        distinct, entropy or recursive.
+    tree : str or None
+        Relation (value, level, node) as SQL text, for hierarchical distance.
+    """
+
+    name: str
+    distance: str
+    t: Decimal | None = None
+    l: Decimal | None = None  # noqa: E741 - l-diversity has this name everywhere
+    l_kind: str = "distinct"
+    c: Decimal | None = None
+    tree: str | None = None
+
+
+def audit_sql(
+    con: duckdb.DuckDBPyConnection,
+    relation: str,
+    quasi_identifiers: Sequence[str],
+    judgements: Sequence[Judgement],
+    *,
+    k: int | None,
+    name: str,
+) -> Report:
+    """Audit of any relation.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection that sees the relation.
+    relation : str
+        What stands after FROM, quoted.
+    quasi_identifiers : sequence of str
+        Columns that make the equivalence classes.
+    judgements : sequence of Judgement
+        One entry a sensitive column.
+    k : int or None
+        Smallest class wanted.
+    name : str
+        How the report calls the relation.
+
+    Returns
+    -------
+    Report
+        Measures with verdicts in exact arithmetic, and the worst violating classes.
+
+    Raises
+    ------
+    SourceError
+        A column does not exist, or the relation is empty or fails: never a pass.
+
+    Notes
+    -----
+    O(n log n) in SQL; see sql/audit for the definitions.
+    """
+    values = {"relation": relation, "qi": list(quasi_identifiers), "attributes": list(judgements), "k": k}
+    statement = sqlfiles.render("audit_bind/report.sql.j2", **values)
+    found = engine.rows(con, statement, f"audit of {name}", error=SourceError)
+    report = Report(name, tuple(Measure(*row) for row in found))
+    if report.passed or not any(measure.violations for measure in report.measures):
+        return report
+    statement = sqlfiles.render("audit_bind/classes.sql.j2", **values, limit=WORST)
+    rows = engine.table(con, statement, f"audit of {name}").to_pylist()
+    return Report(name, report.measures, tuple(_violation(row, quasi_identifiers) for row in rows))
+
+
+def audit_candidate(con: duckdb.DuckDBPyConnection, candidate: str, staged: Staged, policy: Policy) -> Report:
+    """Audit of the candidate of a release, from its released columns only.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    candidate : str
+        Temporary table of the released columns.
+    staged : Staged
+        The fields and their attributes.
+    policy : Policy
+        k and the kind of l.
+
+    Returns
+    -------
+    Report
+        Verdict of every threshold of the policy.
+    """
+    judgements = [
+        Judgement(
+            field.name,
+            field.attribute.distance or "equal",
+            field.attribute.t,
+            field.attribute.l,
+            policy.l_diversity,
+            policy.c if policy.l_diversity == "recursive" else None,
+            sqlfiles.render("audit_bind/temporary.sql.j2", name=tree_relation(staged, field))
+            if field.attribute.distance == "hierarchical"
+            else None,
+        )
+        for field in staged.sensitive
+    ]
+    relation = sqlfiles.render("audit_bind/temporary.sql.j2", name=candidate)
+    return audit_sql(
+        con, relation, [field.name for field in staged.quasi], judgements, k=policy.k, name="the candidate"
+    )
+
+
+def _violation(row: dict[str, object], quasi_identifiers: Sequence[str]) -> Violation:
+    return Violation(
+        measure=str(row["measure"]),
+        attribute=None if row["attribute"] is None else str(row["attribute"]),
+        class_values=dict(
+            zip(
+                quasi_identifiers, [row[f"qi_{i}"] for i in range(1, len(quasi_identifiers) + 1)], strict=True
+            )
+        ),
+        class_size=int(str(row["class_size"])),
+        value=float(str(row["value"])),
+    )

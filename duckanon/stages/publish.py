@@ -1,0 +1,211 @@
+"""Publish: the audited candidate becomes a table, a view and its metadata, in one transaction."""
+
+from __future__ import annotations
+
+import contextlib
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from duckanon import catalog, engine, sqlfiles
+from duckanon.errors import ReleaseError
+from duckanon.stages.tree import tree_relation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from duckanon.catalog import Target
+    from duckanon.stages.candidate import Built, Source
+
+
+def publish(con: duckdb.DuckDBPyConnection, built: Built, source: Source, target: Target) -> int:
+    """Number of the release that a view stands for from now on.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection. Inside an open transaction the writes join it and are not committed here;
+        otherwise they are one transaction of their own.
+    built : Built
+        The audited candidate.
+    source : Source
+        Where it came from, for REFRESH.
+    target : Target
+        Name of the view; an older release of that name is replaced.
+
+    Returns
+    -------
+    int
+        The release number.
+
+    Raises
+    ------
+    ReleaseError
+        DuckDB refuses a write; nothing of the release is visible then.
+
+    Notes
+    -----
+    O(n log n): the rows are written in the order of their released values.
+    """
+    with transaction(con):
+        _render(con, "publish/metadata.sql.j2", catalog=target.catalog)
+        number = engine.rows(
+            con, sqlfiles.render("catalog/next_release.sql.j2", catalog=target.catalog), "publish"
+        )
+        release_id = int(number[0][0])
+        table = f"release_{release_id}"
+        for old in catalog.recorded(con, target):
+            forget(con, old)
+        trees = _trees(con, built, target, release_id)
+        _render(
+            con,
+            "publish/release.sql.j2",
+            catalog=target.catalog,
+            schema=target.schema,
+            view=target.name,
+            table=table,
+            columns=[field.name for field in built.staged.fields],
+            candidate=built.candidate,
+            comment=catalog.comment(release_id),
+        )
+        _record(con, built, source, target, release_id=release_id, table=table, trees=trees)
+    return release_id
+
+
+def forget(con: duckdb.DuckDBPyConnection, published: catalog.Published) -> None:
+    """Remove the table and the metadata of a release; the caller owns the transaction and the view.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    published : Published
+        The release.
+    """
+    _render(
+        con,
+        "publish/forget.sql.j2",
+        catalog=published.target.catalog,
+        table=published.table,
+        trees=sorted(catalog.trees(con, published).values()),
+        release_id=published.release_id,
+    )
+
+
+@contextlib.contextmanager
+def transaction(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Join the caller's transaction, or make one that commits at the end and rolls back on any error.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+
+    Yields
+    ------
+    None
+        For the writes.
+    """
+    if engine.in_transaction(con):
+        yield
+        return
+    con.begin()
+    try:
+        yield
+        con.commit()
+    except BaseException as failure:
+        with contextlib.suppress(duckdb.TransactionException):
+            con.rollback()
+        if isinstance(failure, duckdb.Error):
+            raise engine.wrapped(failure, "COMMIT", "publish", error=ReleaseError) from failure
+        raise
+
+
+def _trees(con: duckdb.DuckDBPyConnection, built: Built, target: Target, release_id: int) -> dict[str, str]:
+    trees = {}
+    for number, field in enumerate(built.staged.sensitive, start=1):
+        if field.attribute.distance == "hierarchical":
+            trees[field.name] = f"tree_{release_id}_{number}"
+            _render(
+                con,
+                "publish/tree.sql.j2",
+                catalog=target.catalog,
+                table=trees[field.name],
+                tree=tree_relation(built.staged, field),
+                candidate=built.candidate,
+                column=field.name,
+            )
+    return trees
+
+
+def _record(
+    con: duckdb.DuckDBPyConnection,
+    built: Built,
+    source: Source,
+    target: Target,
+    *,
+    release_id: int,
+    table: str,
+    trees: dict[str, str],
+) -> None:
+    _render(
+        con,
+        "publish/record.sql.j2",
+        catalog=target.catalog,
+        release_id=release_id,
+        schema_version=catalog.SCHEMA_VERSION,
+        schema=target.schema,
+        view=target.name,
+        table=table,
+        records=built.staged.size + built.staged.left_out - built.suppressed,
+        classes=built.class_count,
+        suppressed=built.suppressed,
+        method=built.method,
+        information_loss=built.information_loss,
+        version=version("duckanon"),
+        policy=built.policy.to_toml(),
+        source_sql=source.query,
+        source_catalog=source.catalog,
+        source_schema=source.schema,
+        columns=[
+            {
+                "name": field.name,
+                "role": field.attribute.role.value,
+                # The type of an ENUM would list values that are not released.
+                "type": "VARCHAR" if field.kind == "text" else field.type,
+                "recode": field.recode,
+                "distance": field.attribute.distance,
+                "tree": trees.get(field.name),
+            }
+            for field in built.staged.fields
+        ],
+        thresholds=_thresholds(built),
+        measures=built.report.measures,
+    )
+
+
+def _thresholds(built: Built) -> list[dict[str, object]]:
+    policy = built.policy
+    entries: list[dict[str, object]] = [_entry("k_anonymity", None, policy.k)]
+    for field in built.staged.sensitive:
+        if field.attribute.l is not None:
+            entry = _entry("l_diversity", field.name, field.attribute.l)
+            entries.append({**entry, "l_diversity": policy.l_diversity, "c": policy.c})
+        if field.attribute.t is not None:
+            entries.append(_entry("t_closeness", field.name, field.attribute.t))
+    return entries
+
+
+def _entry(measure: str, attribute: str | None, threshold: object) -> dict[str, object]:
+    return {
+        "measure": measure,
+        "attribute": attribute,
+        "threshold": threshold,
+        "l_diversity": None,
+        "c": None,
+    }
+
+
+def _render(con: duckdb.DuckDBPyConnection, name: str, /, **values: object) -> None:
+    engine.run(con, sqlfiles.render(name, **values), "publish", error=ReleaseError)

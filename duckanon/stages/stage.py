@@ -1,0 +1,206 @@
+"""Stage: the user's query becomes a temporary table of typed, numbered records without identifiers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from duckanon import engine, schema, sqlfiles
+from duckanon.errors import PolicyError, SourceError
+from duckanon.schema import Role
+
+if TYPE_CHECKING:
+    from duckanon.policy import Policy
+    from duckanon.schema import Attribute
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of the release and its name inside the pipeline: q1.. , s1.. or o1.. ."""
+
+    attribute: Attribute
+    column: str
+
+    @property
+    def name(self) -> str:
+        """Name of the column in the source and in the release."""
+        return self.attribute.name
+
+    @property
+    def kind(self) -> str:
+        """Kind of its type: integer, decimal, float, date, timestamp, boolean, text or other."""
+        return self.attribute.kind
+
+    @property
+    def type(self) -> str:
+        """DuckDB type of the source column."""
+        return self.attribute.type
+
+    @property
+    def recode(self) -> str | None:
+        """How a quasi-identifier is recoded; None for other roles."""
+        return self.attribute.recode
+
+    @property
+    def exact(self) -> bool:
+        """Whether its values are integers behind the type, so that a mean can be rounded exactly."""
+        return self.kind in {"integer", "decimal", "date", "timestamp"}
+
+    @property
+    def scale(self) -> int:
+        """Digits after the point of a DECIMAL; 0 for other types."""
+        return int(self.type.rstrip(")").rpartition(",")[2]) if self.kind == "decimal" else 0
+
+    @property
+    def quasi(self) -> bool:
+        """Whether it is a quasi-identifier."""
+        return self.attribute.role is Role.QUASI_IDENTIFIER
+
+
+@dataclass(frozen=True)
+class Staged:
+    """The staged records.
+
+    Attributes
+    ----------
+    workspace : str
+        Prefix of all temporary relations of this run.
+    records : str
+        Temporary table: ``record_id`` 1..size in the order of all values, then one column a field.
+    fields : tuple of Field
+        Columns of the release in source order.
+    size : int
+        Number of records.
+    left_out : int
+        Records dropped by ``nulls = 'suppress'``.
+    """
+
+    workspace: str
+    records: str
+    fields: tuple[Field, ...]
+    size: int
+    left_out: int
+
+    @property
+    def quasi(self) -> tuple[Field, ...]:
+        """Quasi-identifiers in source order."""
+        return tuple(field for field in self.fields if field.quasi)
+
+    @property
+    def sensitive(self) -> tuple[Field, ...]:
+        """Sensitive fields in source order."""
+        return tuple(field for field in self.fields if field.attribute.role is Role.SENSITIVE)
+
+
+def stage(con: duckdb.DuckDBPyConnection, query: str, policy: Policy, workspace: str) -> Staged:
+    """Records of the user's query, typed and numbered, in a temporary table.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection of the caller; only temporary tables are written.
+    query : str
+        Anything DuckDB accepts after ``CREATE TABLE ... AS``.
+    policy : Policy
+        Roles and rules.
+    workspace : str
+        Prefix of all temporary relations of this run.
+
+    Returns
+    -------
+    Staged
+        What the next stages read.
+
+    Raises
+    ------
+    SourceError
+        The query fails, is empty, or has NULL, NaN or infinity where the policy does not allow it.
+    PolicyError
+        A role, type or k does not fit the columns or the number of records.
+    """
+    raw, records = f"{workspace}_raw", f"{workspace}_records"
+    _read_source(con, query, raw)
+    total = int(engine.rows(con, sqlfiles.render("stage/count.sql.j2", raw=raw), "stage")[0][0])
+    columns = [
+        (row[0], row[1])
+        for row in engine.rows(con, sqlfiles.render("stage/columns.sql.j2", raw=raw), "stage")
+    ]
+    fields = _fields(schema.bind(policy, columns))
+    # Quasi-identifiers first: records that share them get neighbouring numbers.
+    ordered = sorted(fields, key=lambda field: "qso".index(field.column[0]))
+    statement = sqlfiles.render(
+        "stage/records.sql.j2", raw=raw, records=records, fields=fields, ordered=ordered, nulls=policy.nulls
+    )
+    engine.run(con, statement, "stage")
+    engine.run(con, sqlfiles.render("stage/drop.sql.j2", relation=raw), "stage")
+    size = _check(con, records, fields, policy)
+    return Staged(workspace, records, fields, size, total - size)
+
+
+def drop(con: duckdb.DuckDBPyConnection, workspace: str) -> None:
+    """Remove every temporary relation of a run.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection that ran it.
+    workspace : str
+        Prefix of its relations.
+    """
+    try:
+        for (relation,) in con.execute(
+            sqlfiles.render("stage/leftovers.sql.j2", workspace=workspace)
+        ).fetchall():
+            con.execute(sqlfiles.render("stage/drop.sql.j2", relation=relation))
+    except duckdb.TransactionException:
+        # An aborted transaction takes its temporary tables with it at the caller's ROLLBACK.
+        return
+
+
+def _read_source(con: duckdb.DuckDBPyConnection, query: str, raw: str) -> None:
+    statement = sqlfiles.render("stage/raw.sql.j2", raw=raw, query=query)
+    try:
+        con.execute(statement)
+    except duckdb.InterruptException as interrupt:
+        raise KeyboardInterrupt from interrupt
+    except duckdb.Error as cause:
+        at = engine.place(cause)
+        # The query begins on the second line of the statement that was run.
+        where = "" if at is None else f" (line {max(at[0] - 1, 1)}, column {at[1]} of the source query)"
+        raised = SourceError(f"the source query fails: {engine.first_line(cause)}{where}")
+        raised.sql, raised.stage = query, "stage"
+        raise raised from cause
+
+
+def _fields(attributes: tuple[Attribute, ...]) -> tuple[Field, ...]:
+    letters = {Role.QUASI_IDENTIFIER: "q", Role.SENSITIVE: "s", Role.INSENSITIVE: "o"}
+    kept = [attribute for attribute in attributes if attribute.role is not Role.IDENTIFIER]
+    return tuple(
+        Field(attribute, f"{letters[attribute.role]}{number}")
+        for number, attribute in enumerate(kept, start=1)
+    )
+
+
+def _check(con: duckdb.DuckDBPyConnection, records: str, fields: tuple[Field, ...], policy: Policy) -> int:
+    query = sqlfiles.render("stage/check.sql.j2", records=records, fields=fields)
+    size, *counts = engine.rows(con, query, "stage")[0]
+    if size == 0:
+        rule = " without a NULL in a quasi-identifier" if policy.nulls == "suppress" else ""
+        raise SourceError(f"the source query has no records{rule}: there is nothing to release")
+    quasi = [field for field in fields if field.quasi]
+    for field, nulls, unusable in zip(quasi, counts[::2], counts[1::2], strict=True):
+        if nulls and policy.nulls == "error":
+            raise SourceError(
+                f"quasi-identifier {field.name!r} is NULL in {nulls} of {size} records and nulls = 'error': "
+                "filter them out, or use nulls = 'category' or 'suppress'"
+            )
+        if unusable:
+            raise SourceError(
+                f"quasi-identifier {field.name!r} is NaN or infinite in {unusable} of {size} records: "
+                "filter them out or turn them into NULL in the source query"
+            )
+    if policy.k > size:
+        raise PolicyError(f"k = {policy.k} is more than the {size} records of the source: use k <= {size}")
+    return int(size)

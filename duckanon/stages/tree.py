@@ -1,0 +1,148 @@
+"""Tree: a hierarchy table is checked and becomes the tree of a sensitive column's hierarchical distance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from duckanon import engine, sqlfiles
+from duckanon.errors import PolicyError
+
+if TYPE_CHECKING:
+    import duckdb
+    import numpy.typing as npt
+
+    from duckanon.schema import Attribute
+    from duckanon.stages.stage import Field, Staged
+
+
+def tree_relation(staged: Staged, field: Field) -> str:
+    """Name of the temporary table (value, level, node) of a field's tree.
+
+    Parameters
+    ----------
+    staged : Staged
+        The run.
+    field : Field
+        A sensitive field with hierarchical distance.
+
+    Returns
+    -------
+    str
+        Unquoted name.
+    """
+    return f"{staged.workspace}_tree_{field.column}"
+
+
+def make_tree(
+    con: duckdb.DuckDBPyConnection, staged: Staged, field: Field, *, domain: str
+) -> npt.NDArray[np.int64]:
+    """Nodes above every value code; the tree itself is left in a temporary table.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    staged : Staged
+        The run.
+    field : Field
+        The sensitive field.
+    domain : str
+        Temporary table of its values.
+
+    Returns
+    -------
+    ndarray of shape (m, H + 1), int64
+        Node number at level 0..H of each value code. NULL has nodes of its own below the root.
+
+    Raises
+    ------
+    PolicyError
+        The table is missing, or the hierarchy is not total, functional, nested and rooted.
+    """
+    tree = tree_relation(staged, field)
+    height = _checked_tree(con, field.attribute, tree=tree, domain=domain)
+    return _paths(con, tree, domain, height)
+
+
+def audit_tree(con: duckdb.DuckDBPyConnection, workspace: str, attribute: Attribute, *, relation: str) -> str:
+    """Tree of a sensitive column of any relation, for an audit.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    workspace : str
+        Prefix of the temporary relations.
+    attribute : Attribute
+        The sensitive column and its hierarchy table.
+    relation : str
+        The audited rows, as SQL text: each value must have a path.
+
+    Returns
+    -------
+    str
+        The tree (value, level, node) as SQL text.
+
+    Raises
+    ------
+    PolicyError
+        The hierarchy is unusable.
+    """
+    domain, tree = f"{workspace}_domain_{attribute.name}", f"{workspace}_tree_{attribute.name}"
+    statement = sqlfiles.render("tree/domain.sql.j2", domain=domain, column=attribute.name, relation=relation)
+    engine.run(con, statement, "audit")
+    _checked_tree(con, attribute, tree=tree, domain=domain)
+    return sqlfiles.render("audit_bind/temporary.sql.j2", name=tree)
+
+
+def _checked_tree(con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree: str, domain: str) -> int:
+    """Make the temporary tree of a column, or say what is wrong with its hierarchy; return its height."""
+    hierarchy = str(attribute.hierarchy)
+    table = _source(hierarchy)
+    columns = _columns(con, hierarchy, table)
+    height = len(columns) - 1
+    text = attribute.kind == "text"
+    statement = sqlfiles.render(
+        "tree/tree.sql.j2",
+        tree=tree,
+        columns=columns,
+        table=table,
+        type="VARCHAR" if text else attribute.type,
+        text=text,
+    )
+    engine.run(con, statement, f"hierarchy of {attribute.name!r}", error=PolicyError)
+    query = sqlfiles.render("tree/flaws.sql.j2", tree=tree, domain=domain, height=height)
+    flaws = engine.rows(con, query, "hierarchy")
+    if flaws:
+        raise PolicyError(f"hierarchy {hierarchy!r} of {attribute.name!r} {flaws[0][1]}: mend the table")
+    return height
+
+
+def _source(hierarchy: str) -> str:
+    """Relation as the user wrote it: a name with up to three parts, or a file in quotes."""
+    return sqlfiles.render("tree/relation.sql.j2", name=hierarchy).strip()
+
+
+def _columns(con: duckdb.DuckDBPyConnection, hierarchy: str, table: str) -> list[str]:
+    query = sqlfiles.render("tree/columns.sql.j2", table=table)
+    columns = [row[0] for row in engine.rows(con, query, f"hierarchy {hierarchy!r}", error=PolicyError)]
+    if len(columns) < 2:
+        raise PolicyError(f"hierarchy {hierarchy!r} has one column: it needs columns from leaf to root")
+    return columns
+
+
+def _paths(con: duckdb.DuckDBPyConnection, tree: str, domain: str, height: int) -> npt.NDArray[np.int64]:
+    found = engine.table(con, sqlfiles.render("tree/paths.sql.j2", tree=tree, domain=domain), "hierarchy")
+    size = engine.table(con, sqlfiles.render("embed/counts.sql.j2", domain=domain), "hierarchy").num_rows
+    numbers = found.column("node_number").to_numpy()
+    paths = np.zeros((size, height + 1), dtype=np.int64)
+    paths[found.column("code").to_numpy(), found.column("level").to_numpy()] = numbers
+    with_path = found.num_rows // (height + 1)
+    if with_path < size:
+        # NULL is the last code: below the root it has no relatives.
+        fresh = (int(numbers.max()) if len(numbers) else 0) + 1
+        paths[-1, :height] = np.arange(fresh, fresh + height)
+        paths[-1, height] = paths[0, height]
+    return paths

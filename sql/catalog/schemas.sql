@@ -1,0 +1,5 @@
+-- catalog: schemas
+-- question: Which schemas does every attached database have?
+SELECT database_name, schema_name
+FROM duckdb_schemas()
+ORDER BY database_name, schema_name

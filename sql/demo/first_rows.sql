@@ -1,0 +1,1 @@
+FROM census_t LIMIT 5

@@ -1,0 +1,1 @@
+SELECT current_setting('force_compression') AS force_compression

@@ -1,0 +1,81 @@
+"""Scenes that several end-to-end tests start from."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckanon
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PATIENTS = """
+CREATE OR REPLACE TABLE patients AS
+SELECT
+    i AS id,
+    20 + (i * 7) % 50 AS age,
+    'z' || (i % 4) AS zip,
+    (i * 13) % 11 AS charge,
+    CASE i % 3 WHEN 0 THEN 'flu' WHEN 1 THEN 'cold' ELSE 'cancer' END AS diagnosis
+FROM range(60) AS r(i)
+"""
+
+OPTIONS = "identifiers = (id), quasi_identifiers = (age, zip), sensitive = (charge, diagnosis), k = 3"
+
+CREATE = f"CREATE ANONYMIZED VIEW v AS SELECT * FROM patients WITH ({OPTIONS})"
+
+QI = ("age", "zip")
+
+
+def patients(database: str | Path = ":memory:") -> duckanon.Connection:
+    """Give a connection with sixty patients."""
+    con = duckanon.connect(database)
+    con.execute(PATIENTS)
+    return con
+
+
+def rows(con: duckanon.Connection, query: str) -> list[dict[str, Any]]:
+    """Give the rows of a query as dictionaries."""
+    relation = con.sql(query)
+    assert relation is not None
+    return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
+
+
+def measure(
+    con: duckanon.Connection, statement: str, name: str, attribute: str | None = None
+) -> dict[str, Any]:
+    """Give one report row of a statement."""
+    (found,) = [r for r in rows(con, statement) if r["measure"] == name and r["attribute"] == attribute]
+    return found
+
+
+def command(
+    *arguments: str | Path, cwd: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line as a user does."""
+    return subprocess.run(
+        [sys.executable, "-m", "duckanon", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=cwd or ROOT,
+        env={**os.environ, **environment, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+
+
+def stock_cli(database: str | Path, *statements: str) -> subprocess.CompletedProcess[str]:
+    """Run the stock duckdb command line, which knows nothing of Python."""
+    binary = Path(sys.executable).parent / "duckdb"
+    arguments = [str(binary), "-readonly", "-bail", "-csv", str(database)]
+    return subprocess.run(
+        arguments,
+        input=";\n".join(statements) + ";\n",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )

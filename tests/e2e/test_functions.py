@@ -1,0 +1,171 @@
+"""Table functions and scalar functions on a plain DuckDB connection (contract section 4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+
+import duckanon
+from tests.e2e.scenes import PATIENTS, QI
+from tests.oracle import class_emds, k_anonymity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CALL = "anonymize('patients', quasi_identifiers := ['age', 'zip'], sensitive := ['charge'], identifiers := ['id'], insensitive := ['diagnosis'], k := 3, t := 0.4)"
+
+
+@pytest.fixture
+def con() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        connection.execute(PATIENTS)
+        duckanon.register(connection)
+        yield connection
+
+
+def dictionaries(con: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
+    """Give the rows of a query."""
+    cursor = con.execute(query)
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def test_anonymize_gives_released_rows(con: duckdb.DuckDBPyConnection) -> None:
+    released = dictionaries(con, f"FROM {CALL}")
+    assert len(released) == 60
+    assert list(released[0]) == ["age", "zip", "charge", "diagnosis"]
+    assert k_anonymity(released, QI) >= 3
+    assert max(class_emds(released, QI, "charge", distance="ordered")) <= 0.4
+
+
+def test_two_calls_in_one_query(con: duckdb.DuckDBPyConnection) -> None:
+    query = f"SELECT (SELECT count(*) FROM {CALL}) AS a, (SELECT count(*) FROM {CALL.replace('k := 3', 'k := 9')}) AS b"
+    assert dictionaries(con, query) == [{"a": 60, "b": 60}]
+
+
+def test_changed_data_gives_another_release(con: duckdb.DuckDBPyConnection) -> None:
+    assert dictionaries(con, f"SELECT count(*) AS n FROM {CALL}") == [{"n": 60}]
+    con.execute("DELETE FROM patients WHERE id < 10")
+    assert dictionaries(con, f"SELECT count(*) AS n FROM {CALL}") == [{"n": 50}]
+
+
+def test_equivalence_classes_keep_the_source_columns(con: duckdb.DuckDBPyConnection) -> None:
+    labelled = dictionaries(con, f"FROM {CALL.replace('anonymize', 'equivalence_classes')}")
+    assert list(labelled[0]) == ["id", "age", "zip", "charge", "diagnosis", "class_id"]
+    source = dictionaries(con, "FROM patients ORDER BY id")
+    assert [
+        {k: v for k, v in row.items() if k != "class_id"} for row in sorted(labelled, key=lambda r: r["id"])
+    ] == source
+    sizes = dictionaries(
+        con,
+        f"SELECT min(n) AS k FROM (SELECT count(*) AS n FROM {CALL.replace('anonymize', 'equivalence_classes')} GROUP BY class_id)",
+    )
+    assert sizes[0]["k"] >= 3
+
+
+def test_a_t_by_column(con: duckdb.DuckDBPyConnection) -> None:
+    call = CALL.replace("t := 0.4", "t := {'charge': 0.3}")
+    released = dictionaries(con, f"FROM {call}")
+    assert max(class_emds(released, QI, "charge", distance="ordered")) <= 0.3
+
+
+def test_other_clients_of_the_function(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute(f"CREATE TABLE released AS FROM {CALL}")
+    assert dictionaries(con, "SELECT count(*) AS n FROM released") == [{"n": 60}]
+    assert [row["column_name"] for row in dictionaries(con, f"DESCRIBE FROM {CALL}")] == [
+        "age",
+        "zip",
+        "charge",
+        "diagnosis",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (CALL.replace("k := 3", "k := 61"), "61"),
+        (CALL.replace("'age', ", "'agee', "), "agee"),
+        (CALL.replace("k := 3, ", ""), "'k' is missing"),
+        (CALL.replace("'patients'", "'nowhere'"), "nowhere"),
+    ],
+)
+def test_errors_say_what_is_wrong(con: duckdb.DuckDBPyConnection, call: str, words: str) -> None:
+    with pytest.raises(duckdb.Error, match=words):
+        con.execute(f"FROM {call}")
+
+
+def test_uncommitted_and_temporary_relations_are_not_seen_and_that_is_said(
+    con: duckdb.DuckDBPyConnection,
+) -> None:
+    con.execute("CREATE TEMP TABLE mine AS FROM patients")
+    with pytest.raises(duckdb.Error, match="committed, non-temporary"):
+        con.execute(f"FROM {CALL.replace('patients', 'mine')}")
+
+
+def test_microaggregate_labels_the_points_of_a_list(con: duckdb.DuckDBPyConnection) -> None:
+    """By hand: two pairs far from each other; k = 2 makes them the two classes."""
+    (row,) = dictionaries(
+        con, "SELECT microaggregate([[0, 0], [10, 10], [0, 1], [10, 11]]::DOUBLE[][], 2) AS labels"
+    )
+    a, b, c, d = row["labels"]
+    assert (a, b) == (c, d)
+    assert a != b
+    assert dictionaries(con, "SELECT microaggregate(NULL::DOUBLE[][], 2) AS labels") == [{"labels": None}]
+
+
+def test_microaggregate_with_group_by(con: duckdb.DuckDBPyConnection) -> None:
+    query = "SELECT zip, microaggregate(list([age::DOUBLE]), 3) AS labels FROM patients GROUP BY zip"
+    for row in dictionaries(con, query):
+        sizes = [row["labels"].count(label) for label in set(row["labels"])]
+        assert len(row["labels"]) == 15
+        assert min(sizes) >= 3
+
+
+def test_emd_ordered_of_li_2007(con: duckdb.DuckDBPyConnection) -> None:
+    """Li 2007, section 5: {3, 4, 5} and {6, 8, 11} in 3..11 are at 3/8 and 1/6."""
+    query = "SELECT emd_ordered([3, 4, 5], range(3, 12)) AS a, emd_ordered([6, 8, 11], range(3, 12)) AS b"
+    (row,) = dictionaries(con, query)
+    assert row["a"] == pytest.approx(3 / 8, abs=1e-15)
+    assert row["b"] == pytest.approx(1 / 6, abs=1e-15)
+    with pytest.raises(duckdb.Error):
+        con.execute("SELECT emd_ordered([1], [2, 3])")
+
+
+def test_the_audit_macros_are_there(con: duckdb.DuckDBPyConnection) -> None:
+    assert dictionaries(con, "FROM k_anonymity('patients', ['zip'])") == [
+        {"k": 15, "classes": 4, "records": 60}
+    ]
+
+
+def test_registering_twice_and_unregistering() -> None:
+    with duckdb.connect() as con:
+        duckanon.register(con)
+        duckanon.register(con)
+        duckanon.unregister(con)
+        duckanon.unregister(con)
+        for name in (
+            "anonymize",
+            "equivalence_classes",
+            "microaggregate",
+            "emd_ordered",
+            "duckanon_plan",
+            "k_anonymity",
+            "audit",
+        ):
+            assert con.execute(
+                "SELECT count(*) FROM duckdb_functions() WHERE function_name = ?", [name]
+            ).fetchall() == [(0,)], name
+        assert con.execute(
+            "SELECT count(*) FROM duckdb_views() WHERE view_name LIKE 'duckanon%'"
+        ).fetchall() == [(0,)]
+
+
+def test_a_read_only_database_can_use_them(tmp_path: Any) -> None:
+    file = tmp_path / "p.duckdb"
+    with duckdb.connect(str(file)) as con:
+        con.execute(PATIENTS)
+    with duckdb.connect(str(file), read_only=True) as con:
+        duckanon.register(con)
+        assert con.execute(f"SELECT count(*) FROM {CALL}").fetchall() == [(60,)]

@@ -1,0 +1,134 @@
+"""The Python interface of contract section 6."""
+
+from __future__ import annotations
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import duckanon
+from duckanon.errors import DuckanonWarning, PolicyError, SourceError
+from tests.e2e.scenes import QI, patients, rows
+from tests.oracle import k_anonymity
+
+POLICY = duckanon.Policy(
+    quasi_identifiers=["age", "zip"], sensitive=["charge"], identifiers="id", insensitive="*", k=3, t=0.4
+)
+
+
+def columns() -> dict[str, list[object]]:
+    """Give the patients as columns."""
+    with patients() as con:
+        table = rows(con, "FROM patients")
+    return {name: [row[name] for row in table] for name in table[0]}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pa.table,
+        pd.DataFrame,
+        pl.DataFrame,
+        lambda c: pa.table(c).to_batches()[0],
+        lambda c: pd.DataFrame(c)[::-1],
+    ],
+)
+def test_any_table_in_and_arrow_out(make: object) -> None:
+    released = duckanon.anonymize_table(make(columns()), POLICY)  # type: ignore[operator]
+    assert isinstance(released, pa.Table)
+    assert released.column_names == ["age", "zip", "charge", "diagnosis"]
+    assert k_anonymity(released.to_pylist(), QI) >= 3
+    expected = duckanon.anonymize_table(pa.table(columns()), POLICY)
+    assert released.to_pylist() == expected.to_pylist()
+
+
+def test_what_is_no_table_is_refused() -> None:
+    with pytest.raises(SourceError, match="int"):
+        duckanon.anonymize_table(3, POLICY)
+
+
+def test_anonymize_and_audit() -> None:
+    with patients() as con:
+        release = duckanon.anonymize(con, "patients", POLICY, name="patients_anon")
+        assert (release.name, release.records, release.suppressed) == ("memory.main.patients_anon", 60, 0)
+        assert release.report.passed
+        assert release.policy == POLICY
+        report = duckanon.audit(con, "patients_anon", POLICY)
+        assert report.passed
+        assert not report.violations
+        verdicts = [(m.measure, m.attribute, m.value, m.passed) for m in report.measures]
+        made = [(m.measure, m.attribute, m.value, m.passed) for m in release.report.measures]
+        assert verdicts == made[: len(verdicts)]
+        raw = duckanon.audit(con, "patients", POLICY)
+        assert not raw.passed
+        sizes = [violation.class_size for violation in raw.violations if violation.measure == "k_anonymity"]
+        assert sizes == sorted(sizes)
+        assert "<table>" in raw._repr_html_()
+        assert raw.to_dict()["passed"] is False
+        assert "k_anonymity" in raw.to_text()
+
+
+def test_anonymize_takes_a_query_and_a_plain_connection() -> None:
+    with patients() as con:
+        duckanon.anonymize(con.duckdb, "SELECT * FROM patients WHERE age > 30", POLICY, name='"my view"')
+        assert len(rows(con, 'FROM "my view"')) == len(rows(con, "FROM patients WHERE age > 30"))
+
+
+def test_a_nearly_unique_insensitive_column_is_warned_of() -> None:
+    policy = duckanon.Policy(quasi_identifiers=["age", "zip"], insensitive="*", k=3)
+    with patients() as con, pytest.warns(DuckanonWarning, match="'id'"):
+        release = duckanon.anonymize(con, "patients", policy, name="v")
+    assert any("'id'" in warning for warning in release.report.warnings)
+
+
+def test_a_collapse_is_loud_and_names_a_t_that_would_avoid_it() -> None:
+    """By hand: the sensitive value follows the quasi-identifier, so t = 0.001 leaves one class."""
+    table = pa.table({"a": list(range(400)), "s": list(range(400))})
+    policy = duckanon.Policy(quasi_identifiers="a", sensitive="s", k=2, t="0.001")
+    with pytest.warns(DuckanonWarning, match="t = 0"):
+        duckanon.anonymize_table(table, policy)
+
+
+def test_suppression_takes_whole_classes_within_the_limit() -> None:
+    """By hand: 96 records in 24 equal pairs of pairs meet l = 2, the four of a = 99 do not and are 4 % of 100."""
+    table = pa.table({"a": [i // 4 for i in range(96)] + [99] * 4, "s": [i % 2 for i in range(96)] + [1] * 4})
+    base = {"quasi_identifiers": "a", "sensitive": "s", "k": 4, "l": 2}
+    kept = duckanon.anonymize_table(table, duckanon.Policy(**base, suppression_limit=0.04))
+    assert kept.num_rows == 96
+    assert set(kept.column("a").to_pylist()) == set(range(24))
+    merged = duckanon.anonymize_table(table, duckanon.Policy(**base, suppression_limit=0.03))
+    assert merged.num_rows == 100
+
+
+def test_nulls() -> None:
+    table = pa.table({"a": [1, 1, None, None, 2, 2], "s": [1, 2, 3, 4, 5, 6]})
+    kept = duckanon.anonymize_table(table, duckanon.Policy(quasi_identifiers="a", sensitive="s", k=2))
+    assert sorted(kept.column("a").to_pylist(), key=str) == [1, 1, 2, 2, None, None]
+    with pytest.warns(DuckanonWarning, match="left out 2"):
+        without = duckanon.anonymize_table(
+            table, duckanon.Policy(quasi_identifiers="a", sensitive="s", k=2, nulls="suppress")
+        )
+    assert without.num_rows == 4
+    with pytest.raises(SourceError, match="NULL in 2 of 6"):
+        duckanon.anonymize_table(
+            table, duckanon.Policy(quasi_identifiers="a", sensitive="s", k=2, nulls="error")
+        )
+
+
+def test_the_same_release_on_any_number_of_threads() -> None:
+    query = "SELECT (i * 7919) % 1000 AS a, (i * 104729) % 97 / 7 AS b, i % 11 AS s FROM range(20000) r(i)"
+    policy = duckanon.Policy(quasi_identifiers=["a", "b"], sensitive="s", k=5, t=0.2)
+    found = []
+    for threads in (1, 2):
+        with duckanon.connect(threads=threads) as con:
+            duckanon.anonymize(con, query, policy, name="v")
+            found.append(rows(con, "FROM v"))
+    assert found[0] == found[1]
+
+
+def test_refinement_and_hierarchy_recoding_say_that_they_come_later() -> None:
+    with pytest.raises(PolicyError, match="version"):
+        duckanon.Policy(quasi_identifiers="a", k=2, recode={"a": "hierarchy"})
+    with pytest.raises(PolicyError, match="version"):
+        duckanon.Policy(quasi_identifiers="a", k=2, subject="person")
