@@ -19,12 +19,11 @@ from duckanon.auditsql import macro_statements
 
 ROUNDS = 7
 MOST_RATIO = 5.0
-DATA = "i % 80 AS age, i % 2 = 0 AS female, 'zip ' || i % 50000 AS zip, i // 1000 * 12.5 AS income"
-KEYS = ("age", "female", "zip", "income")
-MACRO = "SELECT * FROM t_closeness_ordered('person', ['age', 'female', 'zip', 'income'], ['charge'])"
-FULL_MACRO = (
-    "SELECT * FROM audit('person', ['age', 'female', 'zip', 'income'], ['charge'], k := 5, l := 2, t := 0.3)"
-)
+SEXES, SCHOOLS = "['female', 'male'][i % 2 + 1] AS sex", "'school of type ' || i % 16 AS education"
+DATA = f"i % 80 AS age, {SEXES}, 10000 + i % 50000 || '' AS zip, {SCHOOLS}, i // 1000 * 12.5 AS income"
+KEYS = ("age", "sex", "zip", "education", "income")
+MACRO = f"SELECT * FROM t_closeness_ordered('person', {list(KEYS)}, ['charge'])"
+FULL_MACRO = f"SELECT * FROM audit('person', {list(KEYS)}, ['charge'], k := 5, l := 2, t := 0.3)"
 
 
 @dataclass(frozen=True)

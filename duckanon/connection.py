@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import duckdb
 from duckdb import DuckDBPyConnection, DuckDBPyRelation, ExpectedResultType
 
-from duckanon import statements
+from duckanon import sqlfiles, statements
 from duckanon.dispatch import Outcome, run_statement
 from duckanon.errors import StatementError
 
@@ -182,7 +182,10 @@ def connect(database: str | Path = ":memory:", *, read_only: bool = False, **con
     Notes
     -----
     Python variables are not visible as tables, so that a script means the same everywhere; use
-    ``con.duckdb.register(name, frame)``. Pass ``python_enable_replacements=True`` to change that.
+    ``con.duckdb.register(name, frame)``. Pass ``python_enable_replacements=True`` to change that. DuckDB's
+    progress bar, which goes to stdout, is off.
     """
     settings = {"python_enable_replacements": False, **config}
-    return Connection(duckdb.connect(str(database), read_only=read_only, config=settings))
+    connection = duckdb.connect(str(database), read_only=read_only, config=settings)
+    connection.execute(sqlfiles.read("catalog/quiet.sql"))
+    return Connection(connection)

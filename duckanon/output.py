@@ -67,7 +67,7 @@ def side_by_side(left: Report, right: Report, titles: tuple[str, str]) -> str:
             cell for m in pair for cell in ((m.value, m.violations, m.passed) if m else (None, None, None))
         ]
         rows.append([*key, threshold, *cells])
-    heads = [f"{title}: {column}" for title in titles for column in ("value", "violations", "passed")]
+    heads = [head for title in titles for head in (title, "violations", "passed")]
     return "\n".join(text_table([*COLUMNS[:3], *heads], rows))
 
 

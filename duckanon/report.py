@@ -169,7 +169,7 @@ def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list
 
 
 def shown(value: object) -> str:
-    """Text of one cell: four significant digits after the point, no needless zeros, blank for None.
+    """Text of one cell: six digits after the point, no needless zeros, blank for None.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def shown(value: object) -> str:
         return "yes" if value else "NO"
     if isinstance(value, float | Decimal):
         number = float(value)
-        return f"{number:.4f}".rstrip("0").rstrip(".") if abs(number) < 1e15 else f"{number:.6g}"
+        return f"{number:.6f}".rstrip("0").rstrip(".") if abs(number) < 1e15 else f"{number:.6g}"
     return str(value)
 
 

@@ -1,1 +1,1 @@
-FROM census_t LIMIT 5
+FROM census_t LIMIT 3

@@ -70,6 +70,15 @@ def test_exact_at_half_for_any_size(counts: np.ndarray, size: int, largest: int)
     assert violation(Threshold(known, t=Decimal("0.5") + STEP), codes) == 0.0
 
 
+@pytest.mark.parametrize(("t", "passes"), [("0.125", False), ("0.3", False), ("0.9", True), ("1", True)])
+def test_right_where_the_difference_exceeds_64_bits(t: str, passes: bool) -> None:
+    """As above, EMD 1/2 and s n m = 2^65: s n (m - 1) |EMD - t| is up to 2^64, more than 64 bits hold."""
+    known = reference(np.full(2**14, 2**16), "ordered")
+    missed = violation(Threshold(known, t=Decimal(t)), np.zeros(2**21, dtype=np.int64))
+    assert (missed == 0.0) == passes
+    assert missed == pytest.approx(2**21 * max(0.0, 0.5 - float(t)), rel=1e-12)
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_verdict_on_t_equals_fractions(data: st.DataObject) -> None:
@@ -110,6 +119,14 @@ def test_diversity_of_counts_8_1_1(kind, l, c, passes) -> None:  # noqa: E741
     """By hand: 8 < c 1 for l = 3, 8 < c 2 for l = 2, 8 < c 10 for l = 1; exp(H) = 10 / 8^0.8 = 1.8946."""
     threshold = Threshold(SKEWED, l=Decimal(l), l_kind=kind, c=Decimal(c) if c else None)
     assert (violation(threshold, EIGHT_ONE_ONE) == 0.0) == passes
+
+
+@pytest.mark.parametrize(("c", "passes"), [("2", False), ("2.000000000001", True)])
+def test_recursive_diversity_takes_ties_apart(c: str, passes: bool) -> None:
+    """By hand: counts 2, 2, 1, 1 with l = 4 leave r_4 = 1, so that 2 < c 1."""
+    known = reference([2, 2, 1, 1], "equal")
+    threshold = Threshold(known, l=Decimal(4), l_kind="recursive", c=Decimal(c))
+    assert (violation(threshold, [0, 0, 1, 1, 2, 3]) == 0.0) == passes
 
 
 def test_entropy_of_equal_counts_is_their_number() -> None:

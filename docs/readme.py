@@ -1,0 +1,95 @@
+"""Write the output of the demo and of the stock command line into README.md: ``make readme``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMAND = "$ duckdb -readonly build/census.duckdb"
+
+
+def demo(export: Path) -> str:
+    """Give what ``duckanon demo`` prints, with the file name that ``make demo`` uses.
+
+    Parameters
+    ----------
+    export : Path
+        Where the release goes.
+
+    Returns
+    -------
+    str
+        Its standard output.
+    """
+    command = [sys.executable, "-m", "duckanon", "demo", "--export", str(export)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    return done.stdout.replace(str(export), "build/census.duckdb").rstrip()
+
+
+def stock_audit(export: Path) -> str:
+    """Give the session of the stock command line that audits the exported file.
+
+    Parameters
+    ----------
+    export : Path
+        The exported file.
+
+    Returns
+    -------
+    str
+        Command, statement and output.
+    """
+    statement = (ROOT / "sql" / "demo" / "stock.sql").read_text(encoding="utf-8")
+    binary = Path(sys.executable).parent / "duckdb"
+    command = [str(binary), "-readonly", "-box", str(export), "-c", statement]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return f"{COMMAND}\n{statement}{done.stdout}".rstrip()
+
+
+def filled(text: str, mark: str, output: str) -> str:
+    """Give a page with the output between its marks.
+
+    Parameters
+    ----------
+    text : str
+        The page.
+    mark : str
+        Name of the marks.
+    output : str
+        What stands between them.
+
+    Returns
+    -------
+    str
+        The new page.
+    """
+    begin, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
+    before, _, rest = text.partition(begin)
+    return f"{before}{begin}```\n{output}\n```\n{end}{rest.partition(end)[2]}"
+
+
+def page(text: str) -> str:
+    """Give the README with both outputs as they are now.
+
+    Parameters
+    ----------
+    text : str
+        The README.
+
+    Returns
+    -------
+    str
+        The new README.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        export = Path(folder) / "census.duckdb"
+        text = filled(text, "demo", demo(export))
+        return filled(text, "audit", stock_audit(export))
+
+
+if __name__ == "__main__":
+    readme = ROOT / "README.md"
+    readme.write_text(page(readme.read_text(encoding="utf-8")), encoding="utf-8")
