@@ -19,8 +19,8 @@ from duckanon.frames import anonymize_table
 from duckanon.functions import register, unregister
 from duckanon.methods import Method, information_loss, methods, partition
 from duckanon.policy import AuditPolicy, Policy
-from duckanon.release import Release
 from duckanon.report import Measure, Report, Violation
+from duckanon.views import Release
 
 __all__ = [
     "AuditFailure",

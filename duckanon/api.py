@@ -9,13 +9,13 @@ from duckanon.auditing import audit_relation
 from duckanon.connection import Connection
 from duckanon.policy import AuditPolicy, Policy
 from duckanon.qualified import QualifiedName, parse_name
-from duckanon.release import create
+from duckanon.views import create
 
 if TYPE_CHECKING:
     import duckdb
 
-    from duckanon.release import Release
     from duckanon.report import Report
+    from duckanon.views import Release
 
 
 def anonymize(

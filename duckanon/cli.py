@@ -34,9 +34,9 @@ from duckanon.flags import policy_of_flags, read_flag
 from duckanon.methods import methods as known_methods
 from duckanon.output import complain, line, progress, show
 from duckanon.policy import AuditPolicy
-from duckanon.release import create
 from duckanon.report import text_table
 from duckanon.stages.candidate import Source
+from duckanon.views import create
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from duckanon import catalog, engine, release, sqlfiles, statements
+from duckanon import catalog, engine, sqlfiles, statements, views
 from duckanon.auditing import audit_table, audit_view
 from duckanon.explain import explain
 from duckanon.export import export
@@ -84,10 +84,10 @@ def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement) -> Outco
         case statements.Create():
             target = catalog.resolve(con, statement.name)
             policy = options_to_policy(statement.options)
-            made = release.create(con, statement.query, policy, target, or_replace=statement.or_replace)
+            made = views.create(con, statement.query, policy, target, or_replace=statement.or_replace)
             return _reported(f"released {made.name}", made.report)
         case statements.Refresh():
-            made = release.refresh(con, catalog.resolve(con, statement.name))
+            made = views.refresh(con, catalog.resolve(con, statement.name))
             return _reported(f"refreshed {made.name}", made.report)
         case statements.Audit():
             report = (
@@ -101,7 +101,7 @@ def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement) -> Outco
             return _reported(f"exported {target} to {statement.path}", export(con, target, statement.path))
         case statements.Drop():
             target = catalog.resolve(con, statement.name)
-            release.drop_view(con, target, if_exists=statement.if_exists)
+            views.drop_view(con, target, if_exists=statement.if_exists)
             return Outcome(f"dropped {target}", None)
         case statements.ShowViews():
             return Outcome("anonymized views", _show(con))

@@ -10,7 +10,7 @@ from duckanon import engine
 from duckanon.release import names_of
 from duckanon.stages.bucket import TILE, bucket
 from duckanon.stages.embed import EXACT_VALUES, embed
-from duckanon.stages.partition import choose_plan, stratum_size
+from duckanon.stages.plan import choose_plan, stratum_size
 from duckanon.stages.stage import drop, stage
 from duckanon.stages.thresholds import judged, thresholds
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from duckanon.stages.bucket import Bucketed
     from duckanon.stages.candidate import Source
     from duckanon.stages.embed import Embedded
-    from duckanon.stages.partition import Plan
+    from duckanon.stages.plan import Plan
     from duckanon.stages.stage import Staged
 
 HEAD = ("property", "attribute", "value", "reason")

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from duckanon import catalog, engine, sqlfiles
-from duckanon.errors import AuditFailure, DuckanonWarning, InfeasibleError, ReleaseError, SourceError
-from duckanon.policy import Policy
+from duckanon.errors import AuditFailure, DuckanonWarning, InfeasibleError, SourceError
 from duckanon.report import Measure
 from duckanon.stages.advice import collapse, warnings_of
 from duckanon.stages.audit import audit_candidate
 from duckanon.stages.bucket import bucket
 from duckanon.stages.candidate import Built, Source
 from duckanon.stages.embed import embed
-from duckanon.stages.partition import partition, stratum_size
-from duckanon.stages.publish import forget, publish, transaction
+from duckanon.stages.partition import partition
+from duckanon.stages.plan import stratum_size
 from duckanon.stages.recode import labels_table, recode
 from duckanon.stages.repair import repair
 from duckanon.stages.stage import drop, stage
@@ -29,122 +28,8 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-    from duckanon.catalog import Published, Target
+    from duckanon.policy import Policy
     from duckanon.report import Report
-
-
-@dataclass(frozen=True)
-class Release:
-    """A published release.
-
-    Attributes
-    ----------
-    name : str
-        Full name of the view.
-    report : Report
-        Audit of the released columns.
-    policy : Policy
-        The policy it keeps.
-    classes, records, suppressed : int
-        Equivalence classes, released records, records left out.
-    method : str
-        Method that made the partition.
-    information_loss : float
-        IL = 100 SSE / SST over the embedded quasi-identifiers, in per cent.
-    """
-
-    name: str
-    report: Report
-    policy: Policy
-    classes: int
-    records: int
-    suppressed: int
-    method: str
-    information_loss: float
-
-
-def create(
-    con: duckdb.DuckDBPyConnection, query: str, policy: Policy, target: Target, *, or_replace: bool = False
-) -> Release:
-    """Release of a query under a name: staged, partitioned, recoded, audited, published.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    query : str
-        The source query.
-    policy : Policy
-        What the release must keep.
-    target : Target
-        Name of the view.
-    or_replace : bool
-        Whether an anonymized view of that name is replaced; a user's table or view never is.
-
-    Returns
-    -------
-    Release
-        The release as published.
-
-    Raises
-    ------
-    DuckanonError
-        Anything is wrong with source, policy, audit or target; nothing is visible then.
-    """
-    catalog.check_writable(con, target)
-    _check_free(con, target, or_replace=or_replace)
-    return _release(con, Source(query, *catalog.current(con)), policy, target)
-
-
-def refresh(con: duckdb.DuckDBPyConnection, target: Target) -> Release:
-    """Release of today's source under the policy of an existing anonymized view.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    target : Target
-        The anonymized view.
-
-    Returns
-    -------
-    Release
-        The new release; the old one stays visible until the new one is audited.
-    """
-    catalog.check_writable(con, target)
-    published = catalog.require(con, target)
-    source = Source(published.source_sql, published.source_catalog, published.source_schema)
-    return _release(con, source, Policy.from_toml(published.policy), published.target)
-
-
-def drop_view(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists: bool = False) -> None:
-    """Remove an anonymized view, its table and its metadata in one transaction.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    target : Target
-        The view.
-    if_exists : bool
-        Whether it is fine when there is none.
-
-    Raises
-    ------
-    ReleaseError
-        There is no such anonymized view, or the database is read-only.
-    """
-    published = catalog.find(con, target)
-    if published is None and if_exists and catalog.occupied(con, target) is None:
-        return
-    published = published or catalog.require(con, target)
-    catalog.check_writable(con, target)
-    with transaction(con):
-        statement = sqlfiles.render(
-            "publish/drop_view.sql.j2", catalog=target.catalog, schema=target.schema, view=target.name
-        )
-        engine.run(con, statement, "drop", error=ReleaseError)
-        forget(con, published)
 
 
 @contextlib.contextmanager
@@ -218,7 +103,7 @@ def released_rows(con: duckdb.DuckDBPyConnection, query: str, policy: Policy) ->
         Released columns in source order, rows in the order of their values.
     """
     with built(con, query, policy) as candidate:
-        _warn(candidate)
+        warn(candidate)
         statement = sqlfiles.render("recode/rows.sql.j2", candidate=candidate.candidate)
         return engine.table(con, statement, "release")
 
@@ -256,40 +141,16 @@ def equivalence_classes(con: duckdb.DuckDBPyConnection, query: str, policy: Poli
         return rows
 
 
-def _release(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy, target: Target) -> Release:
-    with names_of(con, source), built(con, source.query, policy) as candidate:
-        _warn(candidate)
-        publish(con, candidate, source, target)
-    return Release(
-        name=str(target),
-        report=candidate.report,
-        policy=policy,
-        classes=candidate.class_count,
-        records=candidate.staged.size + candidate.staged.left_out - candidate.suppressed,
-        suppressed=candidate.suppressed,
-        method=candidate.method,
-        information_loss=candidate.information_loss,
-    )
+def warn(candidate: Built) -> None:
+    """Raise the warnings of a candidate as Python warnings, before anything of it is visible.
 
-
-def _warn(candidate: Built) -> None:
+    Parameters
+    ----------
+    candidate : Built
+        An audited candidate.
+    """
     for text in candidate.report.warnings:
         warnings.warn(text, DuckanonWarning, stacklevel=4)
-
-
-def _check_free(con: duckdb.DuckDBPyConnection, target: Target, *, or_replace: bool) -> None:
-    kind = catalog.occupied(con, target)
-    if kind is None:
-        return
-    ours: Published | None = catalog.find(con, target)
-    if ours is None:
-        raise ReleaseError(
-            f"{target} is a {kind} that duckanon did not make and does not replace: choose another name"
-        )
-    if not or_replace:
-        raise ReleaseError(
-            f"{target} exists: use CREATE OR REPLACE ANONYMIZED VIEW or REFRESH ANONYMIZED VIEW"
-        )
 
 
 def _build(con: duckdb.DuckDBPyConnection, query: str, policy: Policy, prefix: str) -> Built:

@@ -11,7 +11,7 @@ from duckanon import engine, sqlfiles
 from duckanon.schema import Role
 from duckanon.stages.bucket import stream
 from duckanon.stages.embed import EXACT_VALUES, coordinates
-from duckanon.stages.partition import repaired
+from duckanon.stages.plan import repaired
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from duckanon.policy import Policy
     from duckanon.stages.bucket import Bucketed
     from duckanon.stages.embed import Embedded
-    from duckanon.stages.partition import Plan
+    from duckanon.stages.plan import Plan
     from duckanon.stages.repair import Repaired
     from duckanon.stages.stage import Staged
 

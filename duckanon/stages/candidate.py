@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from duckanon.policy import Policy
     from duckanon.report import Report
-    from duckanon.stages.partition import Plan
+    from duckanon.stages.plan import Plan
     from duckanon.stages.stage import Staged
 
 

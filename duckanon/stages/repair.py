@@ -9,7 +9,7 @@ import numpy as np
 
 from duckanon.kernels.merge import class_members, merge_classes
 from duckanon.kernels.threshold import violations_per_class
-from duckanon.stages.partition import Classes
+from duckanon.stages.classes import information_loss, joined, without_empty
 from duckanon.stages.thresholds import thresholds, thresholds_without
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def repair(
         labels[~released] = -1
         if released.any() and not released.all():
             wanted, codes = thresholds_without(judged, codes, released)
-    labels, classes = _compact(labels, partitioned.classes)
+    labels, classes = without_empty(labels, partitioned.classes)
     if wanted and len(classes.sizes) and partitioned.plan.repair is not None:
         released = labels >= 0
         offsets, members = class_members(labels[released], np.ascontiguousarray(codes[:, released]))
@@ -93,26 +93,8 @@ def repair(
             partner=partitioned.plan.repair,
         )
         labels = np.where(released, merged[labels], -1)
-        classes = _joined(classes, merged)
+        classes = joined(classes, merged)
     return Repaired(labels, len(classes.sizes), int((labels < 0).sum()), information_loss(classes))
-
-
-def information_loss(classes: Classes) -> float:
-    """IL = 100 SSE / SST of some classes, in per cent.
-
-    Parameters
-    ----------
-    classes : Classes
-        Sums of the classes.
-
-    Returns
-    -------
-    float
-        0 to 100; 0 when all records are equal.
-    """
-    total = classes.squares.sum() - (classes.sums.sum(axis=0) ** 2).sum() / max(classes.sizes.sum(), 1)
-    within = (classes.squares - (classes.sums**2).sum(axis=1) / np.maximum(classes.sizes, 1)).sum()
-    return float(min(max(100 * within / total, 0.0), 100.0)) if total > 1e-12 * classes.squares.sum() else 0.0
 
 
 def _suppress(partitioned: Partitioned, thresholds: Sequence[Threshold], limit: int) -> npt.NDArray[np.bool_]:
@@ -126,20 +108,3 @@ def _suppress(partitioned: Partitioned, thresholds: Sequence[Threshold], limit: 
             gone[number] = True
             limit -= int(sizes[number])
     return ~gone[partitioned.labels]
-
-
-def _compact(labels: npt.NDArray[np.int64], classes: Classes) -> tuple[npt.NDArray[np.int64], Classes]:
-    left = np.bincount(labels[labels >= 0], minlength=len(classes.sizes)) > 0
-    number = np.cumsum(left) - 1
-    kept = Classes(classes.sums[left], classes.squares[left], classes.sizes[left])
-    return np.where(labels >= 0, number[labels], -1), kept
-
-
-def _joined(classes: Classes, merged: npt.NDArray[np.int64]) -> Classes:
-    count = int(merged.max()) + 1 if len(merged) else 0
-    sums = np.zeros((count, classes.sums.shape[1]))
-    squares, sizes = np.zeros(count), np.zeros(count, dtype=np.int64)
-    np.add.at(sums, merged, classes.sums)
-    np.add.at(squares, merged, classes.squares)
-    np.add.at(sizes, merged, classes.sizes)
-    return Classes(sums, squares, sizes)
