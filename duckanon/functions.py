@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import OrderedDict
 from decimal import Decimal
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 SLOTS = 16
 """Calls of the table functions that one query, or the cache, can hold."""
 
-SCALARS = ("duckanon_plan", "microaggregate", "emd_ordered")
+PLANNER = "duckanon_plan_"
+"""Begin of the name of the scalar function that a connection's table functions call."""
+
+_serial = itertools.count(1)
 
 
 class Slot:
@@ -60,13 +64,21 @@ def register(con: duckdb.DuckDBPyConnection) -> None:
     non-temporary relations only, and a prepared statement keeps the rows of its preparation.
     """
     unregister(con)
-    slots = [Slot() for _ in range(SLOTS)]
-    for number, slot in enumerate(slots):
-        con.register(_slot_name(number), slot)
-    con.create_function("duckanon_plan", _planner(con, slots), ["VARCHAR"] * 3, "VARCHAR")
-    con.create_function("microaggregate", _microaggregate, ["DOUBLE[][]", "INTEGER"], "INTEGER[]", type=ARROW)
-    con.create_function("emd_ordered", _emd_ordered, ["DOUBLE[]"] * 2, "DOUBLE", type=ARROW)
-    engine.run(con, sqlfiles.render("functions/table_functions.sql.j2"), "register")
+    serial = next(_serial)
+    slots = {_slot_name(serial, number): Slot() for number in range(SLOTS)}
+    for name, slot in slots.items():
+        con.register(name, slot)
+    # Functions belong to the database instance, so every connection has a planner of its own.
+    con.create_function(_planner_name(serial), _planner(con, slots), ["VARCHAR"] * 3, "VARCHAR")
+    present = _present(con)
+    if "microaggregate" not in present:
+        con.create_function(
+            "microaggregate", _microaggregate, ["DOUBLE[][]", "INTEGER"], "INTEGER[]", type=ARROW
+        )
+    if "emd_ordered" not in present:
+        con.create_function("emd_ordered", _emd_ordered, ["DOUBLE[]"] * 2, "DOUBLE", type=ARROW)
+    macros = sqlfiles.render("functions/table_functions.sql.j2", planner=_planner_name(serial))
+    engine.run(con, macros, "register")
     for statement in auditsql.macro_statements(temporary=True):
         engine.run(con, statement, "register")
 
@@ -77,30 +89,42 @@ def unregister(con: duckdb.DuckDBPyConnection) -> None:
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
-        The connection.
+        The connection. The scalar functions stay while another connection of the database uses them.
     """
-    present = {row[0] for row in engine.rows(con, sqlfiles.read("functions/present.sql"), "unregister")}
-    for name in SCALARS:
-        if name in present:
-            con.remove_function(name)
+    serials = [row[0] for row in engine.rows(con, sqlfiles.read("functions/serials.sql"), "unregister")]
     engine.run(con, sqlfiles.render("functions/remove.sql.j2", macros=_macros()), "unregister")
-    for number in range(SLOTS):
-        con.unregister(_slot_name(number))
+    for serial in serials:
+        con.remove_function(_planner_name(serial))
+        for number in range(SLOTS):
+            con.unregister(_slot_name(serial, number))
+    left = _present(con)
+    if serials and not any(name.startswith(PLANNER) for name in left):
+        for name in ("microaggregate", "emd_ordered"):
+            if name in left:
+                con.remove_function(name)
 
 
-def _planner(con: duckdb.DuckDBPyConnection, slots: list[Slot]) -> Callable[[str, str, str], str]:
-    filled: OrderedDict[tuple[Any, ...], int] = OrderedDict()
+def _present(con: duckdb.DuckDBPyConnection) -> set[str]:
+    return {row[0] for row in engine.rows(con, sqlfiles.read("functions/present.sql"), "register")}
+
+
+def _planner(con: duckdb.DuckDBPyConnection, slots: dict[str, Slot]) -> Callable[[str, str, str], str]:
+    filled: OrderedDict[tuple[Any, ...], str] = OrderedDict()
 
     def duckanon_plan(function: str, relation: str, options: str) -> str:
         # DuckDB binds a query more than once: the same call on the same data is answered from its slot.
         with con.cursor() as cursor:
+            # One snapshot for the fingerprint and for the rows; nothing is written.
+            cursor.begin()
             key = (function, relation, options, *_fingerprint(cursor, relation))
             if key not in filled:
                 table = _rows(cursor, function, relation, options)
-                number = len(filled) if len(filled) < SLOTS else filled.popitem(last=False)[1]
-                slots[number].table, filled[key] = table, number
+                free = [name for name in slots if name not in filled.values()]
+                filled[key] = free[0] if free else filled.popitem(last=False)[1]
+                slots[filled[key]].table = table
             filled.move_to_end(key)
-        return sqlfiles.render("functions/slot.sql.j2", slot=_slot_name(filled[key]))
+            cursor.rollback()
+        return sqlfiles.render("functions/slot.sql.j2", slot=filled[key])
 
     return duckanon_plan
 
@@ -162,8 +186,12 @@ def _emd(members: list[float | None], population: list[float | None]) -> float:
         raise DuckanonError(f"emd_ordered(): {wrong}") from wrong
 
 
-def _slot_name(number: int) -> str:
-    return f"duckanon_slot_{number}"
+def _planner_name(serial: int) -> str:
+    return f"{PLANNER}{serial}"
+
+
+def _slot_name(serial: int, number: int) -> str:
+    return f"duckanon_slot_{serial}_{number}"
 
 
 def _macros() -> list[tuple[str, bool]]:

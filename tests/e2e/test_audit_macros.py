@@ -46,21 +46,29 @@ TABLES = st.lists(
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(table=TABLES)
-def test_every_class_figure_is_that_of_the_oracle(con: duckdb.DuckDBPyConnection, table: list[tuple[Any, ...]]) -> None:
-    con.execute("CREATE OR REPLACE TABLE t (n INTEGER, \"we\"\"ird\" VARCHAR, value INTEGER, class VARCHAR)")
+def test_every_class_figure_is_that_of_the_oracle(
+    con: duckdb.DuckDBPyConnection, table: list[tuple[Any, ...]]
+) -> None:
+    con.execute('CREATE OR REPLACE TABLE t (n INTEGER, "we""ird" VARCHAR, value INTEGER, class VARCHAR)')
     con.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", table)
     records = [dict(zip(("n", 'we"ird', "value", "class"), row, strict=True)) for row in table]
     qi = ["n", 'we"ird']
     (found,) = rows(con, "FROM k_anonymity('t', ['n', 'we\"ird'])")
     assert (found["k"], found["records"]) == (k_anonymity(records, qi), len(table))
-    for column, macro, distance in (("value", "ordered", "ordered"), ("value", "equal", "equal"), ("class", "equal", "equal")):
+    for column, macro, distance in (
+        ("value", "ordered", "ordered"),
+        ("value", "equal", "equal"),
+        ("class", "equal", "equal"),
+    ):
         expected = sorted(float(e) for e in class_emds(records, qi, column, distance=distance))
         emds = [r["emd"] for r in rows(con, f"FROM t_closeness_{macro}('t', ['n', 'we\"ird'], ['{column}'])")]
         assert sorted(emds) == pytest.approx(expected, abs=1e-12)
     members = [counts(group, "value") for group in classes(records, qi)]
     found_l = rows(con, "FROM l_diversity('t', ['n', 'we\"ird'], ['value'])")
     assert sorted(r["distinct_l"] for r in found_l) == sorted(distinct_l(group) for group in members)
-    assert sorted(r["entropy_l"] for r in found_l) == pytest.approx(sorted(entropy_l(group) for group in members))
+    assert sorted(r["entropy_l"] for r in found_l) == pytest.approx(
+        sorted(entropy_l(group) for group in members)
+    )
     for level in (2, 3):
         expected_c = sorted(c for group in members if (c := recursive_c(group, level)) is not None)
         found_c = sorted(r["recursive_c"][level] for r in found_l if r["recursive_c"].get(level) is not None)
@@ -69,7 +77,9 @@ def test_every_class_figure_is_that_of_the_oracle(con: duckdb.DuckDBPyConnection
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(table=TABLES, k=st.integers(1, 4), steps=st.integers(1, 999))
-def test_verdicts_are_exact(con: duckdb.DuckDBPyConnection, table: list[tuple[Any, ...]], k: int, steps: int) -> None:
+def test_verdicts_are_exact(
+    con: duckdb.DuckDBPyConnection, table: list[tuple[Any, ...]], k: int, steps: int
+) -> None:
     con.execute("CREATE OR REPLACE TABLE t (a INTEGER, b VARCHAR, s INTEGER, d VARCHAR)")
     con.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", table)
     records = [dict(zip(("a", "b", "s", "d"), row, strict=True)) for row in table]
@@ -79,12 +89,20 @@ def test_verdicts_are_exact(con: duckdb.DuckDBPyConnection, table: list[tuple[An
     by_key = {(r["measure"], r["attribute"]): r for r in report}
     small = [group for group in groups if len(group) < k]
     found = by_key["k_anonymity", None]
-    assert (found["violations"], found["records"], found["passed"]) == (len(small), sum(map(len, small)), not small)
+    assert (found["violations"], found["records"], found["passed"]) == (
+        len(small),
+        sum(map(len, small)),
+        not small,
+    )
     for column, distance in (("s", "ordered"), ("d", "equal")):
         emds = class_emds(records, ["a", "b"], column, distance=distance)
         bad = [group for group, emd in zip(groups, emds, strict=True) if emd > t]
         found = by_key["t_closeness", column]
-        assert (found["violations"], found["records"], found["passed"]) == (len(bad), sum(map(len, bad)), not bad)
+        assert (found["violations"], found["records"], found["passed"]) == (
+            len(bad),
+            sum(map(len, bad)),
+            not bad,
+        )
 
 
 def test_a_class_at_exactly_t_passes_and_one_step_above_fails(con: duckdb.DuckDBPyConnection) -> None:
@@ -97,19 +115,27 @@ def test_a_class_at_exactly_t_passes_and_one_step_above_fails(con: duckdb.DuckDB
 
 def test_table_5_of_li_2007(con: duckdb.DuckDBPyConnection) -> None:
     """Classes {3, 5, 9}, {6, 8, 11}, {4, 7, 10} of salary: 1/6, 1/6, 1/12 (facts worked by hand from the paper)."""
-    con.execute("CREATE OR REPLACE TABLE t AS SELECT * FROM (VALUES (3,1),(5,1),(9,1),(6,2),(8,2),(11,2),(4,3),(7,3),(10,3)) v(s, a)")
+    con.execute(
+        "CREATE OR REPLACE TABLE t AS SELECT * FROM (VALUES (3,1),(5,1),(9,1),(6,2),(8,2),(11,2),(4,3),(7,3),(10,3)) v(s, a)"
+    )
     emds = con.execute("SELECT emd FROM t_closeness_ordered('t', ['a'], ['s']) ORDER BY ALL").fetchall()
     assert [row[0] for row in emds] == pytest.approx([1 / 12, 1 / 6, 1 / 6], abs=1e-15)
 
 
 def test_the_hierarchical_distance_of_li_2007(con: duckdb.DuckDBPyConnection) -> None:
     """Disease of table 3 with real frequencies: classes at 4/9 and, in table 5, 7/27, 8/27, 5/27."""
-    con.execute("CREATE OR REPLACE TABLE h AS FROM read_csv('fixtures/li_2007_disease_hierarchy.csv', header = true)")
+    con.execute(
+        "CREATE OR REPLACE TABLE h AS FROM read_csv('fixtures/li_2007_disease_hierarchy.csv', header = true)"
+    )
     con.execute("CREATE OR REPLACE TABLE t AS FROM read_csv('fixtures/li_2007_table_5.csv', header = true)")
     names = [row[0].lower() for row in con.execute("DESCRIBE t").fetchall()]
-    zip_code, age, disease = (next(n for n in names if n.startswith(start)) for start in ("zip", "age", "disease"))
+    zip_code, age, disease = (
+        next(n for n in names if n.startswith(start)) for start in ("zip", "age", "disease")
+    )
     query = f"SELECT emd FROM t_closeness_hierarchical('t', ['{zip_code}', '{age}'], ['{disease}'], 'h') ORDER BY ALL"
-    assert [row[0] for row in con.execute(query).fetchall()] == pytest.approx([5 / 27, 7 / 27, 8 / 27], abs=1e-15)
+    assert [row[0] for row in con.execute(query).fetchall()] == pytest.approx(
+        [5 / 27, 7 / 27, 8 / 27], abs=1e-15
+    )
 
 
 CALLS = [
@@ -138,20 +164,28 @@ WRONG = {
 
 def applies(call: str, wrong: str) -> bool:
     """Tell whether a call has the argument that is wrong; an audit of k alone needs no sensitive column."""
-    return "s" not in WRONG[wrong] or ("{s}" in call and not (call.startswith("audit") and wrong == "no sensitive column"))
+    return "s" not in WRONG[wrong] or (
+        "{s}" in call and not (call.startswith("audit") and wrong == "no sensitive column")
+    )
 
 
 @pytest.mark.parametrize(("call", "wrong"), [(c, w) for c in CALLS for w in WRONG if applies(c, w)])
 @pytest.mark.parametrize("query", ["FROM {}", "SELECT count(*) FROM {}"])
-def test_an_audit_never_answers_a_wrong_question(con: duckdb.DuckDBPyConnection, call: str, wrong: str, query: str) -> None:
-    con.execute("CREATE OR REPLACE TABLE t AS SELECT 1 AS a, 'x' AS s; CREATE OR REPLACE TABLE nothing AS FROM t WHERE false")
+def test_an_audit_never_answers_a_wrong_question(
+    con: duckdb.DuckDBPyConnection, call: str, wrong: str, query: str
+) -> None:
+    con.execute(
+        "CREATE OR REPLACE TABLE t AS SELECT 1 AS a, 'x' AS s; CREATE OR REPLACE TABLE nothing AS FROM t WHERE false"
+    )
     con.execute("CREATE OR REPLACE TABLE h AS SELECT 'x' AS leaf, 'all' AS root")
     arguments = {"t": "'t'", "qi": "['a']", "s": "['s']", **WRONG[wrong]}
     with pytest.raises(duckdb.Error):
         con.execute(query.format(call.format(**arguments))).fetchall()
 
 
-@pytest.mark.parametrize("arguments", ["k := 0", "t := 0", "t := 1.5", "l := 0", "distance := 'nearest'", "l_diversity := 'other'"])
+@pytest.mark.parametrize(
+    "arguments", ["k := 0", "t := 0", "t := 1.5", "l := 0", "distance := 'nearest'", "l_diversity := 'other'"]
+)
 def test_a_threshold_out_of_range_is_an_error(con: duckdb.DuckDBPyConnection, arguments: str) -> None:
     con.execute("CREATE OR REPLACE TABLE t AS SELECT 1 AS a, 'x' AS s")
     with pytest.raises(duckdb.Error):

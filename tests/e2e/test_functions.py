@@ -150,7 +150,6 @@ def test_registering_twice_and_unregistering() -> None:
             "equivalence_classes",
             "microaggregate",
             "emd_ordered",
-            "duckanon_plan",
             "k_anonymity",
             "audit",
         ):
@@ -160,6 +159,18 @@ def test_registering_twice_and_unregistering() -> None:
         assert con.execute(
             "SELECT count(*) FROM duckdb_views() WHERE view_name LIKE 'duckanon%'"
         ).fetchall() == [(0,)]
+
+
+def test_two_connections_of_one_database_do_not_meet(con: duckdb.DuckDBPyConnection) -> None:
+    with con.cursor() as other:
+        duckanon.register(other)
+        nine = CALL.replace("k := 3", "k := 9")
+        assert k_anonymity(dictionaries(con, f"FROM {CALL}"), QI) < 9
+        assert k_anonymity(dictionaries(other, f"FROM {nine}"), QI) >= 9
+        assert k_anonymity(dictionaries(con, f"FROM {CALL}"), QI) < 9
+        duckanon.unregister(other)
+    assert len(dictionaries(con, f"FROM {CALL}")) == 60
+    assert dictionaries(con, "SELECT emd_ordered([1], [1]) AS e") == [{"e": 0.0}]
 
 
 def test_a_read_only_database_can_use_them(tmp_path: Any) -> None:

@@ -27,7 +27,9 @@ def test_a_wheel_works_on_its_own(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         archive.extractall(tmp_path / "site")
-    in_checkout = {f"duckanon/{path.relative_to(ROOT)}" for path in (ROOT / "sql").rglob("*") if path.is_file()}
+    in_checkout = {
+        f"duckanon/{path.relative_to(ROOT)}" for path in (ROOT / "sql").rglob("*") if path.is_file()
+    }
     assert in_checkout <= names
     assert "duckanon/fixtures/census_income.parquet" in names
     program = "import duckanon, duckanon.sqlfiles as s; print(s.folder()); c = duckanon.connect(); c.sql('CREATE ANONYMIZED VIEW v AS SELECT i % 3 AS a FROM range(9) r(i) WITH (quasi_identifiers = (a), k = 3)'); c.close()"
