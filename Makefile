@@ -33,7 +33,7 @@ lint: $(INSTALLED) ## ruff, mypy, import-linter, SQL purity and generated SQL
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
-	@$(BIN)/python -m duckanon.auditsql --check
+	@$(BIN)/python -W ignore::RuntimeWarning:runpy -m duckanon.auditsql --check
 
 fmt: $(INSTALLED) ## format the Python code
 	@$(BIN)/ruff check --fix --quiet . || true
@@ -46,7 +46,7 @@ readme: $(INSTALLED) ## write the printed output of the two commands into README
 	@$(BIN)/python docs/readme.py
 
 install-sql: $(INSTALLED) ## write sql/install.sql from sql/audit
-	@$(BIN)/python -m duckanon.auditsql
+	@$(BIN)/python -W ignore::RuntimeWarning:runpy -m duckanon.auditsql
 
 clean: ## remove the environment, what was built, and compiled kernels
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

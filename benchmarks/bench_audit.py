@@ -43,10 +43,10 @@ def people(con: duckdb.DuckDBPyConnection) -> None:
     """Make the table `person`, its records in an order that has nothing to do with their values."""
     con.execute(f"CREATE TABLE keys AS SELECT i AS class, {DATA} FROM range(200000) AS r(i)")
     con.execute(
-        "CREATE TABLE draws AS SELECT i % 200000 AS class, hash(i) / 1e9 AS charge FROM range(1000000) AS r(i)"
+        "CREATE TABLE draw AS SELECT i % 200000 AS class, hash(i) / 1e9 AS charge FROM range(1000000) AS r(i)"
     )
     con.execute(
-        "CREATE TABLE person AS SELECT keys.*, charge FROM draws JOIN keys USING (class) ORDER BY hash(charge)"
+        "CREATE TABLE person AS SELECT keys.*, charge FROM draw JOIN keys USING (class) ORDER BY hash(charge)"
     )
 
 

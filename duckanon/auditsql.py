@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.generators.duckdb import DuckDBGenerator
 
 from duckanon import sqlfiles
 
@@ -54,8 +54,7 @@ def macro_names() -> list[tuple[str, bool]]:
 @cache
 def _statements(temporary: bool) -> tuple[str, ...]:
     return tuple(
-        sqlfiles.render(f"macro/{name}.sql.j2", temporary=temporary, body=_Bodies()).strip()
-        for name in MACROS
+        sqlfiles.render(f"macro/{name}.sql.j2", temporary=temporary, body=_body).strip() for name in MACROS
     )
 
 
@@ -90,23 +89,21 @@ def install_sql() -> str:
     return sqlfiles.render("macro/install.sql.j2", statements=macro_statements(temporary=False))
 
 
-class _Explicit(DuckDB.Generator):
-    """Writes where NULL stands in every order: that DuckDB has a default which users may change is no excuse."""
+class _Explicit(DuckDBGenerator):
+    """Writes where NULL stands in every order, for users may change DuckDB's default."""
 
-    TYPE_MAPPING = {**DuckDB.Generator.TYPE_MAPPING, exp.DataType.Type.INT128: "HUGEINT"}  # noqa: RUF012
+    TYPE_MAPPING = {**DuckDBGenerator.TYPE_MAPPING, exp.DataType.Type.INT128: "HUGEINT"}  # noqa: RUF012
 
     def ordered_sql(self, expression: exp.Ordered) -> str:
-        text: str = super().ordered_sql(expression)
+        text = super().ordered_sql(expression)
         if " NULLS " in text:
             return text
         return f"{text} NULLS {'FIRST' if expression.args.get('nulls_first') else 'LAST'}"
 
 
-class _Bodies:
-    """What a template of ``sql/macro`` names as ``body('t_closeness_equal', class_member='equal_member')``."""
-
-    def __call__(self, audit: str, **relations: str) -> str:
-        return for_every_attribute(sqlfiles.read(f"audit/{audit}.sql"), relations)
+def _body(audit: str, **relations: str) -> str:
+    """Text behind ``body('l_diversity')`` in a template of ``sql/macro``; keywords rename relations."""
+    return for_every_attribute(sqlfiles.read(f"audit/{audit}.sql"), relations)
 
 
 def for_every_attribute(body: str, relations: Mapping[str, str] | None = None) -> str:
@@ -131,7 +128,7 @@ def for_every_attribute(body: str, relations: Mapping[str, str] | None = None) -
     ValueError
         The body has a form that is not covered.
     """
-    query = sqlglot.parse_one(_HEADER.sub("", body), read="duckdb")
+    query = sqlglot.parse_one(_HEADER.sub("", body), read="duckdb", into=exp.Select)
     plain = set(_SHARED)
     for cte in query.ctes:
         if not _spread(cte.this, plain):
@@ -142,12 +139,11 @@ def for_every_attribute(body: str, relations: Mapping[str, str] | None = None) -
         if name is not None:
             alias = table.alias or table.name
             table.replace(exp.alias_(exp.to_table(name), alias, table=True))
-    return _Explicit(dialect="duckdb", pretty=True, max_text_width=100, normalize_functions="lower").generate(
-        query
-    )
+    writer = _Explicit(dialect="duckdb", pretty=True, max_text_width=100, normalize_functions="lower")
+    return writer.generate(query)
 
 
-def _spread(query: exp.Expression, plain: set[str]) -> bool:
+def _spread(query: exp.Expr, plain: set[str]) -> bool:
     """Add the attribute to one SELECT or UNION; tell whether it reads a relation that has one."""
     if isinstance(query, exp.SetOperation):
         return any([_spread(query.left, plain), _spread(query.right, plain)])
@@ -185,7 +181,7 @@ def _join(query: exp.Select, plain: set[str]) -> str | None:
     return first
 
 
-def _aggregates(projection: exp.Expression) -> bool:
+def _aggregates(projection: exp.Expr) -> bool:
     return any(call.find_ancestor(exp.Window) is None for call in projection.find_all(exp.AggFunc))
 
 

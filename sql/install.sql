@@ -117,7 +117,7 @@ duckanon_class AS MATERIALIZED (
     FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
 duckanon_sensitive AS MATERIALIZED (
-    SELECT row_number() OVER () AS attribute, substr(one.name, 3) AS name, one.type
+    SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
     FROM (SELECT typeof(COLUMNS(s)) AS "s \0" FROM query_table(tbl) LIMIT 1)
     UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
 ),
@@ -126,19 +126,17 @@ duckanon_record AS (
     FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
     NATURAL JOIN (SELECT class_id, COLUMNS('^qi ') FROM duckanon_class)
 ),
-class_total AS MATERIALIZED (SELECT count(*) AS classes FROM duckanon_class),
 coded AS (
     SELECT class_id, dense_rank() OVER (ORDER BY coalesce(COLUMNS('^s ')) ASC NULLS LAST)
     FROM duckanon_record
 ),
-class_member AS (
+class_member AS MATERIALIZED (
     SELECT
         duckanon_sensitive.attribute,
-        (duckanon_sensitive.attribute - 1) * class_total.classes + long.class_id AS class,
+        long.class_id * 65536 + duckanon_sensitive.attribute AS class,
         long.value
     FROM coded UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (class_id)))) AS long
-    JOIN duckanon_sensitive ON duckanon_sensitive.name = substr(long.name, 3)
-    CROSS JOIN class_total
+    JOIN duckanon_sensitive ON duckanon_sensitive.code = long.name
 )
 ,
 -- sql/audit/l_diversity.sql, for every sensitive column
@@ -187,8 +185,7 @@ SELECT
     duckanon_class.class, result.class_size, duckanon_sensitive.name AS attribute,
     result.distinct_l, result.entropy_l, result.recursive_c
 FROM result
-CROSS JOIN class_total
-JOIN duckanon_class ON duckanon_class.class_id = (result.class - 1) % class_total.classes + 1
+JOIN duckanon_class ON duckanon_class.class_id = result.class // 65536
 JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL FROM duckanon_fault;
@@ -224,7 +221,7 @@ duckanon_class AS MATERIALIZED (
     FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
 duckanon_sensitive AS MATERIALIZED (
-    SELECT row_number() OVER () AS attribute, substr(one.name, 3) AS name, one.type
+    SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
     FROM (SELECT typeof(COLUMNS(s)) AS "s \0" FROM query_table(tbl) LIMIT 1)
     UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
 ),
@@ -233,19 +230,17 @@ duckanon_record AS (
     FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
     NATURAL JOIN (SELECT class_id, COLUMNS('^qi ') FROM duckanon_class)
 ),
-class_total AS MATERIALIZED (SELECT count(*) AS classes FROM duckanon_class),
 coded AS (
     SELECT class_id, dense_rank() OVER (ORDER BY coalesce(COLUMNS('^s ')) ASC NULLS LAST)
     FROM duckanon_record
 ),
-class_member AS (
+class_member AS MATERIALIZED (
     SELECT
         duckanon_sensitive.attribute,
-        (duckanon_sensitive.attribute - 1) * class_total.classes + long.class_id AS class,
+        long.class_id * 65536 + duckanon_sensitive.attribute AS class,
         long.value
     FROM coded UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (class_id)))) AS long
-    JOIN duckanon_sensitive ON duckanon_sensitive.name = substr(long.name, 3)
-    CROSS JOIN class_total
+    JOIN duckanon_sensitive ON duckanon_sensitive.code = long.name
 )
 ,
 -- sql/audit/t_closeness_ordered.sql, for every sensitive column
@@ -277,23 +272,36 @@ WITH ranked AS (
     rank,
     position,
     rank_sum,
-    count(*) OVER (PARTITION BY class) AS class_size,
     row_number() OVER (PARTITION BY class ORDER BY position ASC NULLS LAST) AS place
   FROM summed
+), size AS (
+  SELECT
+    class_member.attribute,
+    class,
+    count(*) AS members
+  FROM class_member
+  GROUP BY
+    class_member.attribute,
+    class
 ), total AS (
   SELECT
-    ranked.attribute,
+    summed.attribute,
     max(position) AS n,
     greatest(max(rank) - 1, 1) AS steps
-  FROM ranked
+  FROM summed
   GROUP BY
-    ranked.attribute
-), slot AS (
+    summed.attribute
+), any_size AS (
   SELECT DISTINCT
-    record.attribute,
+    size.attribute,
+    members AS class_size
+  FROM size
+), slot AS (
+  SELECT
+    any_size.attribute,
     class_size,
-    place
-  FROM record
+    unnest(generate_series(1, class_size)) AS place
+  FROM any_size
 ), slot_end AS (
   SELECT
     slot.attribute,
@@ -333,24 +341,26 @@ WITH ranked AS (
   SELECT
     r.attribute,
     r.class,
-    r.class_size,
+    z.class_size,
     CASE
-      WHEN r.position * r.class_size <= z.lower
+      WHEN r.position * z.class_size <= z.lower
       THEN z.upper_sum - z.lower_sum - r.rank * (
         z.upper - z.lower
       )
-      WHEN r.position * r.class_size >= z.upper
+      WHEN r.position * z.class_size >= z.upper
       THEN r.rank * (
         z.upper - z.lower
       ) - z.upper_sum + z.lower_sum
-      ELSE z.lower_sum + z.upper_sum - CAST(z.lower + z.upper AS HUGEINT) * r.rank + CAST(2 * r.class_size AS HUGEINT) * (
+      ELSE z.lower_sum + z.upper_sum - CAST(z.lower + z.upper AS HUGEINT) * r.rank + CAST(2 * z.class_size AS HUGEINT) * (
         r.position * r.rank - r.rank_sum
       )
     END AS area
   FROM record AS r
+  JOIN size
+    ON size.class = r.class AND size.attribute = r.attribute
   JOIN stretch AS z
     ON (
-      z.class_size = r.class_size AND z.place = r.place
+      z.class_size = size.members AND z.place = r.place
     ) AND z.attribute = r.attribute
 ), class_area AS (
   SELECT
@@ -379,8 +389,7 @@ JOIN total
 )
 SELECT duckanon_class.class, result.class_size, duckanon_sensitive.name AS attribute, result.emd
 FROM result
-CROSS JOIN class_total
-JOIN duckanon_class ON duckanon_class.class_id = (result.class - 1) % class_total.classes + 1
+JOIN duckanon_class ON duckanon_class.class_id = result.class // 65536
 JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
 UNION ALL
 SELECT NULL, NULL, NULL, NULL FROM duckanon_fault;
@@ -416,7 +425,7 @@ duckanon_class AS MATERIALIZED (
     FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
 duckanon_sensitive AS MATERIALIZED (
-    SELECT row_number() OVER () AS attribute, substr(one.name, 3) AS name, one.type
+    SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
     FROM (SELECT typeof(COLUMNS(s)) AS "s \0" FROM query_table(tbl) LIMIT 1)
     UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
 ),
@@ -425,19 +434,17 @@ duckanon_record AS (
     FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
     NATURAL JOIN (SELECT class_id, COLUMNS('^qi ') FROM duckanon_class)
 ),
-class_total AS MATERIALIZED (SELECT count(*) AS classes FROM duckanon_class),
 coded AS (
     SELECT class_id, dense_rank() OVER (ORDER BY coalesce(COLUMNS('^s ')) ASC NULLS LAST)
     FROM duckanon_record
 ),
-class_member AS (
+class_member AS MATERIALIZED (
     SELECT
         duckanon_sensitive.attribute,
-        (duckanon_sensitive.attribute - 1) * class_total.classes + long.class_id AS class,
+        long.class_id * 65536 + duckanon_sensitive.attribute AS class,
         long.value
     FROM coded UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (class_id)))) AS long
-    JOIN duckanon_sensitive ON duckanon_sensitive.name = substr(long.name, 3)
-    CROSS JOIN class_total
+    JOIN duckanon_sensitive ON duckanon_sensitive.code = long.name
 )
 ,
 -- sql/audit/t_closeness_equal.sql, for every sensitive column
@@ -518,8 +525,7 @@ JOIN total
 )
 SELECT duckanon_class.class, result.class_size, duckanon_sensitive.name AS attribute, result.emd
 FROM result
-CROSS JOIN class_total
-JOIN duckanon_class ON duckanon_class.class_id = (result.class - 1) % class_total.classes + 1
+JOIN duckanon_class ON duckanon_class.class_id = result.class // 65536
 JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
 UNION ALL
 SELECT NULL, NULL, NULL, NULL FROM duckanon_fault;
@@ -555,7 +561,7 @@ duckanon_class AS MATERIALIZED (
     FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
 duckanon_sensitive AS MATERIALIZED (
-    SELECT row_number() OVER () AS attribute, substr(one.name, 3) AS name, one.type
+    SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
     FROM (SELECT typeof(COLUMNS(s)) AS "s \0" FROM query_table(tbl) LIMIT 1)
     UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
 ),
@@ -572,16 +578,14 @@ duckanon_level AS MATERIALIZED (
 duckanon_leaf AS MATERIALIZED (
     SELECT row_number() OVER () AS leaf, CAST(COLUMNS(*) AS VARCHAR) AS "n \0" FROM query_table(tree)
 ),
-class_total AS MATERIALIZED (SELECT count(*) AS classes FROM duckanon_class),
 coded AS (SELECT class_id, CAST(COLUMNS('^s ') AS VARCHAR) FROM duckanon_record),
-class_member AS (
+class_member AS MATERIALIZED (
     SELECT
         duckanon_sensitive.attribute,
-        (duckanon_sensitive.attribute - 1) * class_total.classes + long.class_id AS class,
+        long.class_id * 65536 + duckanon_sensitive.attribute AS class,
         long.value
     FROM coded UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (class_id)))) AS long
-    JOIN duckanon_sensitive ON duckanon_sensitive.name = substr(long.name, 3)
-    CROSS JOIN class_total
+    JOIN duckanon_sensitive ON duckanon_sensitive.code = long.name
 )
 ,
 path AS (
@@ -739,8 +743,7 @@ CROSS JOIN root
 )
 SELECT duckanon_class.class, result.class_size, duckanon_sensitive.name AS attribute, result.emd
 FROM result
-CROSS JOIN class_total
-JOIN duckanon_class ON duckanon_class.class_id = (result.class - 1) % class_total.classes + 1
+JOIN duckanon_class ON duckanon_class.class_id = result.class // 65536
 JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
 UNION ALL
 SELECT NULL, NULL, NULL, NULL FROM duckanon_fault
@@ -899,7 +902,7 @@ duckanon_class AS MATERIALIZED (
     FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
 duckanon_sensitive AS MATERIALIZED (
-    SELECT row_number() OVER () AS attribute, substr(one.name, 3) AS name, one.type
+    SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
     FROM (SELECT typeof(COLUMNS(s)) AS "s \0" FROM query_table(tbl) LIMIT 1)
     UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
 ),
@@ -916,16 +919,14 @@ duckanon_level AS MATERIALIZED (
 duckanon_leaf AS MATERIALIZED (
     SELECT row_number() OVER () AS leaf, CAST(COLUMNS(*) AS VARCHAR) AS "n \0" FROM query_table(tree)
 ),
-class_total AS MATERIALIZED (SELECT count(*) AS classes FROM duckanon_class),
 coded AS (SELECT class_id, CAST(COLUMNS('^s ') AS VARCHAR) FROM duckanon_record),
-class_member AS (
+class_member AS MATERIALIZED (
     SELECT
         duckanon_sensitive.attribute,
-        (duckanon_sensitive.attribute - 1) * class_total.classes + long.class_id AS class,
+        long.class_id * 65536 + duckanon_sensitive.attribute AS class,
         long.value
     FROM coded UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (class_id)))) AS long
-    JOIN duckanon_sensitive ON duckanon_sensitive.name = substr(long.name, 3)
-    CROSS JOIN class_total
+    JOIN duckanon_sensitive ON duckanon_sensitive.code = long.name
 )
 ,
 path AS (
@@ -1040,8 +1041,7 @@ HAVING
 )
 SELECT duckanon_class.class, result.class_size, duckanon_sensitive.name AS attribute, result.node
 FROM result
-CROSS JOIN class_total
-JOIN duckanon_class ON duckanon_class.class_id = (result.class - 1) % class_total.classes + 1
+JOIN duckanon_class ON duckanon_class.class_id = result.class // 65536
 JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
 UNION ALL
 SELECT NULL, NULL, NULL, NULL FROM duckanon_fault
@@ -1081,7 +1081,7 @@ duckanon_class AS MATERIALIZED (
     FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
 duckanon_sensitive AS MATERIALIZED (
-    SELECT row_number() OVER () AS attribute, substr(one.name, 3) AS name, one.type
+    SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
     FROM (SELECT typeof(COLUMNS(s)) AS "s \0" FROM query_table(tbl) LIMIT 1)
     UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
 ),
@@ -1090,19 +1090,17 @@ duckanon_record AS (
     FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
     NATURAL JOIN (SELECT class_id, COLUMNS('^qi ') FROM duckanon_class)
 ),
-class_total AS MATERIALIZED (SELECT count(*) AS classes FROM duckanon_class),
 coded AS (
     SELECT class_id, dense_rank() OVER (ORDER BY coalesce(COLUMNS('^s ')) ASC NULLS LAST)
     FROM duckanon_record
 ),
-class_member AS (
+class_member AS MATERIALIZED (
     SELECT
         duckanon_sensitive.attribute,
-        (duckanon_sensitive.attribute - 1) * class_total.classes + long.class_id AS class,
+        long.class_id * 65536 + duckanon_sensitive.attribute AS class,
         long.value
     FROM coded UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (class_id)))) AS long
-    JOIN duckanon_sensitive ON duckanon_sensitive.name = substr(long.name, 3)
-    CROSS JOIN class_total
+    JOIN duckanon_sensitive ON duckanon_sensitive.code = long.name
 )
 ,
 given AS (
@@ -1500,23 +1498,36 @@ WITH ranked AS (
     rank,
     position,
     rank_sum,
-    count(*) OVER (PARTITION BY class) AS class_size,
     row_number() OVER (PARTITION BY class ORDER BY position ASC NULLS LAST) AS place
   FROM summed
+), size AS (
+  SELECT
+    class_member.attribute,
+    class,
+    count(*) AS members
+  FROM ordered_member AS class_member
+  GROUP BY
+    class_member.attribute,
+    class
 ), total AS (
   SELECT
-    ranked.attribute,
+    summed.attribute,
     max(position) AS n,
     greatest(max(rank) - 1, 1) AS steps
-  FROM ranked
+  FROM summed
   GROUP BY
-    ranked.attribute
-), slot AS (
+    summed.attribute
+), any_size AS (
   SELECT DISTINCT
-    record.attribute,
+    size.attribute,
+    members AS class_size
+  FROM size
+), slot AS (
+  SELECT
+    any_size.attribute,
     class_size,
-    place
-  FROM record
+    unnest(generate_series(1, class_size)) AS place
+  FROM any_size
 ), slot_end AS (
   SELECT
     slot.attribute,
@@ -1556,24 +1567,26 @@ WITH ranked AS (
   SELECT
     r.attribute,
     r.class,
-    r.class_size,
+    z.class_size,
     CASE
-      WHEN r.position * r.class_size <= z.lower
+      WHEN r.position * z.class_size <= z.lower
       THEN z.upper_sum - z.lower_sum - r.rank * (
         z.upper - z.lower
       )
-      WHEN r.position * r.class_size >= z.upper
+      WHEN r.position * z.class_size >= z.upper
       THEN r.rank * (
         z.upper - z.lower
       ) - z.upper_sum + z.lower_sum
-      ELSE z.lower_sum + z.upper_sum - CAST(z.lower + z.upper AS HUGEINT) * r.rank + CAST(2 * r.class_size AS HUGEINT) * (
+      ELSE z.lower_sum + z.upper_sum - CAST(z.lower + z.upper AS HUGEINT) * r.rank + CAST(2 * z.class_size AS HUGEINT) * (
         r.position * r.rank - r.rank_sum
       )
     END AS area
   FROM record AS r
+  JOIN size
+    ON size.class = r.class AND size.attribute = r.attribute
   JOIN stretch AS z
     ON (
-      z.class_size = r.class_size AND z.place = r.place
+      z.class_size = size.members AND z.place = r.place
     ) AND z.attribute = r.attribute
 ), class_area AS (
   SELECT

@@ -12,7 +12,9 @@ import pytest
 import duckanon
 
 MODULES = sorted(
-    module.name for module in pkgutil.walk_packages(duckanon.__path__, "duckanon.") if not module.name.endswith("__main__")
+    module.name
+    for module in pkgutil.walk_packages(duckanon.__path__, "duckanon.")
+    if not module.name.endswith("__main__")
 )
 
 

@@ -19,12 +19,14 @@ summed AS (
     FROM ranked
 ),
 record AS (
-    SELECT class, rank, position, rank_sum, count(*) OVER (PARTITION BY class) AS class_size,
+    SELECT class, rank, position, rank_sum,
         row_number() OVER (PARTITION BY class ORDER BY position ASC) AS place
     FROM summed
 ),
-total AS (SELECT max(position) AS n, greatest(max(rank) - 1, 1) AS steps FROM ranked),
-slot AS (SELECT DISTINCT class_size, place FROM record),
+size AS (SELECT class, count(*) AS members FROM class_member GROUP BY class),
+total AS (SELECT max(position) AS n, greatest(max(rank) - 1, 1) AS steps FROM summed),
+any_size AS (SELECT DISTINCT members AS class_size FROM size),
+slot AS (SELECT class_size, unnest(generate_series(1, class_size)) AS place FROM any_size),
 slot_end AS (
     SELECT slot.class_size, slot.place, total.n * slot.place AS upper,
         (total.n * slot.place + slot.class_size - 1) // slot.class_size AS position
@@ -41,14 +43,15 @@ stretch AS (
     FROM slot_sum WINDOW along AS (PARTITION BY class_size ORDER BY place ASC)
 ),
 share AS (
-    SELECT r.class, r.class_size, CASE
-        WHEN r.position * r.class_size <= z.lower
+    SELECT r.class, z.class_size, CASE
+        WHEN r.position * z.class_size <= z.lower
             THEN z.upper_sum - z.lower_sum - r.rank * (z.upper - z.lower)
-        WHEN r.position * r.class_size >= z.upper
+        WHEN r.position * z.class_size >= z.upper
             THEN r.rank * (z.upper - z.lower) - z.upper_sum + z.lower_sum
         ELSE z.lower_sum + z.upper_sum - CAST(z.lower + z.upper AS HUGEINT) * r.rank
-            + CAST(2 * r.class_size AS HUGEINT) * (r.position * r.rank - r.rank_sum) END AS area
-    FROM record AS r JOIN stretch AS z ON z.class_size = r.class_size AND z.place = r.place
+            + CAST(2 * z.class_size AS HUGEINT) * (r.position * r.rank - r.rank_sum) END AS area
+    FROM record AS r JOIN size ON size.class = r.class
+    JOIN stretch AS z ON z.class_size = size.members AND z.place = r.place
 ),
 class_area AS (SELECT class, class_size, sum(area) AS area FROM share GROUP BY class, class_size)
 SELECT a.class, a.class_size, a.area AS emd_numerator,
