@@ -7,6 +7,7 @@ engine). Errors are one or two lines on stderr.
 from __future__ import annotations
 
 import sys
+import traceback
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -25,11 +26,10 @@ from duckanon.errors import (
     DuckanonError,
     DuckanonWarning,
     PolicyError,
-    ReleaseError,
     SourceError,
 )
 from duckanon.explain import explain
-from duckanon.export import export
+from duckanon.export import check_target, export
 from duckanon.flags import policy_of_flags, read_flag
 from duckanon.methods import methods as known_methods
 from duckanon.output import complain, line, progress, show
@@ -55,6 +55,7 @@ Database = Annotated[Path | None, typer.Option("--database", "-d", help="DuckDB 
 Names = Annotated[str | None, typer.Option(help="columns, separated by commas")]
 Number = Annotated[str | None, typer.Option(help="a number, or column=number pairs")]
 Words = Annotated[str | None, typer.Option(help="a word, or column=word pairs")]
+Trees = Annotated[str | None, typer.Option(help="column=file pairs: trees from leaf to root")]
 QuasiIdentifiers = Annotated[str | None, typer.Option("--qi", help="quasi-identifiers, separated by commas")]
 K = Annotated[int | None, typer.Option("-k", help="smallest equivalence class")]
 T = Annotated[str | None, typer.Option("-t", help="largest EMD, or column=number pairs")]
@@ -111,6 +112,7 @@ def anonymize(
     l_diversity: LDiversity = None,
     c: Number = None,
     distance: Words = None,
+    hierarchies: Trees = None,
     method: Annotated[str | None, typer.Option(help="see duckanon methods")] = None,
     recode: Words = None,
     weights: Number = None,
@@ -124,8 +126,8 @@ def anonymize(
     flags = {name: value for name, value in locals().items() if name not in _NOT_OPTIONS}
     wanted = policy_of_flags({"quasi_identifiers": qi, **flags}, policy)
     path, table = files.split(target)
-    if path.exists():
-        raise ReleaseError(f"{str(path)!r} exists and is not overwritten: remove it or choose another name")
+    if not dry_run:
+        check_target(path)
     with progress(), connect() as con:
         query = sqlfiles.render("files/query.sql.j2", relation=files.relation(con.duckdb, source))
         if dry_run:
@@ -149,6 +151,7 @@ def audit(
     l_diversity: LDiversity = None,
     c: Number = None,
     distance: Words = None,
+    hierarchies: Trees = None,
     form: Annotated[str, typer.Option("--format", help="text or json")] = "text",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="a file instead of stdout")] = None,
 ) -> int:
@@ -156,7 +159,7 @@ def audit(
     if form not in {"text", "json"}:
         raise DuckanonError(f"unknown format {form!r}: use text or json")
     flags = {"quasi_identifiers": qi, "sensitive": sensitive, "k": k, "t": t, "l": l, "distance": distance}
-    flags |= {"l_diversity": l_diversity, "c": c}
+    flags |= {"l_diversity": l_diversity, "c": c, "hierarchies": hierarchies}
     if qi is None:
         raise PolicyError("--qi is missing: name the quasi-identifiers, as in --qi age,zip")
     wanted = AuditPolicy(
@@ -169,7 +172,7 @@ def audit(
         line(text)
     else:
         output.write_text(text + "\n", encoding="utf-8")
-    return PASSED if report.passed else VIOLATION
+    return VIOLATION if report.violated else PASSED
 
 
 @app.command()
@@ -208,8 +211,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _failed(failure: Exception, arguments: Sequence[str], code: int) -> int:
-    if "--debug" in arguments:
-        raise failure
+    if "--debug" in arguments and not isinstance(failure, typer.TyperException):
+        traceback.print_exception(failure)
+        return code
     shown = (
         failure.format_message() if isinstance(failure, typer.TyperException) else engine.described(failure)
     )

@@ -63,7 +63,7 @@ class Connection:
             Any other statement fails.
         """
         result = None
-        for outcome in self.outcomes(text, params):
+        for outcome in self.outcomes(text, params, lazy_end=True):
             result = self._relation(outcome) if isinstance(outcome, Outcome) else outcome
         return result
 
@@ -85,7 +85,7 @@ class Connection:
         pieces = statements.split(text)
         if pieces and statements.parse(pieces[-1]) is None:
             for piece in pieces[:-1]:
-                self.sql(piece.text)
+                self.run_script(piece.text)
             return self._connection.execute(pieces[-1].text, params)
         return self.sql(text, params) or self._connection
 
@@ -110,7 +110,9 @@ class Connection:
         text = script if isinstance(script, str) else script.read_text(encoding="utf-8")
         return [outcome for outcome in self.outcomes(text) if isinstance(outcome, Outcome)]
 
-    def outcomes(self, text: str, params: object = None) -> Iterator[Outcome | DuckDBPyRelation | None]:
+    def outcomes(
+        self, text: str, params: object = None, *, lazy_end: bool = False
+    ) -> Iterator[Outcome | DuckDBPyRelation | None]:
         """Outcome of each statement of a text, one after the other; each runs when it is asked for.
 
         Parameters
@@ -119,16 +121,19 @@ class Connection:
             One or several statements.
         params : object, optional
             Values for the parameters of DuckDB's statements.
+        lazy_end : bool
+            Whether the rows of a query at the end wait until they are read.
 
         Yields
         ------
         Outcome, duckdb.DuckDBPyRelation or None
             An outcome for a statement of ours, rows for a query, None for any other statement.
         """
-        for piece in statements.split(text):
+        pieces = statements.split(text)
+        for piece in pieces:
             statement = statements.parse(piece)
             if statement is None:
-                yield self._rows(piece.text, params)
+                yield self._rows(piece.text, params, lazy=lazy_end and piece is pieces[-1])
             elif params:
                 raise StatementError(
                     "our statements take no parameters; write the values", piece.line, piece.column
@@ -148,15 +153,17 @@ class Connection:
     ) -> None:
         self.close()
 
-    def _rows(self, text: str, params: object) -> DuckDBPyRelation | None:
+    def _rows(self, text: str, params: object, *, lazy: bool) -> DuckDBPyRelation | None:
         """Run a statement of DuckDB's; a count of changed rows or a success is not a result to show."""
         relation = self._connection.sql(text, params=params)
         (statement,) = self._connection.extract_statements(text)
         kinds = statement.expected_result_type
         if relation is None or ExpectedResultType.QUERY_RESULT not in kinds:
             return None
-        changed = ExpectedResultType.CHANGED_ROWS in kinds and relation.columns == ["Count"]
-        return None if changed else relation
+        if ExpectedResultType.CHANGED_ROWS in kinds and relation.columns == ["Count"]:
+            return None
+        # A relation waits until it is read, but a statement of a script runs in its turn.
+        return relation if lazy else relation.materialize()
 
     def _relation(self, outcome: Outcome) -> DuckDBPyRelation | None:
         return None if outcome.table is None else self._connection.from_arrow(outcome.table)

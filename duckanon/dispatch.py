@@ -36,6 +36,22 @@ REPORT_SCHEMA = pa.schema(
 """Types of the report rows."""
 
 
+SHOWN = pa.schema(
+    [
+        ("database_name", pa.string()),
+        ("schema_name", pa.string()),
+        ("view_name", pa.string()),
+        ("records", pa.int64()),
+        ("classes", pa.int64()),
+        ("suppressed", pa.int64()),
+        ("method", pa.string()),
+        ("information_loss", pa.float64()),
+        ("created_at", pa.timestamp("us")),
+    ]
+)
+"""Types of the rows of SHOW ANONYMIZED VIEWS."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """Result of one of our statements.
@@ -57,7 +73,7 @@ class Outcome:
     @property
     def violated(self) -> bool:
         """Whether it is an audit in which some threshold is violated."""
-        return self.report is not None and any(m.passed is False for m in self.report.measures)
+        return self.report is not None and self.report.violated
 
 
 def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement) -> Outcome:
@@ -146,4 +162,6 @@ def _explain(con: duckdb.DuckDBPyConnection, statement: statements.Explain) -> p
 
 def _show(con: duckdb.DuckDBPyConnection) -> pa.Table:
     catalogs = [row[0] for row in engine.rows(con, sqlfiles.read("catalog/with_releases.sql"), "show")]
+    if not catalogs:
+        return SHOWN.empty_table()
     return engine.table(con, sqlfiles.render("catalog/show.sql.j2", catalogs=catalogs), "show")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import re
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import pyarrow as pa
 
 from duckanon.errors import DuckanonError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
 
 logger = logging.getLogger("duckanon")
 
@@ -49,23 +50,34 @@ def run(
         When DuckDB refuses the statement; the engine's exception is its ``__cause__``.
     """
     logger.debug("%s\n%s", stage, sql)
-    try:
+    with _translated(sql, stage, error):
         return con.execute(sql)
+
+
+@contextlib.contextmanager
+def _translated(sql: str, stage: str, error: type[DuckanonError] = DuckanonError) -> Iterator[None]:
+    """Turn what DuckDB raises, also while rows are fetched, into our errors; Arrow raises OSError."""
+    try:
+        yield
     except duckdb.InterruptException as interrupt:
         raise KeyboardInterrupt from interrupt
     except duckdb.Error as cause:
         raise wrapped(cause, sql, stage, error=error) from cause
+    except (OSError, pa.ArrowException) as cause:
+        if "INTERRUPT" in str(cause):
+            raise KeyboardInterrupt from cause
+        raise wrapped(cause, sql, stage, error=error) from cause
 
 
 def wrapped(
-    cause: duckdb.Error, sql: str, stage: str, *, error: type[DuckanonError] = DuckanonError
+    cause: Exception, sql: str, stage: str, *, error: type[DuckanonError] = DuckanonError
 ) -> DuckanonError:
     """Our error for an engine error: its first line, with the statement and the stage attached.
 
     Parameters
     ----------
-    cause : duckdb.Error
-        What DuckDB raised.
+    cause : Exception
+        What DuckDB raised, or Arrow while it read from DuckDB.
     sql : str
         The statement it refused.
     stage : str
@@ -165,7 +177,9 @@ def rows(
     list of tuple
         The rows.
     """
-    return run(con, sql, stage, error=error).fetchall()
+    logger.debug("%s\n%s", stage, sql)
+    with _translated(sql, stage, error):
+        return con.execute(sql).fetchall()
 
 
 def table(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> pa.Table:
@@ -185,7 +199,9 @@ def table(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> pa.Table:
     pyarrow.Table
         The rows.
     """
-    return _reader(con, sql, stage).read_all()
+    logger.debug("%s\n%s", stage, sql)
+    with _translated(sql, stage):
+        return con.sql(sql).to_arrow_reader(131_072).read_all()
 
 
 def batches(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa.RecordBatch]:
@@ -207,17 +223,9 @@ def batches(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa
     pyarrow.RecordBatch
         At most 131,072 rows each.
     """
-    yield from _reader(con, sql, stage)
-
-
-def _reader(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> pa.RecordBatchReader:
     logger.debug("%s\n%s", stage, sql)
-    try:
-        return con.sql(sql).to_arrow_reader(131_072)
-    except duckdb.InterruptException as interrupt:
-        raise KeyboardInterrupt from interrupt
-    except duckdb.Error as cause:
-        raise wrapped(cause, sql, stage) from cause
+    with _translated(sql, stage):
+        yield from con.sql(sql).to_arrow_reader(131_072)
 
 
 def in_transaction(con: duckdb.DuckDBPyConnection) -> bool:

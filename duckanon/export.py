@@ -49,19 +49,36 @@ def export(con: duckdb.DuckDBPyConnection, target: Target, path: str) -> Report:
     """
     published = catalog.require(con, target)
     file = Path(path)
-    writer = _writers().get(file.suffix.lower())
-    if writer is None:
-        raise ReleaseError(f"cannot export to {path!r}: the file must end in .duckdb, .parquet or .csv")
-    if file.exists():
-        raise ReleaseError(f"{path!r} exists and EXPORT never overwrites: remove it or choose another name")
-    if not file.parent.is_dir():
-        raise ReleaseError(f"cannot export to {path!r}: the folder {str(file.parent)!r} does not exist")
+    check_target(file)
+    writer = _writers()[file.suffix.lower()]
     with _aside(file) as draft:
         report = writer(con, published, draft)
         if not report.passed:
             raise AuditFailure(f"{path!r} was not written: read back, it violates the policy", report)
         _settle(draft, file)
     return report
+
+
+def check_target(file: Path) -> None:
+    """Raise unless a release can be exported under a name.
+
+    Parameters
+    ----------
+    file : Path
+        The file to be written.
+
+    Raises
+    ------
+    ReleaseError
+        It exists, its folder does not, or its ending is unknown.
+    """
+    path = str(file)
+    if file.suffix.lower() not in _writers():
+        raise ReleaseError(f"cannot export to {path!r}: the file must end in .duckdb, .parquet or .csv")
+    if file.exists():
+        raise ReleaseError(f"{path!r} exists and EXPORT never overwrites: remove it or choose another name")
+    if not file.parent.is_dir():
+        raise ReleaseError(f"cannot export to {path!r}: the folder {str(file.parent)!r} does not exist")
 
 
 def _writers() -> dict[str, Callable[[duckdb.DuckDBPyConnection, Published, Path], Report]]:
@@ -100,14 +117,18 @@ def _to_parquet(con: duckdb.DuckDBPyConnection, published: Published, draft: Pat
     columns = _columns(con, relation_of(published.target))
     _copy(con, published, draft, columns, "parquet")
     relation = sqlfiles.render("export/read_parquet.sql.j2", path=str(draft)).strip()
-    return audit_published(con, con, published, relation, home=published.target.catalog)
+    report = audit_published(con, con, published, relation, home=published.target.catalog)
+    _check_same(con, con, published, relation)
+    return report
 
 
 def _to_csv(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> Report:
     columns = _columns(con, relation_of(published.target))
     _copy(con, published, draft, columns, "csv")
     relation = sqlfiles.render("export/read_csv.sql.j2", path=str(draft), columns=columns).strip()
-    return audit_published(con, con, published, relation, home=published.target.catalog)
+    report = audit_published(con, con, published, relation, home=published.target.catalog)
+    _check_same(con, con, published, relation, csv=True)
+    return report
 
 
 def _to_database(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> Report:
@@ -136,9 +157,41 @@ def _to_database(con: duckdb.DuckDBPyConnection, published: Published, draft: Pa
         _on(fresh, "USE memory")
         _on(fresh, "DETACH export")
     with duckdb.connect() as reader:
+        zone = engine.rows(con, sqlfiles.read("export/time_zone.sql"), "export")[0][0]
+        _on(reader, sqlfiles.render("export/set_time_zone.sql.j2", time_zone=zone))
         _on(reader, sqlfiles.render("export/reopen.sql.j2", path=str(draft)))
-        exported = catalog.Target("export", "main", target.name)
-        return audit_published(con, reader, published, relation_of(exported), home="export")
+        relation = relation_of(catalog.Target("export", "main", target.name))
+        report = audit_published(con, reader, published, relation, home="export")
+        _check_same(con, reader, published, relation)
+        return report
+
+
+def _check_same(
+    con: duckdb.DuckDBPyConnection,
+    reader: duckdb.DuckDBPyConnection,
+    published: Published,
+    relation: str,
+    *,
+    csv: bool = False,
+) -> None:
+    """Raise unless the file holds the values of the release: not every format has every type."""
+    columns = _columns(con, relation_of(published.target))
+    names = [name for name, _ in columns]
+    released, written = (
+        engine.rows(
+            where,
+            sqlfiles.render("export/fingerprint.sql.j2", columns=names, relation=rows, csv=csv),
+            "export",
+            error=ReleaseError,
+        )[0]
+        for where, rows in ((con, relation_of(published.target)), (reader, relation))
+    )
+    for (name, type_text), before, after in zip(columns, released[1:], written[1:], strict=True):
+        if before != after or released[0] != written[0]:
+            raise ReleaseError(
+                f"column {name!r} of type {type_text} does not survive this format, so nothing was written: "
+                "CAST it to VARCHAR in the source query, or export to another format"
+            )
 
 
 def _write(
@@ -150,8 +203,10 @@ def _write(
     name: str,
     columns: list[tuple[str, str]],
 ) -> None:
-    reader = con.sql(query).to_arrow_reader(131_072)
-    fresh.register("incoming", reader)
+    try:
+        fresh.register("incoming", con.sql(query).to_arrow_reader(131_072))
+    except duckdb.Error as cause:
+        raise engine.wrapped(cause, query, "export", error=ReleaseError) from cause
     _on(fresh, sqlfiles.render("export/table.sql.j2", schema=schema, name=name, columns=columns))
     fresh.unregister("incoming")
 

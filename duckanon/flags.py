@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
+from duckanon.engine import first_line
 from duckanon.errors import PolicyError
 from duckanon.policy import Policy
 
@@ -39,8 +40,8 @@ def policy_of_flags(flags: dict[str, Any], file: Path | None) -> Policy:
     if file is not None:
         try:
             text = file.read_text(encoding="utf-8")
-        except OSError as unread:
-            raise PolicyError(f"cannot read the policy {str(file)!r}: {unread.strerror}") from unread
+        except (OSError, UnicodeDecodeError) as unread:
+            raise PolicyError(f"cannot read the policy {str(file)!r}: {first_line(unread)}") from unread
         return Policy.from_toml(text, **given)
     for name, flag in (("quasi_identifiers", "--qi"), ("k", "-k")):
         if name not in given:

@@ -33,10 +33,19 @@ _serial = itertools.count(1)
 
 
 class Slot:
-    """An Arrow table behind a registered name; DuckDB asks for it anew in every query."""
+    """An Arrow table behind a registered name; DuckDB asks for it anew in every query.
+
+    Every filling has a column with a name of its own, so that a prepared statement that was bound to an older
+    filling fails and never shows the rows of another call.
+    """
 
     def __init__(self) -> None:
-        self.table = pa.table({"empty": pa.array([], pa.int64())})
+        self.fill(pa.table({}))
+
+    def fill(self, table: pa.Table) -> None:
+        """Hold another table from now on."""
+        self.mark = f"duckanon_filling_{next(_serial)}"
+        self.table = table.append_column(self.mark, pa.nulls(table.num_rows, pa.bool_()))
 
     def __arrow_c_schema__(self) -> object:
         """Schema of the table of the moment."""
@@ -121,10 +130,11 @@ def _planner(con: duckdb.DuckDBPyConnection, slots: dict[str, Slot]) -> Callable
                 table = _rows(cursor, function, relation, options)
                 free = [name for name in slots if name not in filled.values()]
                 filled[key] = free[0] if free else filled.popitem(last=False)[1]
-                slots[filled[key]].table = table
+                slots[filled[key]].fill(table)
             filled.move_to_end(key)
             cursor.rollback()
-        return sqlfiles.render("functions/slot.sql.j2", slot=filled[key])
+        name = filled[key]
+        return sqlfiles.render("functions/slot.sql.j2", slot=name, mark=slots[name].mark)
 
     return duckanon_plan
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -36,7 +37,8 @@ def show(outcome: Outcome | duckdb.DuckDBPyRelation | None) -> None:
         return
     line(f"-- {outcome.title}")
     if outcome.report is not None:
-        line(outcome.report.to_text())
+        # Warnings go to stderr when they arise.
+        line(replace(outcome.report, warnings=()).to_text())
     elif outcome.table is not None:
         rows = list(zip(*outcome.table.to_pydict().values(), strict=True))
         line("\n".join(text_table(outcome.table.column_names, rows)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -62,7 +63,7 @@ class Violation:
     measure, attribute : str
         What is broken; attribute is None for k.
     class_values : dict
-        Released quasi-identifier values of the class.
+        Released quasi-identifier values of the class as text, None for NULL.
     class_size : int
         Its records.
     value : float
@@ -71,7 +72,7 @@ class Violation:
 
     measure: str
     attribute: str | None
-    class_values: dict[str, Any]
+    class_values: dict[str, str | None]
     class_size: int
     value: float
 
@@ -103,6 +104,11 @@ class Report:
         judged = [measure.passed for measure in self.measures if measure.passed is not None]
         return bool(judged) and all(judged)
 
+    @property
+    def violated(self) -> bool:
+        """Whether some measure with a threshold failed; False when nothing was judged."""
+        return any(measure.passed is False for measure in self.measures)
+
     def extended(self, measures: tuple[Measure, ...], warnings: tuple[str, ...]) -> Report:
         """Return the same report with more measures and warnings at its end."""
         return replace(self, measures=self.measures + measures, warnings=self.warnings + warnings)
@@ -113,7 +119,7 @@ class Report:
 
     def to_json(self) -> str:
         """JSON text of `to_dict`; numbers stay numbers, dates and others become text."""
-        return json.dumps(self.to_dict(), indent=2, default=_plain, allow_nan=False)
+        return json.dumps(_finite(self.to_dict()), indent=2, default=_plain, allow_nan=False)
 
     def to_text(self) -> str:
         """Aligned table of the measures, then the worst classes and the warnings."""
@@ -134,7 +140,10 @@ class Report:
             "<tr>" + "".join(f"<td>{html.escape(shown(cell))}</td>" for cell in measure.row()) + "</tr>"
             for measure in self.measures
         )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        notes = "".join(
+            f"<p>{html.escape(text)}</p>" for text in self.to_text().splitlines()[2 + len(self.measures) :]
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
 
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
@@ -189,6 +198,15 @@ def shown(value: object) -> str:
         number = float(value)
         return f"{number:.6f}".rstrip("0").rstrip(".") if abs(number) < 1e15 else f"{number:.6g}"
     return str(value)
+
+
+def _finite(value: object) -> object:
+    """Return plain data in which infinity and NaN, which JSON does not know, are text."""
+    if isinstance(value, dict):
+        return {name: _finite(own) for name, own in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(own) for own in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(value: object) -> object:

@@ -223,6 +223,11 @@ def _listed(types: ByColumn[str]) -> str:
 def _attribute(policy: Policy, name: str, role: Role, type_text: str) -> Attribute:
     if role is Role.QUASI_IDENTIFIER:
         return _quasi(policy, name, type_text)
+    if "ENUM(" in type_text and kind_of(type_text) != "text" and role is not Role.IDENTIFIER:
+        raise PolicyError(
+            f"column {name!r} holds an ENUM inside {_short(type_text)}: its type would release values that "
+            "no record has; CAST the column, or its elements, to VARCHAR"
+        )
     if role is not Role.SENSITIVE:
         return Attribute(name, role, type_text, kind_of(type_text))
     attribute = _sensitive(policy, name, type_text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from duckanon import catalog, engine, sqlfiles
@@ -121,7 +121,8 @@ def drop_view(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists: bool
         There is no such anonymized view, or the database is read-only.
     """
     published = catalog.find(con, target)
-    if published is None and if_exists and catalog.occupied(con, target) is None:
+    if published is None and catalog.occupied(con, target) is None:
+        _drop_leftovers(con, target, if_exists=if_exists)
         return
     published = published or catalog.require(con, target)
     catalog.check_writable(con, target)
@@ -133,13 +134,23 @@ def drop_view(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists: bool
         forget(con, published)
 
 
+def _drop_leftovers(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists: bool) -> None:
+    """Forget releases whose view was dropped by a plain DROP VIEW; without any, there is nothing to drop."""
+    recorded = catalog.recorded(con, target)
+    if not recorded and not if_exists:
+        catalog.require(con, target)
+    with transaction(con):
+        for published in recorded:
+            forget(con, published)
+
+
 def _release(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy, target: Target) -> Release:
     with names_of(con, source), built(con, source.query, policy) as candidate:
         warn(candidate)
         publish(con, candidate, source, target)
     return Release(
         name=str(target),
-        report=candidate.report,
+        report=replace(candidate.report, name=str(target)),
         policy=policy,
         classes=candidate.class_count,
         records=candidate.staged.size + candidate.staged.left_out - candidate.suppressed,

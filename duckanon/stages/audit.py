@@ -144,11 +144,10 @@ def _violation(row: dict[str, object], quasi_identifiers: Sequence[str]) -> Viol
     return Violation(
         measure=str(row["measure"]),
         attribute=None if row["attribute"] is None else str(row["attribute"]),
-        class_values=dict(
-            zip(
-                quasi_identifiers, [row[f"qi_{i}"] for i in range(1, len(quasi_identifiers) + 1)], strict=True
-            )
-        ),
+        class_values={
+            name: None if row[f"qi_{number}"] is None else str(row[f"qi_{number}"])
+            for number, name in enumerate(quasi_identifiers, start=1)
+        },
         class_size=int(str(row["class_size"])),
         value=float(str(row["value"])),
     )

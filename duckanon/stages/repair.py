@@ -77,8 +77,11 @@ def repair(
     wanted = thresholds(judged)
     if wanted and suppression_limit > 0:
         released = _suppress(partitioned, wanted, int(suppression_limit * len(labels)))
+        if not released.any():
+            # Every class violates and all may go: a release of nothing helps nobody, so they are merged.
+            released[:] = True
         labels[~released] = -1
-        if released.any() and not released.all():
+        if not released.all():
             wanted, codes = thresholds_without(judged, codes, released)
     labels, classes = without_empty(labels, partitioned.classes)
     if wanted and len(classes.sizes) and partitioned.plan.repair is not None:

@@ -3,4 +3,4 @@
 SELECT database_name, readonly
 FROM duckdb_databases()
 WHERE NOT internal
-ORDER BY database_name
+ORDER BY database_name ASC

@@ -2,4 +2,4 @@
 -- question: Which schemas does every attached database have?
 SELECT database_name, schema_name
 FROM duckdb_schemas()
-ORDER BY database_name, schema_name
+ORDER BY database_name ASC, schema_name ASC

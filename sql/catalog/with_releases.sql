@@ -3,4 +3,4 @@
 SELECT database_name
 FROM duckdb_tables()
 WHERE schema_name = 'duckanon' AND table_name = 'releases'
-ORDER BY database_name
+ORDER BY database_name ASC

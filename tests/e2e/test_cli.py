@@ -135,6 +135,17 @@ def test_audit_exits_0_or_1_and_speaks_json(hospital: Path, tmp_path: Path) -> N
     assert report["violations"][0]["class_size"] == 15
 
 
+def test_without_thresholds_an_audit_reports_and_exits_0(hospital: Path) -> None:
+    done = command("audit", hospital / "patients.parquet", "--qi", "zip")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_debug_shows_the_traceback_and_keeps_the_exit_code() -> None:
+    done = command("--debug", "sql", "SELEC 1")
+    assert done.returncode == 2
+    assert "Traceback" in done.stderr
+
+
 def test_methods_are_listed() -> None:
     done = command("methods")
     assert done.returncode == 0

@@ -321,6 +321,15 @@ def test_a_script_stops_at_its_first_error() -> None:
         ] == ["a", "patients"]
 
 
+def test_a_query_that_fails_stops_a_script_though_nobody_reads_its_rows() -> None:
+    script = "SELECT error('boo' || i) FROM range(3) r(i); CREATE TABLE later AS SELECT 1"
+    with patients() as con:
+        for run in (con.run_script, con.sql, con.execute):
+            with pytest.raises(duckdb.Error, match="boo"):
+                run(script)
+        assert rows(con, "SELECT table_name FROM duckdb_tables() WHERE table_name = 'later'") == []
+
+
 def test_our_statements_take_no_parameters() -> None:
     with patients() as con, pytest.raises(StatementError, match="no parameters"):
         con.sql(CREATE, params=[1])

@@ -1,0 +1,1 @@
+SELECT current_setting('TimeZone') AS time_zone
