@@ -104,6 +104,8 @@ def _partition_rows(
         "efficient": "merging, least loss for each violation removed",
         "nearest": "merging with the nearest class",
     }
+    ordered = any(f.attribute.t is not None and f.attribute.distance == "ordered" for f in staged.sensitive)
+    bound = f"{smallest_emd(staged.size, plan.size):.6g}" if ordered else "none"
     return [
         (
             "records",
@@ -119,12 +121,7 @@ def _partition_rows(
             "classes that miss t or l after the partition",
         ),
         ("class_size", None, f"{plan.size}", f"k = {policy.k}, and what t and l need"),
-        (
-            "bound",
-            None,
-            f"{smallest_emd(staged.size, plan.size):.6g}",
-            "least ordered EMD of a class of that size without ties (Soria-Comas 2015, Proposition 1)",
-        ),
+        ("bound", None, bound, "least ordered EMD of such a class without ties (Soria-Comas 2015, Prop. 1)"),
         ("ready", None, f"{ready}", "records whose class is settled: k or more share all values"),
         ("tiles", None, f"{bucketed.tile_count}", f"of about {TILE} records each"),
         ("cost", None, "n log n", "sorts in SQL; a kernel sees one tile at a time"),

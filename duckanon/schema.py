@@ -247,7 +247,8 @@ def _quasi(policy: Policy, name: str, type_text: str) -> Attribute:
             "its elements as columns of their own, or CAST it to VARCHAR" if type_text.endswith("]") else use
         )
         raise PolicyError(
-            f"quasi-identifier {name!r} has type {_short(type_text)}, which cannot be recoded: use {use}"
+            f"quasi-identifier {name!r} has type {_short(type_text)}, which cannot be recoded: "
+            f"{use if use.startswith('CAST') else f'use {use}'}"
         )
     default: Recode = "mean" if kind in _NUMBERS else "mode"
     recode = policy.recode.get(name, default)

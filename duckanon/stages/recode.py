@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from duckanon import engine, sqlfiles
+from duckanon.errors import DuckanonError, SourceError
 
 if TYPE_CHECKING:
     import duckdb
@@ -52,6 +53,13 @@ def recode(con: duckdb.DuckDBPyConnection, staged: Staged, labels: npt.NDArray[n
             quasi=staged.quasi,
         )
         engine.run(con, statement, "recode")
+    except DuckanonError as failure:
+        if "Out of Range" not in str(failure):
+            raise
+        raise SourceError(
+            "recode: the numbers of a quasi-identifier are too large for an exact mean: "
+            "CAST the column to DOUBLE in the source query, or recode it by 'mode', 'range' or 'set'"
+        ) from failure
     finally:
         con.unregister(registered)
     return candidate

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon.errors import PolicyError, ReleaseError
+from duckanon.errors import PolicyError, ReleaseError, SourceError
 from tests.e2e.scenes import CREATE, QI, command, patients, rows
 from tests.oracle import class_emds, k_anonymity
 
@@ -140,3 +140,13 @@ def test_a_prepared_call_never_shows_the_rows_of_another() -> None:
         # Its rows were given up for later calls: it may fail, and it may have kept them.
         with contextlib.suppress(duckdb.Error):
             assert con.execute("EXECUTE kept").fetchall() == [(0,)]
+
+
+def test_numbers_too_large_for_an_exact_mean_are_refused_with_a_way_out() -> None:
+    source = "SELECT 170141183460469231731687303715884105727::HUGEINT - i AS a FROM range(9) r(i)"
+    with duckanon.connect() as con:
+        create = f"CREATE ANONYMIZED VIEW v AS {source} WITH (quasi_identifiers = (a), k = 3{{}})"
+        with pytest.raises(SourceError, match="CAST the column to DOUBLE"):
+            con.sql(create.format(""))
+        con.sql(create.format(", recode = {a: 'mode'}"))
+        assert len(rows(con, "FROM v")) == 9
