@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -212,15 +213,19 @@ def _least_loss(
     points: NDArray[np.float64], sizes: NDArray[np.int64], start: Classes, rules: Rules
 ) -> NDArray[np.int64]:
     """Return the merged classes of the power that raises SSE least."""
-    results: list[tuple[float, int, NDArray[np.int64]]] = []
-    for power in POWERS:
+
+    def attempt(power: float) -> tuple[float, NDArray[np.int64]]:
         classes = copied(start)
         _merge_in_rounds(classes, rules, power)
         labels = _labels(classes)
         weights = np.bincount(labels, weights=sizes)
         sums = np.array([np.bincount(labels, weights=sizes * column) for column in points.T])
-        results.append((-float(np.sum(np.square(sums) / weights)), len(results), labels))
-    return min(results, key=lambda result: result[:2])[2]
+        return -float(np.sum(np.square(sums) / weights)), labels
+
+    # The attempts share nothing, and the compiled loops release the interpreter.
+    with ThreadPoolExecutor(len(POWERS)) as pool:
+        results = list(pool.map(attempt, POWERS))
+    return min(results, key=lambda result: result[0])[1]
 
 
 def _merge_in_rounds(classes: Classes, rules: Rules, power: float) -> None:
