@@ -9,12 +9,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from duckanon.errors import DuckanonError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import numpy.typing as npt
 
 
 logger = logging.getLogger("duckanon")
@@ -226,6 +229,35 @@ def batches(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa
     logger.debug("%s\n%s", stage, sql)
     with _translated(sql, stage):
         yield from con.sql(sql).to_arrow_reader(131_072)
+
+
+def column(con: duckdb.DuckDBPyConnection, sql: str, stage: str, size: int) -> npt.NDArray[np.float64]:
+    """Numbers of all records in the order of their record_id, however the rows come.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection to run on.
+    sql : str
+        A query of two columns: record_id, each of 1..size once, and a DOUBLE.
+    stage : str
+        Name of the stage.
+    size : int
+        Number of records.
+
+    Returns
+    -------
+    ndarray of shape (size,), float64
+        NaN where the number is NULL.
+
+    Notes
+    -----
+    O(n), without a sort: no more than the result and one batch in memory.
+    """
+    values = np.full(size, np.nan)
+    for batch in batches(con, sql, stage):
+        values[batch.column(0).to_numpy() - 1] = batch.column(1).to_numpy(zero_copy_only=False)
+    return values
 
 
 def in_transaction(con: duckdb.DuckDBPyConnection) -> bool:

@@ -127,7 +127,7 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
     axes = tuple(
         _nominal(field, _counts(con, domains[field.column]), policy.seed)
         if field in nominal
-        else _number(con, coded, field)
+        else _number(con, coded, field, staged.size)
         for field in staged.quasi
     )
     counts = {field.column: _counts(con, domains[field.column]) for field in staged.sensitive}
@@ -167,25 +167,31 @@ def _parts(axis: Coordinates, values: npt.NDArray[np.float64]) -> list[npt.NDArr
     return [score * axis.weight, *indicator] if axis.spread else indicator
 
 
-def _number(con: duckdb.DuckDBPyConnection, coded: str, field: Field) -> Coordinates:
+def _number(con: duckdb.DuckDBPyConnection, coded: str, field: Field, size: int) -> Coordinates:
     query = sqlfiles.render("embed/column.sql.j2", coded=coded, column=f"x_{field.column}")
-    values = engine.table(con, query, "embed").column(0).to_numpy().astype(np.float64)
-    present = values[~np.isnan(values)]
+    values = engine.column(con, query, "embed", size)
+    absent = np.isnan(values)
+    missing = bool(absent.any())
+    present = values[~absent] if missing else values
+    share = 1 - len(present) / size
     center, spread = _moments(present) if len(present) else (0.0, 0.0)
-    missing = len(present) < len(values)
     weight = float(field.attribute.weight)
-    share = 1 - len(present) / len(values)
     variance = weight * ((1 - share) * (spread > 0) + share * (1 - share))
     return Coordinates(f"x_{field.column}", center, spread, weight**0.5, missing, None, variance)
 
 
 def _moments(values: npt.NDArray[np.float64]) -> tuple[float, float]:
-    # Scaled first, so that no sum or square of very large numbers overflows.
-    largest = float(np.abs(values).max())
-    if largest == 0 or values.min() == values.max():
-        return float(values[0]), 0.0
-    unit = values / largest
-    return float(unit.mean() * largest), float(unit.std() * largest)
+    # Scaled first, so that no sum or square of very large numbers overflows. The values are overwritten:
+    # a copy of a column is a lot of memory.
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        return low, 0.0
+    largest = max(-low, high)
+    values /= largest
+    center = values.mean()
+    values -= center
+    values *= values
+    return float(center * largest), float(values.mean() ** 0.5 * largest)
 
 
 def _nominal(field: Field, counts: npt.NDArray[np.int64], seed: int) -> Coordinates:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from duckanon import engine, sqlfiles
 from duckanon.errors import DuckanonError, SourceError
+from duckanon.stages.means import class_means
 
 if TYPE_CHECKING:
     import duckdb
-    import numpy as np
     import numpy.typing as npt
 
-    from duckanon.stages.stage import Staged
+    from duckanon.stages.stage import Field, Staged
 
 
 def recode(con: duckdb.DuckDBPyConnection, staged: Staged, labels: npt.NDArray[np.int64]) -> str:
@@ -36,22 +38,30 @@ def recode(con: duckdb.DuckDBPyConnection, staged: Staged, labels: npt.NDArray[n
 
     Notes
     -----
-    O(n log n) in SQL. Integers, DECIMAL, DATE and TIMESTAMP means are exact and rounded half away from
-    zero (a date counts in days, a timestamp in its own unit, both from 1970); the most frequent value is
-    released by 'mode', the smallest of several, NULL last.
+    O(n log n) in SQL, O(n) for the means of floating-point columns. Integers, DECIMAL, DATE and TIMESTAMP
+    means are exact and rounded half away from zero (a date counts in days, a timestamp in its own unit, both
+    from 1970); the most frequent value is released by 'mode', the smallest of several, NULL last.
     """
     candidate = f"{staged.workspace}_candidate"
-    registered = f"{staged.workspace}_labels"
-    con.register(registered, labels_table(labels))
+    relations = {"labels": f"{staged.workspace}_labels", "means": f"{staged.workspace}_means"}
+    averaged = [field for field in staged.quasi if field.recode == "mean" and not field.exact]
+    modes = [field for field in staged.quasi if field.recode == "mode"]
+    keys = _sort_keys(staged.fields)
+    statement = sqlfiles.render(
+        "recode/candidate.sql.j2",
+        candidate=candidate,
+        records=staged.records,
+        **relations,
+        fields=staged.fields,
+        quasi=staged.quasi,
+        summed=[field for field in staged.quasi if field not in averaged and field not in modes],
+        modes=modes,
+        keys=keys,
+    )
+    means = _means(con, staged, averaged, labels)
     try:
-        statement = sqlfiles.render(
-            "recode/candidate.sql.j2",
-            candidate=candidate,
-            records=staged.records,
-            labels=registered,
-            fields=staged.fields,
-            quasi=staged.quasi,
-        )
+        con.register(relations["labels"], labels_table(labels))
+        con.register(relations["means"], means)
         engine.run(con, statement, "recode")
     except DuckanonError as failure:
         if "Out of Range" not in str(failure):
@@ -61,8 +71,31 @@ def recode(con: duckdb.DuckDBPyConnection, staged: Staged, labels: npt.NDArray[n
             "CAST the column to DOUBLE in the source query, or recode it by 'mode', 'range' or 'set'"
         ) from failure
     finally:
-        con.unregister(registered)
+        for relation in relations.values():
+            con.unregister(relation)
     return candidate
+
+
+def _means(
+    con: duckdb.DuckDBPyConnection, staged: Staged, averaged: list[Field], labels: npt.NDArray[np.int64]
+) -> pa.Table:
+    """Arrow table of every class_id and the means of the floating-point columns; NULL where there is none."""
+    classes = int(labels.max(initial=-1)) + 1
+    columns = {"class_id": pa.array(np.arange(classes))}
+    for field in averaged:
+        query = sqlfiles.render("recode/column.sql.j2", records=staged.records, column=field.column)
+        means = class_means(engine.column(con, query, "recode", staged.size), labels, classes)
+        columns[field.column] = pa.array(means, from_pandas=True)
+    return pa.table(columns)
+
+
+def _sort_keys(fields: tuple[Field, ...]) -> list[tuple[Field, ...]]:
+    """Fields in source order; neighbouring quasi-identifiers are one key, since a class shares them."""
+    keys: list[tuple[Field, ...]] = []
+    for quasi, group in itertools.groupby(fields, key=lambda field: field.quasi):
+        run = tuple(group)
+        keys.extend([run] if quasi else [(field,) for field in run])
+    return keys
 
 
 def labels_table(labels: npt.NDArray[np.int64]) -> pa.Table:
@@ -78,5 +111,7 @@ def labels_table(labels: npt.NDArray[np.int64]) -> pa.Table:
     pyarrow.Table
         Two BIGINT columns.
     """
-    released = (labels >= 0).nonzero()[0]
-    return pa.table({"record_id": pa.array(released + 1), "class_id": pa.array(labels[released])})
+    record_id = np.arange(1, len(labels) + 1)
+    if len(labels) and labels.min() < 0:
+        record_id, labels = record_id[labels >= 0], labels[labels >= 0]
+    return pa.table({"record_id": pa.array(record_id), "class_id": pa.array(labels)})

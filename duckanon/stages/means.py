@@ -1,0 +1,80 @@
+"""Means of the classes of a column of floating-point numbers, the same whatever order the rows come in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+CHUNK = 131_072
+"""Records that are summed at once: copies of a whole column would be a lot of memory."""
+
+LARGE = 2.0**900
+"""Above it a sum of as many numbers as fit in memory may overflow; it is taken at a 2^64th."""
+
+
+def class_means(
+    values: npt.NDArray[np.float64], labels: npt.NDArray[np.int64], classes: int
+) -> npt.NDArray[np.float64]:
+    """Mean of every class over the records that have a number.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,), float64
+        A finite number of each record in the order of record_id, or NaN where it has none; overwritten.
+    labels : ndarray of shape (n,), int64
+        Class of each record, 0..classes-1; negative where suppressed.
+    classes : int
+        Number of classes.
+
+    Returns
+    -------
+    ndarray of shape (classes,), float64
+        The means, never outside the values of their class; NaN for a class without any number.
+
+    Notes
+    -----
+    O(n + classes), summed in the order of the records and corrected once by the mean of what is left, which
+    makes a mean as good as one of a compensated sum. n numbers and one chunk in memory.
+
+    References
+    ----------
+    Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", section 3 (the two-pass
+    mean and its correction).
+    """
+    largest = max(np.fmax.reduce(values, initial=0.0), -np.fmin.reduce(values, initial=0.0))
+    scale = 2.0**64 if largest > LARGE else 1.0
+    if scale != 1:
+        values /= scale
+    count = np.zeros(classes, dtype=np.int64)
+    low, high = np.full(classes, np.inf), np.full(classes, -np.inf)
+    mean, left = np.zeros(classes), np.zeros(classes)
+    for own, numbers in _chunks(values, labels):
+        count += np.bincount(own, minlength=classes)
+        np.minimum.at(low, own, numbers)
+        np.maximum.at(high, own, numbers)
+        np.add.at(mean, own, numbers)
+    empty = count == 0
+    count[empty] = 1
+    mean /= count
+    for own, numbers in _chunks(values, labels):
+        np.add.at(left, own, numbers - mean[own])
+    left /= count
+    mean += left
+    mean[empty] = low[empty] = high[empty] = np.nan
+    return np.clip(mean, low, high, out=mean) * scale
+
+
+def _chunks(
+    values: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]
+) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
+    """Classes and numbers of the released records that have a number."""
+    for start in range(0, len(values), CHUNK):
+        own, numbers = labels[start : start + CHUNK], values[start : start + CHUNK]
+        use = (own >= 0) & ~np.isnan(numbers)
+        yield (own, numbers) if use.all() else (own[use], numbers[use])
