@@ -1,7 +1,7 @@
 """The command line: demo, run, sql, anonymize, audit, methods.
 
 Exit codes: 0 done and every check passed; 1 an audit found a violation; 2 an error (usage, policy, data,
-engine). Errors are one or two lines on stderr.
+engine) or Ctrl-C. Errors are one or two lines on stderr.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import duckdb
 import typer
 
-from duckanon import engine, files, sqlfiles
+from duckanon import engine, files, progress, sqlfiles
 from duckanon.auditing import audit_relation
 from duckanon.catalog import Target
 from duckanon.connection import connect
@@ -31,8 +31,9 @@ from duckanon.errors import (
 from duckanon.explain import explain
 from duckanon.export import check_target, export
 from duckanon.flags import policy_of_flags, read_flag
+from duckanon.interrupts import stopping
 from duckanon.methods import methods as known_methods
-from duckanon.output import complain, line, progress, show
+from duckanon.output import complain, line, show
 from duckanon.policy import AuditPolicy
 from duckanon.report import text_table
 from duckanon.stages.candidate import Source
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PASSED, VIOLATION, ERROR = 0, 1, 2
+
+_INTERRUPTED = 130
+"""What typer makes of Ctrl-C in a command; no command of ours returns it."""
 
 app = typer.Typer(
     name="duckanon",
@@ -75,7 +79,7 @@ def demo(
     to: Annotated[str | None, typer.Option("--export", help="a new .duckdb file for the release")] = None,
 ) -> int:
     """Release 299,285 real persons, with k alone and with t-closeness, and audit both."""
-    with progress():
+    with progress.shown(sys.stderr):
         run_demo(to)
     return PASSED
 
@@ -118,6 +122,8 @@ def anonymize(
     weights: Number = None,
     suppression_limit: Number = None,
     nulls: Annotated[str | None, typer.Option(help="category, suppress or error")] = None,
+    effort: Annotated[str | None, typer.Option(help="fast, balanced or best: how much to refine")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="seconds; refinement stops then")] = None,
     seed: Annotated[int | None, typer.Option(help="for explicit randomness only")] = None,
     policy: Annotated[Path | None, typer.Option(help="policy file (TOML); flags win over it")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="show the plan, write nothing")] = False,
@@ -128,7 +134,7 @@ def anonymize(
     path, table = files.split(target)
     if not dry_run:
         check_target(path)
-    with progress(), connect() as con:
+    with progress.shown(sys.stderr), connect() as con, stopping(con.duckdb):
         query = sqlfiles.render("files/query.sql.j2", relation=files.relation(con.duckdb, source))
         if dry_run:
             show(Outcome("plan", explain(con.duckdb, Source(query, "memory", "main"), wanted)))
@@ -165,7 +171,7 @@ def audit(
     wanted = AuditPolicy(
         **{name: read_flag(name, value) for name, value in flags.items() if value is not None}
     )
-    with progress(), connect() as con:
+    with progress.shown(sys.stderr), connect() as con, stopping(con.duckdb):
         report = audit_relation(con.duckdb, files.relation(con.duckdb, source), wanted, name=source)
     text = report.to_json() if form == "json" else report.to_text()
     if output is None:
@@ -199,12 +205,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.simplefilter("always", DuckanonWarning)
     try:
         code = app(given, standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        code = _INTERRUPTED
     except AuditFailure as failure:
         complain(failure.report.to_text())
         code = _failed(failure, given, VIOLATION)
     except (DuckanonError, duckdb.Error, typer.TyperException, OSError) as failure:
         code = _failed(failure, given, ERROR)
-    except (KeyboardInterrupt, typer.Abort):
+    if code == _INTERRUPTED:
         complain("interrupted: nothing was released")
         code = ERROR
     sys.exit(code or PASSED)
@@ -234,10 +242,18 @@ def _warn(
 
 
 def _run_text(text: str, database: Path | None) -> int:
-    with progress(), connect(database or ":memory:") as con:
-        for outcome in con.outcomes(text):
-            show(outcome)
-            if isinstance(outcome, Outcome) and outcome.violated:
-                complain(f"error: {outcome.title}: the audit found a violation; the rest was not run")
-                return VIOLATION
+    done = 0
+    try:
+        with progress.shown(sys.stderr), connect(database or ":memory:") as con, stopping(con.duckdb):
+            for outcome in con.outcomes(text):
+                show(outcome)
+                if isinstance(outcome, Outcome) and outcome.violated:
+                    complain(f"error: {outcome.title}: the audit found a violation; the rest was not run")
+                    return VIOLATION
+                done += 1
+    except KeyboardInterrupt:
+        if not done:
+            raise
+        complain(f"interrupted in statement {done + 1}: it released nothing; those before it have run")
+        return ERROR
     return PASSED

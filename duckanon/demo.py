@@ -7,6 +7,7 @@ from pathlib import Path
 from duckanon import sqlfiles
 from duckanon.connection import connect
 from duckanon.errors import SourceError
+from duckanon.interrupts import stopping
 from duckanon.output import line, side_by_side
 from duckanon.report import text_table
 
@@ -42,7 +43,7 @@ def run_demo(export: str | None) -> None:
         A new ``.duckdb`` file for the t-close release.
     """
     script = sqlfiles.render("demo/demo.sql.j2", census=str(census()))
-    with connect() as con:
+    with connect() as con, stopping(con.duckdb):
         con.run_script(script)
         line("First rows of the released view census_t:\n")
         rows = con.duckdb.sql(sqlfiles.read("demo/first_rows.sql"))

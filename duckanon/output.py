@@ -1,23 +1,16 @@
-"""What the command line prints: rows on stdout, warnings and progress on stderr."""
+"""What the command line prints: rows on stdout, warnings and errors on stderr."""
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
-
-from rich.console import Console
 
 from duckanon.dispatch import Outcome
 from duckanon.report import COLUMNS, text_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import duckdb
-    from rich.status import Status
 
     from duckanon.report import Report
 
@@ -93,41 +86,3 @@ def complain(text: str) -> None:
         What to print.
     """
     sys.stderr.write(text + "\n")
-
-
-class _Stages(logging.Handler):
-    """Shows the stage of each statement that runs."""
-
-    def __init__(self, status: Status) -> None:
-        super().__init__(logging.DEBUG)
-        self._status = status
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if isinstance(record.args, tuple) and record.args:
-            self._status.update(f"{record.args[0]} ...")
-
-
-@contextlib.contextmanager
-def progress() -> Iterator[None]:
-    """Show the running stage on stderr while the work goes on, when stderr is a terminal.
-
-    Yields
-    ------
-    None
-        While the work goes on.
-    """
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield
-        return
-    log = logging.getLogger("duckanon")
-    before = log.level
-    with console.status("duckanon ...") as status:
-        handler = _Stages(status)
-        log.addHandler(handler)
-        log.setLevel(logging.DEBUG)
-        try:
-            yield
-        finally:
-            log.removeHandler(handler)
-            log.setLevel(before)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from duckanon import catalog, engine, sqlfiles
+from duckanon import catalog, engine, progress, sqlfiles
 from duckanon.errors import ReleaseError
 from duckanon.policy import Policy
 from duckanon.release import built, names_of, warn
@@ -147,7 +147,8 @@ def _drop_leftovers(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists
 def _release(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy, target: Target) -> Release:
     with names_of(con, source), built(con, source.query, policy) as candidate:
         warn(candidate)
-        publish(con, candidate, source, target)
+        with progress.step("publish"):
+            publish(con, candidate, source, target)
     return Release(
         name=str(target),
         report=replace(candidate.report, name=str(target)),
