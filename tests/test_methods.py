@@ -56,7 +56,7 @@ def check_release(labels: np.ndarray[Any, Any], k: int, limits: list[tuple[Any, 
 def test_methods_are_listed_with_what_they_guarantee() -> None:
     listed = methods()
     assert [method.name for method in listed] == [
-        "auto", "mdav", "mdav1", "tcloseness_first", "tcloseness_merge",
+        "auto", "blocks", "mdav", "mdav1", "tcloseness_first", "tcloseness_merge",
     ]  # fmt: skip
     for method in listed:
         assert method.guarantees
@@ -159,7 +159,10 @@ def test_auto_loses_no_more_than_repaired_algorithm_1(sensitive: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"method": "mdva"}, "unknown method 'mdva', did you mean 'mdav'\\? Methods: auto, mdav, mdav1,"),
+        (
+            {"method": "mdva"},
+            "unknown method 'mdva', did you mean 'mdav'\\? Methods: auto, blocks, mdav, mdav1,",
+        ),
         ({"method": ""}, "unknown method ''"),
         ({"method": "mdav", "gamma": 1}, "method 'mdav' has no option 'gamma': it has none"),
         ({"gamma": 1}, "method 'auto' has no option 'gamma': it has paths"),
@@ -179,7 +182,7 @@ def test_auto_loses_no_more_than_repaired_algorithm_1(sensitive: str) -> None:
         ({"sensitive": [1, "a"] * 30, "t": 0.1, "distance": "far"}, "unknown distance 'far'"),
         ({"sensitive": SALARY, "t": 0.1, "distance": "hierarchical"}, "needs paths"),
         ({"sensitive": np.array([1, None] * 30), "t": 0.1}, "sensitive values cannot be ordered"),
-        ({"refine": True}, "refinement is not part of this version"),
+        ({"refine": True, "effort": "most"}, "effort must be 'fast', 'balanced' or 'best', not 'most'"),
         ({"scale": "log"}, "unknown scale 'log'"),
         ({"k": 61}, "k = 61 needs at least 61 records, there are 60"),
         ({"k": 0}, "k must be at least 1, not 0"),

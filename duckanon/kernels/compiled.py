@@ -46,3 +46,24 @@ def inner(function: Function) -> Function:
     """
     options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return cast("Function", numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function))
+
+
+def spliced(function: Function) -> Function:
+    """Return the function, typed and compiled anew inside every function that calls it.
+
+    A function that is compiled on its own is optimised again in every caller, and in their callers; and
+    a call hands over, and counts the references of, every array of its named tuples. So the parts of a hot
+    loop that are called from one or two places are spliced.
+
+    Parameters
+    ----------
+    function : callable
+        A function of arrays, numbers and named tuples of arrays.
+
+    Returns
+    -------
+    callable
+        A function of the same signature; a call from Python fails.
+    """
+    options: dict[str, Any] = {"inline": "always"}
+    return cast("Function", numba.njit(nogil=True, error_model="numpy", **options)(function))

@@ -8,7 +8,7 @@ import numpy as np
 
 from duckanon.kernels.compiled import compiled
 from duckanon.kernels.histograms import Histograms, checked_offsets, class_histograms
-from duckanon.kernels.reference import Edges, Reference, reference
+from duckanon.kernels.reference import LARGEST_LISTED, Edges, Reference, reference
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -174,13 +174,17 @@ def _path_sum(
 ) -> tuple[int, float]:
     """Return `edge_sum` of a path: every gap between class values has one crossing and two prefix sums."""
     prefix, m = edges.prefix, len(edges.cumulative)
+    listed = size * (size + 1) // 2 - 1 if size <= LARGEST_LISTED else -1
     low, high = 0, 0.0
     below, start = 0, 0
     for j in range(len(values) + 1):
         end = int(values[j]) if j < len(values) else m
         if end > start:
             level = edges.total * below
-            cross = _crossing(edges.cumulative, start, end, level, size)
+            if listed >= 0:
+                cross = min(max(edges.quantiles[listed + below], start), end)
+            else:
+                cross = crossing(edges.cumulative, start, end, level, size)
             excess = 2 * cross - start - end
             mass = int(prefix[start] + prefix[end] - 2 * prefix[cross])
             low += level * excess + size * mass
@@ -192,7 +196,7 @@ def _path_sum(
 
 
 @compiled
-def _crossing(cumulative: NDArray[np.int64], start: int, end: int, level: int, size: int) -> int:
+def crossing(cumulative: NDArray[np.int64], start: int, end: int, level: int, size: int) -> int:
     """Return the first index in start..end whose cumulative count times size exceeds the level."""
     while start < end:
         middle = (start + end) // 2

@@ -13,6 +13,7 @@ from duckanon.kernels.emd import emd_per_class
 from duckanon.kernels.histograms import checked_offsets, class_histograms
 from duckanon.kernels.partners import merge_all, merge_round
 from duckanon.kernels.points import distance_points
+from duckanon.kernels.principal import principal
 from duckanon.kernels.rules import Rules, rules_of
 from duckanon.kernels.threshold import violations_per_class
 
@@ -37,9 +38,6 @@ NEIGHBOURS = 32
 
 CUTS = 8
 """Coordinates that describe the distribution of an attribute in a class."""
-
-DIRECTIONS = 12
-"""Directions in which candidates are searched where there are more; they are judged in all of them."""
 
 SHARE = 0.25
 """Part of the violating classes, the worst, that are merged before the candidates are searched anew."""
@@ -245,32 +243,17 @@ def _candidates(
     classes: Classes, everyone: NDArray[np.int64], violating: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return the nearest classes of each violating one, and those nearest to its mirror image."""
-    points = _principal(classes.features[:, : classes.dimensions], everyone)
+    points = principal(classes.features[:, : classes.dimensions], everyone)
     excess = classes.features[:, classes.dimensions :]
     spread, contrast = points[everyone].var(axis=0).sum(), excess[everyone].var(axis=0).sum()
     weighted = excess * np.sqrt(spread / contrast) if contrast > 0.0 else excess
     both = np.vstack([np.hstack([points, weighted]), np.hstack([points, -weighted])])
-    mirrored = _principal(both, everyone)
+    mirrored = principal(both, everyone)
     ranks = np.arange(1, min(NEIGHBOURS + 1, len(everyone)) + 1)
     near = cKDTree(points[everyone]).query(points[violating], ranks, workers=-1)[1]
     tree = cKDTree(mirrored[everyone])
     opposite = tree.query(mirrored[len(points) + violating], ranks, workers=-1)[1]
     return everyone[np.hstack([near, opposite])]
-
-
-def _principal(features: NDArray[np.float64], chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the features along the widest directions of the chosen ones: a tree cannot prune in many.
-
-    The sums are taken in a fixed order, without a threaded matrix product, so that the candidates do not
-    depend on the number of threads.
-    """
-    if features.shape[1] <= DIRECTIONS:
-        return features
-    centred = features[chosen] - features[chosen].mean(axis=0)
-    covariance = np.einsum("ni,nj->ij", centred, centred)
-    widest = np.linalg.eigh(covariance)[1][:, -DIRECTIONS:]
-    projected: NDArray[np.float64] = np.einsum("ni,ij->nj", features, widest)
-    return projected
 
 
 def _labels(classes: Classes) -> NDArray[np.int64]:

@@ -16,11 +16,17 @@ LARGEST_TOTAL = 2**31
 """Tables have fewer records than this, so that a product of two record counts fits in 62 bits."""
 
 
+LARGEST_LISTED = 128
+"""Class sizes up to this one find the crossings of a path in a list, greater ones by bisection."""
+
+
 class Edges(NamedTuple):
     """A reference as the compiled functions take it: the edges of its tree metric, by position.
 
     A path has an edge after every position but the last; a tree has H edges above every leaf and keeps,
     flat in ``h * m + position``, the node of level h above the position and the records below that node.
+    On a path ``quantiles[s (s + 1) / 2 - 1 + p]`` is the first position whose cumulative count exceeds the
+    share p / s of the table, for the class sizes s up to `LARGEST_LISTED`; in a tree it is empty.
     """
 
     total: int
@@ -28,6 +34,7 @@ class Edges(NamedTuple):
     prefix: NDArray[np.int64]
     nodes: NDArray[np.int64]
     below: NDArray[np.int64]
+    quantiles: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +187,17 @@ def _assembled(
     for level, row in enumerate(nodes):
         inner[level] = np.unique(row, return_inverse=True)[1]
         below[level] = np.bincount(inner[level], weights=counts[order]).astype(np.int64)[inner[level]]
-    edges = Edges(int(cumulative[-1]), cumulative, prefix, inner.ravel(), below.ravel())
+    quantiles = _quantiles(cumulative) if distance == "ordered" else np.zeros(0, dtype=np.int64)
+    edges = Edges(int(cumulative[-1]), cumulative, prefix, inner.ravel(), below.ravel(), quantiles)
     scale = m - 1 if distance == "ordered" else 2 * len(nodes)
     return Reference(distance, counts, position, max(scale, 1), edges)
+
+
+def _quantiles(cumulative: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return, size after size, the first position beyond each share p / s, p = 0..s, of the records."""
+    sizes = np.repeat(np.arange(1, LARGEST_LISTED + 1), np.arange(2, LARGEST_LISTED + 2))
+    first = sizes * (sizes + 1) // 2 - 1
+    part = np.arange(len(sizes)) - first
+    return np.asarray(
+        np.searchsorted(cumulative, cumulative[-1] * part // sizes, side="right"), dtype=np.int64
+    )

@@ -10,7 +10,7 @@ import numpy as np
 
 from duckanon.kernels.compiled import compiled
 from duckanon.kernels.emd import edge_sum
-from duckanon.kernels.reference import Edges
+from duckanon.kernels.reference import LARGEST_LISTED, Edges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +24,9 @@ STEPS = 10**12
 """Finest denominator of t and c: the audits compare with DECIMAL(18, 12)."""
 
 ENTROPY_TOLERANCE = 1e-9
+LISTED = LARGEST_LISTED * (LARGEST_LISTED + 3) // 2
+"""Entries of the list of quantiles of a path."""
+
 DISTINCT, ENTROPY, RECURSIVE = 1, 2, 3
 
 
@@ -59,11 +62,11 @@ def rules_of(thresholds: Sequence[Threshold]) -> Rules:
         One entry of `RULE` a threshold; O(sum of m H) memory.
     """
     table = np.zeros(len(thresholds), dtype=RULE)
-    arrays: list[NDArray[np.int64]] = []
+    arrays: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
     start = 0
     for entry, threshold in zip(table, thresholds, strict=True):
         edges = threshold.reference.edges
-        own = [edges.cumulative, edges.prefix, edges.nodes, edges.below]
+        own = [edges.cumulative, edges.prefix, edges.nodes, edges.below, edges.quantiles]
         entry["total"], entry["values"] = edges.total, len(edges.cumulative)
         entry["height"], entry["start"] = len(edges.nodes) // len(edges.cumulative), start
         _enter(entry, threshold)
@@ -156,8 +159,10 @@ def rule_edges(rules: Rules, which: int) -> Edges:
     b = a + m
     c = b + m + 1
     d = c + m * height
+    e = d + m * height
+    f = e if height > 0 else e + LISTED
     arrays = rules.arrays
-    return Edges(rule["total"], arrays[a:b], arrays[b:c], arrays[c:d], arrays[d : d + m * height])
+    return Edges(rule["total"], arrays[a:b], arrays[b:c], arrays[c:d], arrays[d:e], arrays[e:f])
 
 
 @compiled

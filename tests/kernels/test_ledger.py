@@ -1,0 +1,283 @@
+"""The ledger of exchanges: what it says of any swap or move equals Fractions of the class after it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from duckanon.kernels.ledger import missed_by, missed_by_swap, open_ledger
+from duckanon.kernels.ledger_room import Ledger, ledger_of
+from duckanon.kernels.reference import LARGEST_LISTED, Distance, reference
+from duckanon.kernels.rules import Rules, rules_of
+from duckanon.kernels.threshold import Threshold
+from tests import oracle
+
+Function = TypeVar("Function")
+Whole = NDArray[np.int64]
+
+ONE: Any = np.int64(0)
+OTHER: Any = np.int64(1)
+
+BRANCHES = ((0, 0, 0), (1, 0, 0), (2, 1, 0), (3, 1, 0), (4, 2, 1), (5, 2, 1))
+"""Inner nodes above the value v, of level 1 to 3, are those of entry v modulo 6; height 4 with the root."""
+
+DISTANCES: tuple[Distance, ...] = ("ordered", "equal", "hierarchical")
+STEP = Fraction(1, 10**12)
+
+
+class Attribute(NamedTuple):
+    """A sensitive attribute of a table: dense codes, their tree if they have one, the threshold."""
+
+    codes: Whole
+    tree: list[list[int]] | None
+    threshold: Threshold
+
+
+def attribute_of(values: Any, distance: Distance, **wanted: Any) -> Attribute:
+    """Return the attribute of some values 0, 1, ... with a threshold on it."""
+    present, codes = np.unique(values, return_inverse=True)
+    tree = None
+    if distance == "hierarchical":
+        tree = [[code, *BRANCHES[value % 6], 0] for code, value in enumerate(present.tolist())]
+    known = reference(np.bincount(codes), distance, tree)
+    return Attribute(codes.astype(np.int64), tree, Threshold(known, **wanted))
+
+
+def emd_of(attribute: Attribute, members: Any) -> Fraction:
+    """Return the EMD of some records by the oracle."""
+    part, whole = (
+        Counter((0, int(v)) for v in codes) for codes in (attribute.codes[members], attribute.codes)
+    )
+    return oracle.emd(part, whole, attribute.threshold.reference.distance, attribute.tree)
+
+
+def meets(attribute: Attribute, members: Any) -> bool:
+    """Tell by the oracle whether a class of some records satisfies a threshold."""
+    asked = attribute.threshold
+    if asked.t is not None and emd_of(attribute, members) > Fraction(asked.t):
+        return False
+    if asked.l is None:
+        return True
+    values = Counter((0, int(v)) for v in attribute.codes[members])
+    return oracle.reaches_l(
+        values, Fraction(asked.l), asked.l_kind, None if asked.c is None else Fraction(asked.c)
+    )
+
+
+def missed(attribute: Attribute, members: Any) -> float:
+    """Return by how much a class misses a threshold: the definitions that `violation` documents.
+
+    With t alone the ledger counts from the last edge sum within t, a whole number: up to 1 / whole more.
+    """
+    asked, size = attribute.threshold, len(members)
+    total = 0.0
+    if asked.t is not None:
+        allowed, whole = size * Fraction(asked.t), asked.reference.total * asked.reference.scale
+        allowed = Fraction(math.floor(allowed * whole), whole) if asked.l is None else allowed
+        total += float(max(Fraction(0), size * emd_of(attribute, members) - allowed))
+    counts = sorted(Counter(attribute.codes[members].tolist()).values(), reverse=True)
+    if asked.l is None or meets(attribute._replace(threshold=_without_t(asked)), members):
+        return total
+    least = float(asked.l)
+    if asked.l_kind == "distinct":
+        return total + size * (math.ceil(asked.l) - len(counts)) / math.ceil(asked.l)
+    if asked.l_kind == "entropy":
+        entropy = -sum(x / size * math.log(x / size) for x in counts)
+        return total + size * (math.log(least) - entropy) / math.log(least)
+    assert asked.c is not None
+    return total + 1.0 + float(counts[0] - Fraction(asked.c) * sum(counts[int(least) - 1 :]))
+
+
+def _without_t(asked: Threshold) -> Threshold:
+    return Threshold(asked.reference, None, asked.l, asked.l_kind, asked.c)
+
+
+def uncached(function: Function) -> Function:
+    """Return the function, compiled anew in every run: numba's files would not notice a changed ledger."""
+    return cast("Function", numba.njit(function))
+
+
+@uncached
+def every_exchange(
+    ledger: Ledger, rules: Rules, codes: Whole, one: Whole, two: Whole
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return what both sides miss after each swap (2, one, two), without and with each record."""
+    open_ledger(ledger, rules, codes, one, two, True)
+    swaps = np.zeros((2, len(one), len(two)))
+    for i in range(len(one)):
+        for j in range(len(two)):
+            swaps[0, i, j] = missed_by_swap(ledger, rules, codes, ONE, len(one), i, j, one[i], two[j])
+            swaps[1, i, j] = missed_by_swap(ledger, rules, codes, OTHER, len(two), j, i, two[j], one[i])
+    return swaps, ledger.leave.copy(), ledger.join.copy()
+
+
+@uncached
+def whole_class(ledger: Ledger, rules: Rules, codes: Whole, members: Whole) -> float:
+    return missed_by(ledger, rules, codes, members)
+
+
+class Prepared(NamedTuple):
+    """What the kernel takes."""
+
+    ledger: Ledger
+    rules: Rules
+    codes: Whole
+
+
+def prepared(attributes: list[Attribute], most: int) -> Prepared:
+    """Return a ledger for some attributes and their positions."""
+    rules = rules_of([a.threshold for a in attributes])
+    codes = np.array([a.threshold.reference.positions(a.codes) for a in attributes])
+    return Prepared(ledger_of(rules, most), rules, codes)
+
+
+def check(attributes: list[Attribute], members: Whole, said: float, own: Prepared) -> None:
+    """Assert that the kernel's word on a class is the oracle's, and exactly that on the class as a whole."""
+    assert (said == 0.0) == all(meets(a, members) for a in attributes)
+    assert said == pytest.approx(sum(missed(a, members) for a in attributes), rel=1e-9, abs=1e-11)
+    assert whole_class(own.ledger, own.rules, own.codes, members) == said
+
+
+def check_exchanges(
+    attributes: list[Attribute], one: Whole, two: Whole, pairs: list[tuple[int, int]]
+) -> None:
+    """Assert that swaps of some pairs of members, and their moves, are judged as the oracle judges them."""
+    most = max(len(one), len(two))
+    own = prepared(attributes, most + 1)
+    swaps, leave, join = every_exchange(*prepared(attributes, most), one, two)
+    for i, j in sorted(set(pairs)):
+        check(attributes, np.append(np.delete(one, i), two[j]), swaps[0, i, j], own)
+        check(attributes, np.append(np.delete(two, j), one[i]), swaps[1, i, j], own)
+    for side, (members, others) in enumerate([(one, two), (two, one)]):
+        for i in sorted({pair[side] for pair in pairs}) if len(members) > 1 else ():
+            check(attributes, np.delete(members, i), leave[side, i], own)
+        for j in sorted({pair[1 - side] for pair in pairs}):
+            check(attributes, np.append(members, others[j]), join[side, j], own)
+
+
+@st.composite
+def thresholds(draw: st.DrawFn, values: list[int], distance: Distance, members: Whole) -> dict[str, Any]:
+    """Draw a threshold: t alone, often at the EMD of a class or a step beside it, or l, or both."""
+    asks: dict[str, Any] = {}
+    kind = draw(st.sampled_from(["t", "t", "distinct", "entropy", "recursive"]))
+    if kind == "t" or draw(st.booleans()):
+        reached = emd_of(attribute_of(values, distance), members)
+        near = [
+            t for t in (reached, reached - STEP, reached + STEP) if 0 <= t <= 1 and t.denominator <= 10**12
+        ]
+        asks["t"] = draw(st.sampled_from([*near, Fraction(0), Fraction(1), Fraction(1, 10), Fraction(3, 7)]))
+    if kind != "t":
+        steps = ["1", "1.5", "2", "3"] if kind == "entropy" else ["1", "2", "3", "4"]
+        asks |= {"l": Decimal(draw(st.sampled_from(steps))), "l_kind": kind}
+    if kind == "recursive":
+        asks["c"] = Decimal(draw(st.sampled_from(["0.5", "1", "1.5", "3"])))
+    return asks
+
+
+@st.composite
+def exchanges(draw: st.DrawFn) -> tuple[list[Attribute], Whole, Whole]:
+    """Draw one or two attributes full of ties, and two classes of their table."""
+    one_size, two_size = draw(st.integers(1, 6)), draw(st.integers(1, 6))
+    n = one_size + two_size + draw(st.integers(0, 5))
+    order = np.array(draw(st.permutations(range(n))))
+    one, two = order[:one_size], order[one_size : one_size + two_size]
+    attributes = []
+    for _ in range(draw(st.integers(1, 2))):
+        highest = draw(st.sampled_from([0, 1, 5, 17]))
+        values = draw(st.lists(st.integers(0, highest), min_size=n, max_size=n))
+        distance = draw(st.sampled_from(DISTANCES))
+        swapped = np.append(one[1:], two[0])
+        asks = draw(thresholds(values, distance, draw(st.sampled_from([one, two, swapped]))))
+        attributes.append(attribute_of(values, distance, **asks))
+    return attributes, one, two
+
+
+@settings(max_examples=60)
+@given(exchanges())
+def test_every_swap_and_move_is_judged_as_fractions_judge_it(
+    case: tuple[list[Attribute], Whole, Whole],
+) -> None:
+    """Source: tests/oracle.py on the class after the exchange; zero exactly if it satisfies the thresholds."""
+    attributes, one, two = case
+    # A diagonal of the pairs: every member takes part, hypothesis sees to the order.
+    check_exchanges(attributes, one, two, [(i % len(one), i % len(two)) for i in range(6)])
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("sizes", [(1, 300), (127, 128), (128, 129), (129, 2), (300, 150)])
+def test_classes_on_both_sides_of_the_listed_sizes(distance: Distance, sizes: tuple[int, int]) -> None:
+    """Crossings are listed up to 128 records and searched beyond; t is an EMD that occurs, so some are at it."""
+    assert LARGEST_LISTED == 128
+    draw = np.random.default_rng([*sizes, len(distance)])
+    n = sum(sizes) + 40
+    values = np.minimum(draw.geometric(0.08, n), 30)
+    one, two = draw.permutation(n)[: sum(sizes)][: sizes[0]], np.zeros(0, dtype=np.int64)
+    two = np.setdiff1d(np.arange(n), one)[: sizes[1]]
+    t = emd_of(attribute_of(values, distance), np.append(one[1:], two[0]))
+    attribute = attribute_of(values, distance, t=t)
+    pairs = [(0, 0), *((int(draw.integers(sizes[0])), int(draw.integers(sizes[1]))) for _ in range(12))]
+    check_exchanges([attribute], one, two, pairs)
+
+
+def test_a_threshold_on_large_classes_of_l_values() -> None:
+    """All three kinds of l, beside t, on classes of more than 128 records."""
+    draw = np.random.default_rng(3)
+    values = np.concatenate([np.zeros(300, dtype=np.int64), draw.integers(0, 4, 60)])
+    wanted: list[dict[str, Any]] = [
+        {"l": Decimal(4), "l_kind": "distinct", "t": Fraction(1, 10)},
+        {"l": Decimal("1.9"), "l_kind": "entropy"},
+        {"l": Decimal(2), "l_kind": "recursive", "c": Decimal("7.5")},
+    ]
+    attributes = [attribute_of(values, "equal", **one) for one in wanted]
+    order = draw.permutation(360)
+    pairs = [(int(draw.integers(150)), int(draw.integers(140))) for _ in range(12)]
+    check_exchanges(attributes, order[:150], order[150:290], pairs)
+
+
+def test_sums_beyond_a_machine_word_are_judged_by_the_histogram() -> None:
+    """2^20 values of 2^10 records each: for room of 2^12 records the sums pass 2^61, so the path is not quick.
+
+    With equally frequent values the EMD is sum_i |m below(i) - s (i + 1)| / (s m (m - 1)), by integers.
+    """
+    m, size = 2**20, 4
+    known = reference(np.full(m, 2**10), "ordered")
+    positions = np.array([5, 70_000, 400_000, 900_000, 3, 1_000_000])
+    one, two = np.arange(4), np.array([4, 5])
+
+    def exact(members: Whole) -> Fraction:
+        below = np.searchsorted(np.sort(positions[members]), np.arange(m), side="right")
+        crossing = np.abs(m * below - size * np.arange(1, m + 1))
+        return Fraction(int(crossing.sum()), size * m * (m - 1))
+
+    after = {(i, j): exact(np.append(np.delete(one, i), two[j])) for i in range(4) for j in range(2)}
+    t = Fraction(math.ceil(after[1, 0] * 10**12), 10**12)
+    rules = rules_of([Threshold(known, t=t)])
+    ledger = ledger_of(rules, 2**12)
+    assert not ledger.quick.any()
+    swaps, _, _ = every_exchange(ledger, rules, positions[None, :], one, two)
+    for (i, j), reached in after.items():
+        assert (swaps[0, i, j] == 0.0) == (reached <= t)
+        assert swaps[0, i, j] == pytest.approx(float(max(Fraction(0), size * (reached - t))), abs=1e-9)
+    assert swaps[0, 1, 0] == 0.0
+    assert (swaps[0] > 0.0).any()
+
+
+def test_nothing_is_asked_nothing_is_missed() -> None:
+    """By definition: t = 1 and one value are always met, also for one record against one."""
+    attributes = [attribute_of([0, 0, 0, 0], d, t=Fraction(0)) for d in DISTANCES]
+    attributes += [attribute_of([0, 1, 2, 3], d, t=Fraction(1)) for d in DISTANCES]
+    own = prepared(attributes, 2)
+    swaps, leave, join = every_exchange(*own, np.array([2]), np.array([0, 3]))
+    assert not swaps.any()
+    assert not leave.any()
+    assert not join.any()
