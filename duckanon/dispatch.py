@@ -11,6 +11,7 @@ from duckanon import catalog, engine, sqlfiles, statements, views
 from duckanon.auditing import audit_table, audit_view
 from duckanon.explain import explain
 from duckanon.export import export
+from duckanon.frontier import frontier
 from duckanon.options import options_to_policy
 from duckanon.policy import Policy
 from duckanon.stages.candidate import Source
@@ -122,7 +123,7 @@ def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement) -> Outco
         case statements.ShowViews():
             return Outcome("anonymized views", _show(con))
         case statements.Explain():
-            return Outcome("plan", _explain(con, statement))
+            return Outcome("frontier" if statement.frontier else "plan", _explain(con, statement))
 
 
 def report_table(report: Report) -> pa.Table:
@@ -152,12 +153,13 @@ def _reported(title: str, report: Report) -> Outcome:
 
 
 def _explain(con: duckdb.DuckDBPyConnection, statement: statements.Explain) -> pa.Table:
+    shown = frontier if statement.frontier else explain
     if statement.create is None:
         published = catalog.require(con, catalog.resolve(con, statement.name))
         place = Source(published.source_sql, published.source_catalog, published.source_schema)
-        return explain(con, place, Policy.from_toml(published.policy))
+        return shown(con, place, Policy.from_toml(published.policy))
     policy = options_to_policy(statement.create.options)
-    return explain(con, Source(statement.create.query, *catalog.current(con)), policy)
+    return shown(con, Source(statement.create.query, *catalog.current(con)), policy)
 
 
 def _show(con: duckdb.DuckDBPyConnection) -> pa.Table:

@@ -61,10 +61,21 @@ class Create:
 
 @dataclass(frozen=True)
 class Explain:
-    """EXPLAIN ANONYMIZED VIEW name, or EXPLAIN CREATE ANONYMIZED VIEW ... with ``create`` set."""
+    """EXPLAIN ANONYMIZED VIEW name, or EXPLAIN CREATE ANONYMIZED VIEW ... with ``create`` set.
+
+    Attributes
+    ----------
+    name : QualifiedName
+        The view.
+    create : Create or None
+        What would be created; None for a view that exists.
+    frontier : bool
+        Whether FRONTIER stands at the end: other k and t instead of the plan.
+    """
 
     name: QualifiedName
     create: Create | None = None
+    frontier: bool = False
 
 
 @dataclass(frozen=True)
@@ -194,10 +205,10 @@ def _explain(reader: Reader) -> Explain:
     reader.accept("EXPLAIN")
     if reader.next.keyword == "CREATE":
         create = _create(reader)
-        return Explain(create.name, create)
+        return Explain(create.name, create, reader.accept("FRONTIER"))
     reader.accept("ANONYMIZED")
     _expect_view(reader)
-    return Explain(read_name(reader))
+    return Explain(read_name(reader), None, reader.accept("FRONTIER"))
 
 
 def _refresh(reader: Reader) -> Refresh:

@@ -48,6 +48,10 @@ READ: list[tuple[str, Statement]] = [
     ("EXPORT ANONYMIZED VIEW v TO 'out/it''s.parquet'", Export(name("v"), "out/it's.parquet")),
     ("EXPORT ANONYMIZED VIEW v TO $$it's.csv$$", Export(name("v"), "it's.csv")),
     ("EXPLAIN ANONYMIZED VIEW main.v", Explain(name("main", "v"))),
+    ("EXPLAIN ANONYMIZED VIEW v FRONTIER", Explain(name("v"), frontier=True)),
+    ("explain anonymized view s.v fRontier;", Explain(name("s", "v"), frontier=True)),
+    ("EXPLAIN ANONYMIZED VIEW frontier", Explain(name("frontier"))),
+    ("EXPLAIN ANONYMIZED VIEW frontier /* c */ FRONTIER -- d", Explain(name("frontier"), frontier=True)),
     ("AUDIT VIEW v", Audit("view", name("v"))),
     ("AUDIT TABLE ünï.😀", Audit("table", name("ünï", "😀"))),
     ("AUDIT TABLE 'x y.parquet'", Audit("table", name("x y.parquet"))),
@@ -103,6 +107,13 @@ WRONG = [
     (f"{CREATE} SELECT /* x WITH (k = 5)", "never closed", 36),
     ("EXPLAIN ANONYMIZED v", "expected VIEW", 20),
     ("EXPLAIN CREATE ANONYMIZED VIEW v AS SELECT 1", "WITH (...) is missing", 45),
+    ("EXPLAIN ANONYMIZED VIEW v FRONTIER now", "expected the end of the statement, found 'now'", 36),
+    ("EXPLAIN ANONYMIZED VIEW v FRONTIER FRONTIER", "expected the end of the statement", 36),
+    ('EXPLAIN ANONYMIZED VIEW v "FRONTIER"', "expected the end of the statement", 27),
+    (f"EXPLAIN {CREATE} SELECT 1 WITH (k = 5) FRONTIER (t)", "the end of the statement, found '('", 68),
+    (f"EXPLAIN {CREATE} SELECT 1 FRONTIER WITH (k = 5) x", "the end of the statement, found 'x'", 68),
+    (f"{CREATE} SELECT 1 WITH (k = 5) FRONTIER", "the end of the statement, found 'FRONTIER'", 51),
+    ("REFRESH ANONYMIZED VIEW v FRONTIER", "expected the end of the statement, found 'FRONTIER'", 27),
     ("REFRESH ANONYMIZED VIEW", "expected a name, found the end of the statement", 24),
     ("REFRESH ANONYMIZED VIEW v now", "expected the end of the statement, found 'now'", 27),
     ("AUDIT", "expected VIEW name or TABLE name after AUDIT", 6),
@@ -180,6 +191,18 @@ def test_explain_create_is_read() -> None:
     assert isinstance(read.create, Create)
     assert (read.create.query, read.create.name, read.name) == ("SELECT 1 ", name("v"), name("v"))
     assert isinstance(parse(f"EXPLAIN {create.replace('CREATE', 'CREATE OR REPLACE')}"), Explain)
+
+
+@pytest.mark.parametrize("keyword", ["FRONTIER", "frontier", "FrontieR;", "-- c\n frontier /* d */"])
+def test_frontier_is_read_after_the_options(keyword: str) -> None:
+    """By hand: the word ends the statement in any case; before WITH it belongs to the query."""
+    read = parse(f"EXPLAIN {CREATE} SELECT 1 WITH (k = 5) {keyword}")
+    assert isinstance(read, Explain)
+    assert read.create is not None
+    assert (read.frontier, read.create.query, list(read.create.options)) == (True, "SELECT 1 ", ["k"])
+    plain = parse(f"EXPLAIN {CREATE} SELECT 1 AS frontier WITH (k = 5)")
+    assert isinstance(plain, Explain)
+    assert not plain.frontier
 
 
 def test_audit_options_are_read() -> None:
