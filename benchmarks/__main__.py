@@ -5,7 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("bench_kernels", "bench_audit", "bench_demo")
+BENCHMARKS = (
+    "bench_kernels",
+    "bench_audit",
+    "bench_demo",
+    "bench_tclose",
+    "bench_kanon",
+    "bench_scale",
+    "bench_release",
+)
 
 
 def main() -> int:

@@ -1,0 +1,118 @@
+"""CREATE ANONYMIZED VIEW at one to ten million rows: wall time, memory, loss, and how the cost grows.
+
+Run from the repository: ``python -m benchmarks.bench_release``. Five quasi-identifiers from a seeded mixture,
+one sensitive column, k = 5, t = 0.1. Every run is a process of its own, the source a table in memory; the
+time is that of the statement, with its audit. A small release before fills the cache of compiled kernels.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.bars import ROOT, Results, shrunk
+
+STEPS = (100_000, 300_000, 1_000_000, 3_000_000)
+MILLION, TEN_MILLION, WARM = 1_000_000, 10_000_000, 30_000
+LONGEST = 3_600.0
+"""Seconds after which a run is stopped: far beyond every bar."""
+MOST_REFINED, MOST_PLAIN, MOST_TEN_MILLION = 60.0, 12.0, 150.0
+MOST_OF_ALGORITHM_3, MOST_MEMORY, MOST_EXPONENT = 0.7, 2.5, 1.15
+MEMORY_LIMIT = "1GB"
+TABLE = "CREATE ANONYMIZED VIEW, 5 quasi-identifiers, k = 5, t = 0.1"
+PLAIN, REFINED, K_ONLY = "t, refine = false", "t, refine = true", "k alone, refine = true"
+LIMITED = f"{PLAIN}, memory_limit {MEMORY_LIMIT}"
+TILED = "Algorithm 3 in tiles of 2,000"
+RUNS: dict[str, tuple[str, dict[str, object]]] = {
+    PLAIN: ("release", {"close": True, "refine": False}),
+    REFINED: ("release", {"close": True, "refine": True}),
+    K_ONLY: ("release", {"close": False, "refine": True}),
+    LIMITED: ("release", {"close": True, "refine": False, "memory": MEMORY_LIMIT}),
+    TILED: ("tiled", {}),
+}
+
+Figures = dict[str, float]
+Measured = dict[tuple[str, int], Figures]
+
+
+def step(name: str, **arguments: object) -> Figures:
+    """Run one step in a process of its own; without figures if it fails or takes too long."""
+    command = [sys.executable, "-m", "benchmarks.release_run", name, json.dumps(arguments)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, timeout=LONGEST)
+    except subprocess.TimeoutExpired:
+        print(f"{name} {arguments}: stopped after {LONGEST:.0f} s", flush=True)
+        return {}
+    except subprocess.CalledProcessError as failed:
+        print(f"{name} {arguments}: exit code {failed.returncode}\n{failed.stderr[-2_000:]}", flush=True)
+        return {}
+    figures: Figures = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def measure(results: Results, folder: Path) -> Measured:
+    """Print one line a run as it finishes, and return the figures by run and number of records."""
+    wanted = {n: [PLAIN, K_ONLY] for n in STEPS}
+    wanted[MILLION] += [REFINED, TILED]
+    wanted[TEN_MILLION] = [PLAIN, LIMITED]
+    path = str(folder / "source.parquet")
+    step("data", path=path, records=shrunk(WARM, WARM))
+    for run in (PLAIN, REFINED, K_ONLY):
+        step("release", path=path, **RUNS[run][1])
+    measured: Measured = {}
+    for n, runs in wanted.items():
+        records = shrunk(n, 1_000)
+        step("data", path=path, records=records)
+        for run in runs:
+            name, arguments = RUNS[run]
+            measured[run, n] = step(name, path=path, **arguments)
+            results.row(TABLE, run=run, rows=records, **measured[run, n])
+    return measured
+
+
+def exponent(measured: Measured, run: str) -> float | None:
+    """Return the slope of log time over log records, the greater one of wall and CPU time."""
+    if not all(measured[run, n] for n in STEPS):
+        return None
+    seconds = [[measured[run, n][clock] for clock in ("wall s", "CPU s")] for n in STEPS]
+    return float(np.polyfit(np.log(STEPS), np.log(seconds), 1)[0].max())
+
+
+def judge(results: Results, measured: Measured) -> None:
+    """Print one line a bar."""
+
+    def figure(run: str, n: int, name: str) -> float | None:
+        return measured[run, n].get(name)
+
+    wall, loss = "wall s", "information loss %"
+    results.bar("1,000,000 rows, refine = true: wall seconds", figure(REFINED, MILLION, wall), MOST_REFINED)
+    refined = figure(REFINED, MILLION, loss)
+    published = figure(TILED, MILLION, loss)
+    ratio = refined / published if refined is not None and published else None
+    results.bar(f"1,000,000 rows, refine = true: information loss / {TILED}", ratio, MOST_OF_ALGORITHM_3)
+    results.bar("1,000,000 rows, refine = false: wall seconds", figure(PLAIN, MILLION, wall), MOST_PLAIN)
+    text = "10,000,000 rows, refine = false: wall seconds"
+    results.bar(text, figure(PLAIN, TEN_MILLION, wall), MOST_TEN_MILLION)
+    text = f"10,000,000 rows, refine = false, memory_limit {MEMORY_LIMIT}: peak RSS in GB"
+    results.bar(text, figure(LIMITED, TEN_MILLION, "peak RSS GB"), MOST_MEMORY)
+    for run in (PLAIN, K_ONLY):
+        text = f"cost exponent of {run}, 100,000 to 3,000,000 rows"
+        results.bar(text, exponent(measured, run), MOST_EXPONENT)
+
+
+def main() -> int:
+    """Print one line a run and one a bar."""
+    results = Results("bench_release")
+    with tempfile.TemporaryDirectory() as folder:
+        measured = measure(results, Path(folder))
+    judge(results, measured)
+    return results.exit_code()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""One step of `bench_release` in a process of its own: data, a release, or Algorithm 3 in tiles.
+
+``python -m benchmarks.release_run STEP '{"argument": ...}'`` prints its result as one line of JSON. A
+process of its own has its own peak of memory, and nothing in it is warm but what numba keeps on disk.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from itertools import pairwise
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import duckanon
+from duckanon.kernels.emd import emd_per_class
+from duckanon.kernels.loss import information_loss
+from duckanon.kernels.reference import reference
+from duckanon.kernels.scale import zscore
+from duckanon.kernels.tcloseness_first import class_size, stratified
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+QUASI_IDENTIFIERS = ("q0", "q1", "q2", "q3", "q4")
+K, T, TILE = 5, 0.1, 2_000
+
+SOURCE = "CREATE TABLE source AS FROM read_parquet(?)"
+PLAIN_POLICY = "quasi_identifiers = (q0, q1, q2, q3, q4), insensitive = (s), k = 5"
+CLOSE_POLICY = "quasi_identifiers = (q0, q1, q2, q3, q4), sensitive = (s), k = 5, t = 0.1"
+
+Cells = dict[str, float | str]
+
+
+def data(path: str, records: int) -> Cells:
+    """Write records of a seeded mixture of 20 normal distributions, and their sum with noise as `s`."""
+    draw, d = np.random.default_rng(2026), len(QUASI_IDENTIFIERS)
+    centres, widths = draw.normal(0.0, 3.0, (20, d)), draw.uniform(0.3, 1.2, (20, d))
+    component = draw.integers(0, 20, records)
+    points = draw.normal(size=(records, d))
+    points *= widths[component]
+    points += centres[component]
+    sensitive = np.round(points.sum(axis=1) * 0.3 + draw.normal(size=records) * 2.0, 2)
+    columns = dict(zip(QUASI_IDENTIFIERS, points.T, strict=True)) | {"s": sensitive}
+    pq.write_table(pa.table(columns), path)
+    return {"records": records}
+
+
+def release(path: str, *, close: bool, refine: bool, memory: str | None = None) -> Cells:
+    """Release the data, and return what the statement took and what its own audit found."""
+    policy = f"{CLOSE_POLICY if close else PLAIN_POLICY}, refine = {str(refine).lower()}"
+    with duckanon.connect(temp_directory=str(Path(path).parent / "spill")) as con:
+        if memory is not None:
+            con.execute(f"SET memory_limit = '{memory}'")
+        con.duckdb.execute(SOURCE, [path])
+        wall, cpu = perf_counter(), process_time()
+        (outcome,) = con.run_script(f"CREATE ANONYMIZED VIEW released AS FROM source WITH ({policy})")
+        wall, cpu = perf_counter() - wall, process_time() - cpu
+    if outcome.report is None or not outcome.report.passed:
+        raise SystemExit("the release has no passed audit")
+    found = {measure.measure: measure for measure in outcome.report.measures}
+    cells: Cells = {"wall s": wall, "CPU s": cpu, "peak RSS GB": peak()}
+    cells |= {"information loss %": found["information_loss"].value or 0.0}
+    cells |= {"classes": found["k_anonymity"].classes, "least size": found["k_anonymity"].value or 0.0}
+    return cells | ({"largest EMD": found["t_closeness"].value or 0.0} if close else {})
+
+
+def tiled(path: str) -> Cells:
+    """Run Algorithm 3 in tiles that hold their share of every stratum of the whole table."""
+    table = pq.read_table(path)
+    points = zscore(np.column_stack([table[name].to_numpy() for name in QUASI_IDENTIFIERS]))
+    _, codes, counts = np.unique(table["s"].to_numpy(), return_inverse=True, return_counts=True)
+    stratified(points[:100], codes[:100], K)
+    wall, cpu = perf_counter(), process_time()
+    order, offsets = _dealt(points, codes)
+    labels = _labels(points, codes, order, offsets)
+    wall, cpu = perf_counter() - wall, process_time() - cpu
+    sizes = np.bincount(labels)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    emd = emd_per_class(reference(counts, "ordered"), codes[np.argsort(labels, kind="stable")], offsets)
+    cells: Cells = {"wall s": wall, "CPU s": cpu, "peak RSS GB": peak()}
+    cells |= {"information loss %": information_loss(points, labels)}
+    return (
+        cells
+        | {"classes": len(sizes), "least size": int(sizes.min()), "largest EMD": float(emd.max())}
+        | {"classes beyond t": int(np.count_nonzero(emd > T))}
+    )
+
+
+def _dealt(
+    points: NDArray[np.float64], codes: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the records tile by tile and where each tile begins, every stratum cut along all coordinates."""
+    n, d = points.shape
+    parts = [1] * d
+    while n > TILE * np.prod(parts):
+        parts[int(np.argmin(parts))] *= 2
+    strata = class_size(n, K, T)
+    tile = np.empty(n, np.int64)
+    tile[np.argsort(codes, kind="stable")] = np.arange(n) * strata // n
+    for column, cuts in zip(points.T, parts, strict=True):
+        # Every part so far is cut into equal parts along one more coordinate.
+        order, sizes = np.lexsort([column, tile]), np.bincount(tile)
+        first = np.repeat(np.cumsum(sizes) - sizes, sizes)
+        part = (np.arange(n) - first) * cuts // np.repeat(sizes, sizes)
+        tile[order] = tile[order] * cuts + part
+    tile %= int(np.prod(parts))
+    return np.argsort(tile, kind="stable"), np.concatenate([[0], np.cumsum(np.bincount(tile))])
+
+
+def _labels(
+    points: NDArray[np.float64],
+    codes: NDArray[np.int64],
+    order: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return the classes of Algorithm 3, tile after tile."""
+    labels, count = np.empty(len(points), np.int64), 0
+    for first, last in pairwise(offsets):
+        records = order[first:last]
+        own = stratified(points[records], codes[records], class_size(len(records), K, T))
+        labels[records] = own + count
+        count += int(own.max()) + 1
+    return labels
+
+
+def peak() -> float:
+    """Return the greatest resident memory of this process so far, in GB of 10^9 bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
+
+
+STEPS: dict[str, Callable[..., Cells]] = {"data": data, "release": release, "tiled": tiled}
+
+if __name__ == "__main__":
+    print(json.dumps(STEPS[sys.argv[1]](**json.loads(sys.argv[2]))))
