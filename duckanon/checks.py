@@ -17,6 +17,7 @@ Distance = Literal["ordered", "equal", "hierarchical"]
 LDiversity = Literal["distinct", "entropy", "recursive"]
 Recode = Literal["mean", "median", "mode", "range", "set"]
 Nulls = Literal["category", "suppress", "error"]
+Effort = Literal["fast", "balanced", "best"]
 
 Number = int | float | str | Decimal
 """A float counts as the decimal that it is written as."""
@@ -24,7 +25,7 @@ Number = int | float | str | Decimal
 Columns = str | Iterable[str]
 """One column or several."""
 
-METHODS = ("auto", "mdav", "mdav1", "tcloseness_first", "tcloseness_merge")
+METHODS = ("auto", "blocks", "mdav", "mdav1", "tcloseness_first", "tcloseness_merge")
 """Partition methods that a policy can name."""
 
 STEP = Decimal("1e-12")
@@ -162,6 +163,13 @@ def _weight(option: str, value: Any) -> float:
     return weight
 
 
+def _seconds(option: str, value: Any) -> float:
+    seconds = float(_number(option, value))
+    if seconds <= 0:
+        raise PolicyError(f"{option} = {_shown(value)}: use seconds, a number above 0, or leave it out")
+    return seconds
+
+
 def _fraction(option: str, value: Any) -> float:
     number = float(_number(option, value))
     if number > 1:
@@ -270,5 +278,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "suppression_limit": _fraction,
     "nulls": _word(get_args(Nulls)),
     "refine": _boolean,
+    "effort": _word(get_args(Effort)),
+    "time_limit": _optional(_seconds),
     "seed": _integer,
 }

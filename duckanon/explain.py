@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from duckanon import engine
 from duckanon.release import names_of
-from duckanon.stages.bucket import TILE, bucket
+from duckanon.stages.bucket import bucket, tile_size
 from duckanon.stages.embed import EXACT_VALUES, embed
 from duckanon.stages.plan import choose_plan, stratum_size
 from duckanon.stages.stage import drop, stage
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from duckanon.stages.embed import Embedded
     from duckanon.stages.plan import Plan
     from duckanon.stages.stage import Staged
+
+EFFORTS = {
+    None: "the partition as it is",
+    "fast": "records change places while that lowers the loss and breaks no threshold",
+    "balanced": "records change places, and neighbouring classes are formed anew",
+    "best": "as balanced, with more tries",
+}
 
 HEAD = ("property", "attribute", "value", "reason")
 """Columns of a plan."""
@@ -63,7 +70,7 @@ def explain(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> p
     finally:
         drop(con, prefix)
     rows = [
-        *_partition_rows(staged, bucketed, plan, policy),
+        *_partition_rows(staged, bucketed, plan, policy, tile_size(policy, limits)),
         *_attribute_rows(staged, embedded),
     ]
     return pa.table(
@@ -97,15 +104,15 @@ def smallest_emd(n: int, size: int) -> float:
 
 
 def _partition_rows(
-    staged: Staged, bucketed: Bucketed, plan: Plan, policy: Policy
+    staged: Staged, bucketed: Bucketed, plan: Plan, policy: Policy, tile: int
 ) -> list[tuple[str, str | None, str, str | None]]:
-    ready = len(bucketed.ready_labels)
+    ready, recipe = len(bucketed.ready_labels), plan.recipe
     repair = {
         "efficient": "merging, least loss for each violation removed",
         "nearest": "merging with the nearest class",
     }
     ordered = any(f.attribute.t is not None and f.attribute.distance == "ordered" for f in staged.sensitive)
-    bound = f"{smallest_emd(staged.size, plan.size):.6g}" if ordered else "none"
+    bound = f"{smallest_emd(staged.size, recipe.size):.6g}" if ordered else "none"
     return [
         (
             "records",
@@ -117,13 +124,14 @@ def _partition_rows(
         (
             "repair",
             None,
-            repair.get(plan.repair or "", "none"),
+            repair.get(recipe.partner or "", "none"),
             "classes that miss t or l after the partition",
         ),
-        ("class_size", None, f"{plan.size}", f"k = {policy.k}, and what t and l need"),
+        ("refinement", None, recipe.effort or "none", EFFORTS[recipe.effort]),
+        ("class_size", None, f"{recipe.size}", f"k = {policy.k}, and what t and l need"),
         ("bound", None, bound, "least ordered EMD of such a class without ties (Soria-Comas 2015, Prop. 1)"),
         ("ready", None, f"{ready}", "records whose class is settled: k or more share all values"),
-        ("tiles", None, f"{bucketed.tile_count}", f"of about {TILE} records each"),
+        ("tiles", None, f"{bucketed.tile_count}", f"of about {tile} records each"),
         ("cost", None, "n log n", "sorts in SQL; a kernel sees one tile at a time"),
     ]
 

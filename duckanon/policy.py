@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
 
-from duckanon.checks import METHODS, Columns, Distance, LDiversity, Nulls, Number, Recode, checked
+from duckanon.checks import METHODS, Columns, Distance, Effort, LDiversity, Nulls, Number, Recode, checked
 from duckanon.consistency import check_columns, check_roles, check_sensitive
 from duckanon.errors import PolicyError
 from duckanon.names import ByColumn, suggestion
@@ -23,6 +23,7 @@ __all__ = [
     "THRESHOLD_OPTIONS",
     "AuditPolicy",
     "Distance",
+    "Effort",
     "LDiversity",
     "Nulls",
     "Policy",
@@ -146,7 +147,13 @@ class Policy:
     nulls : {'category', 'suppress', 'error'}
         What NULL in a quasi-identifier does.
     refine : bool
-        Swap refinement after the partition.
+        Swap and move refinement after the partition; False takes the partition as it is.
+    effort : {'fast', 'balanced', 'best'}
+        How much refinement is tried, counted in work and not in seconds. 'balanced' and 'best' also take
+        neighbouring classes apart and form them anew.
+    time_limit : number, optional
+        Seconds, above 0, after which refinement stops, counted from the begin of the statement. The only
+        option that makes a release depend on the machine.
     seed : int
         For explicit randomness only.
 
@@ -180,6 +187,8 @@ class Policy:
     suppression_limit: float = 0.0
     nulls: Nulls = "category"
     refine: bool = True
+    effort: Effort = "balanced"
+    time_limit: float | None = None
     seed: int = 0
 
     def __init__(
@@ -203,6 +212,8 @@ class Policy:
         suppression_limit: Number = 0,
         nulls: Nulls = "category",
         refine: bool = True,
+        effort: Effort = "balanced",
+        time_limit: Number | None = None,
         seed: SupportsIndex = 0,
     ) -> None:
         _store(self, {name: value for name, value in locals().items() if name != "self"})

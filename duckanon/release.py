@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from duckanon import catalog, engine, sqlfiles
+from duckanon import catalog, engine, progress, sqlfiles
 from duckanon.errors import AuditFailure, DuckanonWarning, InfeasibleError, SourceError
 from duckanon.report import Measure
 from duckanon.stages.advice import collapse, warnings_of
@@ -154,16 +155,23 @@ def warn(candidate: Built) -> None:
 
 
 def _build(con: duckdb.DuckDBPyConnection, query: str, policy: Policy, prefix: str) -> Built:
-    staged = stage(con, query, policy, prefix)
-    embedded = embed(con, staged, policy)
+    until = time.monotonic() + policy.time_limit if policy.time_limit else None
+    with progress.step("stage"):
+        staged = stage(con, query, policy, prefix)
+    with progress.step("embed"):
+        embedded = embed(con, staged, policy)
     wanted = judged(con, staged, embedded, policy)
     limits = thresholds(wanted)
     strata = stratum_size(staged.size, policy, limits) if limits else 1
-    bucketed = bucket(con, staged, embedded, policy, thresholds=limits, codes=wanted.codes, strata=strata)
-    partitioned = partition(con, staged, embedded, bucketed, policy=policy, thresholds=limits)
-    repaired = repair(partitioned, wanted, suppression_limit=policy.suppression_limit)
-    candidate = recode(con, staged, repaired.labels)
-    report = audit_candidate(con, candidate, staged, policy)
+    with progress.step("bucket"):
+        bucketed = bucket(con, staged, embedded, policy, thresholds=limits, codes=wanted.codes, strata=strata)
+    partitioned = partition(con, staged, embedded, bucketed, policy=policy, thresholds=limits, until=until)
+    with progress.step("repair"):
+        repaired = repair(partitioned, wanted, suppression_limit=policy.suppression_limit)
+    with progress.step("recode"):
+        candidate = recode(con, staged, repaired.labels)
+    with progress.step("audit"):
+        report = audit_candidate(con, candidate, staged, policy)
     _require_pass(report, policy)
     advice = warnings_of(con, staged, embedded) + collapse(
         con,

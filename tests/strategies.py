@@ -226,6 +226,8 @@ def _preferences(draw: st.DrawFn, types: Mapping[str, str]) -> dict[str, Any]:
         chosen["weights"] = {draw(st.sampled_from(sorted(types))): draw(st.sampled_from([0.5, 2.0]))}
     if draw(st.booleans()):
         chosen["refine"] = draw(st.booleans())
+    if draw(st.booleans()):
+        chosen["effort"] = draw(st.sampled_from(["fast", "balanced", "best"]))
     return chosen
 
 

@@ -36,11 +36,12 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert (small.t, small.l, small.c, small.subject) == (None, None, None, None)
     assert (small.l_diversity, small.method, small.nulls) == ("distinct", "auto", "category")
     assert (small.suppression_limit, small.refine, small.seed) == (0.0, True, 0)
+    assert (small.effort, small.time_limit) == ("balanced", None)
     assert len(small.distance) == len(small.hierarchies) == len(small.recode) == len(small.weights) == 0
     assert tuple(OPTIONS) == (
         *("quasi_identifiers", "k", "sensitive", "identifiers", "insensitive", "t", "l", "l_diversity", "c"),
         *("distance", "hierarchies", "method", "recode", "weights", "subject", "suppression_limit", "nulls"),
-        *("refine", "seed"),
+        *("refine", "effort", "time_limit", "seed"),
     )
 
 
@@ -142,6 +143,15 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"suppression_limit": -0.1}, "use a fraction of the records, 0 to 1"),
     ({"nulls": "drop"}, "nulls = 'drop' is unknown: Use category | suppress | error"),
     ({"refine": 1}, "refine = 1: use true or false"),
+    ({"effort": "bset"}, "effort = 'bset' is unknown, did you mean 'best'? Use fast | balanced | best"),
+    ({"effort": "max"}, "effort = 'max' is unknown: Use fast | balanced | best"),
+    ({"effort": 2}, "effort = 2 is unknown"),
+    ({"effort": None}, "effort = None is unknown"),
+    ({"time_limit": 0}, "time_limit = 0: use seconds, a number above 0, or leave it out"),
+    ({"time_limit": -1.5}, "time_limit = -1.5: use seconds, a number above 0"),
+    ({"time_limit": "soon"}, "time_limit = 'soon': use a number"),
+    ({"time_limit": True}, "time_limit = true: use a number"),
+    ({"time_limit": float("inf")}, "time_limit = inf: the number is out of range"),
     ({"seed": "x"}, "seed = 'x': use an integer"),
     ({"seed": 2**63}, "seed is out of range"),
     ({"k": 10**5000}, "k is out of range"),
@@ -245,6 +255,15 @@ def test_wrong_toml_is_an_error(text: str, message: str) -> None:
     assert message in str(wrong.value)
 
 
+def test_time_limit_and_effort_are_kept() -> None:
+    """By hand: seconds are a float whatever they are written as, a word counts in any case."""
+    made = policy(time_limit="2.50", effort="FAST")
+    assert (made.time_limit, type(made.time_limit), made.effort) == (2.5, float, "fast")
+    assert made.to_toml().endswith('effort = "fast"\ntime_limit = 2.5\n')
+    assert policy(time_limit=None, effort="balanced") == policy()
+    assert "effort" not in policy().to_toml()
+
+
 NAMES = st.lists(st.text(min_size=1).filter(lambda name: name != "*"), min_size=2, max_size=6, unique_by=fold)
 THRESHOLDS = st.decimals("1e-12", 1, places=12, allow_nan=False) | st.sampled_from([0.15, "0.150", 1, "1E-3"])
 
@@ -276,6 +295,8 @@ def policies(draw: st.DrawFn) -> Policy:
         "insensitive": "*",
         "seed": draw(st.integers(-(2**63) + 1, 2**63 - 1)),
         "suppression_limit": draw(st.floats(1e-9, 1)),
+        "effort": draw(st.sampled_from(["fast", "balanced", "best"])),
+        "time_limit": draw(st.none() | st.floats(1e-9, 1e9)),
     }
     return Policy(**options)
 

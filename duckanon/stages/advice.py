@@ -8,16 +8,17 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from duckanon import engine, sqlfiles
+from duckanon.kernels.compose import recipes
 from duckanon.schema import Role
-from duckanon.stages.bucket import stream
-from duckanon.stages.embed import EXACT_VALUES, coordinates
-from duckanon.stages.plan import repaired
+from duckanon.stages.embed import EXACT_VALUES
+from duckanon.stages.plan import LARGEST, sample, trial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import duckdb
 
+    from duckanon.kernels.compose import Recipe
     from duckanon.kernels.threshold import Threshold
     from duckanon.policy import Policy
     from duckanon.stages.bucket import Bucketed
@@ -129,13 +130,20 @@ def _better_t(
     thresholds: Sequence[Threshold],
 ) -> Decimal | None:
     """Smallest t of a growing sequence at which the middle tile does not collapse."""
-    (records,) = stream(con, embedded, bucketed, only=bucketed.tile_count // 2)
-    points = coordinates(embedded.axes, records.columns)
+    points, codes = sample(con, embedded, bucketed)
     t = Decimal(str(float(min(threshold.t for threshold in thresholds if threshold.t is not None))))
     while t < 1:
         t = min(Decimal(1), (t * Decimal("1.25")).quantize(Decimal("0.01"), rounding=ROUND_CEILING))
         wider = [replace(h, t=max(Fraction(h.t), Fraction(t))) if h.t is not None else h for h in thresholds]
-        classes, loss = repaired(points, records.codes, plan, wider)
-        if classes >= len(points) / (FEW_CLASSES * policy.k) and loss <= MUCH_LOSS:
-            return t
+        for recipe in _recipes(len(points), policy, plan, wider):
+            classes, loss = trial(points, codes, policy.k, recipe, wider)
+            if classes >= len(points) / (FEW_CLASSES * policy.k) and loss <= MUCH_LOSS:
+                return t
     return None
+
+
+def _recipes(n: int, policy: Policy, plan: Plan, thresholds: Sequence[Threshold]) -> tuple[Recipe, ...]:
+    """What CREATE would try with these thresholds; a method chosen by name stays."""
+    if policy.method != "auto":
+        return (plan.recipe,)
+    return recipes(n, policy.k, thresholds, plan.recipe.effort, largest=max(LARGEST, policy.k))

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 TILE = 4096
 """No kernel with quadratic cost meets more records than this at once."""
 
+BROAD_TILE = 16384
+"""Records of a tile where no kernel has quadratic cost: fewer borders, less loss."""
+
 MAX_CUTS = 3
 """Coordinates along which tiles are cut, the widest ones."""
 
@@ -119,7 +122,7 @@ def bucket(
 
     Notes
     -----
-    O(n log n) in SQL window functions. Ready classes lose no information at all. Ties are cut by
+    O(n log n). Ready classes lose no information at all. Ties are cut by
     record_id, so the tiles do not depend on the physical order of the source.
     """
     ready, labels = _ready(con, embedded, policy, thresholds=thresholds, codes=codes)
@@ -132,10 +135,29 @@ def bucket(
     tiles = f"{staged.workspace}_tiles"
     tile_count = 0
     if open_size:
-        cuts = _cuts(embedded.axes, -(-open_size // TILE))
+        cuts = _cuts(embedded.axes, -(-open_size // tile_size(policy, thresholds)))
         tile_count = math.prod(cut.parts for cut in cuts)
         _deal(con, staged, embedded, tiles=tiles, ready=ready, cuts=cuts, codes=codes, strata=strata)
     return Bucketed(ready, labels, tiles, tile_count, open_size, codes)
+
+
+def tile_size(policy: Policy, thresholds: Sequence[Threshold]) -> int:
+    """Records of a tile.
+
+    Parameters
+    ----------
+    policy : Policy
+        k, method, refinement.
+    thresholds : sequence of Threshold
+        What every class must satisfy.
+
+    Returns
+    -------
+    int
+        `TILE` for the published methods and for merging alone, `BROAD_TILE` otherwise, and at least 4 k.
+    """
+    broad = policy.method == "blocks" or (policy.method == "auto" and (policy.refine or not thresholds))
+    return max(BROAD_TILE if broad else TILE, 4 * policy.k)
 
 
 def stream(

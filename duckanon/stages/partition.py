@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from duckanon import progress
+from duckanon.kernels.compose import compose
 from duckanon.stages.bucket import stream
 from duckanon.stages.classes import Classes, sums_of
 from duckanon.stages.embed import coordinates
-from duckanon.stages.plan import Plan, choose_plan, tile_labels
+from duckanon.stages.plan import Plan, choose_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import duckdb
     import numpy.typing as npt
@@ -23,6 +28,9 @@ if TYPE_CHECKING:
     from duckanon.stages.bucket import Bucketed, Records
     from duckanon.stages.embed import Embedded
     from duckanon.stages.stage import Staged
+
+
+Done = TypeVar("Done")
 
 
 @dataclass(frozen=True)
@@ -55,8 +63,9 @@ def partition(
     *,
     policy: Policy,
     thresholds: Sequence[Threshold],
+    until: float | None = None,
 ) -> Partitioned:
-    """Labels of all records, k or more in every class; thresholds of t and l are not repaired yet.
+    """Labels of all records, k or more in every class, refined; what a tile cannot repair is left to repair.
 
     Parameters
     ----------
@@ -65,9 +74,11 @@ def partition(
     staged, embedded, bucketed : Staged, Embedded, Bucketed
         Results of the stages before.
     policy : Policy
-        k and method.
+        k, method, refinement.
     thresholds : sequence of Threshold
         What every class must satisfy in the end.
+    until : float, optional
+        Value of `time.monotonic` at which refinement ends.
 
     Returns
     -------
@@ -76,7 +87,8 @@ def partition(
 
     Notes
     -----
-    O(n TILE d / k) for the exact kernels. Tiles are independent, the result does not depend on threads.
+    Tiles are independent and run on all cores; the result does not depend on their number. Holds as many
+    tiles as there are cores, and two more.
     """
     labels = np.full(staged.size, -1, dtype=np.int64)
     codes = np.zeros((len(bucketed.codes), staged.size), dtype=np.int64)
@@ -84,15 +96,42 @@ def partition(
     count = _place(labels, codes, bucketed.ready, bucketed.ready_labels, 0)
     parts.append(sums_of(coordinates(embedded.axes, bucketed.ready.columns), bucketed.ready_labels))
     plan = choose_plan(con, embedded, bucketed, policy, thresholds)
-    for records in stream(con, embedded, bucketed):
+
+    def tile(records: Records) -> tuple[Records, npt.NDArray[np.int64], Classes]:
         points = coordinates(embedded.axes, records.columns)
-        local = tile_labels(points, records.codes, plan)
-        count = _place(labels, codes, records, local, count)
-        parts.append(sums_of(points, local))
+        local = compose(
+            points, records.codes, policy.k, thresholds, plan.recipe,
+            share=len(points) / bucketed.open_size, seed=policy.seed, until=until,
+            merging=policy.suppression_limit == 0,
+        )  # fmt: skip
+        return records, local, sums_of(points, local)
+
+    with progress.step("partition", total=bucketed.tile_count, unit="tiles") as step:
+        for records, local, sums in _on_all_cores(tile, stream(con, embedded, bucketed)):
+            count = _place(labels, codes, records, local, count)
+            parts.append(sums)
+            step.advance()
     joined = [
         np.concatenate([getattr(part, name) for part in parts]) for name in Classes.__dataclass_fields__
     ]
     return Partitioned(labels, codes, Classes(*joined), plan)
+
+
+def _on_all_cores(work: Callable[[Records], Done], stream: Iterator[Records]) -> Iterator[Done]:
+    """Yield the results in the order of the stream, of which few are read ahead."""
+    cores = os.cpu_count() or 1
+    waiting: deque[Future[Done]] = deque()
+    with ThreadPoolExecutor(cores) as pool:
+        try:
+            for records in stream:
+                waiting.append(pool.submit(work, records))
+                if len(waiting) > cores:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def _place(

@@ -1,18 +1,16 @@
-"""Plan: which kernel every tile gets, and with which class size."""
+"""Plan: how every tile is partitioned, and why."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from duckanon.kernels import compose as kernel
+from duckanon.kernels.compose import EXACT, Recipe, recipes
 from duckanon.kernels.loss import information_loss
-from duckanon.kernels.mdav import mdav, mdav1
-from duckanon.kernels.merge import class_members, merge_classes
-from duckanon.kernels.tcloseness_first import class_size, stratified
-from duckanon.stages.bucket import TILE, stream
-from duckanon.stages.classes import sums_of
+from duckanon.stages.bucket import stream, tile_size
 from duckanon.stages.embed import coordinates
 
 if TYPE_CHECKING:
@@ -26,6 +24,12 @@ if TYPE_CHECKING:
     from duckanon.stages.bucket import Bucketed
     from duckanon.stages.embed import Embedded
 
+SAMPLE = 4096
+"""Records on which the recipes are tried."""
+
+LARGEST = 1024
+"""No first partition has classes above this (or above k): merging does the rest."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -33,20 +37,19 @@ class Plan:
 
     Attributes
     ----------
-    method : str
-        Kernel: ``mdav``, ``mdav1``, ``tcloseness_first``.
-    size : int
-        Smallest class it makes.
-    repair : {'efficient', 'nearest', None}
-        How classes that miss a threshold are merged afterwards; None for a method without repair.
+    recipe : Recipe
+        First partition, class size, repair, refinement.
     why : str
         Reason for the choice, for EXPLAIN and the report.
     """
 
-    method: str
-    size: int
-    repair: Literal["efficient", "nearest"] | None
+    recipe: Recipe
     why: str
+
+    @property
+    def method(self) -> str:
+        """Name of the first partition."""
+        return self.recipe.start
 
 
 def choose_plan(
@@ -56,11 +59,11 @@ def choose_plan(
     policy: Policy,
     thresholds: Sequence[Threshold],
 ) -> Plan:
-    """Method and class size for all tiles.
+    """Recipe for all tiles.
 
-    A method chosen by name is taken as it is. For ``auto`` without t and l it is exact MDAV; with them the
-    candidates (MDAV, and Algorithm 3 with one, two and four times the class size of its Eq. 3) are run and
-    repaired on the middle tile, and the one that loses the least information is taken.
+    A method chosen by name is taken as it is. For ``auto`` without t and l it is MDAV, in blocks where a tile
+    has more than `EXACT` records; with them all recipes are tried with little effort on a sample of the
+    middle tile, and the one that loses the least information is taken.
 
     Parameters
     ----------
@@ -69,7 +72,7 @@ def choose_plan(
     embedded, bucketed : Embedded, Bucketed
         Results of the stages before.
     policy : Policy
-        k, t and method.
+        k, t, method, refinement.
     thresholds : sequence of Threshold
         What every class must satisfy.
 
@@ -78,86 +81,55 @@ def choose_plan(
     Plan
         What every tile gets.
     """
-    size = stratum_size(bucketed.open_size, policy, thresholds)
+    largest = max(LARGEST, policy.k)
     if policy.method != "auto":
-        return _named(policy, size)
+        return Plan(_named(bucketed.open_size, policy, thresholds), "chosen by name")
+    effort = policy.effort if policy.refine else None
+    records = min(bucketed.open_size, tile_size(policy, thresholds))
+    tried = recipes(
+        bucketed.open_size if thresholds else records, policy.k, thresholds, effort, largest=largest
+    )
     if not thresholds or not bucketed.tile_count:
-        return Plan("mdav", policy.k, "efficient", "only k is asked for: exact MDAV in every tile")
-    sizes = sorted({min(size * factor, max(TILE // 4, policy.k)) for factor in (1, 2, 4)})
-    candidates = [
-        Plan("mdav", policy.k, "efficient", ""),
-        *(Plan("tcloseness_first", s, "efficient", "") for s in sizes),
-    ]
-    middle = bucketed.tile_count // 2
-    (records,) = stream(con, embedded, bucketed, only=middle)
+        how = "exact MDAV" if records <= EXACT else f"more than {EXACT} records in a tile: MDAV in blocks"
+        return Plan(tried[0], f"only k is asked for; {how}")
+    points, codes = sample(con, embedded, bucketed)
+    losses = [trial(points, codes, policy.k, recipe, thresholds)[1] for recipe in tried]
+    names = ", ".join(f"{recipe.start} with classes from {recipe.size}" for recipe in tried)
+    why = f"least loss on a sample of {len(points)} records of {names}"
+    return Plan(tried[int(np.argmin(losses))], why)
+
+
+def sample(
+    con: duckdb.DuckDBPyConnection, embedded: Embedded, bucketed: Bucketed
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Coordinates and codes of at most `SAMPLE` records of the middle tile, evenly taken.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    embedded, bucketed : Embedded, Bucketed
+        Results of the stages before; there is a tile.
+
+    Returns
+    -------
+    tuple of ndarray of shape (n, d) and ndarray of shape (s, n)
+        Points and sensitive codes.
+    """
+    (records,) = stream(con, embedded, bucketed, only=bucketed.tile_count // 2)
     points = coordinates(embedded.axes, records.columns)
-    losses = [repaired(points, records.codes, plan, thresholds)[1] for plan in candidates]
-    best = int(np.argmin(losses))
-    chosen = candidates[best]
-    why = (
-        f"least loss of {len(candidates)} candidates (mdav, then tcloseness_first with classes of "
-        f"{', '.join(str(s) for s in sizes)}), each repaired, on a tile of {len(points)} records"
-    )
-    return Plan(chosen.method, chosen.size, chosen.repair, why)
+    step = -(-len(points) // SAMPLE)
+    return np.ascontiguousarray(points[::step]), np.ascontiguousarray(records.codes[:, ::step])
 
 
-def stratum_size(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int:
-    """Class size with which one record of each stratum comes close to the thresholds.
-
-    Parameters
-    ----------
-    n : int
-        Number of records.
-    policy : Policy
-        k.
-    thresholds : sequence of Threshold
-        Their smallest t goes into Eq. 3 and 4 of Soria-Comas 2015; a class needs l records for l values.
-
-    Returns
-    -------
-    int
-        At least k; at most a quarter of a tile, since merging does the rest.
-    """
-    tight = [threshold.t for threshold in thresholds if threshold.t is not None]
-    diverse = max(
-        [policy.k, *(int(-(-threshold.l // 1)) for threshold in thresholds if threshold.l is not None)]
-    )
-    size = class_size(max(n, diverse), diverse, min(tight)) if tight else diverse
-    return int(max(policy.k, min(size, TILE // 4)))
-
-
-def tile_labels(
-    points: npt.NDArray[np.float64], codes: npt.NDArray[np.int64], plan: Plan
-) -> npt.NDArray[np.int64]:
-    """Labels of the records of one tile, before repair.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        Coordinates.
-    codes : ndarray of shape (s, n), int64
-        Sensitive codes; the strata follow their lexicographic order.
-    plan : Plan
-        Kernel and class size.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Labels 0..m-1.
-    """
-    if plan.method == "mdav":
-        return mdav(points, min(plan.size, len(points)))
-    if plan.method == "mdav1":
-        return mdav1(points, min(plan.size, len(points)))
-    order = np.empty(len(points), dtype=np.int64)
-    order[np.lexsort(codes[::-1])] = np.arange(len(points))
-    return stratified(points, order, min(plan.size, len(points)))
-
-
-def repaired(
-    points: npt.NDArray[np.float64], codes: npt.NDArray[np.int64], plan: Plan, thresholds: Sequence[Threshold]
+def trial(
+    points: npt.NDArray[np.float64],
+    codes: npt.NDArray[np.int64],
+    k: int,
+    recipe: Recipe,
+    thresholds: Sequence[Threshold],
 ) -> tuple[int, float]:
-    """Classes and loss of a plan on some records, after repair: a trial.
+    """Classes and loss of a recipe on a sample, refined with little effort.
 
     Parameters
     ----------
@@ -165,7 +137,9 @@ def repaired(
         Coordinates.
     codes : ndarray of shape (s, n), int64
         Sensitive codes.
-    plan : Plan
+    k : int
+        Smallest class size.
+    recipe : Recipe
         What to try.
     thresholds : sequence of Threshold
         What every class must satisfy.
@@ -175,20 +149,36 @@ def repaired(
     tuple of int and float
         Number of classes, and IL in per cent.
     """
-    labels = tile_labels(points, codes, plan)
-    classes = sums_of(points, labels)
-    offsets, members = class_members(labels, codes)
-    centroids = classes.sums / classes.sizes[:, None]
-    merged = merge_classes(
-        centroids, classes.sizes, members, offsets, thresholds, partner=plan.repair or "efficient"
-    )
-    return int(merged.max()) + 1, information_loss(points, merged[labels])
+    quick = replace(recipe, effort="fast" if recipe.effort else None, partner=recipe.partner or "efficient")
+    labels = kernel.compose(points, codes, k, thresholds, quick)
+    return int(labels.max()) + 1, information_loss(points, labels)
 
 
-def _named(policy: Policy, size: int) -> Plan:
-    why = "chosen by name"
+def stratum_size(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int:
+    """Number of equal parts of the sensitive order of which every tile gets its share.
+
+    Parameters
+    ----------
+    n : int
+        Number of records.
+    policy : Policy
+        k.
+    thresholds : sequence of Threshold
+        What every class must satisfy.
+
+    Returns
+    -------
+    int
+        The class size of t-closeness-first.
+    """
+    return kernel.stratum_size(n, policy.k, thresholds, largest=max(LARGEST, policy.k))
+
+
+def _named(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> Recipe:
     if policy.method == "tcloseness_merge":
-        return Plan("mdav", policy.k, "nearest", why)
+        return Recipe("mdav", policy.k, "nearest")
     if policy.method == "tcloseness_first":
-        return Plan("tcloseness_first", size, None, why)
-    return Plan(policy.method, policy.k, None, why)
+        return Recipe("tcloseness_first", stratum_size(n, policy, thresholds), None)
+    if policy.method == "blocks":
+        return Recipe("blocks", policy.k, None)
+    return Recipe("mdav1" if policy.method == "mdav1" else "mdav", policy.k, None)

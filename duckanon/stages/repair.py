@@ -84,7 +84,7 @@ def repair(
         if not released.all():
             wanted, codes = thresholds_without(judged, codes, released)
     labels, classes = without_empty(labels, partitioned.classes)
-    if wanted and len(classes.sizes) and partitioned.plan.repair is not None:
+    if wanted and len(classes.sizes) and partitioned.plan.recipe.partner is not None:
         released = labels >= 0
         offsets, members = class_members(labels[released], np.ascontiguousarray(codes[:, released]))
         merged = merge_classes(
@@ -93,7 +93,7 @@ def repair(
             members,
             offsets,
             wanted,
-            partner=partitioned.plan.repair,
+            partner=partitioned.plan.recipe.partner,
         )
         labels = np.where(released, merged[labels], -1)
         classes = joined(classes, merged)

@@ -111,6 +111,27 @@ def test_a_policy_file_and_a_flag_that_wins(hospital: Path, tmp_path: Path) -> N
         assert k_anonymity(list(csv.DictReader(file)), QI) >= 9
 
 
+def test_effort_and_time_limit_are_flags(hospital: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    done = command(
+        "anonymize", hospital / "patients.csv", out, *FLAGS, "--effort", "fast", "--time-limit", "0.5"
+    )
+    assert done.returncode == 0, done.stderr
+    with out.open(newline="") as file:
+        assert k_anonymity(list(csv.DictReader(file)), QI) >= 3
+    for flag, value, message in (
+        (
+            "--effort",
+            "fats",
+            "error: effort = 'fats' is unknown, did you mean 'fast'? Use fast | balanced | best\n",
+        ),
+        ("--time-limit", "0", "error: time_limit = 0.0: use seconds, a number above 0, or leave it out\n"),
+    ):
+        done = command("anonymize", hospital / "patients.csv", tmp_path / "no.csv", *FLAGS, flag, value)
+        assert (done.returncode, done.stderr) == (2, message)
+        assert not (tmp_path / "no.csv").exists()
+
+
 def test_anonymize_never_overwrites(hospital: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     out.write_text("mine")
@@ -149,7 +170,7 @@ def test_debug_shows_the_traceback_and_keeps_the_exit_code() -> None:
 def test_methods_are_listed() -> None:
     done = command("methods")
     assert done.returncode == 0
-    for name in ("auto", "mdav", "mdav1", "tcloseness_first", "tcloseness_merge"):
+    for name in ("auto", "blocks", "mdav", "mdav1", "tcloseness_first", "tcloseness_merge"):
         assert name in done.stdout
 
 

@@ -40,6 +40,15 @@ def test_anonymize_gives_released_rows(con: duckdb.DuckDBPyConnection) -> None:
     assert max(class_emds(released, QI, "charge", distance="ordered")) <= 0.4
 
 
+def test_effort_and_time_limit_are_arguments(con: duckdb.DuckDBPyConnection) -> None:
+    given = CALL.replace("k := 3", "k := 3, effort := 'fast', time_limit := 30.5")
+    assert k_anonymity(dictionaries(con, f"FROM {given}"), QI) >= 3
+    with pytest.raises(duckdb.Error, match="did you mean 'best'"):
+        con.execute(f"FROM {given.replace('fast', 'bset')}")
+    with pytest.raises(duckdb.Error, match="use seconds, a number above 0"):
+        con.execute(f"FROM {given.replace('30.5', '-1')}")
+
+
 def test_two_calls_in_one_query(con: duckdb.DuckDBPyConnection) -> None:
     query = f"SELECT (SELECT count(*) FROM {CALL}) AS a, (SELECT count(*) FROM {CALL.replace('k := 3', 'k := 9')}) AS b"
     assert dictionaries(con, query) == [{"a": 60, "b": 60}]

@@ -20,7 +20,7 @@ from tests.strategies import Case, cases, load, records_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-METHODS_WITHOUT_REPAIR = ("mdav", "mdav1", "tcloseness_first")
+METHODS_WITHOUT_REPAIR = ("blocks", "mdav", "mdav1", "tcloseness_first")
 
 
 @pytest.fixture(scope="module")

@@ -69,6 +69,28 @@ def test_refresh_takes_the_source_of_today_and_the_policy_of_then() -> None:
         assert len(rows(con, "FROM v")) == 67
 
 
+def test_refresh_keeps_effort_and_reads_policies_that_were_stored_without_it() -> None:
+    """A stored policy holds what differs from the defaults, as all policies did before these options."""
+    with patients() as con:
+        con.sql(CREATE)
+        con.sql(CREATE.replace("VIEW v", "VIEW w").replace("k = 3", "k = 3, effort = fast, time_limit = 60"))
+        stored = [
+            row["policy"] for row in rows(con, "SELECT policy FROM duckanon.releases ORDER BY release_id")
+        ]
+        assert [("effort" in policy, "time_limit" in policy) for policy in stored] == [
+            (False,) * 2,
+            (True,) * 2,
+        ]
+        kept = duckanon.Policy.from_toml(stored[1])
+        assert (kept.effort, kept.time_limit) == ("fast", 60.0)
+        for view in ("v", "w"):
+            con.sql(f"REFRESH ANONYMIZED VIEW {view}")
+        again = [
+            row["policy"] for row in rows(con, "SELECT policy FROM duckanon.releases ORDER BY release_id")
+        ]
+        assert again == stored
+
+
 def test_refresh_looks_names_up_where_the_view_was_created() -> None:
     with patients() as con:
         con.execute("CREATE SCHEMA other")

@@ -115,13 +115,18 @@ REFUSED = [
     ("quasi_identifiers = (a, B, A)", "quasi_identifiers names column 'A' twice"),
     ("t = (a, b)", "use a number"),
     ("t = {charge: 1.5}", "t of 'charge' = 1.5: use a number above 0 and at most 1"),
-    ("method = 'magic'", "method = 'magic' is unknown: Use auto | mdav | mdav1"),
+    ("method = 'magic'", "method = 'magic' is unknown: Use auto | blocks | mdav | mdav1"),
     ("method = 'mdva'", "did you mean 'mdav'?"),
     ("distance = 'ordered'", "distance takes a value for each column: write distance = {column: 'ordered'}"),
     ("distance = {a: 'orderd'}", "distance of 'a' = 'orderd' is unknown, did you mean 'ordered'?"),
     ("recode = {a: 'hierarchy'}", "recode of 'a' = 'hierarchy' is not in this version"),
     ("subject = person", "subject is not in this version"),
     ("refine = 'yes'", "refine = 'yes': use true or false"),
+    ("effort = 'quick'", "effort = 'quick' is unknown: Use fast | balanced | best (line 3, column 1)"),
+    ("effort = balance", "effort = 'balance' is unknown, did you mean 'balanced'?"),
+    ("time_limit = 0", "time_limit = 0: use seconds, a number above 0, or leave it out (line 3, column 1)"),
+    ("time_limit = {a: 1}", "use a number"),
+    ("time_limits = 5", "unknown option 'time_limits', did you mean 'time_limit'?"),
     ("suppression_limit = 5", "not percent; 5 % is 0.05"),
     ("nulls = NULL", "nulls = 'NULL' is unknown"),
     ("seed = 0.5", "seed = 0.5: use an integer"),
@@ -172,7 +177,7 @@ def test_every_option_reaches_the_policy() -> None:
         l = {Charge: 2}, l_diversity = 'Recursive', c = 3.5,
         distance = {diagnosis: 'hierarchical'}, hierarchies = {diagnosis: 'icd_tree'}, method = 'mdav',
         recode = {age: 'median'}, weights = {"my zip": 0.5}, suppression_limit = 0.05, nulls = 'suppress',
-        refine = false, seed = -7
+        refine = false, effort = Best, time_limit = 1.5, seed = -7
     """
     assert options_to_policy(options_of(text)) == Policy(
         quasi_identifiers=["age", "my zip"],
@@ -192,6 +197,8 @@ def test_every_option_reaches_the_policy() -> None:
         suppression_limit=0.05,
         nulls="suppress",
         refine=False,
+        effort="best",
+        time_limit=1.5,
         seed=-7,
     )
 
