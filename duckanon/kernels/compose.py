@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 EXACT = 8192
 """Up to so many records exact MDAV; beyond, MDAV in blocks, which refinement makes up for."""
 
+MANY = 500_000
+"""Beyond so many records larger classes are not tried: they take twice as long to refine and gain little."""
+
 Start = Literal["mdav", "mdav1", "blocks", "tcloseness_first"]
 
 
@@ -72,13 +75,15 @@ def recipes(
     -------
     tuple of Recipe
         Without thresholds one: MDAV, in blocks beyond `EXACT` records. With them t-closeness-first with one,
-        two and four times the class size of its Eq. 3; up to `EXACT` records also MDAV with the smallest size
-        that can satisfy t, whose classes have to be changed and merged much: it pays in small tables only.
+        two and four times the class size of its Eq. 3, with one time where more than `MANY` records are to be
+        refined; up to `EXACT` records also MDAV with the smallest size that can satisfy t, whose classes have
+        to be changed and merged much: it pays in small tables only.
     """
     if not thresholds:
         return (Recipe("mdav" if n <= EXACT else "blocks", k, "efficient", effort),)
     spread = stratum_size(n, k, thresholds, largest=largest)
-    sizes = sorted({min(spread * factor, max(largest, k)) for factor in (1, 2, 4)})
+    factors = (1,) if effort and n > MANY else (1, 2, 4)
+    sizes = sorted({min(spread * factor, max(largest, k)) for factor in factors})
     spreads = tuple(Recipe("tcloseness_first", size, "efficient", effort) for size in sizes if size <= n)
     if n > EXACT:
         return spreads

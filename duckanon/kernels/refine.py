@@ -86,7 +86,7 @@ class Work:
 
 WORK: dict[Effort, Work] = {
     "fast": Work(6, 3, 0.01, 6, 0, 0, 0),
-    "balanced": Work(8, 6, 0.002, 9, 60_000, 8, 8),
+    "balanced": Work(6, 5, 0.002, 9, 60_000, 8, 8),
     "best": Work(12, 12, 0.0005, 14, 800_000, 9, 20),
 }
 """What each effort means; counted in work, so that a result does not depend on the machine."""
@@ -274,6 +274,7 @@ def _rebuild(search: _Search, rebuilds: int, seed: int, until: float | None) -> 
     rounds = min(work.rounds, 4 * rebuilds // (int(np.count_nonzero(groups.size)) + 1))
     if not rounds:
         return
+    around = max(work.neighbours, work.pool)
     # Classes that merging has made very large stay out of the neighbourhoods: they are for the sweeps.
     typical = int(3 * np.median(groups.size[groups.size > 0]))
     classes = 1 + (min(work.pool, DEAR_POOL) if len(groups.codes) else work.pool)
@@ -282,8 +283,8 @@ def _rebuild(search: _Search, rebuilds: int, seed: int, until: float | None) -> 
     for _ in range(rounds):
         if until is not None and time.monotonic() > until:
             return
-        near = neighbours(groups, work.neighbours)
-        records = near_records(groups, work.neighbours)
+        near = neighbours(groups, around)
+        records = near_records(groups, around)
         free = np.full(len(groups.size), -1)
         empty = np.flatnonzero(groups.size == 0)
         free[: len(empty)] = empty
