@@ -85,7 +85,7 @@ class Work:
 
 
 WORK: dict[Effort, Work] = {
-    "fast": Work(6, 3, 0.01, 6, 0, 0, 0),
+    "fast": Work(6, 2, 0.01, 6, 0, 0, 0),
     "balanced": Work(6, 5, 0.002, 9, 60_000, 8, 8),
     "best": Work(14, 12, 0.0005, 14, 400_000, 14, 20),
 }
