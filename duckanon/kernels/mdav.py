@@ -6,50 +6,16 @@ IEEE TKDE 14(1), 2002.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from duckanon.kernels.boxtree import BoxTree, farthest, nearest, plant, take
-from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.heap import ascend
-from duckanon.kernels.points import check_class_size, distance_points
-from duckanon.kernels.rim import Rim, farthest_from_centre, leave, unmade_rim
+from duckanon.kernels.boxtree import farthest
+from duckanon.kernels.compiled import compiled
+from duckanon.kernels.forming import Forming, begun, form, join_nearest, outermost
+from duckanon.kernels.points import distance_points
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import ArrayLike, NDArray
-
-LEAF_SIZE = 32
-TREE_RECORDS = 8
-"""In d columns a tree pays from this many times 2**d records on; below, a plain scan is faster."""
-
-
-class _State(NamedTuple):
-    """What changes while classes are formed.
-
-    Attributes
-    ----------
-    tree, rim : BoxTree, Rim
-        The records that have no class yet, for searching.
-    points : ndarray of shape (n, d)
-        All records.
-    rest : ndarray of shape (d,)
-        Sum of the records that have no class yet.
-    labels : ndarray of shape (n,)
-        Class of each record, -1 for none yet.
-    sums : ndarray of shape (classes, d)
-        Sum of the records of each class.
-    formed : ndarray of shape (1,)
-        Number of classes so far.
-    """
-
-    tree: BoxTree
-    rim: Rim
-    points: NDArray[np.float64]
-    rest: NDArray[np.float64]
-    labels: NDArray[np.int64]
-    sums: NDArray[np.float64]
-    formed: NDArray[np.int64]
 
 
 def mdav(points: ArrayLike, k: int) -> NDArray[np.int64]:
@@ -126,71 +92,20 @@ def _mdav(
     points: NDArray[np.float64], k: int, *, remainder_is_class: bool, leaf_size: int | None = None
 ) -> NDArray[np.int64]:
     """Return the classes; leaf_size n or more gives the brute-force scan, with the same result."""
-    n, d = points.shape
-    check_class_size(n, k)
-    if leaf_size is None:
-        leaf_size = LEAF_SIZE if n >= TREE_RECORDS * 2**d else n
-    tree, rim = plant(points, leaf_size), unmade_rim(n, d)
-    sums, formed = np.zeros((n // k, d)), np.zeros(1, np.int64)
-    state = _State(tree, rim, points, np.zeros(d), np.full(n, -1), sums, formed)
+    state = begun(points, k, leaf_size)
     _run(state, k, remainder_is_class)
     return state.labels
 
 
 @compiled
-def _run(state: _State, k: int, remainder_is_class: bool) -> None:
+def _run(state: Forming, k: int, remainder_is_class: bool) -> None:
     """Form all classes."""
     left = state.tree.left
-    for i in range(len(state.points)):
-        for j in range(len(state.rest)):
-            state.rest[j] += state.points[i, j]
     while left[0] >= 2 * k:
-        r = farthest_from_centre(state.rim, state.tree, state.rest / left[0])
-        _form(state, r, k)
-        _form(state, farthest(state.tree, state.points[r]), k)
+        r = outermost(state)
+        form(state, r, k)
+        form(state, farthest(state.tree, state.points[r]), k)
     if left[0] >= k:
-        r = farthest_from_centre(state.rim, state.tree, state.rest / left[0])
-        _form(state, r, left[0] if remainder_is_class else k)
+        form(state, outermost(state), left[0] if remainder_is_class else k)
     if left[0] > 0:
-        _join_nearest(state)
-
-
-@inner
-def _form(state: _State, seed: int, size: int) -> None:
-    """Make a class of the seed and the size-1 records nearest to it."""
-    members = np.empty(size, np.int64)
-    members[0] = seed
-    take(state.tree, members[:1])
-    nearest(state.tree, state.points[seed], np.empty(size - 1), members[1:])
-    take(state.tree, members[1:])
-    leave(state.rim, members)
-    ascend(members)
-    label = state.formed[0]
-    state.formed[0] += 1
-    for record in members:
-        state.labels[record] = label
-        for j in range(len(state.rest)):
-            state.rest[j] -= state.points[record, j]
-            state.sums[label, j] += state.points[record, j]
-
-
-@inner
-def _join_nearest(state: _State) -> None:
-    """Give each record without a class the class whose centroid, as formed, is nearest; ties to the first."""
-    classes = state.formed[0]
-    sizes = np.zeros(classes)
-    for label in state.labels:
-        if label >= 0:
-            sizes[label] += 1
-    for record in range(len(state.labels)):
-        if state.labels[record] >= 0:
-            continue
-        best = np.inf
-        for label in range(classes):
-            distance = 0.0
-            for j in range(len(state.rest)):
-                difference = state.points[record, j] - state.sums[label, j] / sizes[label]
-                distance += difference * difference
-            if distance < best:
-                best = distance
-                state.labels[record] = label
+        join_nearest(state)
