@@ -12,7 +12,7 @@ from duckanon.kernels.blocks import blocks
 from duckanon.kernels.loss import class_means
 from duckanon.kernels.mdav import mdav, mdav1
 from duckanon.kernels.merge import Partner, class_members, merge_classes
-from duckanon.kernels.refine import Effort, approach, refine
+from duckanon.kernels.refine import Effort, Stop, approach, refine
 from duckanon.kernels.tcloseness_first import class_size, stratified
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def compose(
     *,
     share: float = 1.0,
     seed: int = 0,
-    until: float | None = None,
+    stop: Stop | None = None,
     merging: bool = True,
 ) -> NDArray[np.int64]:
     """Return the classes that a recipe makes.
@@ -117,7 +117,7 @@ def compose(
         What every class should satisfy.
     recipe : Recipe
         What is done.
-    share, seed, until
+    share, seed, stop
         As in `refine`.
     merging : bool
         False where the classes that miss a threshold are not to be merged, since they may be suppressed.
@@ -135,14 +135,14 @@ def compose(
     if thresholds:
         if recipe.effort and recipe.start != "tcloseness_first" and n >= 2 * k:
             labels = approach(
-                points, labels, k, codes=codes, thresholds=thresholds, effort=recipe.effort, until=until
+                points, labels, k, codes=codes, thresholds=thresholds, effort=recipe.effort, stop=stop
             )
         if merging:
             labels = merged(points, codes, thresholds, labels, recipe.partner)
     if recipe.effort and n >= 2 * k:
         labels = refine(
             points, labels, k, codes=codes, thresholds=thresholds, effort=recipe.effort,
-            share=share, seed=seed, until=until,
+            share=share, seed=seed, stop=stop,
         )  # fmt: skip
     return labels
 

@@ -67,49 +67,24 @@ def open_path(
     """Fill the ledger for one side and one path."""
     arrays, path, size = rules.arrays, path_of(rules, a), len(members)
     m = path.values
+    ascending, kept = ledger.ascending[side, a], ledger.kept[side, a]
+    down, up = ledger.down[side, a], ledger.up[side, a]
     if moves and size > 1:
-        _prefix(
-            arrays,
-            path,
-            ledger.ascending[side, a],
-            ledger.kept[side, a],
-            ledger.down[side, a],
-            ledger.up[side, a],
-            size,
-            size - 1,
-        )
+        _prefix(arrays, path, ascending, kept, down, up, size, size - 1)
         total = _before(arrays, path, size - 1, size - 1, m)
         for i in range(size):
             r = ledger.rank[side, a, i]
-            left = total + ledger.kept[side, a, r] + ledger.down[side, a, size] - ledger.down[side, a, r + 1]
+            left = total + kept[r] + down[size] - down[r + 1]
             ledger.leave[side, i] += over(rules, a, size - 1, left)
     if moves:
-        _prefix(
-            arrays,
-            path,
-            ledger.ascending[side, a],
-            ledger.kept[side, a],
-            ledger.down[side, a],
-            ledger.up[side, a],
-            size,
-            size + 1,
-        )
+        _prefix(arrays, path, ascending, kept, down, up, size, size + 1)
         total = _before(arrays, path, size + 1, size + 1, m)
         for j in range(len(others)):
             q = ledger.into[side, a, j]
-            grown = total + ledger.kept[side, a, q] + ledger.up[side, a, size] - ledger.up[side, a, q]
+            grown = total + kept[q] + up[size] - up[q]
             grown += _cost(arrays, path, size + 1, q + 1, codes[others[j]])
             ledger.join[side, j] += over(rules, a, size + 1, grown)
-    _prefix(
-        arrays,
-        path,
-        ledger.ascending[side, a],
-        ledger.kept[side, a],
-        ledger.down[side, a],
-        ledger.up[side, a],
-        size,
-        size,
-    )
+    _prefix(arrays, path, ascending, kept, down, up, size, size)
     ledger.total[side, a] = _before(arrays, path, size, size, m)
     for j in range(len(others)):
         q = ledger.into[side, a, j]

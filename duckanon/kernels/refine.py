@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from duckanon.kernels.exchange import Bounds, sweep
+from duckanon.kernels.exchange import sweep
 from duckanon.kernels.form import pool_of
-from duckanon.kernels.groups import Groups, Room, groups_of, room_of
-from duckanon.kernels.near import centroids_of, near_records, neighbours
-from duckanon.kernels.points import check_class_size, distance_points
+from duckanon.kernels.near import near_records, neighbours
 from duckanon.kernels.rebuild import rebuild
-from duckanon.kernels.rules import Rules, rules_of
+from duckanon.kernels.search import Search, labels_of, search_of, sse_left
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,16 +21,13 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.threshold import Threshold
 
+Stop = Callable[[], bool]
+"""Tells whether a search is to end now."""
+
 Effort = Literal["fast", "balanced", "best"]
 
 STRICT = 1e9
 """SSE, in units of the mean squared distance to the centre, that one record beyond a threshold counts as."""
-
-ROUNDING = 1e-11
-"""Share of the whole spread below which a gain may be rounding."""
-
-SPARE = 64
-"""Free classes, so that a neighbourhood can be rebuilt with one class more."""
 
 LIGHT, FLAT = 3, 13
 """Class size and coordinates that the number of rebuilt neighbourhoods speaks of: where there is more of
@@ -41,10 +36,8 @@ either, each costs more, and there are fewer."""
 DEAR = 64
 """A neighbourhood with thresholds to keep costs about so many times as much to rebuild."""
 
-
 DEAR_POOL = 5
 """Most classes of a neighbourhood with thresholds to keep."""
-
 
 FIRST_PRICE, LAST_PRICE = 2.0, 400.0
 """Of one record beyond a threshold, in units of the mean squared distance to the centre."""
@@ -102,7 +95,7 @@ def refine(
     effort: Effort = "balanced",
     share: float = 1.0,
     seed: int = 0,
-    until: float | None = None,
+    stop: Stop | None = None,
 ) -> NDArray[np.int64]:
     """Return classes with at most the SSE of the given ones, which keep k and miss no threshold more.
 
@@ -128,8 +121,8 @@ def refine(
         Share of the work that this table gets, 0 to 1: its share of the records where it is a tile.
     seed : int
         Of the random choices.
-    until : float, optional
-        Value of `time.monotonic` at which the search ends.
+    stop : callable, optional
+        Asked between passes: the search ends when it says True.
 
     Returns
     -------
@@ -144,18 +137,24 @@ def refine(
 
     Notes
     -----
-    Deterministic without `until`. O(n (k + log n) d) a pass, and constant work for
-    each rebuilt neighbourhood.
+    Deterministic without `stop`. O(n (k + log n) d) a pass, and constant work for each
+    rebuilt neighbourhood. Classes that merging has made very large (`search.LARGE`) take no part.
     """
     if effort not in WORK or not 0.0 <= share <= 1.0:
         raise ValueError(f"effort must be one of {', '.join(WORK)}, share within 0..1, not {effort}, {share}")
-    search = _search(points, labels, k, codes, thresholds, WORK[effort], STRICT)
-    _passes(search, search.work.sweeps, until)
-    size = max(k, len(search.groups.points) / len(np.unique(search.groups.label)))
-    wide = max(1.0, search.groups.points.shape[1] / FLAT)
-    rebuilds = int(search.work.rebuilds * share * LIGHT / size / wide) // (DEAR if len(thresholds) else 1)
-    _rebuild(search, rebuilds, seed, until)
-    return _labels(search.groups)
+    work, search = WORK[effort], search_of(points, labels, k, codes, thresholds)
+    if not search.moving.any():
+        return labels_of(search)
+    if len(thresholds):
+        # The least violation is one unit of an edge sum; no gain may outweigh it.
+        least = 2.0 * len(search.labels) * float(search.rules.table["whole"].max())
+        search = search.at_price(max(STRICT, least))
+    _passes(search, work, work.sweeps, stop)
+    n, d = search.groups.points.shape
+    size = max(k, n / np.count_nonzero(search.groups.size))
+    rebuilds = int(work.rebuilds * share * LIGHT / size / max(1.0, d / FLAT))
+    _rebuild(search, work, rebuilds // (DEAR if len(thresholds) else 1), seed, stop)
+    return labels_of(search)
 
 
 def approach(
@@ -166,13 +165,13 @@ def approach(
     codes: NDArray[np.int64] | Sequence[ArrayLike],
     thresholds: Sequence[Threshold],
     effort: Effort = "balanced",
-    until: float | None = None,
+    stop: Stop | None = None,
 ) -> NDArray[np.int64]:
     """Return classes that miss the thresholds less, at a price of violations that grows from pass to pass.
 
     Parameters
     ----------
-    points, labels, k, codes, thresholds, effort, until
+    points, labels, k, codes, thresholds, effort, stop
         As in `refine`.
 
     Returns
@@ -188,88 +187,32 @@ def approach(
     Notes
     -----
     The price begins at twice the mean squared distance to the centre for one record beyond a threshold and
-    grows to two hundred times that. Deterministic without `until`.
+    grows to two hundred times that. Deterministic without `stop`.
     """
-    work = WORK[effort]
-    search = _search(points, labels, k, codes, thresholds, work, 0.0)
-    unit = search.bounds.gain / ROUNDING / len(search.groups.points)
+    work, search = WORK[effort], search_of(points, labels, k, codes, thresholds)
     for price in np.geomspace(FIRST_PRICE, LAST_PRICE, work.levels):
         if not (search.groups.missed > 0.0).any():
             break
-        _passes(search._replace_weight(price * unit), SWEEPS_A_LEVEL, until)
-    return _labels(search.groups)
+        _passes(search.at_price(price), work, SWEEPS_A_LEVEL, stop)
+    return labels_of(search)
 
 
-@dataclass(frozen=True, eq=False)
-class _Search:
-    """A search under way."""
-
-    groups: Groups
-    rules: Rules
-    bounds: Bounds
-    room: Room
-    work: Work
-
-    def _replace_weight(self, weight: float) -> _Search:
-        bounds = self.bounds._replace(weight=weight)
-        return _Search(self.groups, self.rules, bounds, self.room, self.work)
-
-
-def _search(
-    points: ArrayLike,
-    labels: ArrayLike,
-    k: int,
-    codes: NDArray[np.int64] | Sequence[ArrayLike],
-    thresholds: Sequence[Threshold],
-    work: Work,
-    price: float,
-) -> _Search:
-    matrix = distance_points(points)
-    owner = np.asarray(labels)
-    check_class_size(len(matrix), k)
-    if owner.shape != (len(matrix),) or owner.dtype.kind not in "iu" or owner.min() < 0:
-        raise ValueError(f"labels must be one integer a record, of shape ({len(matrix)},)")
-    sizes = np.bincount(owner)
-    if sizes.min() < k:
-        raise ValueError(f"class {int(sizes.argmin())} has {sizes.min()} records, k is {k}")
-    if len(codes) != len(thresholds):
-        raise ValueError(f"there are {len(thresholds)} thresholds for {len(codes)} attributes")
-    coded = np.zeros((len(codes), len(matrix)), dtype=np.int64)
-    for row, (threshold, own) in enumerate(zip(thresholds, codes, strict=True)):
-        if np.shape(own) != (len(matrix),):
-            raise ValueError(
-                f"codes must be one integer a record, of shape ({len(matrix)},), not {np.shape(own)}"
-            )
-        coded[row] = threshold.reference.positions(own)
-    rules = rules_of(thresholds)
-    # Gains are differences of sums: far from zero they would drown in rounding.
-    matrix = np.ascontiguousarray(matrix - matrix.mean(axis=0))
-    if len(thresholds) and price > 0.0:
-        # The least violation is one unit of an edge sum; no gain may outweigh it.
-        price = max(price, 2.0 * len(matrix) * float(rules.table["whole"].max()))
-    # Under thresholds a class may have to grow beyond 2k - 1 before its neighbours can do without it.
-    most = int(max(2 * k - 1, sizes.max(), 4 * np.median(sizes) if thresholds else 0))
-    groups = groups_of(matrix, coded, owner.astype(np.int64), rules, classes=len(sizes) + SPARE, most=most)
-    spread = float(np.sum(np.square(matrix)))
-    bounds = Bounds(k, most, price * spread / len(matrix), ROUNDING * spread)
-    return _Search(groups, rules, bounds, room_of(rules, matrix.shape[1], most), work)
-
-
-def _passes(search: _Search, most: int, until: float | None) -> None:
+def _passes(search: Search, work: Work, most: int, stop: Stop | None) -> None:
     """Exchange between neighbours until a pass gains little."""
     groups = search.groups
     seen = np.full(len(groups.size), -1)
     for _ in range(most):
-        if until is not None and time.monotonic() > until:
+        if stop is not None and stop():
             return
-        near = neighbours(groups, search.work.neighbours)
+        near = neighbours(groups, work.neighbours)
         gain = sweep(groups, search.rules, near, seen, search.bounds, search.room)
-        if gain <= search.work.enough * _sse(groups):
+        if gain <= work.enough * sse_left(groups):
             return
 
 
-def _rebuild(search: _Search, rebuilds: int, seed: int, until: float | None) -> None:
-    groups, work = search.groups, search.work
+def _rebuild(search: Search, work: Work, rebuilds: int, seed: int, stop: Stop | None) -> None:
+    """Take neighbourhoods apart and form them anew, in rounds, until a round gains nothing."""
+    groups = search.groups
     # The neighbours are searched anew after some work for every class; for less the search does not pay.
     rounds = min(work.rounds, 4 * rebuilds // (int(np.count_nonzero(groups.size)) + 1))
     if not rounds:
@@ -279,9 +222,9 @@ def _rebuild(search: _Search, rebuilds: int, seed: int, until: float | None) -> 
     typical = int(3 * np.median(groups.size[groups.size > 0]))
     classes = 1 + (min(work.pool, DEAR_POOL) if len(groups.codes) else work.pool)
     pool = pool_of(classes, classes * min(search.bounds.most, typical))
-    state = np.array([seed + 1], dtype=np.uint64)
+    state = np.array([(seed + 1) % 2**64], dtype=np.uint64)
     for _ in range(rounds):
-        if until is not None and time.monotonic() > until:
+        if stop is not None and stop():
             return
         near = neighbours(groups, around)
         records = near_records(groups, around)
@@ -294,18 +237,3 @@ def _rebuild(search: _Search, rebuilds: int, seed: int, until: float | None) -> 
         )  # fmt: skip
         if gain <= 0.0:
             return
-
-
-def _sse(groups: Groups) -> float:
-    """Return the SSE of all classes."""
-    squares = float(np.sum(np.square(groups.points)))
-    alive, centroids = centroids_of(groups)
-    return squares - float(np.sum(np.square(centroids) * groups.size[alive, None]))
-
-
-def _labels(groups: Groups) -> NDArray[np.int64]:
-    """Return the classes, numbered in the order of their first records."""
-    _, first, inverse = np.unique(groups.label, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[inverse]

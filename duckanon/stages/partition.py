@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,7 +21,7 @@ from duckanon.stages.embed import coordinates
 from duckanon.stages.plan import Plan, choose_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     import duckdb
     import numpy.typing as npt
@@ -88,8 +91,13 @@ def partition(
     Notes
     -----
     Tiles are independent and run on all cores; the result does not depend on their number. Holds as many
-    tiles as there are cores, and two more.
+    tiles as there are cores, and two more. Whatever ends it, no worker goes on for longer than a pass.
     """
+    ended = threading.Event()
+
+    def stop() -> bool:
+        return ended.is_set() or (until is not None and time.monotonic() > until)
+
     labels = np.full(staged.size, -1, dtype=np.int64)
     codes = np.zeros((len(bucketed.codes), staged.size), dtype=np.int64)
     parts: list[Classes] = []
@@ -101,13 +109,16 @@ def partition(
         points = coordinates(embedded.axes, records.columns)
         local = compose(
             points, records.codes, policy.k, thresholds, plan.recipe,
-            share=len(points) / bucketed.open_size, seed=policy.seed, until=until,
+            share=len(points) / bucketed.open_size, seed=policy.seed, stop=stop,
             merging=policy.suppression_limit == 0,
         )  # fmt: skip
         return records, local, sums_of(points, local)
 
-    with progress.step("partition", total=bucketed.tile_count, unit="tiles") as step:
-        for records, local, sums in _on_all_cores(tile, stream(con, embedded, bucketed)):
+    with (
+        progress.step("partition", total=bucketed.tile_count, unit="tiles") as step,
+        closing(_on_all_cores(tile, stream(con, embedded, bucketed), ended)) as results,
+    ):
+        for records, local, sums in results:
             count = _place(labels, codes, records, local, count)
             parts.append(sums)
             step.advance()
@@ -117,7 +128,9 @@ def partition(
     return Partitioned(labels, codes, Classes(*joined), plan)
 
 
-def _on_all_cores(work: Callable[[Records], Done], stream: Iterator[Records]) -> Iterator[Done]:
+def _on_all_cores(
+    work: Callable[[Records], Done], stream: Iterator[Records], ended: threading.Event
+) -> Generator[Done, None, None]:
     """Yield the results in the order of the stream, of which few are read ahead."""
     cores = os.cpu_count() or 1
     waiting: deque[Future[Done]] = deque()
@@ -130,6 +143,7 @@ def _on_all_cores(work: Callable[[Records], Done], stream: Iterator[Records]) ->
             while waiting:
                 yield waiting.popleft().result()
         finally:
+            ended.set()
             for future in waiting:
                 future.cancel()
 

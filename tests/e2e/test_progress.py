@@ -27,6 +27,7 @@ SCRIPT = f"{PATIENTS}; {CREATE}; SELECT count(*) AS n FROM v"
 # One range, of which hardly a record is kept: it runs for minutes, and writes nothing.
 ENDLESS = "SELECT i % 50 AS age, i % 11 AS charge FROM range(100_000_000_000) AS r(i) WHERE hash(i) % 1_000_000_007 = 1"
 LARGE = "SELECT hash(i) % 90 AS age, hash(-i) % 997 AS charge FROM range(200_000) AS r(i)"
+DISTINCT = "SELECT hash(i)::DOUBLE AS age, hash(-i) % 997 AS charge FROM range(80_000) AS r(i)"
 
 # Stops in the middle of publishing, as in test_kill.py.
 STOPPED = """
@@ -120,6 +121,7 @@ def test_a_terminal_without_cursor_movement_shows_nothing() -> None:
         (["-m", "duckanon"], ENDLESS, "stage"),
         (["-m", "duckanon"], ENDLESS, "0:00:01"),
         (["-m", "duckanon"], LARGE, "bucket"),
+        (["-m", "duckanon"], DISTINCT, "partition"),
         (["-c", STOPPED], "SELECT age, charge FROM patients", "publish"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from functools import cache
@@ -187,13 +186,12 @@ def test_no_share_of_the_work_rebuilds_nothing() -> None:
 
 
 def test_time_that_is_up_leaves_the_classes_as_they_are() -> None:
-    """No pass begins after `until`; approach keeps to it too."""
+    """No pass begins once `stop` says so; approach keeps to it too."""
     points, start = spread_out(3, 60), np.arange(60) % 12
-    past = time.monotonic() - 1.0
     attributes = [attribute_of(np.arange(60), "ordered", t=Decimal("0.01"))]
     for labels in (
-        refine(points, start, 5, until=past),
-        approach(points, start, 5, **asked(attributes), until=past),
+        refine(points, start, 5, stop=lambda: True),
+        approach(points, start, 5, **asked(attributes), stop=lambda: True),
     ):
         check_partition(labels, 60, 5)
         assert labels.tolist() == start.tolist()

@@ -1,0 +1,75 @@
+"""A search starts from any partition: one very large class among small ones, and odd seeds."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from duckanon.kernels.loss import sse
+from duckanon.kernels.refine import refine
+from duckanon.kernels.search import LARGE, search_of, sse_left
+from tests.kernels.test_ledger import attribute_of, meets
+
+Labels = NDArray[np.int64]
+
+N, K, BIG = 3000, 3, 2400
+
+
+def lopsided() -> tuple[NDArray[np.float64], Labels]:
+    """Give 3000 records: 200 classes of 3 at random, and all others in one, as merging may leave them."""
+    points = np.random.default_rng(5).normal(size=(N, 2))
+    labels = np.zeros(N, dtype=np.int64)
+    labels[BIG:] = 1 + np.arange(N - BIG) // K
+    return points, labels
+
+
+def test_room_is_for_the_classes_that_take_part() -> None:
+    """Room for 264 classes (200 and 64 spare) of 256 records, not of 2400; the SSE is theirs alone."""
+    points, labels = lopsided()
+    search = search_of(points, labels, K, [], [])
+    assert search.bounds.most == LARGE == 256
+    assert search.groups.members.size == (200 + 64) * 256
+    moving = points[BIG:] - points[BIG:].mean(axis=0)
+    own = labels[BIG:] - 1
+    expected = sum(float(np.sum((moving[own == c] - moving[own == c].mean(axis=0)) ** 2)) for c in range(200))
+    assert sse_left(search.groups) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("limit", [None, Decimal("0.45")])
+def test_a_very_large_class_stays_and_the_others_get_better(limit: Decimal | None) -> None:
+    """Without t and with one that every class of three meets before and has to meet afterwards."""
+    points, labels = lopsided()
+    attributes = [attribute_of(np.arange(N) % 2, "equal", t=limit)] if limit else []
+    if attributes:
+        # Two of three with the same value are at EMD 1/6 of the even split, three at 1/2: deal them mixed.
+        attributes = [attribute_of((np.arange(N) % 3 == 0).astype(np.int64), "equal", t=limit)]
+    asked = {"codes": [a.codes for a in attributes], "thresholds": [a.threshold for a in attributes]}
+    refined = refine(points, labels, K, effort="balanced", share=0.05, **asked)
+    stayed = refined[:BIG]
+    assert (stayed == stayed[0]).all()
+    assert not (refined[BIG:] == stayed[0]).any()
+    assert np.bincount(refined).min() >= K
+    assert sse(points[BIG:], np.unique(refined[BIG:], return_inverse=True)[1]) < 0.5 * sse(
+        points[BIG:], labels[BIG:] - 1
+    )
+    for own in (np.flatnonzero(refined == c) for c in range(int(refined.max()) + 1)):
+        assert all(meets(a, own) for a in attributes)
+
+
+def test_nothing_to_move_leaves_one_class() -> None:
+    """A single class of more than 256 records takes no part at all."""
+    points = np.random.default_rng(1).normal(size=(600, 2))
+    one = refine(points, np.zeros(600, dtype=np.int64), 3)
+    assert one.tolist() == [0] * 600
+
+
+@pytest.mark.parametrize("seed", [-1, 0, 2**64 - 1, 2**70])
+def test_every_integer_is_a_seed(seed: int) -> None:
+    points = np.random.default_rng(2).normal(size=(90, 2))
+    start = np.arange(90, dtype=np.int64) // 3
+    refined = refine(points, start, 3, seed=seed, share=0.05)
+    assert np.bincount(refined).min() >= 3
+    assert sse(points, refined) < sse(points, start)
