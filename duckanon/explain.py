@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from duckanon import engine
 from duckanon.release import names_of
 from duckanon.stages.bucket import bucket, tile_size
-from duckanon.stages.embed import EXACT_VALUES, embed
+from duckanon.stages.embed import EXACT_VALUES
 from duckanon.stages.plan import choose_plan, stratum_size
-from duckanon.stages.stage import drop, stage
-from duckanon.stages.thresholds import judged, thresholds
+from duckanon.stages.prepare import prepared
+from duckanon.stages.thresholds import thresholds
 
 if TYPE_CHECKING:
     import duckdb
@@ -57,18 +56,12 @@ def explain(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> p
     DuckanonError
         Whatever CREATE would refuse before the partition.
     """
-    prefix = engine.workspace()
-    try:
-        with names_of(con, source):
-            staged = stage(con, source.query, policy, prefix)
-        embedded = embed(con, staged, policy)
-        wanted = judged(con, staged, embedded, policy)
+    with names_of(con, source), prepared(con, source.query, policy) as ready:
+        staged, embedded, wanted = ready.staged, ready.embedded, ready.wanted
         limits = thresholds(wanted)
         strata = stratum_size(staged.size, policy, limits) if limits else 1
         bucketed = bucket(con, staged, embedded, policy, thresholds=limits, codes=wanted.codes, strata=strata)
         plan = choose_plan(con, embedded, bucketed, policy, limits)
-    finally:
-        drop(con, prefix)
     rows = [
         *_partition_rows(staged, bucketed, plan, policy, tile_size(policy, limits)),
         *_attribute_rows(staged, embedded),

@@ -6,22 +6,22 @@ import io
 import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from duckanon import engine, progress, sqlfiles
 from duckanon.errors import InfeasibleError, MissingExtra
-from duckanon.kernels.compose import Recipe, compose, recipes, stratum_size
+from duckanon.kernels.compose import compose
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.merge import class_members
 from duckanon.kernels.threshold import violations_per_class
 from duckanon.release import names_of
-from duckanon.stages.bucket import TILE
-from duckanon.stages.embed import coordinates, embed
-from duckanon.stages.stage import drop, stage
-from duckanon.stages.thresholds import judged, thresholds_without
+from duckanon.stages.embed import coordinates
+from duckanon.stages.plan import candidates
+from duckanon.stages.prepare import prepared
+from duckanon.stages.thresholds import thresholds_without
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     import duckdb
     import numpy.typing as npt
 
-    from duckanon.kernels.compose import Start
-    from duckanon.kernels.refine import Effort
+    from duckanon.kernels.compose import Recipe
     from duckanon.kernels.threshold import Threshold
     from duckanon.policy import Policy
     from duckanon.stages.candidate import Source
@@ -43,9 +42,6 @@ SAMPLE = 2000
 
 FACTORS = (Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2), Fraction(3))
 """The policy's t are multiplied by these, all of them together."""
-
-LARGEST = TILE // 4
-"""Largest class size of a first partition, as in a tile."""
 
 FRONTIER = pa.schema(
     [
@@ -119,15 +115,8 @@ def frontier(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> 
     -----
     Deterministic except for ``seconds``. A sample is sparser than its table, so its loss is higher.
     """
-    prefix = engine.workspace()
-    try:
-        with progress.step("stage"), names_of(con, source):
-            staged = stage(con, source.query, policy, prefix)
-        with progress.step("embed"):
-            embedded = embed(con, staged, policy)
-        sample = _sample(con, staged, embedded, judged(con, staged, embedded, policy))
-    finally:
-        drop(con, prefix)
+    with names_of(con, source), prepared(con, source.query, policy) as ready:
+        sample = _sample(con, ready.staged, ready.embedded, ready.wanted)
     rows = _rows(sample, policy)
     if not rows:
         raise InfeasibleError(
@@ -273,18 +262,10 @@ def _measure(sample: _Sample, cell: _Cell, policy: Policy) -> _Measured | None:
     return best
 
 
-def _recipes(sample: _Sample, cell: _Cell, policy: Policy) -> tuple[Recipe, ...]:
-    """Return what is tried: for a method by name only that, as it is published, without refinement."""
-    records = len(sample.points)
-    if policy.method == "tcloseness_merge":
-        return (Recipe("mdav", cell.k, "nearest"),)
-    if policy.method == "tcloseness_first":
-        size = stratum_size(records, cell.k, cell.thresholds, largest=LARGEST)
-        return (Recipe("tcloseness_first", size, None),)
-    if policy.method != "auto":
-        return (Recipe(cast("Start", policy.method), cell.k, None),)
-    effort: Effort | None = "fast" if policy.refine else None
-    return recipes(records, cell.k, cell.thresholds, effort, largest=LARGEST)
+def _recipes(sample: _Sample, cell: _Cell, policy: Policy) -> list[Recipe]:
+    """Return what CREATE would choose from, refined with little effort."""
+    tried = candidates(sample.size, replace(policy, k=cell.k), cell.thresholds)
+    return [replace(recipe, effort="fast" if recipe.effort else None) for recipe in tried]
 
 
 def _satisfied(

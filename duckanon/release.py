@@ -15,13 +15,12 @@ from duckanon.stages.advice import collapse, warnings_of
 from duckanon.stages.audit import audit_candidate
 from duckanon.stages.bucket import bucket
 from duckanon.stages.candidate import Built, Source
-from duckanon.stages.embed import embed
 from duckanon.stages.partition import partition
 from duckanon.stages.plan import stratum_size
+from duckanon.stages.prepare import prepared
 from duckanon.stages.recode import labels_table, recode
 from duckanon.stages.repair import repair
-from duckanon.stages.stage import drop, stage
-from duckanon.stages.thresholds import judged, thresholds
+from duckanon.stages.thresholds import thresholds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from duckanon.policy import Policy
     from duckanon.report import Report
+    from duckanon.stages.prepare import Prepared
 
 
 @contextlib.contextmanager
@@ -51,11 +51,9 @@ def built(con: duckdb.DuckDBPyConnection, query: str, policy: Policy) -> Iterato
     Built
         The candidate, after its audit passed.
     """
-    prefix = engine.workspace()
-    try:
-        yield _build(con, query, policy, prefix)
-    finally:
-        drop(con, prefix)
+    until = time.monotonic() + policy.time_limit if policy.time_limit else None
+    with prepared(con, query, policy) as ready:
+        yield _build(con, ready, policy, until)
 
 
 @contextlib.contextmanager
@@ -154,13 +152,8 @@ def warn(candidate: Built) -> None:
         warnings.warn(text, DuckanonWarning, stacklevel=4)
 
 
-def _build(con: duckdb.DuckDBPyConnection, query: str, policy: Policy, prefix: str) -> Built:
-    until = time.monotonic() + policy.time_limit if policy.time_limit else None
-    with progress.step("stage"):
-        staged = stage(con, query, policy, prefix)
-    with progress.step("embed"):
-        embedded = embed(con, staged, policy)
-    wanted = judged(con, staged, embedded, policy)
+def _build(con: duckdb.DuckDBPyConnection, ready: Prepared, policy: Policy, until: float | None) -> Built:
+    staged, embedded, wanted = ready.staged, ready.embedded, ready.wanted
     limits = thresholds(wanted)
     strata = stratum_size(staged.size, policy, limits) if limits else 1
     with progress.step("bucket"):
@@ -178,7 +171,6 @@ def _build(con: duckdb.DuckDBPyConnection, query: str, policy: Policy, prefix: s
         embedded,
         bucketed,
         policy=policy,
-        plan=partitioned.plan,
         thresholds=limits,
         repaired_classes=repaired,
     )
@@ -198,7 +190,7 @@ def _build(con: duckdb.DuckDBPyConnection, query: str, policy: Policy, prefix: s
         repaired.class_count,
         suppressed,
         repaired.information_loss,
-        report.extended(extra, warnings=advice),
+        report.extended(extra, warnings=advice, plan=partitioned.plan.text),
     )
 
 

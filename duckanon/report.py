@@ -91,12 +91,15 @@ class Report:
         The worst classes first, at most a hundred.
     warnings : tuple of str
         What the reader must know beyond the verdicts.
+    plan : str or None
+        Which method made the release, and why it was picked; None where a relation was only audited.
     """
 
     name: str
     measures: tuple[Measure, ...]
     violations: tuple[Violation, ...] = ()
     warnings: tuple[str, ...] = ()
+    plan: str | None = None
 
     @property
     def passed(self) -> bool:
@@ -109,12 +112,13 @@ class Report:
         """Whether some measure with a threshold failed; False when nothing was judged."""
         return any(measure.passed is False for measure in self.measures)
 
-    def extended(self, measures: tuple[Measure, ...], warnings: tuple[str, ...]) -> Report:
-        """Return the same report with more measures and warnings at its end."""
-        return replace(self, measures=self.measures + measures, warnings=self.warnings + warnings)
+    def extended(self, measures: tuple[Measure, ...], warnings: tuple[str, ...], plan: str) -> Report:
+        """Return the same report with more measures and warnings at its end, and the plan of the release."""
+        together = self.measures + measures, self.warnings + warnings
+        return replace(self, measures=together[0], warnings=together[1], plan=plan)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data of the report: name, passed, measures, violations, warnings."""
+        """Plain data of the report: name, passed, measures, violations, warnings, plan."""
         return {"passed": self.passed, **asdict(self)}
 
     def to_json(self) -> str:
@@ -122,7 +126,7 @@ class Report:
         return json.dumps(_finite(self.to_dict()), indent=2, default=_plain, allow_nan=False)
 
     def to_text(self) -> str:
-        """Aligned table of the measures, then the worst classes and the warnings."""
+        """Aligned table of the measures, then the worst classes, the plan and the warnings."""
         lines = text_table(COLUMNS, [measure.row() for measure in self.measures])
         for violation in self.violations[:5]:
             about = f" of {violation.attribute}" if violation.attribute else ""
@@ -131,6 +135,8 @@ class Report:
                 f"violation: {violation.measure}{about} is {shown(violation.value)} "
                 f"in the class of {violation.class_size} records with {where}"
             )
+        if self.plan is not None:
+            lines.append(f"method: {self.plan}")
         lines.extend(f"warning: {warning}" for warning in self.warnings)
         return "\n".join(lines)
 

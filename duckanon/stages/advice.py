@@ -8,30 +8,30 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from duckanon import engine, sqlfiles
-from duckanon.kernels.compose import recipes
 from duckanon.schema import Role
 from duckanon.stages.embed import EXACT_VALUES
-from duckanon.stages.plan import LARGEST, sample, trial
+from duckanon.stages.plan import candidates, sample, trial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import duckdb
 
-    from duckanon.kernels.compose import Recipe
     from duckanon.kernels.threshold import Threshold
     from duckanon.policy import Policy
     from duckanon.stages.bucket import Bucketed
     from duckanon.stages.embed import Embedded
-    from duckanon.stages.plan import Plan
     from duckanon.stages.repair import Repaired
     from duckanon.stages.stage import Staged
 
 FEW_CLASSES = 20
-"""Fewer than n / (FEW_CLASSES k) classes are a collapse, unless nothing was lost."""
+"""Fewer than n / (FEW_CLASSES k) classes are a collapse, unless little was lost."""
 
 MUCH_LOSS = 80.0
 """An IL above this, in per cent, is a collapse."""
+
+LITTLE_LOSS = 1.0
+"""With an IL up to this, in per cent, classes are few because values are few: that is no collapse."""
 
 NEARLY_UNIQUE = 0.9
 """Share of different values above which an insensitive column singles records out."""
@@ -83,7 +83,6 @@ def collapse(
     bucketed: Bucketed,
     *,
     policy: Policy,
-    plan: Plan,
     thresholds: Sequence[Threshold],
     repaired_classes: Repaired,
 ) -> tuple[str, ...]:
@@ -97,8 +96,6 @@ def collapse(
         Results of the stages before.
     policy : Policy
         k and the thresholds.
-    plan : Plan
-        What the partition did.
     thresholds : sequence of Threshold
         What every class satisfies.
     repaired_classes : Repaired
@@ -111,12 +108,12 @@ def collapse(
     """
     released = int((repaired_classes.labels >= 0).sum())
     classes, loss = repaired_classes.class_count, repaired_classes.information_loss
-    few = classes < released / (FEW_CLASSES * policy.k) and loss > 0
+    few = classes < released / (FEW_CLASSES * policy.k) and loss > LITTLE_LOSS
     if not (few or loss > MUCH_LOSS):
         return ()
     text = f"the thresholds cost the data: {classes} classes of {released} records, loss {loss:.1f} %"
     if any(threshold.t is not None for threshold in thresholds) and bucketed.tile_count:
-        better = _better_t(con, embedded, bucketed, policy, plan, thresholds)
+        better = _better_t(con, embedded, bucketed, policy, thresholds)
         text += f"; t = {better} would avoid it" if better else "; a larger t alone would not avoid it"
     return (text,)
 
@@ -126,7 +123,6 @@ def _better_t(
     embedded: Embedded,
     bucketed: Bucketed,
     policy: Policy,
-    plan: Plan,
     thresholds: Sequence[Threshold],
 ) -> Decimal | None:
     """Smallest t of a growing sequence at which the middle tile does not collapse."""
@@ -135,15 +131,8 @@ def _better_t(
     while t < 1:
         t = min(Decimal(1), (t * Decimal("1.25")).quantize(Decimal("0.01"), rounding=ROUND_CEILING))
         wider = [replace(h, t=max(Fraction(h.t), Fraction(t))) if h.t is not None else h for h in thresholds]
-        for recipe in _recipes(len(points), policy, plan, wider):
+        for recipe in candidates(bucketed.open_size, policy, wider):
             classes, loss = trial(points, codes, policy.k, recipe, wider)
             if classes >= len(points) / (FEW_CLASSES * policy.k) and loss <= MUCH_LOSS:
                 return t
     return None
-
-
-def _recipes(n: int, policy: Policy, plan: Plan, thresholds: Sequence[Threshold]) -> tuple[Recipe, ...]:
-    """What CREATE would try with these thresholds; a method chosen by name stays."""
-    if policy.method != "auto":
-        return (plan.recipe,)
-    return recipes(n, policy.k, thresholds, plan.recipe.effort, largest=max(LARGEST, policy.k))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import duckdb
     import numpy.typing as npt
 
+    from duckanon.kernels.compose import Start
     from duckanon.kernels.threshold import Threshold
     from duckanon.policy import Policy
     from duckanon.stages.bucket import Bucketed
@@ -51,6 +52,12 @@ class Plan:
         """Name of the first partition."""
         return self.recipe.start
 
+    @property
+    def text(self) -> str:
+        """One line: what is done, and why."""
+        effort = f"refined ({self.recipe.effort})" if self.recipe.effort else "not refined"
+        return f"{self.method}, classes from {self.recipe.size} records, {effort}: {self.why}"
+
 
 def choose_plan(
     con: duckdb.DuckDBPyConnection,
@@ -81,22 +88,50 @@ def choose_plan(
     Plan
         What every tile gets.
     """
-    largest = max(LARGEST, policy.k)
+    tried = candidates(bucketed.open_size, policy, thresholds)
     if policy.method != "auto":
-        return Plan(_named(bucketed.open_size, policy, thresholds), "chosen by name")
-    effort = policy.effort if policy.refine else None
-    records = min(bucketed.open_size, tile_size(policy, thresholds))
-    tried = recipes(
-        bucketed.open_size if thresholds else records, policy.k, thresholds, effort, largest=largest
-    )
-    if not thresholds or not bucketed.tile_count:
-        how = "exact MDAV" if records <= EXACT else f"more than {EXACT} records in a tile: MDAV in blocks"
+        return Plan(tried[0], "chosen by name")
+    if not bucketed.tile_count:
+        return Plan(tried[0], "no record is left for it: the values alone make the classes")
+    if not thresholds:
+        exact = tried[0].start == "mdav"
+        how = "exact MDAV" if exact else f"more than {EXACT} records in a tile: MDAV in blocks"
         return Plan(tried[0], f"only k is asked for; {how}")
     points, codes = sample(con, embedded, bucketed)
     losses = [trial(points, codes, policy.k, recipe, thresholds)[1] for recipe in tried]
     names = ", ".join(f"{recipe.start} with classes from {recipe.size}" for recipe in tried)
     why = f"least loss on a sample of {len(points)} records of {names}"
     return Plan(tried[int(np.argmin(losses))], why)
+
+
+def candidates(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> tuple[Recipe, ...]:
+    """Recipes that CREATE chooses from.
+
+    Parameters
+    ----------
+    n : int
+        Number of records that are partitioned.
+    policy : Policy
+        k, method, refinement.
+    thresholds : sequence of Threshold
+        What every class must satisfy.
+
+    Returns
+    -------
+    tuple of Recipe
+        One for a method chosen by name, as it is published; for ``auto`` those of `recipes`.
+    """
+    k = policy.k
+    if policy.method == "tcloseness_merge":
+        return (Recipe("mdav", k, "nearest"),)
+    if policy.method == "tcloseness_first":
+        return (Recipe("tcloseness_first", stratum_size(n, policy, thresholds), None),)
+    if policy.method != "auto":
+        return (Recipe(cast("Start", policy.method), k, None),)
+    effort = policy.effort if policy.refine else None
+    # With thresholds the choice must be the same for all tiles of a table; without, only the tile counts.
+    records = n if thresholds else min(n, tile_size(policy, thresholds))
+    return recipes(records, k, thresholds, effort, largest=max(LARGEST, k))
 
 
 def sample(
@@ -172,13 +207,3 @@ def stratum_size(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int
         The class size of t-closeness-first.
     """
     return kernel.stratum_size(n, policy.k, thresholds, largest=max(LARGEST, policy.k))
-
-
-def _named(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> Recipe:
-    if policy.method == "tcloseness_merge":
-        return Recipe("mdav", policy.k, "nearest")
-    if policy.method == "tcloseness_first":
-        return Recipe("tcloseness_first", stratum_size(n, policy, thresholds), None)
-    if policy.method == "blocks":
-        return Recipe("blocks", policy.k, None)
-    return Recipe("mdav1" if policy.method == "mdav1" else "mdav", policy.k, None)
