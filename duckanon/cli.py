@@ -31,6 +31,7 @@ from duckanon.errors import (
 from duckanon.explain import explain
 from duckanon.export import check_target, export
 from duckanon.flags import policy_of_flags, read_flag
+from duckanon.frontier import picture as drawn
 from duckanon.interrupts import stopping
 from duckanon.methods import methods as known_methods
 from duckanon.output import complain, line, show
@@ -41,6 +42,8 @@ from duckanon.views import create
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pyarrow as pa
 
 PASSED, VIOLATION, ERROR = 0, 1, 2
 
@@ -96,10 +99,14 @@ def run(file: Annotated[Path, typer.Argument(help="SQL script")], database: Data
 
 @app.command()
 def sql(
-    text: Annotated[str, typer.Argument(help="one or several statements")], database: Database = None
+    text: Annotated[str, typer.Argument(help="one or several statements")],
+    database: Database = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="a new .svg file for the rows of EXPLAIN ... FRONTIER")
+    ] = None,
 ) -> int:
     """Run statements and print their rows."""
-    return _run_text(text, database)
+    return _run_text(text, database, picture)
 
 
 @app.command()
@@ -241,8 +248,10 @@ def _warn(
     complain(f"warning: {message}")
 
 
-def _run_text(text: str, database: Path | None) -> int:
+def _run_text(text: str, database: Path | None, picture: Path | None = None) -> int:
     done = 0
+    if picture is not None and picture.exists():
+        raise SourceError(f"{str(picture)!r} exists: a picture never overwrites, give a new name")
     try:
         with progress.shown(sys.stderr), connect(database or ":memory:") as con, stopping(con.duckdb):
             for outcome in con.outcomes(text):
@@ -250,10 +259,19 @@ def _run_text(text: str, database: Path | None) -> int:
                 if isinstance(outcome, Outcome) and outcome.violated:
                     complain(f"error: {outcome.title}: the audit found a violation; the rest was not run")
                     return VIOLATION
+                if picture is not None and (rows := _frontier_rows(outcome)) is not None:
+                    picture.write_text(drawn(rows), encoding="utf-8")
+                    picture = None
                 done += 1
     except KeyboardInterrupt:
         if not done:
             raise
         complain(f"interrupted in statement {done + 1}: it released nothing; those before it have run")
         return ERROR
+    if picture is not None:
+        raise SourceError("--picture draws the rows of EXPLAIN ... FRONTIER, and no such statement was run")
     return PASSED
+
+
+def _frontier_rows(outcome: object) -> pa.Table | None:
+    return outcome.table if isinstance(outcome, Outcome) and outcome.title == "frontier" else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from tests.e2e.scenes import ROOT, command, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 CENSUS = ROOT / "fixtures" / "census_income.parquet"
 QUERY = "SELECT age, education, weeks_worked, occupation, class_of_worker FROM census"
@@ -263,7 +263,6 @@ TABLE = pa.Table.from_pylist(
 )
 
 
-@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed")
 def test_picture_is_svg_with_a_line_for_each_k() -> None:
     drawn = picture(TABLE)
     texts = [
@@ -273,7 +272,6 @@ def test_picture_is_svg_with_a_line_for_each_k() -> None:
     assert picture(TABLE) == drawn
 
 
-@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed")
 def test_picture_without_t_is_over_k() -> None:
     without = TABLE.set_column(1, FRONTIER.field("t"), pa.nulls(len(TABLE), pa.float64()))
     texts = [
@@ -288,3 +286,28 @@ def test_picture_without_matplotlib_names_the_command(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtra, match=r"pip install 'duckanon\[report\]'"):
         picture(TABLE)
+
+
+def test_the_command_line_draws_the_rows(tmp_path: Path) -> None:
+    """One new file, with the lines of the printed rows; an existing one stays as it is."""
+    target = tmp_path / "frontier.svg"
+    statement = (
+        "EXPLAIN CREATE ANONYMIZED VIEW v AS SELECT i % 40 AS a, i % 7 AS s FROM range(200) AS r(i) "
+        "WITH (quasi_identifiers = a, sensitive = s, k = 4, t = 0.3) FRONTIER"
+    )
+    done = command("sql", statement, "--picture", str(target))
+    assert done.returncode == 0, done.stderr
+    assert "-- frontier" in done.stdout
+    drawn = target.read_text()
+    assert all(f"k = {k}" in drawn for k in (2, 4, 8, 16))
+    again = command("sql", statement, "--picture", str(target))
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "exists: a picture never overwrites" in again.stderr
+    assert target.read_text() == drawn
+
+
+def test_a_picture_needs_a_frontier(tmp_path: Path) -> None:
+    done = command("sql", "SELECT 1", "--picture", str(tmp_path / "p.svg"))
+    assert done.returncode == 2
+    assert "EXPLAIN ... FRONTIER" in done.stderr
+    assert not (tmp_path / "p.svg").exists()
