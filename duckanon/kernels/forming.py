@@ -94,6 +94,30 @@ def _add(points: NDArray[np.float64], total: NDArray[np.float64]) -> None:
             total[j] += points[i, j]
 
 
+def outermost_first(
+    points: NDArray[np.float64], centre: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the records in descending order of their distance from a centre.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, d), float64
+        Finite numbers.
+    centre : ndarray of shape (d,), float64
+        A point.
+
+    Returns
+    -------
+    tuple of (ndarray of shape (n,), int64; ndarray of shape (n,), float64)
+        The records, equally far ones by number, and their squared distances in this order. O(n log n).
+    """
+    distances = np.zeros(len(points))
+    for column, value in zip(points.T, centre, strict=True):
+        distances += (column - value) ** 2
+    order = np.argsort(-distances, kind="stable")
+    return order, distances[order]
+
+
 @inner
 def outermost(state: Forming) -> int:
     """Return the record without a class that is farthest from their centroid, of several the lowest.
@@ -129,6 +153,21 @@ def form(state: Forming, seed: int, size: int) -> None:
     take(state.tree, members[:1])
     nearest(state.tree, state.points[seed], np.empty(size - 1), members[1:])
     take(state.tree, members[1:])
+    enrol(state, members)
+
+
+@inner
+def enrol(state: Forming, members: NDArray[np.int64]) -> None:
+    """Make a class of given records.
+
+    Parameters
+    ----------
+    state : Forming
+        Changed in place.
+    members : ndarray of shape (s,), int64
+        Records without a class that have been taken from the tree, all different; sorted in place, since
+        sums are taken by number.
+    """
     leave(state.rim, members)
     ascend(members)
     label = state.formed[0]
@@ -138,6 +177,30 @@ def form(state: Forming, seed: int, size: int) -> None:
         for j in range(len(state.rest)):
             state.rest[j] -= state.points[record, j]
             state.sums[label, j] += state.points[record, j]
+
+
+@inner
+def neighbourhood(state: Forming, record: int, members: NDArray[np.int64]) -> None:
+    """Write a record and the records without a class nearest to it, by number; they stay where they are.
+
+    Parameters
+    ----------
+    state : Forming
+        As it is.
+    record : int
+        A record without a class.
+    members : ndarray of shape (s,), int64
+        Output; at most as many as there are records without a class.
+    """
+    nearest(state.tree, state.points[record], np.empty(len(members)), members)
+    inside = False
+    for other in members:
+        if other == record:
+            inside = True
+    if not inside:
+        # All are duplicates of it with lower numbers; the worst, on top of the heap, makes way.
+        members[0] = record
+    ascend(members)
 
 
 @inner

@@ -1,7 +1,8 @@
 """MDAV: microaggregation by maximum distance to the average vector.
 
-Domingo-Ferrer and Mateo-Sanz, "Practical data-oriented microaggregation for statistical disclosure control",
-IEEE TKDE 14(1), 2002.
+Domingo-Ferrer and Torra, "Ordinal, continuous and heterogeneous k-anonymity through microaggregation", Data
+Mining and Knowledge Discovery 11(2), 2005; MDAV-1 is of Lin, Wen, Hsieh and Chang, Expert Systems with
+Applications 37(4), 2010.
 """
 
 from __future__ import annotations

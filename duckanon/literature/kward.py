@@ -1,0 +1,195 @@
+"""Multivariate k-Ward: Ward's hierarchical clustering, kept from joining groups that are large enough.
+
+Domingo-Ferrer and Mateo-Sanz, "Practical data-oriented microaggregation for statistical disclosure control",
+IEEE TKDE 14(1), 2002, sections on k-Ward.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from duckanon.kernels.boxtree import farthest
+from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.forming import Forming, begun, form
+from duckanon.kernels.points import check_class_size, distance_points
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+
+class Groups(NamedTuple):
+    """Groups that are being joined, each under its lowest record (a tuple, because numba takes it apart).
+
+    Attributes
+    ----------
+    total : ndarray of shape (n, d)
+        Sum of the records of a group.
+    size : ndarray of shape (n,), int64
+        Records of a group, 0 where there is none.
+    joined : ndarray of shape (n,), int64
+        How often the group of this number was joined: tells whether what was known of it still holds.
+    partner, known : ndarray of shape (n,), int64
+        For a group of fewer than k: the group that costs least to join, and its `joined` at that time.
+    cost : ndarray of shape (n,)
+        The cost of joining it, a lower bound once the partner has been joined.
+    """
+
+    total: NDArray[np.float64]
+    size: NDArray[np.int64]
+    joined: NDArray[np.int64]
+    partner: NDArray[np.int64]
+    known: NDArray[np.int64]
+    cost: NDArray[np.float64]
+
+
+def k_ward(points: ArrayLike, k: int) -> NDArray[np.int64]:
+    """Return classes of at least k records by multivariate k-Ward.
+
+    The two most distant records each form a group with their k-1 nearest; every other record is a group of
+    its own. Then the two groups whose joining adds least to the sum of squares within the groups are joined,
+    but never two groups that both have k records or more, until every group has k. The method is applied
+    anew to each group of 2k records or more, on its own.
+
+    Parameters
+    ----------
+    points : array_like of shape (n, d)
+        Finite numbers on their final scale, at most 1e150.
+    k : int
+        Smallest class size, 1..n.
+
+    Returns
+    -------
+    ndarray of shape (n,), int64
+        Class of each record, 0..m-1 by lowest record (a hierarchy has no order of formation), every size in
+        [k, 2k-1].
+
+    Raises
+    ------
+    ValueError
+        If k < 1, k > n, or the points hold NaN, infinity or values above 1e150.
+
+    Notes
+    -----
+    Open in the paper, and read so: the group of the first of the two most distant records takes its k-1
+    nearest first, the second record is the one then farthest from the first, and takes its nearest from the
+    records left, as in MD. Fewer than 2k records are one class.
+
+    Deterministic: of equally distant pairs the one with the lowest records starts; of equally costly joins
+    (to the last bit) that of the small group with the lowest record comes first, with the partner whose
+    lowest record is lowest. Ward's cost is computed from sums and sizes, which is what the formula of Lance
+    and Williams would give, without the n x n table; scipy's linkage cannot forbid joins. A join never brings
+    a third group nearer to the two than the nearer of them was, so the partner of a group is looked up again
+    only when it is about to be joined and its partner has changed (within rounding, where three costs are
+    equal). O(n^2 d) time as a rule, n / k times that at worst (records that are all equal); O(n d) memory.
+
+    Examples
+    --------
+    >>> k_ward([[0.0], [9.0], [1.0], [8.0]], 2).tolist()
+    [0, 1, 0, 1]
+    """
+    matrix = distance_points(points)
+    n = len(matrix)
+    check_class_size(n, k)
+    lowest = np.zeros(n, np.int64)
+    pending = [np.arange(n)]
+    while pending:
+        records = pending.pop()
+        if len(records) < 2 * k:
+            lowest[records] = records[0]
+            continue
+        names = _clustered(np.ascontiguousarray(matrix[records]), k)
+        order = np.argsort(names, kind="stable")
+        starts = np.flatnonzero(np.diff(names[order])) + 1
+        pending.extend(np.split(records[order], starts))
+    return np.unique(lowest, return_inverse=True)[1].astype(np.int64)
+
+
+def _clustered(points: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+    """Return, for each of at least 2k records, the first record of its group, once every group has k."""
+    n, d = points.shape
+    counts = np.zeros((4, n), np.int64)
+    groups = Groups(np.zeros((n, d)), counts[0], counts[1], counts[2], counts[3], np.zeros(n))
+    names = np.arange(n)
+    state = begun(points, k)
+    _start(state, groups, names, k)
+    _join_all(groups, names, k)
+    return names
+
+
+@compiled
+def _start(state: Forming, groups: Groups, names: NDArray[np.int64], k: int) -> None:
+    """Form the two groups at the extremes, and a group of each record that is left."""
+    n, first, widest = len(names), 0, -1.0
+    for r in range(n):
+        s = farthest(state.tree, state.points[r])
+        distance = 0.0
+        for j in range(state.points.shape[1]):
+            difference = state.points[r, j] - state.points[s, j]
+            distance += difference * difference
+        if distance > widest:
+            widest, first = distance, r
+    form(state, first, k)
+    form(state, farthest(state.tree, state.points[first]), k)
+    head = np.full(2, -1)
+    for record in range(n):
+        label = state.labels[record]
+        if label >= 0:
+            if head[label] < 0:
+                head[label] = record
+            names[record] = head[label]
+        groups.size[names[record]] += 1
+        for j in range(state.points.shape[1]):
+            groups.total[names[record], j] += state.points[record, j]
+
+
+@compiled
+def _join_all(groups: Groups, names: NDArray[np.int64], k: int) -> None:
+    """Join the cheapest pairs until no group has fewer than k records."""
+    n = len(names)
+    for a in range(n):
+        if 0 < groups.size[a] < k:
+            _look_up(groups, a)
+    while True:
+        a = -1
+        for group in range(n):
+            if 0 < groups.size[group] < k and (a < 0 or groups.cost[group] < groups.cost[a]):
+                a = group
+        if a < 0:
+            break
+        b = groups.partner[a]
+        if groups.joined[b] != groups.known[a]:
+            _look_up(groups, a)
+            continue
+        lower, higher = min(a, b), max(a, b)
+        groups.size[lower] += groups.size[higher]
+        groups.size[higher] = 0
+        for j in range(groups.total.shape[1]):
+            groups.total[lower, j] += groups.total[higher, j]
+        groups.joined[lower] += 1
+        groups.joined[higher] += 1
+        names[higher] = lower
+        if groups.size[lower] < k:
+            _look_up(groups, lower)
+    for record in range(n):
+        names[record] = names[names[record]]
+
+
+@inner
+def _look_up(groups: Groups, a: int) -> None:
+    """Find the group that costs least to join to a, of several the lowest."""
+    best, partner = np.inf, -1
+    size = groups.size[a]
+    for b in range(len(groups.size)):
+        other = groups.size[b]
+        if other == 0 or b == a:
+            continue
+        distance = 0.0
+        for j in range(groups.total.shape[1]):
+            difference = groups.total[a, j] / size - groups.total[b, j] / other
+            distance += difference * difference
+        cost = distance * (size * other / (size + other))
+        if cost < best or partner < 0:
+            best, partner = cost, b
+    groups.cost[a], groups.partner[a], groups.known[a] = best, partner, groups.joined[partner]

@@ -1,0 +1,290 @@
+"""mu-Approx: microaggregation with a proven bound, by a forest of near neighbours whose trees are cut up.
+
+Domingo-Ferrer, Sebé and Solanas, "A polynomial-time approximation to optimal multivariate microaggregation",
+Computers and Mathematics with Applications 55(4), 2008, after Aggarwal, Feder, Kenthapadi, Motwani,
+Panigrahy, Thomas and Zhu, "Approximation algorithms for k-anonymity", Journal of Privacy Technology, 2005.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.heap import NO_RECORD, ascend, offer
+from duckanon.kernels.points import check_class_size, distance_points
+from duckanon.literature.mu_trees import NONE, Forest, beyond, copied, cut, grown, length, shift, survey
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+
+class Pending(NamedTuple):
+    """A stack of trees that are to be cut up.
+
+    Attributes
+    ----------
+    vertex : ndarray of shape (room,), int64
+        A vertex of each tree.
+    root : ndarray of shape (room,), int64
+        The root to begin with; NONE for the record of highest number.
+    height : ndarray of shape (1,), int64
+        Trees on the stack.
+    """
+
+    vertex: NDArray[np.int64]
+    root: NDArray[np.int64]
+    height: NDArray[np.int64]
+
+
+def mu_approx(points: ArrayLike, k: int) -> NDArray[np.int64]:
+    """Return classes of at least k records by mu-Approx.
+
+    Forest: each record in turn, if its tree has fewer than k records, is joined to the record nearest to it
+    outside its tree. Decomposition: while a tree has s > max(2k-1, 3k-5) records, take a vertex u of it as
+    root. Let v be the child of u with the heaviest subtree, of h records; while s-h < k-1, go on with v as u.
+    Then, if h and s-h are at least k, cut the edge from u to v; else, if s-h = k-1, part v from its children;
+    else, if h = k-1, part u and v from the other children of u; else, gather subtrees of u until they have
+    k-1 records or more, and part them from the others, u going where it is needed to reach k, or with them.
+    Where a vertex is parted from neighbours that stay together, a Steiner vertex in its place connects them.
+    Split: a tree left with more than 2k-1 records becomes two classes, the record farthest from its centroid
+    with the k-1 nearest to that, and the rest.
+
+    Parameters
+    ----------
+    points : array_like of shape (n, d)
+        Finite numbers on their final scale, at most 1e150.
+    k : int
+        Smallest class size, 1..n.
+
+    Returns
+    -------
+    ndarray of shape (n,), int64
+        Class of each record, 0..m-1 in the order of formation, every size in [k, 2k-1].
+
+    Raises
+    ------
+    ValueError
+        If k < 1, k > n, or the points hold NaN, infinity or values above 1e150.
+
+    Notes
+    -----
+    The papers leave these points open; they are read so that the published losses come out best. Trees of the
+    forest grow in the order of the records. A tree is rooted in its record of highest number, but after a
+    plain cut its parts are rooted in the ends of the edge that was cut. Of equally heavy subtrees the one at
+    the nearest child counts, then the one at the lowest vertex; subtrees are gathered by ascending vertex,
+    Steiner vertices after the records. A Steiner vertex as u has no record to give: subtrees are gathered
+    until they have k records, and if fewer than k are left, the Steiner vertex is dissolved (its neighbours
+    are joined to the nearest of them) and the tree is taken up anew; as v, it becomes u in its turn.
+
+    Deterministic: equal distances go to the lowest record number. O(n^2) distances for the forest, fewer in
+    few columns, where a search tree is used; O(k n^2) steps without distances at worst (one tree that is a
+    star) for the decomposition, about linear on real data; O(n d) memory. The paper bounds the loss in terms
+    of the least possible one, for sums of distances and of squares; dissolving Steiner vertices, which is
+    rare, is not covered by that. MDAV has no such bound, and loses less on two of the three usual data sets.
+
+    Examples
+    --------
+    >>> mu_approx([[0.0], [9.0], [1.0], [8.0]], 2).tolist()
+    [0, 1, 0, 1]
+    """
+    matrix = distance_points(points)
+    n = len(matrix)
+    check_class_size(n, k)
+    room = n // k + 1
+    pending = Pending(np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(1, np.int64))
+    labels, formed = np.full(n, NONE), np.zeros(1, np.int64)
+    _cut_up(grown(matrix, k), pending, k, labels, formed)
+    return labels
+
+
+@compiled
+def _cut_up(
+    forest: Forest, pending: Pending, k: int, labels: NDArray[np.int64], formed: NDArray[np.int64]
+) -> None:
+    """Cut up all trees, in the order of their lowest records, and label their pieces."""
+    n = len(labels)
+    for record in range(n):
+        if labels[record] != NONE:
+            continue
+        _push(pending, record, NONE)
+        while pending.height[0] > 0:
+            pending.height[0] -= 1
+            tree, root = pending.vertex[pending.height[0]], pending.root[pending.height[0]]
+            members = _records(forest, survey(forest, tree))
+            if len(members) <= max(2 * k - 1, 3 * k - 5):
+                _label(forest.points, members, k, labels, formed)
+                continue
+            if root == NONE:
+                root = members[-1]
+                survey(forest, root)
+            _part(forest, pending, root, k)
+
+
+@inner
+def _records(forest: Forest, count: int) -> NDArray[np.int64]:
+    """Return the records among the vertices of the tree last surveyed, ascending."""
+    records, size = np.empty(count, np.int64), 0
+    for vertex in forest.order[:count]:
+        if vertex < len(forest.points):
+            records[size] = vertex
+            size += 1
+    ascend(records[:size])
+    return records[:size]
+
+
+@inner
+def _push(pending: Pending, vertex: int, root: int) -> None:
+    """Put a tree on the stack."""
+    at = pending.height[0]
+    pending.vertex[at], pending.root[at] = vertex, root
+    pending.height[0] += 1
+
+
+@inner
+def _part(forest: Forest, pending: Pending, root: int, k: int) -> None:
+    """Part the tree last surveyed in two, or dissolve a Steiner vertex of it."""
+    n, s, u = len(forest.points), forest.size[root], root
+    while True:
+        edge = _heaviest(forest, root, u)
+        v, h = forest.to[edge], beyond(forest, root, edge)
+        if s - h >= k - 1 and (h < k or s - h >= k or v < n):
+            break
+        u = v
+    if h >= k and s - h >= k:
+        cut(forest, edge)
+        _push(pending, u, u)
+        _push(pending, v, v)
+    elif h >= k:
+        _push(pending, u, NONE)
+        _push(pending, _moved(forest, v, edge ^ 1), NONE)
+    elif h == k - 1 and u < n:
+        _push(pending, _moved(forest, u, edge), NONE)
+        _push(pending, u, NONE)
+    else:
+        _gather(forest, pending, root, u, k)
+
+
+@inner
+def _heaviest(forest: Forest, root: int, u: int) -> int:
+    """Return the half-edge from u to most records; of several the shortest, then to the lowest vertex."""
+    best = forest.head[u]
+    edge = forest.after[best]
+    while edge != NONE:
+        lead = beyond(forest, root, edge) - beyond(forest, root, best)
+        if lead == 0:
+            ours, theirs = length(forest, edge), length(forest, best)
+            if ours < theirs or (ours == theirs and forest.to[edge] < forest.to[best]):
+                lead = 1
+        if lead > 0:
+            best = edge
+        edge = forest.after[edge]
+    return int(best)
+
+
+@inner
+def _moved(forest: Forest, vertex: int, kept: int) -> int:
+    """Move all edges of a vertex but one to a new Steiner vertex in its place."""
+    copy = copied(forest, vertex)
+    edge = forest.head[vertex]
+    while edge != NONE:
+        following = forest.after[edge]
+        if edge != kept:
+            shift(forest, edge, copy)
+        edge = following
+    return copy
+
+
+@inner
+def _gather(forest: Forest, pending: Pending, root: int, u: int, k: int) -> None:
+    """Part subtrees of u, none of them of k records or more, from the others."""
+    own = 1 if u < len(forest.points) else 0
+    gathered, last = 0, NONE
+    while gathered < k - own:
+        lowest = NONE
+        edge = forest.head[u]
+        while edge != NONE:
+            vertex = forest.to[edge]
+            if vertex > last and (lowest == NONE or vertex < forest.to[lowest]):
+                lowest = edge
+            edge = forest.after[edge]
+        gathered += beyond(forest, root, lowest)
+        last = forest.to[lowest]
+    others = forest.size[root] - own - gathered
+    if own == 0 and others < k:
+        _dissolve(forest, pending, u)
+        return
+    with_gathered = own == 1 and (gathered == k - 1 or others != k - 1)
+    copy = copied(forest, u)
+    edge = forest.head[u]
+    while edge != NONE:
+        following = forest.after[edge]
+        if (forest.to[edge] <= last) != with_gathered:
+            shift(forest, edge, copy)
+        edge = following
+    _push(pending, copy if with_gathered else u, NONE)
+    _push(pending, u if with_gathered else copy, NONE)
+
+
+@inner
+def _dissolve(forest: Forest, pending: Pending, u: int) -> None:
+    """Join the neighbours of a Steiner vertex to the nearest of them, without it."""
+    hub = forest.head[u]
+    edge = forest.after[hub]
+    while edge != NONE:
+        ours, theirs = length(forest, edge), length(forest, hub)
+        if ours < theirs or (ours == theirs and forest.to[edge] < forest.to[hub]):
+            hub = edge
+        edge = forest.after[edge]
+    vertex = forest.to[hub]
+    cut(forest, hub)
+    edge = forest.head[u]
+    while edge != NONE:
+        following = forest.after[edge]
+        shift(forest, edge, vertex)
+        edge = following
+    _push(pending, vertex, NONE)
+
+
+@inner
+def _label(
+    points: NDArray[np.float64],
+    members: NDArray[np.int64],
+    k: int,
+    labels: NDArray[np.int64],
+    formed: NDArray[np.int64],
+) -> None:
+    """Make one class of the records, or two if they are more than 2k-1."""
+    if len(members) > 2 * k - 1:
+        centre = np.zeros(points.shape[1])
+        for record in members:
+            for j in range(len(centre)):
+                centre[j] += points[record, j]
+        centre /= len(members)
+        worst, far = -1.0, 0
+        for record in members:
+            distance = _squared(points[record], centre)
+            if distance > worst:
+                worst, far = distance, record
+        distances, near = np.full(k - 1, np.inf), np.full(k - 1, NO_RECORD)
+        for record in members:
+            if record != far:
+                offer(distances, near, _squared(points[record], points[far]), record)
+        labels[far] = formed[0]
+        for record in near:
+            labels[record] = formed[0]
+        formed[0] += 1
+    for record in members:
+        if labels[record] == NONE:
+            labels[record] = formed[0]
+    formed[0] += 1
+
+
+@inner
+def _squared(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """Return the squared distance of two points, summed column by column."""
+    total = 0.0
+    for j in range(len(a)):
+        total += (a[j] - b[j]) * (a[j] - b[j])
+    return total

@@ -1,0 +1,276 @@
+"""A forest of near neighbours whose trees can be cut up: the structure below mu-Approx.
+
+Aggarwal, Feder, Kenthapadi, Motwani, Panigrahy, Thomas and Zhu, "Approximation algorithms for k-anonymity",
+Journal of Privacy Technology, 2005, algorithm Forest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from duckanon.kernels.boxtree import BoxTree, nearest, plant
+from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.forming import LEAF_SIZE, TREE_RECORDS
+from duckanon.kernels.heap import NO_RECORD
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NONE = -1
+
+
+class Forest(NamedTuple):
+    """Trees over records and copies of records (a named tuple, because numba takes it apart).
+
+    A vertex below n is a record; the others are Steiner vertices, which connect but count for nothing. Edge e
+    consists of the half-edges 2e and 2e + 1, one in the list of either end.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n, d)
+        All records.
+    head : ndarray of shape (vertices,), int64
+        First half-edge of the list of a vertex, or NONE.
+    after, to : ndarray of shape (2n,), int64
+        Next half-edge in the list, and the vertex that a half-edge leads to.
+    place : ndarray of shape (vertices,), int64
+        Record at whose point the vertex lies.
+    order, up, size : ndarray of shape (vertices,), int64
+        The tree last surveyed, from its root on; the neighbour towards the root; the records below a vertex.
+    used : ndarray of shape (2,), int64
+        Number of vertices and of half-edges so far.
+    """
+
+    points: NDArray[np.float64]
+    head: NDArray[np.int64]
+    after: NDArray[np.int64]
+    to: NDArray[np.int64]
+    place: NDArray[np.int64]
+    order: NDArray[np.int64]
+    up: NDArray[np.int64]
+    size: NDArray[np.int64]
+    used: NDArray[np.int64]
+
+
+def grown(points: NDArray[np.float64], k: int) -> Forest:
+    """Return a forest whose trees have at least k records.
+
+    Each record in turn, if its tree has fewer than k records, is joined to the nearest record outside. So no
+    record starts more than one edge, and each edge leads to one of the k-1 records nearest to its start.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, d), float64
+        Points as `distance_points` returns them.
+    k : int
+        Smallest size of a tree, 1..n.
+
+    Returns
+    -------
+    Forest
+        With room for n // k Steiner vertices. Equal distances go to the lowest record. O(n^2) distances,
+        fewer in few columns, where a search tree is used; O(n d) memory.
+    """
+    n, d = points.shape
+    vertices = n + n // k
+    lists, room = np.full((2, 2 * n), NONE), np.zeros((3, vertices), np.int64)
+    head, place, used = np.full(vertices, NONE), np.arange(vertices), np.array([n, 0])
+    forest = Forest(points, head, lists[0], lists[1], place, room[0], room[1], room[2], used)
+    _grow(forest, plant(points, LEAF_SIZE if n >= TREE_RECORDS * 2**d else n), k)
+    return forest
+
+
+@compiled
+def _grow(forest: Forest, tree: BoxTree, k: int) -> None:
+    """Join trees of fewer than k records to others, each by the edge of its only record without one."""
+    n = len(forest.points)
+    name, size = np.arange(n), np.ones(n, np.int64)
+    last, following = np.arange(n), np.full(n, NONE)  # the records of a tree as a chain from record `name`
+    distances, records = np.empty(k), np.empty(k, np.int64)
+    for u in range(n):
+        if size[name[u]] >= k:
+            continue
+        # Fewer than k records are in the tree, so one of the k nearest, u itself included, is outside.
+        nearest(tree, forest.points[u], distances, records)
+        best, v = np.inf, NO_RECORD
+        for i in range(k):
+            record = records[i]
+            if name[record] != name[u] and (distances[i], record) < (best, v):
+                best, v = distances[i], record
+        _tie(forest, u, v)
+        ours, theirs = name[u], name[v]
+        following[last[theirs]] = ours
+        last[theirs] = last[ours]
+        size[theirs] += size[ours]
+        record = ours
+        while record != NONE:
+            name[record] = theirs
+            record = following[record]
+
+
+@inner
+def _tie(forest: Forest, a: int, b: int) -> None:
+    """Add an edge."""
+    edge = forest.used[1]
+    forest.used[1] += 2
+    forest.to[edge], forest.to[edge + 1] = b, a
+    _hang(forest, edge, a)
+    _hang(forest, edge + 1, b)
+
+
+@inner
+def _hang(forest: Forest, edge: int, vertex: int) -> None:
+    """Put a half-edge into the list of a vertex."""
+    forest.after[edge] = forest.head[vertex]
+    forest.head[vertex] = edge
+
+
+@inner
+def _unhang(forest: Forest, edge: int) -> None:
+    """Take a half-edge out of the list that it is in."""
+    vertex = forest.to[edge ^ 1]
+    at = forest.head[vertex]
+    if at == edge:
+        forest.head[vertex] = forest.after[edge]
+        return
+    while forest.after[at] != edge:
+        at = forest.after[at]
+    forest.after[at] = forest.after[edge]
+
+
+@inner
+def cut(forest: Forest, edge: int) -> None:
+    """Remove an edge.
+
+    Parameters
+    ----------
+    forest : Forest
+        Changed in place.
+    edge : int
+        Either of its half-edges.
+    """
+    _unhang(forest, edge)
+    _unhang(forest, edge ^ 1)
+
+
+@inner
+def shift(forest: Forest, edge: int, vertex: int) -> None:
+    """Let an edge start at another vertex.
+
+    Parameters
+    ----------
+    forest : Forest
+        Changed in place.
+    edge : int
+        The half-edge that leads away from the start.
+    vertex : int
+        The new start.
+    """
+    _unhang(forest, edge)
+    forest.to[edge ^ 1] = vertex
+    _hang(forest, edge, vertex)
+
+
+@inner
+def copied(forest: Forest, vertex: int) -> int:
+    """Return a new Steiner vertex in the place of a vertex.
+
+    Parameters
+    ----------
+    forest : Forest
+        Changed in place.
+    vertex : int
+        A record or a Steiner vertex.
+
+    Returns
+    -------
+    int
+        Number of the new vertex, which has no edges.
+    """
+    copy = forest.used[0]
+    forest.used[0] += 1
+    forest.place[copy] = forest.place[vertex]
+    return int(copy)
+
+
+@inner
+def survey(forest: Forest, root: int) -> int:
+    """Write order, neighbours towards the root and sizes of a tree into the forest.
+
+    Parameters
+    ----------
+    forest : Forest
+        Changed in place: `order` from its start on, `up` and `size` of the vertices of the tree.
+    root : int
+        A vertex of the tree.
+
+    Returns
+    -------
+    int
+        Number of vertices of the tree.
+    """
+    forest.order[0], forest.up[root] = root, NONE
+    count, done = 1, 0
+    while done < count:
+        vertex = forest.order[done]
+        done += 1
+        forest.size[vertex] = 1 if vertex < len(forest.points) else 0
+        edge = forest.head[vertex]
+        while edge != NONE:
+            below = forest.to[edge]
+            if below != forest.up[vertex]:
+                forest.order[count], forest.up[below] = below, vertex
+                count += 1
+            edge = forest.after[edge]
+    for at in range(count - 1, 0, -1):
+        vertex = forest.order[at]
+        forest.size[forest.up[vertex]] += forest.size[vertex]
+    return count
+
+
+@inner
+def beyond(forest: Forest, root: int, edge: int) -> int:
+    """Return the records on the far side of an edge of the tree last surveyed.
+
+    Parameters
+    ----------
+    forest : Forest
+        A tree of it is surveyed.
+    root : int
+        The root of that tree.
+    edge : int
+        A half-edge of it.
+
+    Returns
+    -------
+    int
+        Records that the half-edge leads to.
+    """
+    near, far = forest.to[edge ^ 1], forest.to[edge]
+    return int(forest.size[root] - forest.size[near] if forest.up[near] == far else forest.size[far])
+
+
+@inner
+def length(forest: Forest, edge: int) -> float:
+    """Return the squared length of an edge.
+
+    Parameters
+    ----------
+    forest : Forest
+        The forest.
+    edge : int
+        Either of its half-edges.
+
+    Returns
+    -------
+    float
+        Summed column by column.
+    """
+    a, b = forest.place[forest.to[edge]], forest.place[forest.to[edge ^ 1]]
+    total = 0.0
+    for j in range(forest.points.shape[1]):
+        difference = forest.points[a, j] - forest.points[b, j]
+        total += difference * difference
+    return total
