@@ -1,0 +1,300 @@
+"""Measures of diversity: how varied the sensitive values within the classes are."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple, get_args
+
+import numpy as np
+
+from duckanon.kernels.threshold import LKind
+from duckanon.measures.inputs import class_labels, column, histograms, policy_errors, ranked, whole_number
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from duckanon.kernels.histograms import Histograms
+
+
+class PSensitivity(NamedTuple):
+    """The p and the k of a partition that has p-sensitive k-anonymity."""
+
+    p: int
+    k: int
+
+
+@policy_errors()
+def distinct_l(labels: ArrayLike, sensitive: ArrayLike) -> NDArray[np.int64]:
+    """Return the number of distinct sensitive values of each class.
+
+    Parameters
+    ----------
+    labels : array_like of shape (n,), int
+        Class of each record, 0..m-1, no class empty; n >= 1.
+    sensitive : array_like of shape (n,)
+        Sensitive values or their codes: numbers, dates or text. NaN is a value, and so is None.
+
+    Returns
+    -------
+    ndarray of shape (m,), int64
+        At least 1.
+
+    Raises
+    ------
+    PolicyError
+        If the labels or the values are unusable.
+
+    Notes
+    -----
+    O(n log n) time. Li, Li and Venkatasubramanian, "t-Closeness", ICDE 2007, section 2, interpretation 1.
+
+    Examples
+    --------
+    >>> distinct_l([0, 0, 1, 1], ["flu", "cancer", "flu", "flu"]).tolist()
+    [2, 1]
+    """
+    return np.diff(_values(labels, sensitive).starts)
+
+
+@policy_errors()
+def entropy_l(labels: ArrayLike, sensitive: ArrayLike) -> NDArray[np.float64]:
+    """Return exp(H) of each class, H the entropy of its sensitive values: the greatest l it reaches.
+
+    Parameters
+    ----------
+    labels : array_like of shape (n,), int
+        Class of each record, 0..m-1, no class empty; n >= 1.
+    sensitive : array_like of shape (n,)
+        Sensitive values or their codes: numbers, dates or text. NaN is a value, and so is None.
+
+    Returns
+    -------
+    ndarray of shape (m,), float64
+        1 to `distinct_l`, but for rounding (about 1e-15 times ln of the class size).
+
+    Raises
+    ------
+    PolicyError
+        If the labels or the values are unusable.
+
+    Notes
+    -----
+    O(n log n) time. Li, Li and Venkatasubramanian, ICDE 2007, section 2, interpretation 2: entropy
+    l-diversity is H >= log l.
+
+    Examples
+    --------
+    >>> entropy_l([0, 0, 1, 1], ["flu", "cancer", "flu", "flu"]).tolist()
+    [2.0, 1.0]
+    """
+    values = _values(labels, sensitive)
+    first = values.starts[:-1]
+    size = np.add.reduceat(values.weights, first).astype(np.float64)
+    weights = values.weights.astype(np.float64)
+    spread = np.add.reduceat(weights * np.log(np.repeat(size, np.diff(values.starts)) / weights), first)
+    return np.asarray(np.exp(spread / size))
+
+
+@policy_errors()
+def recursive_c(labels: ArrayLike, sensitive: ArrayLike, l: int) -> NDArray[np.float64]:  # noqa: E741
+    """Return r_1 / (r_l + ... + r_m) of each class: it is recursive (c, l)-diverse exactly for a larger c.
+
+    Parameters
+    ----------
+    labels : array_like of shape (n,), int
+        Class of each record, 0..m-1, no class empty; n >= 1.
+    sensitive : array_like of shape (n,)
+        Sensitive values or their codes: numbers, dates or text. NaN is a value, and so is None.
+    l : int
+        At least 1.
+
+    Returns
+    -------
+    ndarray of shape (m,), float64
+        Above 0; infinity for a class with fewer than l values. Ties in frequency do not matter.
+
+    Raises
+    ------
+    PolicyError
+        If the labels, the values or l are unusable.
+
+    Notes
+    -----
+    O(n log n) time. Li, Li and Venkatasubramanian, ICDE 2007, section 2, interpretation 3, with
+    r_1 >= r_2 >= ... >= r_m the frequencies of the values in a class.
+
+    Examples
+    --------
+    >>> recursive_c([0, 0, 0, 1], ["flu", "cancer", "flu", "flu"], l=2).tolist()
+    [2.0, inf]
+    """
+    least = whole_number("l", l, 1)
+    values = _descending(_values(labels, sensitive))
+    first, distinct = values.starts[:-1], np.diff(values.starts)
+    enough = distinct >= least
+    result = np.full(len(first), math.inf)
+    tails = _tails(values)[first[enough] + least - 1]
+    result[enough] = values.weights[first[enough]] / tails
+    return result
+
+
+@policy_errors()
+def recursive_l(
+    labels: ArrayLike, sensitive: ArrayLike, c: float | Decimal | Fraction | str
+) -> NDArray[np.int64]:
+    """Return the greatest l for which each class is recursive (c, l)-diverse.
+
+    Parameters
+    ----------
+    labels : array_like of shape (n,), int
+        Class of each record, 0..m-1, no class empty; n >= 1.
+    sensitive : array_like of shape (n,)
+        Sensitive values or their codes: numbers, dates or text. NaN is a value, and so is None.
+    c : float, Decimal, Fraction or str
+        Above 0, compared exactly; a float counts as its shortest decimal.
+
+    Returns
+    -------
+    ndarray of shape (m,), int64
+        0 (not even r_1 < c (r_1 + ... + r_m) holds) to `distinct_l`.
+
+    Raises
+    ------
+    PolicyError
+        If the labels, the values or c are unusable.
+
+    Notes
+    -----
+    O(n log n) time, exact. Source as of `recursive_c`. The tails shrink: as many l pass as is the greatest.
+
+    Examples
+    --------
+    >>> recursive_l([0, 0, 0, 1], ["flu", "cancer", "flu", "flu"], c=3).tolist()
+    [2, 1]
+    """
+    exact = _exact_c(c)
+    values = _descending(_values(labels, sensitive))
+    first = values.starts[:-1]
+    # A whole number exceeds r / c exactly if it exceeds its floor; few r_1 differ, so Python's integers do.
+    most, which = np.unique(values.weights[first], return_inverse=True)
+    floors = [min(r * exact.denominator // exact.numerator, 2**62) for r in most.tolist()]
+    bound = np.array(floors, dtype=np.int64)[which]
+    passes = _tails(values) > np.repeat(bound, np.diff(values.starts))
+    return np.add.reduceat(passes.astype(np.int64), first)
+
+
+@policy_errors()
+def l_diversity(
+    labels: ArrayLike,
+    sensitive: ArrayLike,
+    kind: LKind = "distinct",
+    c: float | Decimal | Fraction | str | None = None,
+) -> float:
+    """Return the l of a partition: the greatest for which every class is l-diverse.
+
+    Parameters
+    ----------
+    labels : array_like of shape (n,), int
+        Class of each record, 0..m-1, no class empty; n >= 1.
+    sensitive : array_like of shape (n,)
+        Sensitive values or their codes: numbers, dates or text. NaN is a value, and so is None.
+    kind : {'distinct', 'entropy', 'recursive'}
+        Of `distinct_l`, `entropy_l` or `recursive_l`.
+    c : float, Decimal, Fraction or str, optional
+        For 'recursive' only.
+
+    Returns
+    -------
+    float
+        The least of the classes, a whole number but for 'entropy'.
+
+    Raises
+    ------
+    PolicyError
+        If an argument is unusable, or c is missing or superfluous.
+
+    Notes
+    -----
+    O(n log n) time. Li, Li and Venkatasubramanian, ICDE 2007, definition 1.
+    """
+    if kind not in get_args(LKind):
+        raise ValueError(f"unknown kind '{kind}': use 'distinct', 'entropy' or 'recursive'")
+    if (kind == "recursive") != (c is not None):
+        raise ValueError(f"kind '{kind}' {'needs c' if kind == 'recursive' else 'takes no c'}")
+    if c is not None:
+        return float(recursive_l(labels, sensitive, c).min())
+    each = distinct_l(labels, sensitive) if kind == "distinct" else entropy_l(labels, sensitive)
+    return float(each.min())
+
+
+@policy_errors()
+def p_sensitivity(labels: ArrayLike, sensitive: ArrayLike) -> PSensitivity:
+    """Return the greatest p and k for which a partition has p-sensitive k-anonymity.
+
+    Parameters
+    ----------
+    labels : array_like of shape (n,), int
+        Class of each record, 0..m-1, no class empty; n >= 1.
+    sensitive : array_like of shape (n,) or (n, s)
+        Sensitive values or their codes, one column each. NaN is a value, and so is None.
+
+    Returns
+    -------
+    PSensitivity
+        k, the size of the smallest class, and p, the least number of distinct values of any sensitive
+        attribute in any class; 1 <= p <= k.
+
+    Raises
+    ------
+    PolicyError
+        If the labels or the values are unusable.
+
+    Notes
+    -----
+    O(s n log n) time. Truta and Vinay, "Privacy protection: p-sensitive k-anonymity property", ICDE
+    Workshops 2006, as cited by Li, Li and Venkatasubramanian, ICDE 2007, section 2.
+
+    Examples
+    --------
+    >>> p_sensitivity([0, 0, 0], ["flu", "cancer", "flu"])
+    PSensitivity(p=2, k=3)
+    """
+    classes, given = class_labels(labels), np.asarray(sensitive)
+    if given.ndim not in (1, 2) or len(given) != len(classes) or given.size == 0:
+        raise ValueError(f"sensitive must hold one row a record, of shape ({len(classes)}, s)")
+    columns = given.reshape(len(classes), -1).T
+    p = min(int(distinct_l(classes, values).min()) for values in columns)
+    return PSensitivity(p, int(np.bincount(classes).min()))
+
+
+def _values(labels: ArrayLike, sensitive: ArrayLike) -> Histograms:
+    """Return the values of each class with their counts."""
+    classes = class_labels(labels)
+    return histograms(classes, ranked(column(sensitive, len(classes))).codes)
+
+
+def _descending(values: Histograms) -> Histograms:
+    """Return the values of each class from the most to the least frequent."""
+    owner = np.repeat(np.arange(len(values.starts) - 1), np.diff(values.starts))
+    order = np.lexsort((-values.weights, owner))
+    return values._replace(values=values.values[order], weights=values.weights[order])
+
+
+def _tails(values: Histograms) -> NDArray[np.int64]:
+    """Return the records of each value and of all later ones of its class."""
+    until = np.append(0, np.cumsum(values.weights))
+    return np.asarray(np.repeat(until[values.starts[1:]], np.diff(values.starts)) - until[:-1])
+
+
+def _exact_c(c: object) -> Fraction:
+    """Return c as the fraction that its decimal notation means."""
+    try:
+        exact = Fraction(str(c))
+    except (ValueError, ZeroDivisionError) as error:
+        raise ValueError(f"c must be a number above 0, not {c}") from error
+    if exact <= 0:
+        raise ValueError(f"c must be a number above 0, not {c}")
+    return exact
