@@ -17,8 +17,9 @@ from duckanon.errors import (
 )
 from duckanon.frames import anonymize_table
 from duckanon.functions import register, unregister
-from duckanon.methods import Method, information_loss, methods, partition
+from duckanon.methods import information_loss, methods, partition
 from duckanon.policy import AuditPolicy, Policy
+from duckanon.registry import Method
 from duckanon.report import Measure, Report, Violation
 from duckanon.views import Release
 

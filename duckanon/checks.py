@@ -25,7 +25,11 @@ Number = int | float | str | Decimal
 Columns = str | Iterable[str]
 """One column or several."""
 
-METHODS = ("auto", "blocks", "mdav", "mdav1", "tcloseness_first", "tcloseness_merge")
+METHODS = (
+    "auto", "blocks", "cbfs", "dba1", "dba2", "k_ward", "kanonymity_first", "m_d", "maximum_distance",
+    "mdav", "mdav1", "mdav2", "mdav_generic", "meansort_ps", "mhm", "mu_approx", "multidsort_ps", "sabre",
+    "steered", "tcloseness_first", "tcloseness_merge", "tfrp1", "tfrp2", "univariate", "vmdav",
+)  # fmt: skip
 """Partition methods that a policy can name."""
 
 STEP = Decimal("1e-12")

@@ -13,13 +13,12 @@ import pyarrow as pa
 
 from duckanon import engine, progress, sqlfiles
 from duckanon.errors import InfeasibleError, MissingExtra
-from duckanon.kernels.compose import compose
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.merge import class_members
 from duckanon.kernels.threshold import violations_per_class
 from duckanon.release import names_of
 from duckanon.stages.embed import coordinates
-from duckanon.stages.plan import candidates
+from duckanon.stages.plan import candidates, classes_of
 from duckanon.stages.prepare import prepared
 from duckanon.stages.thresholds import thresholds_without
 
@@ -249,10 +248,11 @@ def _smallest_t(limits: Sequence[Threshold]) -> float | None:
 
 def _measure(sample: _Sample, cell: _Cell, policy: Policy) -> _Measured | None:
     """Partition the sample as CREATE partitions a tile, or return None where a threshold is missed."""
+    asked = replace(policy, k=cell.k)
     best: _Measured | None = None
-    for recipe in _recipes(sample, cell, policy):
+    for recipe in _recipes(sample, cell, asked):
         begin = time.process_time()
-        labels = compose(sample.points, sample.codes, cell.k, cell.thresholds, recipe, seed=policy.seed)
+        labels = classes_of(sample.points, sample.codes, asked, recipe, cell.thresholds, seed=policy.seed)
         seconds = time.process_time() - begin
         if not _satisfied(cell.thresholds, sample.codes, labels):
             continue
@@ -264,7 +264,7 @@ def _measure(sample: _Sample, cell: _Cell, policy: Policy) -> _Measured | None:
 
 def _recipes(sample: _Sample, cell: _Cell, policy: Policy) -> list[Recipe]:
     """Return what CREATE would choose from, refined with little effort."""
-    tried = candidates(sample.size, replace(policy, k=cell.k), cell.thresholds)
+    tried = candidates(sample.size, policy, cell.thresholds)
     return [replace(recipe, effort="fast" if recipe.effort else None) for recipe in tried]
 
 

@@ -29,6 +29,7 @@ MANY = 500_000
 """Beyond so many records larger classes are not tried: they take twice as long to refine and gain little."""
 
 Start = Literal["mdav", "mdav1", "blocks", "tcloseness_first"]
+"""First partitions that recipes begin with."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,8 @@ class Recipe:
 
     Attributes
     ----------
-    start : {'mdav', 'mdav1', 'blocks', 'tcloseness_first'}
-        First partition.
+    start : str
+        First partition: one of `Start` where `compose` makes the classes.
     size : int
         Its class size, at least k.
     partner : {'efficient', 'nearest', None}
@@ -47,7 +48,7 @@ class Recipe:
         Refinement; None: none.
     """
 
-    start: Start
+    start: str
     size: int
     partner: Partner | None = "efficient"
     effort: Effort | None = None

@@ -132,7 +132,7 @@ def _better_t(
         t = min(Decimal(1), (t * Decimal("1.25")).quantize(Decimal("0.01"), rounding=ROUND_CEILING))
         wider = [replace(h, t=max(Fraction(h.t), Fraction(t))) if h.t is not None else h for h in thresholds]
         for recipe in candidates(bucketed.open_size, policy, wider):
-            classes, loss = trial(points, codes, policy.k, recipe, wider)
+            classes, loss = trial(points, codes, policy, recipe, wider)
             if classes >= len(points) / (FEW_CLASSES * policy.k) and loss <= MUCH_LOSS:
                 return t
     return None

@@ -9,16 +9,17 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 from duckanon import progress
-from duckanon.kernels.compose import compose
+from duckanon.kernels.merge import class_members
+from duckanon.kernels.threshold import violations_per_class
 from duckanon.stages.bucket import stream
 from duckanon.stages.classes import Classes, sums_of
 from duckanon.stages.embed import coordinates
-from duckanon.stages.plan import Plan, choose_plan
+from duckanon.stages.plan import Plan, choose_plan, classes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -36,6 +37,15 @@ if TYPE_CHECKING:
 Done = TypeVar("Done")
 
 
+class _Tile(NamedTuple):
+    """Records of a tile, their classes, the sums of those and what each misses."""
+
+    records: Records
+    labels: npt.NDArray[np.int64]
+    sums: Classes
+    missed: npt.NDArray[np.float64]
+
+
 @dataclass(frozen=True)
 class Partitioned:
     """Labels of all records before repair.
@@ -48,6 +58,8 @@ class Partitioned:
         Codes of the sensitive columns with a threshold.
     classes : Classes
         Their sums.
+    missed : ndarray of shape (m,), float64
+        What each class misses of the thresholds, 0.0 where it satisfies all.
     plan : Plan
         What was done.
     """
@@ -55,6 +67,7 @@ class Partitioned:
     labels: npt.NDArray[np.int64]
     codes: npt.NDArray[np.int64]
     classes: Classes
+    missed: npt.NDArray[np.float64]
     plan: Plan
 
 
@@ -103,29 +116,41 @@ def partition(
     parts: list[Classes] = []
     count = _place(labels, codes, bucketed.ready, bucketed.ready_labels, 0)
     parts.append(sums_of(coordinates(embedded.axes, bucketed.ready.columns), bucketed.ready_labels))
+    missed = [np.zeros(count)]
     plan = choose_plan(con, embedded, bucketed, policy, thresholds)
 
-    def tile(records: Records) -> tuple[Records, npt.NDArray[np.int64], Classes]:
+    def tile(records: Records) -> _Tile:
         points = coordinates(embedded.axes, records.columns)
-        local = compose(
-            points, records.codes, policy.k, thresholds, plan.recipe,
+        local = classes_of(
+            points, records.codes, policy, plan.recipe, thresholds,
             share=len(points) / bucketed.open_size, seed=policy.seed, stop=stop,
             merging=policy.suppression_limit == 0,
         )  # fmt: skip
-        return records, local, sums_of(points, local)
+        return _Tile(records, local, sums_of(points, local), _missed(records.codes, local, thresholds))
 
     with (
         progress.step("partition", total=bucketed.tile_count, unit="tiles") as step,
         closing(_on_all_cores(tile, stream(con, embedded, bucketed), ended)) as results,
     ):
-        for records, local, sums in results:
-            count = _place(labels, codes, records, local, count)
-            parts.append(sums)
+        for done in results:
+            count = _place(labels, codes, done.records, done.labels, count)
+            parts.append(done.sums)
+            missed.append(done.missed)
             step.advance()
     joined = [
         np.concatenate([getattr(part, name) for part in parts]) for name in Classes.__dataclass_fields__
     ]
-    return Partitioned(labels, codes, Classes(*joined), plan)
+    return Partitioned(labels, codes, Classes(*joined), np.concatenate(missed), plan)
+
+
+def _missed(
+    codes: npt.NDArray[np.int64], labels: npt.NDArray[np.int64], thresholds: Sequence[Threshold]
+) -> npt.NDArray[np.float64]:
+    """Return what each class misses of all thresholds together."""
+    if not thresholds:
+        return np.zeros(int(labels.max()) + 1)
+    offsets, members = class_members(labels, codes)
+    return np.asarray(violations_per_class(thresholds, members, offsets).sum(axis=0))
 
 
 def _on_all_cores(

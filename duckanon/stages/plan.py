@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypedDict, Unpack, get_args
 
 import numpy as np
 
+from duckanon.errors import PolicyError
 from duckanon.kernels import compose as kernel
 from duckanon.kernels.compose import EXACT, Recipe, recipes
 from duckanon.kernels.loss import information_loss
+from duckanon.registry import PUBLISHED, run_named
 from duckanon.stages.bucket import stream, tile_size
 from duckanon.stages.embed import coordinates
+from duckanon.task import Task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
     import duckdb
     import numpy.typing as npt
 
-    from duckanon.kernels.compose import Start
+    from duckanon.kernels.refine import Stop
     from duckanon.kernels.threshold import Threshold
     from duckanon.policy import Policy
     from duckanon.stages.bucket import Bucketed
@@ -30,6 +34,15 @@ SAMPLE = 4096
 
 LARGEST = 1024
 """No first partition has classes above this (or above k): merging does the rest."""
+
+
+class How(TypedDict, total=False):
+    """Arguments of `compose` by name."""
+
+    share: float
+    seed: int
+    stop: Stop | None
+    merging: bool
 
 
 @dataclass(frozen=True)
@@ -98,7 +111,7 @@ def choose_plan(
         how = "exact MDAV" if exact else f"more than {EXACT} records in a tile: MDAV in blocks"
         return Plan(tried[0], f"only k is asked for; {how}")
     points, codes = sample(con, embedded, bucketed)
-    losses = [trial(points, codes, policy.k, recipe, thresholds)[1] for recipe in tried]
+    losses = [trial(points, codes, policy, recipe, thresholds)[1] for recipe in tried]
     names = ", ".join(f"{recipe.start} with classes from {recipe.size}" for recipe in tried)
     why = f"least loss on a sample of {len(points)} records of {names}"
     return Plan(tried[int(np.argmin(losses))], why)
@@ -122,12 +135,12 @@ def candidates(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> tuple
         One for a method chosen by name, as it is published; for ``auto`` those of `recipes`.
     """
     k = policy.k
-    if policy.method == "tcloseness_merge":
-        return (Recipe("mdav", k, "nearest"),)
     if policy.method == "tcloseness_first":
         return (Recipe("tcloseness_first", stratum_size(n, policy, thresholds), None),)
     if policy.method != "auto":
-        return (Recipe(cast("Start", policy.method), k, None),)
+        # Algorithm 1 goes on where tiles meet: what it leaves within a tile is merged between them.
+        merging = policy.method in ("tcloseness_merge", "kanonymity_first")
+        return (Recipe(policy.method, k, "nearest" if merging else None),)
     effort = policy.effort if policy.refine else None
     # With thresholds the choice must be the same for all tiles of a table; without, only the tile counts.
     records = n if thresholds else min(n, tile_size(policy, thresholds))
@@ -160,7 +173,7 @@ def sample(
 def trial(
     points: npt.NDArray[np.float64],
     codes: npt.NDArray[np.int64],
-    k: int,
+    policy: Policy,
     recipe: Recipe,
     thresholds: Sequence[Threshold],
 ) -> tuple[int, float]:
@@ -172,8 +185,8 @@ def trial(
         Coordinates.
     codes : ndarray of shape (s, n), int64
         Sensitive codes.
-    k : int
-        Smallest class size.
+    policy : Policy
+        k.
     recipe : Recipe
         What to try.
     thresholds : sequence of Threshold
@@ -185,8 +198,59 @@ def trial(
         Number of classes, and IL in per cent.
     """
     quick = replace(recipe, effort="fast" if recipe.effort else None, partner=recipe.partner or "efficient")
-    labels = kernel.compose(points, codes, k, thresholds, quick)
+    labels = classes_of(points, codes, policy, quick, thresholds)
     return int(labels.max()) + 1, information_loss(points, labels)
+
+
+def classes_of(
+    points: npt.NDArray[np.float64],
+    codes: npt.NDArray[np.int64],
+    policy: Policy,
+    recipe: Recipe,
+    thresholds: Sequence[Threshold],
+    **how: Unpack[How],
+) -> npt.NDArray[np.int64]:
+    """Classes that a recipe makes of some records, be it one of ``auto`` or a published method.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, d), float64
+        Coordinates.
+    codes : ndarray of shape (s, n), int64
+        Sensitive codes.
+    policy : Policy
+        k.
+    recipe : Recipe
+        One of `candidates`.
+    thresholds : sequence of Threshold
+        What every class must satisfy.
+    **how
+        As in `compose`.
+
+    Returns
+    -------
+    ndarray of shape (n,), int64
+        Classes, 0..m-1; one where there are fewer than k records.
+
+    Raises
+    ------
+    PolicyError
+        A published method cannot do what is asked.
+    """
+    if recipe.start in get_args(kernel.Start):
+        return kernel.compose(points, codes, policy.k, thresholds, recipe, **how)
+    if len(points) < policy.k:
+        return np.zeros(len(points), dtype=np.int64)
+    knows_t = PUBLISHED[recipe.start].needs_t
+    limited = [
+        (code, replace(h, l=None, l_kind="distinct", c=None), Fraction(h.t))
+        for code, h in zip(codes, thresholds, strict=True)
+        if h.t is not None
+    ]
+    if knows_t and not limited:
+        raise PolicyError(f"method = '{recipe.start}' needs t: give one, or use method = 'auto'")
+    columns = [list(column) for column in zip(*limited, strict=True)] if knows_t else []
+    return run_named(recipe.start, Task(points, policy.k, *columns), {})
 
 
 def stratum_size(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from duckanon.kernels.merge import class_members, merge_classes
 from duckanon.kernels.threshold import violations_per_class
@@ -17,9 +18,18 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from duckanon.kernels.merge import Partner
     from duckanon.kernels.threshold import Threshold
+    from duckanon.stages.classes import Classes
     from duckanon.stages.partition import Partitioned
     from duckanon.stages.thresholds import Judged
+
+
+WHOLE = 100_000
+"""Up to so many classes each of them is a candidate for merging; beyond, those near a violating one."""
+
+NEAREST = 256
+"""Candidates around each violating class to begin with."""
 
 
 @dataclass(frozen=True)
@@ -70,44 +80,75 @@ def repair(
     Notes
     -----
     Classes are merged over the whole table: a good partner of a class often lies in another tile. Always
-    ends: every merge removes a class, and one class of all records has EMD 0.
+    ends: every merge removes a class, and one class of all records has EMD 0. Where nothing violates, which
+    is the rule after merging within tiles, it costs O(n) without a copy of the records.
     """
-    labels, codes = partitioned.labels.copy(), partitioned.codes
-    released = np.ones(len(labels), dtype=bool)
+    labels, codes = partitioned.labels, partitioned.codes
+    missed: npt.NDArray[np.float64] | None = partitioned.missed
     wanted = thresholds(judged)
-    if wanted and suppression_limit > 0:
-        released = _suppress(partitioned, wanted, int(suppression_limit * len(labels)))
-        if not released.any():
-            # Every class violates and all may go: a release of nothing helps nobody, so they are merged.
-            released[:] = True
-        labels[~released] = -1
-        if not released.all():
-            wanted, codes = thresholds_without(judged, codes, released)
+    if wanted and suppression_limit > 0 and partitioned.missed.any():
+        gone = _suppressed(partitioned, int(suppression_limit * len(labels)))
+        # Every class violates and all may go: a release of nothing helps nobody, so they are merged.
+        if gone.any() and not gone.all():
+            labels = np.where(gone[labels], -1, labels)
+            wanted, codes = thresholds_without(judged, codes, labels >= 0)
+            missed = None
     labels, classes = without_empty(labels, partitioned.classes)
-    if wanted and len(classes.sizes) and partitioned.plan.recipe.partner is not None:
+    if missed is None:
         released = labels >= 0
-        offsets, members = class_members(labels[released], np.ascontiguousarray(codes[:, released]))
-        merged = merge_classes(
-            classes.sums / classes.sizes[:, None],
-            classes.sizes,
-            members,
-            offsets,
-            wanted,
-            partner=partitioned.plan.recipe.partner,
-        )
-        labels = np.where(released, merged[labels], -1)
+        offsets, members = class_members(labels[released], codes[:, released])
+        missed = np.asarray(violations_per_class(wanted, members, offsets).sum(axis=0))
+    partner = partitioned.plan.recipe.partner
+    if missed.any() and partner is not None:
+        merged = _merged(labels, codes, classes, np.flatnonzero(missed), wanted, partner)
+        labels = np.where(labels >= 0, merged[labels], -1)
         classes = joined(classes, merged)
     return Repaired(labels, len(classes.sizes), int((labels < 0).sum()), information_loss(classes))
 
 
-def _suppress(partitioned: Partitioned, thresholds: Sequence[Threshold], limit: int) -> npt.NDArray[np.bool_]:
-    offsets, members = class_members(partitioned.labels, partitioned.codes)
-    violations = violations_per_class(thresholds, members, offsets).sum(axis=0)
-    sizes = np.diff(offsets)
+def _merged(
+    labels: npt.NDArray[np.int64],
+    codes: npt.NDArray[np.int64],
+    classes: Classes,
+    violating: npt.NDArray[np.int64],
+    wanted: Sequence[Threshold],
+    partner: Partner,
+) -> npt.NDArray[np.int64]:
+    """Return the new class of each class (m,), the violating ones merged with others near them."""
+    centroids, m = classes.sums / classes.sizes[:, None], len(classes.sizes)
+    count = m if m <= WHOLE else NEAREST
+    while True:
+        chosen = np.ones(m, dtype=bool)
+        if count < m:
+            chosen[:] = False
+            chosen[violating] = True
+            near = cKDTree(centroids).query(centroids[violating], count, workers=-1)[1]
+            chosen[near.ravel()] = True
+        numbers = np.flatnonzero(chosen)
+        records = np.flatnonzero((labels >= 0) & chosen[labels])
+        own = np.searchsorted(numbers, labels[records])
+        offsets, members = class_members(own, np.ascontiguousarray(codes[:, records]))
+        united = merge_classes(
+            centroids[numbers], classes.sizes[numbers], members, offsets, wanted, partner=partner
+        )
+        if united.max() > 0 or len(numbers) == m:
+            break
+        # One class is left, which may still violate, and is dear if it does not: look farther.
+        count *= 8
+    # A union is named after its lowest class.
+    holder = np.arange(m)
+    _, lowest = np.unique(united, return_index=True)
+    holder[numbers] = numbers[lowest[united]]
+    return np.asarray(np.unique(holder, return_inverse=True)[1], dtype=np.int64)
+
+
+def _suppressed(partitioned: Partitioned, limit: int) -> npt.NDArray[np.bool_]:
+    """Tell of each class (m,) whether it is suppressed."""
+    missed, sizes = partitioned.missed, partitioned.classes.sizes
     gone = np.zeros(len(sizes), dtype=bool)
     # The worst per record first; a class that does not fit in the limit any more is left for merging.
-    for number in np.argsort(-violations / sizes, kind="stable"):
-        if violations[number] > 0 and sizes[number] <= limit:
+    for number in np.argsort(-missed / sizes, kind="stable"):
+        if missed[number] > 0 and sizes[number] <= limit:
             gone[number] = True
             limit -= int(sizes[number])
-    return ~gone[partitioned.labels]
+    return gone

@@ -231,12 +231,21 @@ def test_method_by_name_shows_what_it_keeps(con: duckanon.Connection) -> None:
     assert cells == {(2, 1.0), (4, 1.0), (8, 1.0), (16, 0.5), (16, 0.75), (16, 1.0)}
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "univariate"])
 def test_every_method_of_a_policy_has_a_frontier(con: duckanon.Connection, method: str) -> None:
     """With t = 1 nothing but k is asked for, so that every method keeps all of it."""
     cells = frontier(con, f"{PLAIN}, k = 3, t = 1, method = '{method}'")
     assert {(r["k"], r["t"]) for r in cells} >= {(k, 1.0) for k in (2, 3, 6, 12)}
     assert all(row["class_size"] >= row["k"] for row in cells)
+
+
+def test_univariate_has_one_for_one_number(con: duckanon.Connection) -> None:
+    """A text is a point of several coordinates: only one number or date is univariate."""
+    options = "sensitive = weeks_worked, insensitive = *, refine = false, k = 3, t = 1, method = 'univariate'"
+    rows_of_age = frontier(con, f"quasi_identifiers = age, {options}")
+    assert {r["k"] for r in rows_of_age} == {2, 3, 6, 12}
+    with pytest.raises(PolicyError, match="univariate takes one column, not 16: use 'mhm' or 'mdav'"):
+        frontier(con, f"quasi_identifiers = (education), {options}")
 
 
 def test_it_is_deterministic(con: duckanon.Connection, cells: list[dict[str, Any]]) -> None:

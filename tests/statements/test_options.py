@@ -115,7 +115,7 @@ REFUSED = [
     ("quasi_identifiers = (a, B, A)", "quasi_identifiers names column 'A' twice"),
     ("t = (a, b)", "use a number"),
     ("t = {charge: 1.5}", "t of 'charge' = 1.5: use a number above 0 and at most 1"),
-    ("method = 'magic'", "method = 'magic' is unknown: Use auto | blocks | mdav | mdav1"),
+    ("method = 'magic'", "method = 'magic' is unknown: Use auto | blocks | cbfs | dba1"),
     ("method = 'mdva'", "did you mean 'mdav'?"),
     ("distance = 'ordered'", "distance takes a value for each column: write distance = {column: 'ordered'}"),
     ("distance = {a: 'orderd'}", "distance of 'a' = 'orderd' is unknown, did you mean 'ordered'?"),

@@ -1,0 +1,93 @@
+"""Repair among many classes: only those near a violating one are looked at, and every threshold is kept."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pytest
+
+from duckanon.kernels.reference import reference
+from duckanon.kernels.threshold import Threshold
+from duckanon.stages import repair as stage
+from duckanon.stages.classes import sums_of
+from duckanon.stages.partition import Partitioned, _missed
+from tests.oracle import class_emds
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from duckanon.stages.plan import Plan
+    from duckanon.stages.thresholds import Judged
+
+M, K = 120, 4
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Treat 120 classes as many, of which six around each violating one are candidates."""
+    monkeypatch.setattr(stage, "WHOLE", 50)
+    monkeypatch.setattr(stage, "NEAREST", 6)
+
+
+def partitioned(values: NDArray[np.int64], limit: str) -> tuple[Partitioned, Judged, list[Threshold]]:
+    """Classes of four neighbours on a line, whose values are given."""
+    points = np.arange(M * K, dtype=np.float64)[:, None]
+    labels = np.repeat(np.arange(M), K).astype(np.int64)
+    _, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
+    thresholds = [Threshold(reference(counts, "ordered"), t=Decimal(limit))]
+    codes = codes.astype(np.int64)[None, :]
+    plan = cast("Plan", SimpleNamespace(recipe=SimpleNamespace(partner="efficient")))
+    missed = _missed(codes, labels, thresholds)
+    return Partitioned(labels, codes, sums_of(points, labels), missed, plan), cast("Any", None), thresholds
+
+
+def emds(labels: NDArray[np.int64], values: NDArray[np.int64]) -> list[Fraction]:
+    """Give the exact EMD of each class by the brute-force auditor."""
+    rows = [{"c": int(c), "s": int(s)} for c, s in zip(labels, values, strict=True)]
+    return class_emds(rows, ["c"], "s", distance="ordered")
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("seed", range(5))
+def test_classes_far_from_a_violation_stay(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Classes 30 and 31 hold one end and the other of the values: the two are one class in the end."""
+    values = np.tile([0, 1, 2, 3], M)
+    values[30 * K : 31 * K], values[31 * K : 32 * K] = 0, 3
+    values[90 * K : 91 * K] = np.random.default_rng(seed).permutation([0, 0, 3, 3])
+    before, judged, thresholds = partitioned(values, "0.3")
+    assert np.flatnonzero(before.missed).tolist() == [30, 31]
+    monkeypatch.setattr(stage, "thresholds", lambda _: thresholds)
+    after = stage.repair(before, judged, suppression_limit=0.0)
+    assert max(emds(after.labels, values)) <= Fraction("0.3")
+    assert after.class_count == M - 1
+    untouched = [c for c in range(M) if c not in (30, 31)]
+    for c in untouched:
+        own = after.labels[c * K : (c + 1) * K]
+        assert (after.labels == own[0]).sum() == K
+    assert after.labels[30 * K] == after.labels[31 * K]
+
+
+@pytest.mark.usefixtures("few")
+def test_a_neighbourhood_that_cannot_do_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A whole half of the line holds one value: its balance is farther away than six classes."""
+    values = np.repeat([0, 1], M * K // 2)
+    before, judged, thresholds = partitioned(values, "0.1")
+    assert np.count_nonzero(before.missed) == M
+    monkeypatch.setattr(stage, "thresholds", lambda _: thresholds)
+    after = stage.repair(before, judged, suppression_limit=0.0)
+    assert max(emds(after.labels, values)) <= Fraction("0.1")
+    assert after.class_count > 1
+
+
+@pytest.mark.usefixtures("few")
+def test_without_violation_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, judged, thresholds = partitioned(np.tile([0, 1, 2, 3], M), "0.3")
+    monkeypatch.setattr(stage, "thresholds", lambda _: thresholds)
+    monkeypatch.setattr(stage, "merge_classes", None)
+    after = stage.repair(before, judged, suppression_limit=0.0)
+    assert after.labels.tolist() == before.labels.tolist()
+    assert after.class_count == M
