@@ -18,6 +18,21 @@ import typer
 from duckanon import engine, files, progress, sqlfiles
 from duckanon.auditing import audit_relation
 from duckanon.catalog import Target
+from duckanon.commands.options import (
+    ERROR,
+    PASSED,
+    VIOLATION,
+    Database,
+    K,
+    L,
+    LDiversity,
+    Names,
+    Number,
+    QuasiIdentifiers,
+    T,
+    Trees,
+    Words,
+)
 from duckanon.connection import connect
 from duckanon.demo import run_demo
 from duckanon.dispatch import Outcome
@@ -45,8 +60,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-PASSED, VIOLATION, ERROR = 0, 1, 2
-
 _INTERRUPTED = 130
 """What typer makes of Ctrl-C in a command; no command of ours returns it."""
 
@@ -57,17 +70,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-
-Database = Annotated[Path | None, typer.Option("--database", "-d", help="DuckDB file; in memory without it")]
-Names = Annotated[str | None, typer.Option(help="columns, separated by commas")]
-Number = Annotated[str | None, typer.Option(help="a number, or column=number pairs")]
-Words = Annotated[str | None, typer.Option(help="a word, or column=word pairs")]
-Trees = Annotated[str | None, typer.Option(help="column=file pairs: trees from leaf to root")]
-QuasiIdentifiers = Annotated[str | None, typer.Option("--qi", help="quasi-identifiers, separated by commas")]
-K = Annotated[int | None, typer.Option("-k", help="smallest equivalence class")]
-T = Annotated[str | None, typer.Option("-t", help="largest EMD, or column=number pairs")]
-L = Annotated[str | None, typer.Option("-l", help="least diversity, or column=number pairs")]
-LDiversity = Annotated[str | None, typer.Option(help="distinct, entropy or recursive")]
 
 
 @app.callback()
