@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint fmt bench performance readme install-sql clean
+.PHONY: help install demo test lint fmt bench performance reproduce readme install-sql clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -44,6 +44,9 @@ bench: $(INSTALLED) ## performance bars as ratios, each within one run
 
 performance: $(INSTALLED) ## write docs/performance.md from the results of the last make bench
 	@$(BIN)/python docs/performance.py
+
+reproduce: $(INSTALLED) ## every table of the four papers, published beside measured, into docs/reproduction.md
+	@$(BIN)/python -m reproduce
 
 readme: $(INSTALLED) ## write the printed output of the two commands into README.md
 	@$(BIN)/python docs/readme.py

@@ -1,0 +1,156 @@
+"""Algorithm 1 of "Steered Microaggregation" over the weights: what its sections have in common."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duckanon.literature.steered import bucket_count, steered_tcloseness, steering_weight
+from duckanon.measures import average_emd, distinct_l, mae, maximum_emd, mse
+from duckanon.methods import partition
+from reproduce import data
+from reproduce.plots import Panel
+from reproduce.rows import Row, row
+
+WEIGHTS = range(251)
+"""Whole weights that are tried; the greatest printed one is 216."""
+
+K = 2
+"""t asks for more records than this, so that k decides nothing."""
+
+
+class Table(NamedTuple):
+    """Quasi-identifiers (n, m) and sensitive values (n,)."""
+
+    points: NDArray[np.float64]
+    sensitive: NDArray[np.float64]
+
+
+class Outcome(NamedTuple):
+    """What Algorithm 1 gives with one weight: the four lines of Figures 1 and 2."""
+
+    weight: int
+    maximum_emd: float
+    average_emd: float
+    mse: float
+    mae: float
+
+
+def perfectly_correlated(n: int) -> Table:
+    """Return the PCD data set, records (i, i) for i = 0..n-1."""
+    values = np.arange(n, dtype=np.float64)
+    return Table(values[:, None], values)
+
+
+def moderately_correlated() -> Table:
+    """Return the MCD data set: TAXINC and POTHVAL with FEDTAX, in the order of the file."""
+    return Table(data.matrix("census", ("TAXINC", "POTHVAL")), data.matrix("census", ("FEDTAX",))[:, 0])
+
+
+def reordered(table: Table, order: NDArray[np.int64]) -> Table:
+    """Return the records of a table in another order."""
+    return Table(table.points[order], table.sensitive[order])
+
+
+def outcome(table: Table, t: str, weight: int) -> Outcome:
+    """Return the EMDs and the losses of Algorithm 1 with MDAV."""
+    labels = steered_tcloseness(*table, K, t=t, weight=float(weight))
+    return Outcome(
+        weight,
+        maximum_emd(labels, table.sensitive),
+        average_emd(labels, table.sensitive),
+        mse(table.points, labels),
+        mae(table.points, labels),
+    )
+
+
+def sweep(table: Table, t: str) -> tuple[Outcome, ...]:
+    """Return what every weight gives."""
+    return tuple(outcome(table, t, weight) for weight in WEIGHTS)
+
+
+def reaching(found: tuple[Outcome, ...], t: float) -> Outcome | None:
+    """Return the outcome from which on the maximum EMD stays at or below t, None if the last exceeds it."""
+    above = [place for place, each in enumerate(found) if each.maximum_emd > t]
+    first = above[-1] + 1 if above else 0
+    return found[first] if first < len(found) else None
+
+
+def reached(found: tuple[Outcome, ...], t: str) -> str:
+    """Return the weight of `reaching` as text."""
+    first = reaching(found, float(t))
+    return "none" if first is None else str(first.weight)
+
+
+def weight_row(place: str, printed: str, found: tuple[Outcome, ...], t: str, remark: str) -> Row:
+    """Return the row of a weight that reaches t."""
+    first = reaching(found, float(t))
+    if first is None:
+        return Row(place, printed, f"none up to {found[-1].weight}", False, remark)
+    before = found[first.weight - 1].maximum_emd
+    return row(place, printed, first.weight, f"maximum EMD {before:.4f} one weight below; {remark}")
+
+
+def bound(n: int, t: str, attributes: int) -> float:
+    """Return |B_1| sqrt(m), the bound of Proposition 1."""
+    return -(-n // bucket_count(n, K, t)) * math.sqrt(attributes)
+
+
+def repeats(table: Table, t: str, weight: float) -> tuple[int, int]:
+    """Return the number of classes with two records of one bucket, and of all classes."""
+    n = len(table.sensitive)
+    labels = steered_tcloseness(*table, K, t=t, weight=weight)
+    parts = np.array_split(np.argsort(table.sensitive, kind="stable"), bucket_count(n, K, t))
+    bucket = np.empty(n, dtype=np.int64)
+    for number, part in enumerate(parts):
+        bucket[part] = number
+    mixed = distinct_l(labels, bucket) < np.bincount(labels)
+    return int(mixed.sum()), len(mixed)
+
+
+def repeats_row(place: str, table: Table, t: str, remark: str = "") -> Row:
+    """Return the row of the classes that Proposition 1 says there are none of, with its weight."""
+    n, attributes = table.points.shape
+    weight = steering_weight(n, bucket_count(n, K, t), attributes)
+    mixed, classes = repeats(table, t, weight)
+    said = f"of {classes} classes, with weight {weight:.4f}"
+    return row(f"{place}: classes with two records of a bucket", "0", mixed, f"{said}; {remark}".strip("; "))
+
+
+def other_bases(table: Table, t: str, first: Outcome | None) -> str:
+    """Name the bases that reach t with the same weight and not with the one below."""
+    if first is None:
+        return ""
+
+    def greatest(base: str, weight: int) -> float:
+        labels = partition(
+            table.points, K, "steered", sensitive=table.sensitive, t=t, scale="minmax", base=base,
+            weight=float(weight),
+        )  # fmt: skip
+        return maximum_emd(labels, table.sensitive)
+
+    same = [
+        base
+        for base in ("mdav1", "mdav_generic", "cbfs")
+        if greatest(base, first.weight) <= float(t) < greatest(base, first.weight - 1)
+    ]
+    return f"the same weight with base {', '.join(same)}"
+
+
+def panel(title: str, found: tuple[Outcome, ...]) -> Panel:
+    """Return the chart of every tenth weight."""
+    drawn = found[::10]
+    return Panel(
+        title,
+        "weight of the bucket attribute",
+        "EMD, loss on the range 0 to 1",
+        {
+            "maximum EMD": [(each.weight, each.maximum_emd) for each in drawn],
+            "average EMD": [(each.weight, each.average_emd) for each in drawn],
+            "MSE": [(each.weight, each.mse) for each in drawn],
+            "MAE": [(each.weight, each.mae) for each in drawn],
+        },
+    )
