@@ -135,10 +135,9 @@ def _merged(
             break
         # One class is left, which may still violate, and is dear if it does not: look farther.
         count *= 8
-    # A union is named after its lowest class.
+    # There are no more unions than classes looked at, so that their numbers are names enough.
     holder = np.arange(m)
-    _, lowest = np.unique(united, return_index=True)
-    holder[numbers] = numbers[lowest[united]]
+    holder[numbers] = numbers[united]
     return np.asarray(np.unique(holder, return_inverse=True)[1], dtype=np.int64)
 
 

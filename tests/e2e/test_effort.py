@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import warnings
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import duckanon
 from duckanon.errors import DuckanonWarning
+from duckanon.stages import plan
+
+if TYPE_CHECKING:
+    from duckanon.kernels.compose import Recipe
 
 TABLE = """CREATE TABLE people AS
 SELECT hash(i) % 1000 / 10 AS age, CASE WHEN i % 17 = 0 THEN NULL ELSE hash(-i) % 50 END AS weight,
@@ -79,16 +84,37 @@ def test_the_report_says_which_method_was_picked_and_why(con: duckanon.Connectio
         "WITH (quasi_identifiers = (age, weight), sensitive = charge, k = 4, t = 0.3)"
     )[-1]
     assert outcome.report is not None
-    plan = outcome.report.plan
-    assert plan is not None
-    assert "refined (balanced): least loss on a sample of 600 records of" in plan
-    assert f"method: {plan}" in outcome.report.to_text().splitlines()
-    assert json.loads(outcome.report.to_json())["plan"] == plan
+    said = outcome.report.plan
+    assert said is not None
+    assert "refined (balanced): least loss on a sample of 600 records of" in said
+    assert f"method: {said}" in outcome.report.to_text().splitlines()
+    assert json.loads(outcome.report.to_json())["plan"] == said
     explained = {
         row["property"]: row for row in con.run_script("EXPLAIN ANONYMIZED VIEW v")[-1].table.to_pylist()
     }
-    assert plan.startswith(explained["method"]["value"])
-    assert plan.endswith(explained["method"]["reason"])
+    assert said.startswith(explained["method"]["value"])
+    assert said.endswith(explained["method"]["reason"])
+
+
+@pytest.mark.parametrize("best", [0, 1])
+def test_the_recipe_that_loses_least_in_the_trial_is_taken(
+    con: duckanon.Connection, monkeypatch: pytest.MonkeyPatch, best: int
+) -> None:
+    tried = []
+
+    def trial(points: object, codes: object, policy: object, recipe: Recipe, thresholds: object) -> Any:
+        tried.append(recipe)
+        return 1, float(abs(len(tried) - 1 - best))
+
+    monkeypatch.setattr(plan, "trial", trial)
+    outcome = con.run_script(
+        "EXPLAIN CREATE ANONYMIZED VIEW v AS FROM people "
+        "WITH (quasi_identifiers = (age, weight), sensitive = charge, k = 4, t = 0.3)"
+    )[-1]
+    assert outcome.table is not None
+    found = {row["property"]: row["value"] for row in outcome.table.to_pylist()}
+    assert len(tried) > 1
+    assert (found["method"], found["class_size"]) == (tried[best].start, str(tried[best].size))
 
 
 def test_few_values_are_no_collapse(con: duckanon.Connection) -> None:

@@ -244,7 +244,7 @@ def test_univariate_has_one_for_one_number(con: duckanon.Connection) -> None:
     options = "sensitive = weeks_worked, insensitive = *, refine = false, k = 3, t = 1, method = 'univariate'"
     rows_of_age = frontier(con, f"quasi_identifiers = age, {options}")
     assert {r["k"] for r in rows_of_age} == {2, 3, 6, 12}
-    with pytest.raises(PolicyError, match="univariate takes one column, not 16: use 'mhm' or 'mdav'"):
+    with pytest.raises(PolicyError, match=r"univariate takes one column, not \d\d: use 'mhm' or 'mdav'"):
         frontier(con, f"quasi_identifiers = (education), {options}")
 
 

@@ -59,6 +59,15 @@ def test_a_very_large_class_stays_and_the_others_get_better(limit: Decimal | Non
         assert all(meets(a, own) for a in attributes)
 
 
+def test_a_large_class_that_comes_last_keeps_its_name_to_itself() -> None:
+    """Its number is above those of all others, and is no number of a class that moves."""
+    points, labels = lopsided()
+    backwards = np.where(labels == 0, 200, labels - 1)
+    refined = refine(points, backwards, K, effort="fast")
+    assert (refined[:BIG] == refined[0]).all()
+    assert not (refined[BIG:] == refined[0]).any()
+
+
 def test_nothing_to_move_leaves_one_class() -> None:
     """A single class of more than 256 records takes no part at all."""
     points = np.random.default_rng(1).normal(size=(600, 2))
