@@ -24,14 +24,25 @@ if TYPE_CHECKING:
 
 MACROS = (
     "class_sizes",
+    "class_size_histogram",
     "k_anonymity",
+    "uniqueness",
     "l_diversity",
     "t_closeness_ordered",
     "t_closeness_equal",
     "t_closeness_hierarchical",
+    "nt_closeness_ordered",
+    "nt_closeness_equal",
     "reidentification_risk",
+    "journalist_risk",
+    "journalist_risk_summary",
     "class_metrics",
     "similarity",
+    "suppression",
+    "information_loss",
+    "utility_numeric",
+    "utility_categorical",
+    "correlation_change",
     "audit",
 )
 INSTALL = "install.sql"

@@ -3,9 +3,7 @@
 
 CREATE OR REPLACE MACRO class_sizes(tbl, qi) AS TABLE
 WITH duckanon_fault AS (
-    SELECT TRUE AS found
-    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
-    WHERE CASE
+    SELECT CASE
         WHEN typeof(qi) <> 'VARCHAR[]'
         THEN error('class_sizes: qi must be a list of column names, such as [''age'', ''zip'']')
         WHEN (
@@ -17,7 +15,8 @@ WITH duckanon_fault AS (
         WHEN source.records = 0
         THEN error('class_sizes: the table is empty: there is nothing to audit')
         ELSE FALSE
-    END
+    END AS found
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
 ),
 duckanon_record AS (
     SELECT "duckanon class" AS class
@@ -38,13 +37,65 @@ GROUP BY class
 )
 SELECT result.class, result.class_size FROM result
 UNION ALL
-SELECT NULL, NULL FROM duckanon_fault;
+SELECT
+    CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_record AS one) END,
+    found
+FROM duckanon_fault
+WHERE found;
+
+CREATE OR REPLACE MACRO class_size_histogram(tbl, qi) AS TABLE
+WITH duckanon_fault AS (
+    SELECT CASE
+        WHEN typeof(qi) <> 'VARCHAR[]'
+        THEN error('class_size_histogram: qi must be a list of column names, such as [''age'', ''zip'']')
+        WHEN (
+            SELECT count(*)
+            FROM (SELECT lower(unnest(TRY_CAST(qi AS VARCHAR[]))) AS name) AS one
+            WHERE one.name = 'duckanon class'
+        ) > 0
+        THEN error('class_size_histogram: the column name "duckanon class" is reserved: rename the column')
+        WHEN source.records = 0
+        THEN error('class_size_histogram: the table is empty: there is nothing to audit')
+        ELSE FALSE
+    END AS found
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+),
+duckanon_record AS (
+    SELECT "duckanon class" AS class
+    FROM (SELECT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+),
+class_member AS (SELECT duckanon_record.class, NULL AS value FROM duckanon_record)
+,
+result AS (
+-- audit: class_size_histogram
+-- question: How many classes are there of each size, and how many records do they hold?
+-- reads: class_member(class, value)
+-- returns: class_size BIGINT (records), classes BIGINT, records BIGINT (class_size * classes); one row a size
+-- violation: none; every row with class_size < k breaks k-anonymity
+-- source: Samarati and Sweeney 1998, sizes of the equivalence classes
+WITH class_size AS (
+    SELECT class, count(*) AS members
+    FROM class_member
+    GROUP BY class
+)
+SELECT
+    members AS class_size,
+    count(*) AS classes,
+    members * count(*) AS records
+FROM class_size
+GROUP BY members
+),
+line AS (
+    SELECT result.class_size, result.classes, result.records FROM result
+    UNION ALL
+    SELECT found, found, found FROM duckanon_fault WHERE found
+)
+SELECT line.class_size, line.classes, line.records FROM line
+ORDER BY line.class_size ASC NULLS LAST;
 
 CREATE OR REPLACE MACRO k_anonymity(tbl, qi) AS TABLE
 WITH duckanon_fault AS (
-    SELECT TRUE AS found
-    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
-    WHERE CASE
+    SELECT CASE
         WHEN typeof(qi) <> 'VARCHAR[]'
         THEN error('k_anonymity: qi must be a list of column names, such as [''age'', ''zip'']')
         WHEN (
@@ -56,7 +107,8 @@ WITH duckanon_fault AS (
         WHEN source.records = 0
         THEN error('k_anonymity: the table is empty: there is nothing to audit')
         ELSE FALSE
-    END
+    END AS found
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
 ),
 duckanon_record AS (
     SELECT "duckanon class" AS class
@@ -84,13 +136,63 @@ FROM class_size
 )
 SELECT result.k, result.classes, result.records FROM result
 UNION ALL
-SELECT NULL, NULL, NULL FROM duckanon_fault;
+SELECT found, found, found FROM duckanon_fault WHERE found;
+
+CREATE OR REPLACE MACRO uniqueness(tbl, qi) AS TABLE
+WITH duckanon_fault AS (
+    SELECT CASE
+        WHEN typeof(qi) <> 'VARCHAR[]'
+        THEN error('uniqueness: qi must be a list of column names, such as [''age'', ''zip'']')
+        WHEN (
+            SELECT count(*)
+            FROM (SELECT lower(unnest(TRY_CAST(qi AS VARCHAR[]))) AS name) AS one
+            WHERE one.name = 'duckanon class'
+        ) > 0
+        THEN error('uniqueness: the column name "duckanon class" is reserved: rename the column')
+        WHEN source.records = 0
+        THEN error('uniqueness: the table is empty: there is nothing to audit')
+        ELSE FALSE
+    END AS found
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+),
+duckanon_record AS (
+    SELECT "duckanon class" AS class
+    FROM (SELECT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+),
+class_member AS (SELECT duckanon_record.class, NULL AS value FROM duckanon_record)
+,
+result AS (
+-- audit: uniqueness
+-- question: How many records are alone in their class, so that their quasi-identifiers name one record?
+-- reads: class_member(class, value)
+-- returns: one row: records BIGINT, unique_records BIGINT (records in classes of one), unique_share DOUBLE
+--          (unique_records / records)
+-- violation: none; a policy may cap the share, and any k >= 2 forbids a unique record
+-- source: Dalenius 1986 (sample uniques), as in sdcMicro
+WITH class_size AS (
+    SELECT class, count(*) AS members
+    FROM class_member
+    GROUP BY class
+),
+total AS (
+    SELECT
+        CAST(sum(members) AS BIGINT) AS records,
+        CAST(sum(CASE WHEN members = 1 THEN 1 ELSE 0 END) AS BIGINT) AS unique_records
+    FROM class_size
+)
+SELECT
+    total.records,
+    total.unique_records,
+    CAST(total.unique_records AS DOUBLE) / CAST(total.records AS DOUBLE) AS unique_share
+FROM total
+)
+SELECT result.records, result.unique_records, result.unique_share FROM result
+UNION ALL
+SELECT found, found, found FROM duckanon_fault WHERE found;
 
 CREATE OR REPLACE MACRO l_diversity(tbl, qi, s) AS TABLE
 WITH duckanon_fault AS (
-    SELECT TRUE AS found
-    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
-    WHERE CASE
+    SELECT CASE
         WHEN typeof(qi) <> 'VARCHAR[]'
         THEN error('l_diversity: qi must be a list of column names, such as [''age'', ''zip'']')
         WHEN typeof(s) <> 'VARCHAR[]'
@@ -110,7 +212,8 @@ WITH duckanon_fault AS (
         WHEN source.records = 0
         THEN error('l_diversity: the table is empty: there is nothing to audit')
         ELSE FALSE
-    END
+    END AS found
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
 ),
 duckanon_class AS MATERIALIZED (
     SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
@@ -188,13 +291,15 @@ FROM result
 JOIN duckanon_class ON duckanon_class.class_id = result.class // 65536
 JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL FROM duckanon_fault;
+SELECT
+    CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END,
+    found, found, found, found, CASE WHEN found THEN CAST(MAP([1], [1.0]) AS MAP(BIGINT, DOUBLE)) END
+FROM duckanon_fault
+WHERE found;
 
 CREATE OR REPLACE MACRO t_closeness_ordered(tbl, qi, s) AS TABLE
 WITH duckanon_fault AS (
-    SELECT TRUE AS found
-    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
-    WHERE CASE
+    SELECT CASE
         WHEN typeof(qi) <> 'VARCHAR[]'
         THEN error('t_closeness_ordered: qi must be a list of column names, such as [''age'', ''zip'']')
         WHEN typeof(s) <> 'VARCHAR[]'
@@ -214,7 +319,8 @@ WITH duckanon_fault AS (
         WHEN source.records = 0
         THEN error('t_closeness_ordered: the table is empty: there is nothing to audit')
         ELSE FALSE
-    END
+    END AS found
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
 ),
 duckanon_class AS MATERIALIZED (
     SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
@@ -392,13 +498,15 @@ FROM result
 JOIN duckanon_class ON duckanon_class.class_id = result.class // 65536
 JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
 UNION ALL
-SELECT NULL, NULL, NULL, NULL FROM duckanon_fault;
+SELECT
+    CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END,
+    found, found, found
+FROM duckanon_fault
+WHERE found;
 
 CREATE OR REPLACE MACRO t_closeness_equal(tbl, qi, s) AS TABLE
 WITH duckanon_fault AS (
-    SELECT TRUE AS found
-    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
-    WHERE CASE
+    SELECT CASE
         WHEN typeof(qi) <> 'VARCHAR[]'
         THEN error('t_closeness_equal: qi must be a list of column names, such as [''age'', ''zip'']')
         WHEN typeof(s) <> 'VARCHAR[]'
@@ -418,7 +526,8 @@ WITH duckanon_fault AS (
         WHEN source.records = 0
         THEN error('t_closeness_equal: the table is empty: there is nothing to audit')
         ELSE FALSE
-    END
+    END AS found
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
 ),
 duckanon_class AS MATERIALIZED (
     SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
@@ -528,13 +637,15 @@ FROM result
 JOIN duckanon_class ON duckanon_class.class_id = result.class // 65536
 JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
 UNION ALL
-SELECT NULL, NULL, NULL, NULL FROM duckanon_fault;
+SELECT
+    CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END,
+    found, found, found
+FROM duckanon_fault
+WHERE found;
 
 CREATE OR REPLACE MACRO t_closeness_hierarchical(tbl, qi, s, tree) AS TABLE
 WITH duckanon_fault AS (
-    SELECT TRUE AS found
-    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
-    WHERE CASE
+    SELECT CASE
         WHEN typeof(qi) <> 'VARCHAR[]'
         THEN error('t_closeness_hierarchical: qi must be a list of column names, such as [''age'', ''zip'']')
         WHEN typeof(s) <> 'VARCHAR[]'
@@ -554,7 +665,8 @@ WITH duckanon_fault AS (
         WHEN source.records = 0
         THEN error('t_closeness_hierarchical: the table is empty: there is nothing to audit')
         ELSE FALSE
-    END
+    END AS found
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
 ),
 duckanon_class AS MATERIALIZED (
     SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
@@ -600,9 +712,7 @@ tree AS (
 ),
 height AS (SELECT max(duckanon_level.level) AS root_level FROM duckanon_level),
 tree_fault AS (
-    SELECT TRUE AS found
-    FROM height
-    WHERE CASE
+    SELECT CASE
         WHEN coalesce(height.root_level, 0) < 1
         THEN error('t_closeness_hierarchical: the hierarchy needs a row a leaf and columns from leaf to root')
         WHEN (SELECT count(*) FROM path WHERE path.node IS NULL) > 0
@@ -630,7 +740,8 @@ tree_fault AS (
         ) > 0
         THEN error('t_closeness_hierarchical: the hierarchy has no row for a value of the table')
         ELSE FALSE
-    END
+    END AS found
+    FROM height
 )
 ,
 -- sql/audit/t_closeness_hierarchical.sql, for every sensitive column
@@ -746,15 +857,627 @@ FROM result
 JOIN duckanon_class ON duckanon_class.class_id = result.class // 65536
 JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
 UNION ALL
-SELECT NULL, NULL, NULL, NULL FROM duckanon_fault
+SELECT
+    CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END,
+    found, found, found
+FROM duckanon_fault
+WHERE found
 UNION ALL
-SELECT NULL, NULL, NULL, NULL FROM tree_fault;
+SELECT
+    CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END,
+    found, found, found
+FROM tree_fault
+WHERE found;
+
+CREATE OR REPLACE MACRO nt_closeness_ordered(tbl, qi, s, groups, n, t) AS TABLE
+WITH duckanon_fault AS (
+    SELECT CASE
+        WHEN typeof(qi) <> 'VARCHAR[]'
+        THEN error('nt_closeness_ordered: qi must be a list of column names, such as [''age'', ''zip'']')
+        WHEN typeof(s) <> 'VARCHAR[]'
+        THEN error('nt_closeness_ordered: s must be a list of column names, such as [''diagnosis'']')
+        WHEN (
+            SELECT count(*)
+            FROM (SELECT lower(unnest(TRY_CAST(qi AS VARCHAR[]))) AS name) AS one
+            JOIN (SELECT lower(unnest(TRY_CAST(s AS VARCHAR[]))) AS name) AS other ON other.name = one.name
+        ) > 0
+        THEN error('nt_closeness_ordered: a column stands in both qi and s: it has one role')
+        WHEN (
+            SELECT count(*)
+            FROM (SELECT lower(unnest(TRY_CAST(qi AS VARCHAR[]))) AS name) AS one
+            WHERE one.name = 'duckanon class'
+        ) > 0
+        THEN error('nt_closeness_ordered: the column name "duckanon class" is reserved: rename the column')
+        WHEN typeof(groups) <> 'VARCHAR[]'
+        THEN error('nt_closeness_ordered: groups must be a list of columns of qi, such as [''age'']')
+        WHEN (
+            SELECT count(*)
+            FROM (SELECT lower(unnest(TRY_CAST(groups AS VARCHAR[]))) AS name) AS one
+            ANTI JOIN (SELECT lower(unnest(TRY_CAST(qi AS VARCHAR[]))) AS name) AS other ON other.name = one.name
+        ) > 0
+        THEN error('nt_closeness_ordered: groups names a column that is not in qi')
+        WHEN coalesce(TRY_CAST(n AS DECIMAL(38, 12)) < 1, TRUE)
+        THEN error('nt_closeness_ordered: n must be a whole number from 1 on')
+        WHEN TRY_CAST(n AS DECIMAL(38, 12)) % 1 <> 0
+        THEN error('nt_closeness_ordered: n must be a whole number from 1 on')
+        WHEN source.records > 0 AND TRY_CAST(n AS DECIMAL(38, 12)) > source.records
+        THEN error('nt_closeness_ordered: n is more than the records of the table: no group is large enough')
+        WHEN coalesce(TRY_CAST(CAST(t AS VARCHAR) AS DECIMAL(38, 18)) <= 0 OR TRY_CAST(CAST(t AS VARCHAR) AS DECIMAL(38, 18)) > 1, TRUE)
+        THEN error('nt_closeness_ordered: t must be greater than 0 and at most 1')
+        WHEN source.records = 0
+        THEN error('nt_closeness_ordered: the table is empty: there is nothing to audit')
+        ELSE FALSE
+    END AS found
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+),
+duckanon_group AS MATERIALIZED (
+    SELECT row_number() OVER () AS group_id, TRUE AS grouped, {'v': COLUMNS(groups)} AS "qi \0"
+    FROM (SELECT DISTINCT COLUMNS(groups) FROM query_table(tbl))
+),
+duckanon_class AS MATERIALIZED (
+    SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+),
+duckanon_sensitive AS MATERIALIZED (
+    SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
+    FROM (SELECT typeof(COLUMNS(s)) AS "s \0" FROM query_table(tbl) LIMIT 1)
+    UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
+),
+duckanon_record AS (
+    SELECT class_id, COLUMNS('^s ')
+    FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
+    NATURAL JOIN (SELECT class_id, COLUMNS('^qi ') FROM duckanon_class)
+),
+coded AS (
+    SELECT class_id, dense_rank() OVER (ORDER BY coalesce(COLUMNS('^s ')) ASC NULLS LAST)
+    FROM duckanon_record
+),
+class_member AS MATERIALIZED (
+    SELECT
+        duckanon_sensitive.attribute,
+        long.class_id * 65536 + duckanon_sensitive.attribute AS class,
+        long.value
+    FROM coded UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (class_id)))) AS long
+    JOIN duckanon_sensitive ON duckanon_sensitive.code = long.name
+)
+,
+duckanon_superset AS MATERIALIZED (
+    SELECT class_id, group_id
+    FROM (SELECT class_id, TRUE AS grouped, COLUMNS('^qi ') FROM duckanon_class)
+    NATURAL JOIN duckanon_group
+    UNION ALL
+    SELECT duckanon_class.class_id, 0 FROM duckanon_class
+),
+class_superset AS (
+    SELECT
+        duckanon_sensitive.attribute,
+        duckanon_superset.class_id * 65536 + duckanon_sensitive.attribute AS class,
+        duckanon_superset.group_id AS superset
+    FROM duckanon_superset
+    CROSS JOIN duckanon_sensitive
+),
+threshold AS (
+    SELECT
+        duckanon_sensitive.attribute,
+        TRY_CAST(n AS BIGINT) AS n,
+        CAST(TRY_CAST(CAST(t AS VARCHAR) AS DECIMAL(38, 18)) - TRY_CAST(CAST(t AS VARCHAR) AS DECIMAL(38, 18)) % 0.000000000001 AS DECIMAL(18, 12)) AS t
+    FROM duckanon_sensitive
+),
+-- sql/audit/class_sizes.sql, nt_closeness_ordered.sql and their verdict, for every sensitive column
+class_size AS (
+SELECT
+  class_member.attribute,
+  class,
+  count(*) AS class_size
+FROM class_member
+GROUP BY
+  class_member.attribute,
+  class
+),
+class_superset_emd AS (
+WITH ranked AS (
+  SELECT
+    class_member.attribute,
+    class,
+    dense_rank() OVER (PARTITION BY class_member.attribute ORDER BY value ASC NULLS LAST) AS rank
+  FROM class_member
+), total AS (
+  SELECT
+    ranked.attribute,
+    greatest(max(rank) - 1, 1) AS steps
+  FROM ranked
+  GROUP BY
+    ranked.attribute
+), placed AS (
+  SELECT
+    ranked.attribute,
+    held.superset,
+    ranked.class,
+    ranked.rank,
+    row_number() OVER (PARTITION BY ranked.attribute, held.superset ORDER BY ranked.rank ASC NULLS LAST) AS position
+  FROM ranked
+  JOIN class_superset AS held
+    ON held.class = ranked.class AND held.attribute = ranked.attribute
+), summed AS (
+  SELECT
+    placed.attribute,
+    superset,
+    class,
+    rank,
+    position,
+    CAST(sum(rank) OVER (
+      PARTITION BY placed.attribute, superset
+      ORDER BY position ASC NULLS LAST
+      ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    ) AS BIGINT) AS rank_sum
+  FROM placed
+), record AS (
+  SELECT
+    summed.attribute,
+    superset,
+    class,
+    rank,
+    position,
+    rank_sum,
+    count(*) OVER (PARTITION BY superset, class) AS members,
+    row_number() OVER (PARTITION BY superset, class ORDER BY position ASC NULLS LAST) AS place
+  FROM summed
+), superset_size AS (
+  SELECT
+    placed.attribute,
+    superset,
+    max(position) AS records
+  FROM placed
+  GROUP BY
+    placed.attribute,
+    superset
+), any_size AS (
+  SELECT DISTINCT
+    record.attribute,
+    superset,
+    members AS class_size
+  FROM record
+), slot AS (
+  SELECT
+    any_size.attribute,
+    superset,
+    class_size,
+    unnest(generate_series(1, class_size)) AS place
+  FROM any_size
+), slot_end AS (
+  SELECT
+    slot.attribute,
+    slot.superset,
+    slot.class_size,
+    slot.place,
+    whole.records * slot.place AS upper,
+    (
+      whole.records * slot.place + slot.class_size - 1
+    ) // slot.class_size AS position
+  FROM slot
+  JOIN superset_size AS whole
+    ON whole.superset = slot.superset AND whole.attribute = slot.attribute
+), slot_sum AS (
+  SELECT
+    e.attribute,
+    e.superset,
+    e.class_size,
+    e.place,
+    e.upper,
+    CAST(e.upper AS HUGEINT) * here.rank + CAST(e.class_size AS HUGEINT) * (
+      here.rank_sum - here.position * here.rank
+    ) AS upper_sum
+  FROM slot_end AS e
+  JOIN summed AS here
+    ON (
+      here.superset = e.superset AND here.position = e.position
+    ) AND here.attribute = e.attribute
+), stretch AS (
+  SELECT
+    slot_sum.attribute,
+    superset,
+    class_size,
+    place,
+    upper,
+    upper_sum,
+    coalesce(lag(upper) OVER along, 0) AS lower,
+    coalesce(lag(upper_sum) OVER along, 0) AS lower_sum
+  FROM slot_sum
+  WINDOW along AS (PARTITION BY slot_sum.attribute, superset, class_size ORDER BY place ASC NULLS LAST)
+), share AS (
+  SELECT
+    r.attribute,
+    r.class,
+    r.superset,
+    z.class_size,
+    CASE
+      WHEN r.position * z.class_size <= z.lower
+      THEN z.upper_sum - z.lower_sum - r.rank * (
+        z.upper - z.lower
+      )
+      WHEN r.position * z.class_size >= z.upper
+      THEN r.rank * (
+        z.upper - z.lower
+      ) - z.upper_sum + z.lower_sum
+      ELSE z.lower_sum + z.upper_sum - CAST(z.lower + z.upper AS HUGEINT) * r.rank + CAST(2 * z.class_size AS HUGEINT) * (
+        r.position * r.rank - r.rank_sum
+      )
+    END AS area
+  FROM record AS r
+  JOIN stretch AS z
+    ON (
+      z.superset = r.superset AND z.class_size = r.members AND z.place = r.place
+    )
+    AND z.attribute = r.attribute
+), class_area AS (
+  SELECT
+    share.attribute,
+    class,
+    superset,
+    class_size,
+    sum(area) AS area
+  FROM share
+  GROUP BY
+    share.attribute,
+    class,
+    superset,
+    class_size
+)
+SELECT
+  a.attribute,
+  a.class,
+  a.superset,
+  a.class_size,
+  w.records AS superset_size,
+  a.area AS emd_numerator,
+  CAST(a.class_size AS HUGEINT) * w.records * total.steps AS emd_denominator,
+  CAST(a.area AS DOUBLE) / (
+    CAST(a.class_size AS DOUBLE) * w.records * total.steps
+  ) AS emd
+FROM class_area AS a
+JOIN superset_size AS w
+  ON w.superset = a.superset AND w.attribute = a.attribute
+JOIN total
+  ON total.attribute = a.attribute
+),
+result AS (
+WITH candidate AS (
+  SELECT
+    distance.attribute,
+    distance.class,
+    distance.superset_size,
+    distance.emd,
+    distance.emd_numerator * 1000000000000 > CAST(threshold.t * 1000000000000 AS HUGEINT) * distance.emd_denominator AS too_far
+  FROM class_superset_emd AS distance
+  JOIN threshold
+    ON threshold.attribute = distance.attribute
+  WHERE
+    distance.superset_size >= threshold.n
+  UNION ALL
+  SELECT
+    class_size.attribute,
+    class_size.class,
+    class_size.class_size AS superset_size,
+    CAST(0 AS DOUBLE) AS emd,
+    FALSE AS too_far
+  FROM class_size
+  JOIN threshold
+    ON threshold.attribute = class_size.attribute
+  WHERE
+    class_size.class_size >= threshold.n
+), ordered AS (
+  SELECT
+    candidate.attribute,
+    class,
+    superset_size,
+    emd,
+    too_far,
+    row_number() OVER (PARTITION BY class ORDER BY too_far ASC NULLS LAST, emd ASC NULLS LAST, superset_size ASC NULLS LAST) AS place
+  FROM candidate
+), nearest AS (
+  SELECT
+    ordered.attribute,
+    class,
+    superset_size,
+    emd,
+    too_far
+  FROM ordered
+  WHERE
+    place = 1
+)
+SELECT
+  class_size.attribute,
+  class_size.class,
+  class_size.class_size,
+  coalesce(nearest.superset_size, 0) AS superset_size,
+  coalesce(nearest.emd, CAST('Infinity' AS DOUBLE)) AS value,
+  coalesce(nearest.too_far, TRUE) AS violated
+FROM class_size
+LEFT JOIN nearest
+  ON nearest.class = class_size.class AND nearest.attribute = class_size.attribute
+)
+SELECT
+    duckanon_class.class, result.class_size, duckanon_sensitive.name AS attribute,
+    result.superset_size, result.value AS emd, result.violated
+FROM result
+JOIN duckanon_class ON duckanon_class.class_id = result.class // 65536
+JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
+UNION ALL
+SELECT
+    CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END,
+    found, found, found, found, found
+FROM duckanon_fault
+WHERE found;
+
+CREATE OR REPLACE MACRO nt_closeness_equal(tbl, qi, s, groups, n, t) AS TABLE
+WITH duckanon_fault AS (
+    SELECT CASE
+        WHEN typeof(qi) <> 'VARCHAR[]'
+        THEN error('nt_closeness_equal: qi must be a list of column names, such as [''age'', ''zip'']')
+        WHEN typeof(s) <> 'VARCHAR[]'
+        THEN error('nt_closeness_equal: s must be a list of column names, such as [''diagnosis'']')
+        WHEN (
+            SELECT count(*)
+            FROM (SELECT lower(unnest(TRY_CAST(qi AS VARCHAR[]))) AS name) AS one
+            JOIN (SELECT lower(unnest(TRY_CAST(s AS VARCHAR[]))) AS name) AS other ON other.name = one.name
+        ) > 0
+        THEN error('nt_closeness_equal: a column stands in both qi and s: it has one role')
+        WHEN (
+            SELECT count(*)
+            FROM (SELECT lower(unnest(TRY_CAST(qi AS VARCHAR[]))) AS name) AS one
+            WHERE one.name = 'duckanon class'
+        ) > 0
+        THEN error('nt_closeness_equal: the column name "duckanon class" is reserved: rename the column')
+        WHEN typeof(groups) <> 'VARCHAR[]'
+        THEN error('nt_closeness_equal: groups must be a list of columns of qi, such as [''age'']')
+        WHEN (
+            SELECT count(*)
+            FROM (SELECT lower(unnest(TRY_CAST(groups AS VARCHAR[]))) AS name) AS one
+            ANTI JOIN (SELECT lower(unnest(TRY_CAST(qi AS VARCHAR[]))) AS name) AS other ON other.name = one.name
+        ) > 0
+        THEN error('nt_closeness_equal: groups names a column that is not in qi')
+        WHEN coalesce(TRY_CAST(n AS DECIMAL(38, 12)) < 1, TRUE)
+        THEN error('nt_closeness_equal: n must be a whole number from 1 on')
+        WHEN TRY_CAST(n AS DECIMAL(38, 12)) % 1 <> 0
+        THEN error('nt_closeness_equal: n must be a whole number from 1 on')
+        WHEN source.records > 0 AND TRY_CAST(n AS DECIMAL(38, 12)) > source.records
+        THEN error('nt_closeness_equal: n is more than the records of the table: no group is large enough')
+        WHEN coalesce(TRY_CAST(CAST(t AS VARCHAR) AS DECIMAL(38, 18)) <= 0 OR TRY_CAST(CAST(t AS VARCHAR) AS DECIMAL(38, 18)) > 1, TRUE)
+        THEN error('nt_closeness_equal: t must be greater than 0 and at most 1')
+        WHEN source.records = 0
+        THEN error('nt_closeness_equal: the table is empty: there is nothing to audit')
+        ELSE FALSE
+    END AS found
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+),
+duckanon_group AS MATERIALIZED (
+    SELECT row_number() OVER () AS group_id, TRUE AS grouped, {'v': COLUMNS(groups)} AS "qi \0"
+    FROM (SELECT DISTINCT COLUMNS(groups) FROM query_table(tbl))
+),
+duckanon_class AS MATERIALIZED (
+    SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+),
+duckanon_sensitive AS MATERIALIZED (
+    SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
+    FROM (SELECT typeof(COLUMNS(s)) AS "s \0" FROM query_table(tbl) LIMIT 1)
+    UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
+),
+duckanon_record AS (
+    SELECT class_id, COLUMNS('^s ')
+    FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
+    NATURAL JOIN (SELECT class_id, COLUMNS('^qi ') FROM duckanon_class)
+),
+coded AS (
+    SELECT class_id, dense_rank() OVER (ORDER BY coalesce(COLUMNS('^s ')) ASC NULLS LAST)
+    FROM duckanon_record
+),
+class_member AS MATERIALIZED (
+    SELECT
+        duckanon_sensitive.attribute,
+        long.class_id * 65536 + duckanon_sensitive.attribute AS class,
+        long.value
+    FROM coded UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (class_id)))) AS long
+    JOIN duckanon_sensitive ON duckanon_sensitive.code = long.name
+)
+,
+duckanon_superset AS MATERIALIZED (
+    SELECT class_id, group_id
+    FROM (SELECT class_id, TRUE AS grouped, COLUMNS('^qi ') FROM duckanon_class)
+    NATURAL JOIN duckanon_group
+    UNION ALL
+    SELECT duckanon_class.class_id, 0 FROM duckanon_class
+),
+class_superset AS (
+    SELECT
+        duckanon_sensitive.attribute,
+        duckanon_superset.class_id * 65536 + duckanon_sensitive.attribute AS class,
+        duckanon_superset.group_id AS superset
+    FROM duckanon_superset
+    CROSS JOIN duckanon_sensitive
+),
+threshold AS (
+    SELECT
+        duckanon_sensitive.attribute,
+        TRY_CAST(n AS BIGINT) AS n,
+        CAST(TRY_CAST(CAST(t AS VARCHAR) AS DECIMAL(38, 18)) - TRY_CAST(CAST(t AS VARCHAR) AS DECIMAL(38, 18)) % 0.000000000001 AS DECIMAL(18, 12)) AS t
+    FROM duckanon_sensitive
+),
+-- sql/audit/class_sizes.sql, nt_closeness_equal.sql and their verdict, for every sensitive column
+class_size AS (
+SELECT
+  class_member.attribute,
+  class,
+  count(*) AS class_size
+FROM class_member
+GROUP BY
+  class_member.attribute,
+  class
+),
+class_superset_emd AS (
+WITH present AS (
+  SELECT
+    class_member.attribute,
+    class,
+    value,
+    count(*) AS members
+  FROM class_member
+  GROUP BY
+    class_member.attribute,
+    class,
+    value
+), class_size AS (
+  SELECT
+    present.attribute,
+    class,
+    CAST(sum(members) AS BIGINT) AS members
+  FROM present
+  GROUP BY
+    present.attribute,
+    class
+), domain AS (
+  SELECT
+    present.attribute,
+    held.superset,
+    present.value,
+    CAST(sum(present.members) AS BIGINT) AS records
+  FROM present
+  JOIN class_superset AS held
+    ON held.class = present.class AND held.attribute = present.attribute
+  GROUP BY
+    present.attribute,
+    held.superset,
+    present.value
+), superset_size AS (
+  SELECT
+    domain.attribute,
+    superset,
+    CAST(sum(records) AS BIGINT) AS records
+  FROM domain
+  GROUP BY
+    domain.attribute,
+    superset
+), difference AS (
+  SELECT
+    present.attribute,
+    present.class,
+    held.superset,
+    class_size.members AS class_size,
+    superset_size.records AS superset_size,
+    abs(CAST(superset_size.records AS HUGEINT) * present.members - class_size.members * domain.records) - class_size.members * domain.records AS gain
+  FROM present
+  JOIN class_superset AS held
+    ON held.class = present.class AND held.attribute = present.attribute
+  JOIN class_size
+    ON class_size.class = present.class AND class_size.attribute = present.attribute
+  JOIN superset_size
+    ON superset_size.superset = held.superset AND superset_size.attribute = present.attribute
+  JOIN domain
+    ON (
+      domain.superset = held.superset AND domain.value IS NOT DISTINCT FROM present.value
+    )
+    AND domain.attribute = present.attribute
+), class_gain AS (
+  SELECT
+    difference.attribute,
+    class,
+    superset,
+    class_size,
+    superset_size,
+    sum(gain) AS gain
+  FROM difference
+  GROUP BY
+    difference.attribute,
+    class,
+    superset,
+    class_size,
+    superset_size
+)
+SELECT
+  class_gain.attribute,
+  class,
+  superset,
+  class_size,
+  superset_size,
+  gain + CAST(class_size AS HUGEINT) * superset_size AS emd_numerator,
+  2 * CAST(class_size AS HUGEINT) * superset_size AS emd_denominator,
+  CAST(gain + CAST(class_size AS HUGEINT) * superset_size AS DOUBLE) / (
+    2 * CAST(class_size AS DOUBLE) * superset_size
+  ) AS emd
+FROM class_gain
+),
+result AS (
+WITH candidate AS (
+  SELECT
+    distance.attribute,
+    distance.class,
+    distance.superset_size,
+    distance.emd,
+    distance.emd_numerator * 1000000000000 > CAST(threshold.t * 1000000000000 AS HUGEINT) * distance.emd_denominator AS too_far
+  FROM class_superset_emd AS distance
+  JOIN threshold
+    ON threshold.attribute = distance.attribute
+  WHERE
+    distance.superset_size >= threshold.n
+  UNION ALL
+  SELECT
+    class_size.attribute,
+    class_size.class,
+    class_size.class_size AS superset_size,
+    CAST(0 AS DOUBLE) AS emd,
+    FALSE AS too_far
+  FROM class_size
+  JOIN threshold
+    ON threshold.attribute = class_size.attribute
+  WHERE
+    class_size.class_size >= threshold.n
+), ordered AS (
+  SELECT
+    candidate.attribute,
+    class,
+    superset_size,
+    emd,
+    too_far,
+    row_number() OVER (PARTITION BY class ORDER BY too_far ASC NULLS LAST, emd ASC NULLS LAST, superset_size ASC NULLS LAST) AS place
+  FROM candidate
+), nearest AS (
+  SELECT
+    ordered.attribute,
+    class,
+    superset_size,
+    emd,
+    too_far
+  FROM ordered
+  WHERE
+    place = 1
+)
+SELECT
+  class_size.attribute,
+  class_size.class,
+  class_size.class_size,
+  coalesce(nearest.superset_size, 0) AS superset_size,
+  coalesce(nearest.emd, CAST('Infinity' AS DOUBLE)) AS value,
+  coalesce(nearest.too_far, TRUE) AS violated
+FROM class_size
+LEFT JOIN nearest
+  ON nearest.class = class_size.class AND nearest.attribute = class_size.attribute
+)
+SELECT
+    duckanon_class.class, result.class_size, duckanon_sensitive.name AS attribute,
+    result.superset_size, result.value AS emd, result.violated
+FROM result
+JOIN duckanon_class ON duckanon_class.class_id = result.class // 65536
+JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
+UNION ALL
+SELECT
+    CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END,
+    found, found, found, found, found
+FROM duckanon_fault
+WHERE found;
 
 CREATE OR REPLACE MACRO reidentification_risk(tbl, qi) AS TABLE
 WITH duckanon_fault AS (
-    SELECT TRUE AS found
-    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
-    WHERE CASE
+    SELECT CASE
         WHEN typeof(qi) <> 'VARCHAR[]'
         THEN error('reidentification_risk: qi must be a list of column names, such as [''age'', ''zip'']')
         WHEN (
@@ -766,7 +1489,8 @@ WITH duckanon_fault AS (
         WHEN source.records = 0
         THEN error('reidentification_risk: the table is empty: there is nothing to audit')
         ELSE FALSE
-    END
+    END AS found
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
 ),
 duckanon_record AS (
     SELECT "duckanon class" AS class
@@ -815,13 +1539,199 @@ SELECT
     result.share_above_20_percent, result.share_above_33_percent
 FROM result
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM duckanon_fault;
+SELECT found, found, found, found, found, found, found FROM duckanon_fault WHERE found;
+
+CREATE OR REPLACE MACRO journalist_risk(tbl, qi, population) AS TABLE
+WITH duckanon_fault AS (
+    SELECT CASE
+        WHEN typeof(qi) <> 'VARCHAR[]'
+        THEN error('journalist_risk: qi must be a list of column names, such as [''age'', ''zip'']')
+        WHEN (
+            SELECT count(*)
+            FROM (SELECT lower(unnest(TRY_CAST(qi AS VARCHAR[]))) AS name) AS one
+            WHERE one.name = 'duckanon class'
+        ) > 0
+        THEN error('journalist_risk: the column name "duckanon class" is reserved: rename the column')
+        WHEN (SELECT count(*) FROM query_table(population)) = 0
+        THEN error('journalist_risk: the population is empty: give the table it was drawn from')
+        WHEN source.records = 0
+        THEN error('journalist_risk: the table is empty: there is nothing to audit')
+        ELSE FALSE
+    END AS found
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+),
+duckanon_class AS MATERIALIZED (
+    SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+),
+duckanon_record AS (
+    SELECT class_id
+    FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0" FROM query_table(tbl))
+    NATURAL JOIN (SELECT class_id, COLUMNS('^qi ') FROM duckanon_class)
+),
+duckanon_person AS (
+    SELECT class_id
+    FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0" FROM query_table(population))
+    NATURAL JOIN (SELECT class_id, COLUMNS('^qi ') FROM duckanon_class)
+),
+class_member AS (SELECT duckanon_record.class_id AS class, NULL AS value FROM duckanon_record),
+duckanon_population AS (SELECT duckanon_person.class_id AS class FROM duckanon_person),
+class_journalist AS (
+-- audit: journalist_risk
+-- question: Among how many people of the population does each class hide?
+-- reads: class_member(class, value), population(class): one row a person, who stands in one of these classes
+-- returns: class, class_size BIGINT (records), population_size BIGINT (people in the class), journalist_risk
+--          DOUBLE (1 / population_size; 1 where nobody is there), violated BOOLEAN
+-- violation: population_size < class_size, 0 for a class that is missing in the population: a population
+--            holds everybody in the release, so the risk is not known there
+-- source: El Emam and Dankar 2008, journalist re-identification risk, as in ARX
+WITH class_size AS (
+    SELECT class, count(*) AS members
+    FROM class_member
+    GROUP BY class
+),
+population_size AS (
+    SELECT person.class, count(*) AS members
+    FROM duckanon_population AS person
+    GROUP BY person.class
+)
+SELECT
+    class_size.class,
+    class_size.members AS class_size,
+    coalesce(population_size.members, 0) AS population_size,
+    1 / CAST(coalesce(population_size.members, 1) AS DOUBLE) AS journalist_risk,
+    coalesce(population_size.members, 0) < class_size.members AS violated
+FROM class_size
+LEFT JOIN population_size ON population_size.class = class_size.class
+)
+SELECT
+    duckanon_class.class, result.class_size, result.population_size, result.journalist_risk, result.violated
+FROM class_journalist AS result
+JOIN duckanon_class ON duckanon_class.class_id = result.class
+UNION ALL
+SELECT
+    CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END,
+    found, found, found, found
+FROM duckanon_fault
+WHERE found;
+
+CREATE OR REPLACE MACRO journalist_risk_summary(tbl, qi, population) AS TABLE
+WITH duckanon_fault AS (
+    SELECT CASE
+        WHEN typeof(qi) <> 'VARCHAR[]'
+        THEN error('journalist_risk_summary: qi must be a list of column names, such as [''age'', ''zip'']')
+        WHEN (
+            SELECT count(*)
+            FROM (SELECT lower(unnest(TRY_CAST(qi AS VARCHAR[]))) AS name) AS one
+            WHERE one.name = 'duckanon class'
+        ) > 0
+        THEN error('journalist_risk_summary: the column name "duckanon class" is reserved: rename the column')
+        WHEN (SELECT count(*) FROM query_table(population)) = 0
+        THEN error('journalist_risk_summary: the population is empty: give the table it was drawn from')
+        WHEN source.records = 0
+        THEN error('journalist_risk_summary: the table is empty: there is nothing to audit')
+        ELSE FALSE
+    END AS found
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+),
+duckanon_class AS MATERIALIZED (
+    SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+),
+duckanon_record AS (
+    SELECT class_id
+    FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0" FROM query_table(tbl))
+    NATURAL JOIN (SELECT class_id, COLUMNS('^qi ') FROM duckanon_class)
+),
+duckanon_person AS (
+    SELECT class_id
+    FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0" FROM query_table(population))
+    NATURAL JOIN (SELECT class_id, COLUMNS('^qi ') FROM duckanon_class)
+),
+class_member AS (SELECT duckanon_record.class_id AS class, NULL AS value FROM duckanon_record),
+duckanon_population AS (SELECT duckanon_person.class_id AS class FROM duckanon_person),
+class_journalist AS (
+-- audit: journalist_risk
+-- question: Among how many people of the population does each class hide?
+-- reads: class_member(class, value), population(class): one row a person, who stands in one of these classes
+-- returns: class, class_size BIGINT (records), population_size BIGINT (people in the class), journalist_risk
+--          DOUBLE (1 / population_size; 1 where nobody is there), violated BOOLEAN
+-- violation: population_size < class_size, 0 for a class that is missing in the population: a population
+--            holds everybody in the release, so the risk is not known there
+-- source: El Emam and Dankar 2008, journalist re-identification risk, as in ARX
+WITH class_size AS (
+    SELECT class, count(*) AS members
+    FROM class_member
+    GROUP BY class
+),
+population_size AS (
+    SELECT person.class, count(*) AS members
+    FROM duckanon_population AS person
+    GROUP BY person.class
+)
+SELECT
+    class_size.class,
+    class_size.members AS class_size,
+    coalesce(population_size.members, 0) AS population_size,
+    1 / CAST(coalesce(population_size.members, 1) AS DOUBLE) AS journalist_risk,
+    coalesce(population_size.members, 0) < class_size.members AS violated
+FROM class_size
+LEFT JOIN population_size ON population_size.class = class_size.class
+)
+,
+result AS (
+-- audit: journalist_risk_summary
+-- question: How likely does an attacker who knows somebody of the population find a right record?
+-- reads: class_journalist = the rows of journalist_risk.sql
+-- returns: one row: journalist_max DOUBLE, journalist_average DOUBLE (mean over the records: the share that
+--          an attack on all of them is expected to find), share_above_p_percent DOUBLE (share of records with
+--          a risk > p %), violations BIGINT (classes), records BIGINT (in those classes), passed BOOLEAN
+-- violation: passed = FALSE: a class holds more records than the population holds people
+-- source: El Emam and Dankar 2008, as in ARX; 5, 9, 20, 33 % ask for cells of 20, 12, 5, 4 people
+WITH cell AS (
+    SELECT
+        class_size,
+        violated,
+        CASE WHEN population_size = 0 THEN 1 ELSE population_size END AS people
+    FROM class_journalist
+),
+share AS (
+    SELECT
+        CAST(min(people) AS DOUBLE) AS smallest,
+        CAST(sum(class_size) AS DOUBLE) AS members,
+        sum(CAST(class_size AS DOUBLE) / CAST(people AS DOUBLE)) AS expected,
+        CAST(sum(CASE WHEN 100 > 5 * people THEN class_size ELSE 0 END) AS DOUBLE) AS above_5,
+        CAST(sum(CASE WHEN 100 > 9 * people THEN class_size ELSE 0 END) AS DOUBLE) AS above_9,
+        CAST(sum(CASE WHEN 100 > 20 * people THEN class_size ELSE 0 END) AS DOUBLE) AS above_20,
+        CAST(sum(CASE WHEN 100 > 33 * people THEN class_size ELSE 0 END) AS DOUBLE) AS above_33,
+        CAST(sum(CASE WHEN violated THEN 1 ELSE 0 END) AS BIGINT) AS violations,
+        CAST(sum(CASE WHEN violated THEN class_size ELSE 0 END) AS BIGINT) AS records
+    FROM cell
+)
+SELECT
+    1 / smallest AS journalist_max,
+    expected / members AS journalist_average,
+    above_5 / members AS share_above_5_percent,
+    above_9 / members AS share_above_9_percent,
+    above_20 / members AS share_above_20_percent,
+    above_33 / members AS share_above_33_percent,
+    violations,
+    records,
+    violations = 0 AS passed
+FROM share
+)
+SELECT
+    result.journalist_max, result.journalist_average,
+    result.share_above_5_percent, result.share_above_9_percent,
+    result.share_above_20_percent, result.share_above_33_percent,
+    result.violations, result.records, result.passed
+FROM result
+UNION ALL
+SELECT found, found, found, found, found, found, found, found, found FROM duckanon_fault WHERE found;
 
 CREATE OR REPLACE MACRO class_metrics(tbl, qi, k) AS TABLE
 WITH duckanon_fault AS (
-    SELECT TRUE AS found
-    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
-    WHERE CASE
+    SELECT CASE
         WHEN typeof(qi) <> 'VARCHAR[]'
         THEN error('class_metrics: qi must be a list of column names, such as [''age'', ''zip'']')
         WHEN (
@@ -837,7 +1747,8 @@ WITH duckanon_fault AS (
         WHEN source.records = 0
         THEN error('class_metrics: the table is empty: there is nothing to audit')
         ELSE FALSE
-    END
+    END AS found
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
 ),
 duckanon_record AS (
     SELECT "duckanon class" AS class
@@ -869,13 +1780,11 @@ CROSS JOIN threshold
 )
 SELECT result.discernibility, result.c_avg, result.minimum_class_size, result.average_class_size FROM result
 UNION ALL
-SELECT NULL, NULL, NULL, NULL FROM duckanon_fault;
+SELECT found, found, found, found FROM duckanon_fault WHERE found;
 
 CREATE OR REPLACE MACRO similarity(tbl, qi, s, tree, level) AS TABLE
 WITH duckanon_fault AS (
-    SELECT TRUE AS found
-    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
-    WHERE CASE
+    SELECT CASE
         WHEN typeof(qi) <> 'VARCHAR[]'
         THEN error('similarity: qi must be a list of column names, such as [''age'', ''zip'']')
         WHEN typeof(s) <> 'VARCHAR[]'
@@ -895,7 +1804,8 @@ WITH duckanon_fault AS (
         WHEN source.records = 0
         THEN error('similarity: the table is empty: there is nothing to audit')
         ELSE FALSE
-    END
+    END AS found
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
 ),
 duckanon_class AS MATERIALIZED (
     SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
@@ -941,9 +1851,7 @@ tree AS (
 ),
 height AS (SELECT max(duckanon_level.level) AS root_level FROM duckanon_level),
 tree_fault AS (
-    SELECT TRUE AS found
-    FROM height
-    WHERE CASE
+    SELECT CASE
         WHEN coalesce(height.root_level, 0) < 1
         THEN error('similarity: the hierarchy needs a row a leaf and columns from leaf to root')
         WHEN (SELECT count(*) FROM path WHERE path.node IS NULL) > 0
@@ -971,19 +1879,19 @@ tree_fault AS (
         ) > 0
         THEN error('similarity: the hierarchy has no row for a value of the table')
         ELSE FALSE
-    END
+    END AS found
+    FROM height
 )
 ,
 threshold AS (SELECT duckanon_sensitive.attribute, TRY_CAST(level AS BIGINT) AS level FROM duckanon_sensitive),
 level_fault AS (
-    SELECT TRUE AS found
-    FROM height
-    WHERE CASE
+    SELECT CASE
         WHEN coalesce(TRY_CAST(level AS DECIMAL(38, 12)) NOT BETWEEN 0 AND height.root_level, TRUE)
         OR TRY_CAST(level AS DECIMAL(38, 12)) % 1 <> 0
         THEN error('similarity: level must be a whole number, from 0 for the leaves up to the root')
         ELSE FALSE
-    END
+    END AS found
+    FROM height
 ),
 -- sql/audit/similarity.sql, for every sensitive column
 result AS (
@@ -1044,17 +1952,652 @@ FROM result
 JOIN duckanon_class ON duckanon_class.class_id = result.class // 65536
 JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
 UNION ALL
-SELECT NULL, NULL, NULL, NULL FROM duckanon_fault
+SELECT
+    CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END,
+    found, found, found
+FROM duckanon_fault
+WHERE found
 UNION ALL
-SELECT NULL, NULL, NULL, NULL FROM tree_fault
+SELECT
+    CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END,
+    found, found, found
+FROM tree_fault
+WHERE found
 UNION ALL
-SELECT NULL, NULL, NULL, NULL FROM level_fault;
+SELECT
+    CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END,
+    found, found, found
+FROM level_fault
+WHERE found;
+
+CREATE OR REPLACE MACRO suppression(tbl, original) AS TABLE
+WITH duckanon_count AS MATERIALIZED (
+    SELECT source.records, origin.records AS original_records
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN (SELECT count(*) AS records FROM query_table(original)) AS origin
+),
+duckanon_released AS MATERIALIZED (SELECT 1 AS record, 1 AS attribute, NULL AS value FROM query_table(tbl)),
+duckanon_original AS MATERIALIZED (SELECT 1 AS record, 1 AS attribute, NULL AS value FROM query_table(original)),
+duckanon_fault AS (
+    SELECT CASE
+        WHEN source.records = 0
+        THEN error('suppression: the table is empty: there is nothing to audit')
+        WHEN source.original_records = 0
+        THEN error('suppression: the original is empty: there is nothing to compare with')
+        WHEN source.records > source.original_records
+        THEN error('suppression: the table has more records than the original: it is not released from it')
+        ELSE FALSE
+    END AS found
+    FROM duckanon_count AS source
+),
+result AS (
+-- audit: suppression
+-- question: How many records of the original are missing in the release?
+-- reads: released(record, attribute, value), original(record, attribute, value): of each, any one column
+-- returns: one row: original_records BIGINT, released_records BIGINT, suppressed_records BIGINT (their
+--          difference), suppressed_share DOUBLE (of the original)
+-- violation: suppressed_records < 0: more is released than there is; a policy may cap the share
+-- source: Sweeney 2002, suppression of outlying records; ARX and sdcMicro count the same
+--
+-- Values were recoded, so no record of the original can be looked up in the release: the counts must tell.
+WITH original_count AS (
+    SELECT count(*) AS records
+    FROM duckanon_original AS old
+),
+released_count AS (
+    SELECT count(*) AS records
+    FROM duckanon_released AS new
+)
+SELECT
+    original_count.records AS original_records,
+    released_count.records AS released_records,
+    original_count.records - released_count.records AS suppressed_records,
+    CAST(original_count.records - released_count.records AS DOUBLE)
+    / CAST(original_count.records AS DOUBLE) AS suppressed_share
+FROM original_count
+CROSS JOIN released_count
+)
+SELECT result.original_records, result.released_records, result.suppressed_records, result.suppressed_share
+FROM result
+UNION ALL
+SELECT found, found, found, found FROM duckanon_fault WHERE found;
+
+CREATE OR REPLACE MACRO information_loss(tbl, original, columns) AS TABLE
+WITH duckanon_count AS MATERIALIZED (
+    SELECT source.records, origin.records AS original_records
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN (SELECT count(*) AS records FROM query_table(original)) AS origin
+),
+duckanon_side AS MATERIALIZED (
+    SELECT
+        TRUE AS is_released, row_number() OVER () AS record,
+        TRY_CAST(COLUMNS(columns) AS DOUBLE) AS "v \0"
+    FROM query_table(tbl)
+    UNION ALL BY NAME
+    SELECT
+        FALSE AS is_released, row_number() OVER () AS record,
+        TRY_CAST(COLUMNS(columns) AS DOUBLE) AS "v \0"
+    FROM query_table(original)
+),
+duckanon_column AS MATERIALIZED (
+    SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
+    FROM (SELECT typeof(COLUMNS(columns)) AS "v \0" FROM query_table(tbl) LIMIT 1)
+    UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
+),
+duckanon_type AS MATERIALIZED (
+    SELECT duckanon_column.name, duckanon_column.type FROM duckanon_column
+    UNION ALL
+    SELECT substr(one.name, 3), one.type
+    FROM (SELECT typeof(COLUMNS(columns)) AS "v \0" FROM query_table(original) LIMIT 1)
+    UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
+),
+coded AS (SELECT is_released, record, COLUMNS('^v ') FROM duckanon_side),
+side_member AS MATERIALIZED (
+    SELECT long.is_released, long.record, duckanon_column.attribute, long.value
+    FROM coded UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (is_released, record)))) AS long
+    JOIN duckanon_column ON duckanon_column.code = long.name
+),
+duckanon_released AS (
+    SELECT side_member.record, side_member.attribute, side_member.value FROM side_member WHERE side_member.is_released
+),
+duckanon_original AS (
+    SELECT side_member.record, side_member.attribute, side_member.value FROM side_member WHERE NOT side_member.is_released
+),
+duckanon_flaw AS (
+    SELECT
+        (
+            SELECT min(duckanon_type.name)
+            FROM duckanon_type
+            WHERE NOT regexp_full_match(
+                duckanon_type.type,
+                '(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL.*|VARINT|BIGNUM)'
+            )
+        ) AS not_numeric,
+        (
+            SELECT min(duckanon_column.name)
+            FROM side_member
+            JOIN duckanon_column ON duckanon_column.attribute = side_member.attribute
+            WHERE NOT isfinite(side_member.value)
+        ) AS not_finite,
+        (
+            SELECT min(empty.name)
+            FROM (
+                SELECT duckanon_column.name
+                FROM side_member
+                JOIN duckanon_column ON duckanon_column.attribute = side_member.attribute
+                GROUP BY duckanon_column.name, side_member.is_released
+                HAVING count(side_member.value) = 0
+            ) AS empty
+        ) AS without_value
+),
+duckanon_fault AS (
+    SELECT CASE
+        WHEN typeof(columns) <> 'VARCHAR[]'
+        THEN error('information_loss: columns must be a list of column names, such as [''age'', ''zip'']')
+        WHEN source.records = 0
+        THEN error('information_loss: the table is empty: there is nothing to audit')
+        WHEN source.original_records = 0
+        THEN error('information_loss: the original is empty: there is nothing to compare with')
+        WHEN flaw.not_numeric IS NOT NULL
+        THEN error('information_loss: the column ' || flaw.not_numeric || ' is not numeric in both tables: see utility_categorical')
+        WHEN flaw.not_finite IS NOT NULL
+        THEN error('information_loss: the column ' || flaw.not_finite || ' holds NaN or infinity: leave those records out of both tables')
+        WHEN flaw.without_value IS NOT NULL
+        THEN error('information_loss: the column ' || flaw.without_value || ' holds nothing but NULL in one of the tables')
+        ELSE FALSE
+    END AS found
+    FROM duckanon_count AS source
+    CROSS JOIN duckanon_flaw AS flaw
+),
+result AS (
+-- audit: information_loss
+-- question: How much of the variation of numeric columns did the release lose, in percent?
+-- reads: released(record, attribute, value), original(record, attribute, value): value DOUBLE, finite or NULL
+-- returns: attribute (NULL: all columns, z-scored by the original), information_loss DOUBLE (percent)
+-- violation: none; it is a price of privacy, not a privacy measure
+-- source: Domingo-Ferrer and Mateo-Sanz 2002: IL = 100 SSE / SST, here 100 (1 - SST(release) / SST(original))
+--
+-- Exact where released values are class means and no record is missing: SST(original) is the sum of squares
+-- within the classes (SSE) plus the one between them, and only the latter remains. Else it is no bound: too
+-- high where values were drawn closer together than class means, too low, even negative, where noise spread
+-- them; whatever was done, 100 SSE / SST is at least 100 (1 - sqrt(SST(release) / SST(original)))^2.
+-- A suppressed record counts as released with the mean; NULL is left out; a column that is constant in the
+-- original loses nothing and counts in no total.
+WITH side AS (
+    SELECT FALSE AS is_released, old.attribute, old.value
+    FROM duckanon_original AS old
+    UNION ALL
+    SELECT TRUE AS is_released, new.attribute, new.value
+    FROM duckanon_released AS new
+),
+middle AS (
+    SELECT is_released, attribute, sum(value) / count(value) AS mean
+    FROM side
+    GROUP BY is_released, attribute
+),
+spread AS (
+    SELECT
+        side.is_released,
+        side.attribute,
+        count(side.value) AS members,
+        CASE
+            WHEN min(side.value) < max(side.value)
+            THEN sum((side.value - middle.mean) * (side.value - middle.mean))
+            ELSE 0
+        END AS squares
+    FROM side
+    JOIN middle ON middle.attribute = side.attribute AND middle.is_released = side.is_released
+    GROUP BY side.is_released, side.attribute
+),
+remaining AS (
+    SELECT
+        old.attribute,
+        old.squares > 0 AS varies,
+        old.members,
+        CASE
+            WHEN old.squares > 0 THEN new.squares / old.squares
+            WHEN new.squares > 0 THEN CAST('Infinity' AS DOUBLE)
+            ELSE 1
+        END AS share
+    FROM spread AS old
+    JOIN spread AS new ON new.attribute = old.attribute AND new.is_released
+    WHERE NOT old.is_released
+)
+SELECT attribute, 100 * (1 - share) AS information_loss
+FROM remaining
+UNION ALL
+SELECT NULL AS attribute, coalesce(100 * (1 - sum(members * share) / sum(members)), 0) AS information_loss
+FROM remaining
+WHERE varies
+),
+line AS (
+    SELECT duckanon_column.name AS attribute, result.information_loss, result.attribute AS place
+    FROM result
+    LEFT JOIN duckanon_column ON duckanon_column.attribute = result.attribute
+    UNION ALL
+    SELECT found, found, found FROM duckanon_fault WHERE found
+)
+SELECT line.attribute, line.information_loss
+FROM line
+ORDER BY line.place ASC NULLS LAST;
+
+CREATE OR REPLACE MACRO utility_numeric(tbl, original, columns) AS TABLE
+WITH duckanon_count AS MATERIALIZED (
+    SELECT source.records, origin.records AS original_records
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN (SELECT count(*) AS records FROM query_table(original)) AS origin
+),
+duckanon_side AS MATERIALIZED (
+    SELECT
+        TRUE AS is_released, row_number() OVER () AS record,
+        TRY_CAST(COLUMNS(columns) AS DOUBLE) AS "v \0"
+    FROM query_table(tbl)
+    UNION ALL BY NAME
+    SELECT
+        FALSE AS is_released, row_number() OVER () AS record,
+        TRY_CAST(COLUMNS(columns) AS DOUBLE) AS "v \0"
+    FROM query_table(original)
+),
+duckanon_column AS MATERIALIZED (
+    SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
+    FROM (SELECT typeof(COLUMNS(columns)) AS "v \0" FROM query_table(tbl) LIMIT 1)
+    UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
+),
+duckanon_type AS MATERIALIZED (
+    SELECT duckanon_column.name, duckanon_column.type FROM duckanon_column
+    UNION ALL
+    SELECT substr(one.name, 3), one.type
+    FROM (SELECT typeof(COLUMNS(columns)) AS "v \0" FROM query_table(original) LIMIT 1)
+    UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
+),
+coded AS (SELECT is_released, record, COLUMNS('^v ') FROM duckanon_side),
+side_member AS MATERIALIZED (
+    SELECT long.is_released, long.record, duckanon_column.attribute, long.value
+    FROM coded UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (is_released, record)))) AS long
+    JOIN duckanon_column ON duckanon_column.code = long.name
+),
+duckanon_released AS (
+    SELECT side_member.record, side_member.attribute, side_member.value FROM side_member WHERE side_member.is_released
+),
+duckanon_original AS (
+    SELECT side_member.record, side_member.attribute, side_member.value FROM side_member WHERE NOT side_member.is_released
+),
+duckanon_flaw AS (
+    SELECT
+        (
+            SELECT min(duckanon_type.name)
+            FROM duckanon_type
+            WHERE NOT regexp_full_match(
+                duckanon_type.type,
+                '(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL.*|VARINT|BIGNUM)'
+            )
+        ) AS not_numeric,
+        (
+            SELECT min(duckanon_column.name)
+            FROM side_member
+            JOIN duckanon_column ON duckanon_column.attribute = side_member.attribute
+            WHERE NOT isfinite(side_member.value)
+        ) AS not_finite,
+        (
+            SELECT min(empty.name)
+            FROM (
+                SELECT duckanon_column.name
+                FROM side_member
+                JOIN duckanon_column ON duckanon_column.attribute = side_member.attribute
+                GROUP BY duckanon_column.name, side_member.is_released
+                HAVING count(side_member.value) = 0
+            ) AS empty
+        ) AS without_value
+),
+duckanon_fault AS (
+    SELECT CASE
+        WHEN typeof(columns) <> 'VARCHAR[]'
+        THEN error('utility_numeric: columns must be a list of column names, such as [''age'', ''zip'']')
+        WHEN source.records = 0
+        THEN error('utility_numeric: the table is empty: there is nothing to audit')
+        WHEN source.original_records = 0
+        THEN error('utility_numeric: the original is empty: there is nothing to compare with')
+        WHEN flaw.not_numeric IS NOT NULL
+        THEN error('utility_numeric: the column ' || flaw.not_numeric || ' is not numeric in both tables: see utility_categorical')
+        WHEN flaw.not_finite IS NOT NULL
+        THEN error('utility_numeric: the column ' || flaw.not_finite || ' holds NaN or infinity: leave those records out of both tables')
+        WHEN flaw.without_value IS NOT NULL
+        THEN error('utility_numeric: the column ' || flaw.without_value || ' holds nothing but NULL in one of the tables')
+        ELSE FALSE
+    END AS found
+    FROM duckanon_count AS source
+    CROSS JOIN duckanon_flaw AS flaw
+),
+result AS (
+-- audit: utility_numeric
+-- question: How far did mean, variance and quantiles of numeric columns move, in spreads of the original?
+-- reads: released(record, attribute, value), original(record, attribute, value): value DOUBLE, finite or NULL
+-- returns: attribute, statistic (mean, variance, quantile_05, _25, _50, _75, _95), original DOUBLE,
+--          released DOUBLE, change DOUBLE: their difference, in standard deviations of the original (for the
+--          variance: in variances); where the original is constant: 0, or Infinity with its sign
+-- violation: none; it is a price of privacy, not a privacy measure
+-- source: Templ, Kowarik and Meindl 2015 (sdcMicro), data utility. Moments are divided by the number of
+--         values; the quantile of p % is the value in place ceil(p n / 100). NULL is left out.
+WITH side AS (
+    SELECT FALSE AS is_released, old.attribute, old.value FROM duckanon_original AS old WHERE old.value IS NOT NULL
+    UNION ALL
+    SELECT TRUE AS is_released, new.attribute, new.value FROM duckanon_released AS new WHERE new.value IS NOT NULL
+),
+middle AS (
+    SELECT is_released, attribute, count(*) AS members,
+        CASE WHEN min(value) = max(value) THEN min(value) ELSE sum(value) / count(*) END AS mean
+    FROM side GROUP BY is_released, attribute
+),
+spread AS (
+    SELECT side.is_released, side.attribute,
+        sum((side.value - middle.mean) * (side.value - middle.mean)) / count(*) AS variance
+    FROM side JOIN middle ON middle.attribute = side.attribute AND middle.is_released = side.is_released
+    GROUP BY side.is_released, side.attribute
+),
+placed AS (
+    SELECT is_released, attribute, value,
+        row_number() OVER (PARTITION BY is_released, attribute ORDER BY value ASC NULLS LAST) AS place
+    FROM side
+),
+quantile AS (
+    SELECT is_released, attribute, 'quantile_05' AS statistic, (5 * members + 99) // 100 AS place FROM middle
+    UNION ALL SELECT is_released, attribute, 'quantile_25', (25 * members + 99) // 100 FROM middle
+    UNION ALL SELECT is_released, attribute, 'quantile_50', (50 * members + 99) // 100 FROM middle
+    UNION ALL SELECT is_released, attribute, 'quantile_75', (75 * members + 99) // 100 FROM middle
+    UNION ALL SELECT is_released, attribute, 'quantile_95', (95 * members + 99) // 100 FROM middle
+),
+figure AS (
+    SELECT is_released, attribute, 'mean' AS statistic, mean AS value FROM middle
+    UNION ALL
+    SELECT is_released, attribute, 'variance' AS statistic, variance AS value FROM spread
+    UNION ALL
+    SELECT q.is_released, q.attribute, q.statistic, p.value
+    FROM quantile AS q
+    JOIN placed AS p ON p.is_released = q.is_released AND p.attribute = q.attribute AND p.place = q.place
+)
+SELECT old.attribute, old.statistic, old.value AS original, new.value AS released,
+    CASE
+        WHEN new.value = old.value THEN 0
+        WHEN spread.variance = 0 AND new.value > old.value THEN CAST('Infinity' AS DOUBLE)
+        WHEN spread.variance = 0 THEN CAST('-Infinity' AS DOUBLE)
+        WHEN old.statistic = 'variance' THEN (new.value - old.value) / spread.variance
+        ELSE (new.value - old.value) / sqrt(spread.variance)
+    END AS change
+FROM figure AS old
+JOIN figure AS new ON new.attribute = old.attribute AND new.statistic = old.statistic AND new.is_released
+JOIN spread ON spread.attribute = old.attribute AND NOT spread.is_released WHERE NOT old.is_released
+),
+line AS (
+    SELECT duckanon_column.name AS attribute, result.statistic, result.original, result.released, result.change, result.attribute AS place
+    FROM result
+    LEFT JOIN duckanon_column ON duckanon_column.attribute = result.attribute
+    UNION ALL
+    SELECT found, found, found, found, found, found FROM duckanon_fault WHERE found
+)
+SELECT line.attribute, line.statistic, line.original, line.released, line.change
+FROM line
+ORDER BY line.place ASC NULLS LAST, line.statistic ASC NULLS LAST;
+
+CREATE OR REPLACE MACRO utility_categorical(tbl, original, columns) AS TABLE
+WITH duckanon_count AS MATERIALIZED (
+    SELECT source.records, origin.records AS original_records
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN (SELECT count(*) AS records FROM query_table(original)) AS origin
+),
+duckanon_side AS MATERIALIZED (
+    SELECT
+        TRUE AS is_released, row_number() OVER () AS record,
+        COLUMNS(columns) AS "v \0"
+    FROM query_table(tbl)
+    UNION ALL BY NAME
+    SELECT
+        FALSE AS is_released, row_number() OVER () AS record,
+        COLUMNS(columns) AS "v \0"
+    FROM query_table(original)
+),
+duckanon_column AS MATERIALIZED (
+    SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
+    FROM (SELECT typeof(COLUMNS(columns)) AS "v \0" FROM query_table(tbl) LIMIT 1)
+    UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
+),
+coded AS (
+    SELECT is_released, record, dense_rank() OVER (ORDER BY coalesce(COLUMNS('^v ')) ASC NULLS LAST)
+    FROM duckanon_side
+),
+side_member AS MATERIALIZED (
+    SELECT long.is_released, long.record, duckanon_column.attribute, long.value
+    FROM coded UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (is_released, record)))) AS long
+    JOIN duckanon_column ON duckanon_column.code = long.name
+),
+duckanon_released AS (
+    SELECT side_member.record, side_member.attribute, side_member.value FROM side_member WHERE side_member.is_released
+),
+duckanon_original AS (
+    SELECT side_member.record, side_member.attribute, side_member.value FROM side_member WHERE NOT side_member.is_released
+),
+duckanon_fault AS (
+    SELECT CASE
+        WHEN typeof(columns) <> 'VARCHAR[]'
+        THEN error('utility_categorical: columns must be a list of column names, such as [''age'', ''zip'']')
+        WHEN source.records = 0
+        THEN error('utility_categorical: the table is empty: there is nothing to audit')
+        WHEN source.original_records = 0
+        THEN error('utility_categorical: the original is empty: there is nothing to compare with')
+        ELSE FALSE
+    END AS found
+    FROM duckanon_count AS source
+),
+result AS (
+-- audit: utility_categorical
+-- question: Which share of the records would have to change its value to get the original's frequencies?
+-- reads: released(record, attribute, value), original(record, attribute, value)
+-- returns: attribute, total_variation DOUBLE: sum of |p - q| / 2, from 0 (the same) to 1 (no value in common)
+-- violation: none; it is a price of privacy, not a privacy measure
+-- source: total variation distance of the two frequency distributions; NULL is a value like any other
+WITH side AS (
+    SELECT old.attribute, old.value, 1 AS original_members, 0 AS released_members
+    FROM duckanon_original AS old
+    UNION ALL
+    SELECT new.attribute, new.value, 0 AS original_members, 1 AS released_members
+    FROM duckanon_released AS new
+),
+present AS (
+    SELECT
+        attribute,
+        value,
+        CAST(sum(original_members) AS HUGEINT) AS original_members,
+        CAST(sum(released_members) AS HUGEINT) AS released_members
+    FROM side
+    GROUP BY attribute, value
+),
+total AS (
+    SELECT
+        attribute,
+        CAST(sum(original_members) AS HUGEINT) AS original_records,
+        CAST(sum(released_members) AS HUGEINT) AS released_records
+    FROM present
+    GROUP BY attribute
+)
+SELECT
+    present.attribute,
+    CAST(
+        sum(abs(
+            present.released_members * total.original_records
+            - present.original_members * total.released_records
+        )) AS DOUBLE
+    ) / (2 * CAST(max(total.original_records * total.released_records) AS DOUBLE)) AS total_variation
+FROM present
+JOIN total ON total.attribute = present.attribute
+GROUP BY present.attribute
+),
+line AS (
+    SELECT duckanon_column.name AS attribute, result.total_variation, result.attribute AS place
+    FROM result
+    LEFT JOIN duckanon_column ON duckanon_column.attribute = result.attribute
+    UNION ALL
+    SELECT found, found, found FROM duckanon_fault WHERE found
+)
+SELECT line.attribute, line.total_variation
+FROM line
+ORDER BY line.place ASC NULLS LAST;
+
+CREATE OR REPLACE MACRO correlation_change(tbl, original, columns) AS TABLE
+WITH duckanon_count AS MATERIALIZED (
+    SELECT source.records, origin.records AS original_records
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN (SELECT count(*) AS records FROM query_table(original)) AS origin
+),
+duckanon_side AS MATERIALIZED (
+    SELECT
+        TRUE AS is_released, row_number() OVER () AS record,
+        TRY_CAST(COLUMNS(columns) AS DOUBLE) AS "v \0"
+    FROM query_table(tbl)
+    UNION ALL BY NAME
+    SELECT
+        FALSE AS is_released, row_number() OVER () AS record,
+        TRY_CAST(COLUMNS(columns) AS DOUBLE) AS "v \0"
+    FROM query_table(original)
+),
+duckanon_column AS MATERIALIZED (
+    SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
+    FROM (SELECT typeof(COLUMNS(columns)) AS "v \0" FROM query_table(tbl) LIMIT 1)
+    UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
+),
+duckanon_type AS MATERIALIZED (
+    SELECT duckanon_column.name, duckanon_column.type FROM duckanon_column
+    UNION ALL
+    SELECT substr(one.name, 3), one.type
+    FROM (SELECT typeof(COLUMNS(columns)) AS "v \0" FROM query_table(original) LIMIT 1)
+    UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
+),
+coded AS (SELECT is_released, record, COLUMNS('^v ') FROM duckanon_side),
+side_member AS MATERIALIZED (
+    SELECT long.is_released, long.record, duckanon_column.attribute, long.value
+    FROM coded UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (is_released, record)))) AS long
+    JOIN duckanon_column ON duckanon_column.code = long.name
+),
+duckanon_released AS (
+    SELECT side_member.record, side_member.attribute, side_member.value FROM side_member WHERE side_member.is_released
+),
+duckanon_original AS (
+    SELECT side_member.record, side_member.attribute, side_member.value FROM side_member WHERE NOT side_member.is_released
+),
+duckanon_flaw AS (
+    SELECT
+        (
+            SELECT min(duckanon_type.name)
+            FROM duckanon_type
+            WHERE NOT regexp_full_match(
+                duckanon_type.type,
+                '(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL.*|VARINT|BIGNUM)'
+            )
+        ) AS not_numeric,
+        (
+            SELECT min(duckanon_column.name)
+            FROM side_member
+            JOIN duckanon_column ON duckanon_column.attribute = side_member.attribute
+            WHERE NOT isfinite(side_member.value)
+        ) AS not_finite,
+        (
+            SELECT min(empty.name)
+            FROM (
+                SELECT duckanon_column.name
+                FROM side_member
+                JOIN duckanon_column ON duckanon_column.attribute = side_member.attribute
+                GROUP BY duckanon_column.name, side_member.is_released
+                HAVING count(side_member.value) = 0
+            ) AS empty
+        ) AS without_value
+),
+duckanon_fault AS (
+    SELECT CASE
+        WHEN typeof(columns) <> 'VARCHAR[]'
+        THEN error('correlation_change: columns must be a list of column names, such as [''age'', ''zip'']')
+        WHEN source.records = 0
+        THEN error('correlation_change: the table is empty: there is nothing to audit')
+        WHEN source.original_records = 0
+        THEN error('correlation_change: the original is empty: there is nothing to compare with')
+        WHEN flaw.not_numeric IS NOT NULL
+        THEN error('correlation_change: the column ' || flaw.not_numeric || ' is not numeric in both tables: see utility_categorical')
+        WHEN flaw.not_finite IS NOT NULL
+        THEN error('correlation_change: the column ' || flaw.not_finite || ' holds NaN or infinity: leave those records out of both tables')
+        WHEN flaw.without_value IS NOT NULL
+        THEN error('correlation_change: the column ' || flaw.without_value || ' holds nothing but NULL in one of the tables')
+        WHEN (SELECT count(*) FROM duckanon_column) < 2
+        THEN error('correlation_change: a correlation needs at least two columns')
+        ELSE FALSE
+    END AS found
+    FROM duckanon_count AS source
+    CROSS JOIN duckanon_flaw AS flaw
+),
+result AS (
+-- audit: correlation_change
+-- question: Which linear relations between numeric columns did the release change, the most changed first?
+-- reads: released(record, attribute, value), original(record, attribute, value): value DOUBLE, finite or NULL
+-- returns: attribute, other (a pair of columns), original DOUBLE, released DOUBLE (Pearson, -1 to 1),
+--          change DOUBLE (released - original), severity BIGINT: 1 for the largest |change|
+-- violation: none; it is a price of privacy, not a privacy measure
+-- source: Pearson's coefficient over the records in which neither value is NULL; 0 where there is no such
+--         record or one of the columns is constant in them: nothing varies together
+WITH side AS (
+    SELECT FALSE AS is_released, old.record, old.attribute, old.value FROM duckanon_original AS old
+    UNION ALL
+    SELECT TRUE AS is_released, new.record, new.attribute, new.value FROM duckanon_released AS new
+),
+pair AS (
+    SELECT one.is_released, one.attribute, two.attribute AS other, one.value AS x, two.value AS y,
+        one.value IS NOT NULL AND two.value IS NOT NULL AS complete
+    FROM side AS one
+    JOIN side AS two
+        ON two.is_released = one.is_released AND two.record = one.record AND two.attribute > one.attribute
+),
+middle AS (
+    SELECT is_released, attribute, other,
+        sum(x) / count(*) AS mean_x,
+        sum(y) / count(*) AS mean_y,
+        min(x) < max(x) AND min(y) < max(y) AS varies
+    FROM pair
+    WHERE complete
+    GROUP BY is_released, attribute, other
+),
+correlation AS (
+    SELECT pair.is_released, pair.attribute, pair.other,
+        coalesce(
+            sum((pair.x - middle.mean_x) * (pair.y - middle.mean_y))
+            / sqrt(sum((pair.x - middle.mean_x) * (pair.x - middle.mean_x)))
+            / sqrt(sum((pair.y - middle.mean_y) * (pair.y - middle.mean_y))), 0
+        ) AS pearson
+    FROM pair
+    LEFT JOIN middle
+        ON middle.is_released = pair.is_released AND middle.attribute = pair.attribute
+        AND middle.other = pair.other AND middle.varies AND pair.complete
+    GROUP BY pair.is_released, pair.attribute, pair.other
+)
+SELECT old.attribute, old.other, old.pearson AS original, new.pearson AS released,
+    new.pearson - old.pearson AS change,
+    row_number() OVER (
+        ORDER BY abs(new.pearson - old.pearson) DESC, old.attribute ASC, old.other ASC
+    ) AS severity
+FROM correlation AS old
+JOIN correlation AS new ON new.attribute = old.attribute AND new.other = old.other AND new.is_released
+WHERE NOT old.is_released
+),
+line AS (
+    SELECT
+        one.name AS attribute, two.name AS other, result.original, result.released, result.change, result.severity
+    FROM result
+    LEFT JOIN duckanon_column AS one ON one.attribute = result.attribute
+    LEFT JOIN duckanon_column AS two ON two.attribute = result.other
+    UNION ALL
+    SELECT found, found, found, found, found, found FROM duckanon_fault WHERE found
+)
+SELECT line.attribute, line.other, line.original, line.released, line.change, line.severity
+FROM line
+ORDER BY line.severity ASC NULLS LAST;
 
 CREATE OR REPLACE MACRO audit(tbl, qi, s, k := NULL, l := NULL, t := NULL, distance := NULL, l_diversity := 'distinct', c := NULL) AS TABLE
 WITH duckanon_fault AS (
-    SELECT TRUE AS found
-    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
-    WHERE CASE
+    SELECT CASE
         WHEN typeof(qi) <> 'VARCHAR[]'
         THEN error('audit: qi must be a list of column names, such as [''age'', ''zip'']')
         WHEN typeof(s) <> 'VARCHAR[]'
@@ -1074,7 +2617,8 @@ WITH duckanon_fault AS (
         WHEN source.records = 0
         THEN error('audit: the table is empty: there is nothing to audit')
         ELSE FALSE
-    END
+    END AS found
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
 ),
 duckanon_class AS MATERIALIZED (
     SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
@@ -1210,9 +2754,7 @@ setting_problem AS (
     LEFT JOIN duckanon_sensitive AS known ON lower(known.name) = number.name
 ),
 setting_fault AS (
-    SELECT TRUE AS found
-    FROM setting_problem AS p
-    WHERE CASE
+    SELECT CASE
         WHEN p.misplaced_maps > 0 THEN error('audit: k and c are one number for the whole table')
         WHEN p.unknown_names > 0 THEN error('audit: l, t or distance names a column that is not in s')
         WHEN p.empty_values > 0 THEN error('audit: l, t or distance has no value for a column that it names')
@@ -1234,7 +2776,8 @@ setting_fault AS (
         WHEN lower(l_diversity) <> 'recursive' AND p.wanted_c > 0
         THEN error('audit: c belongs to l_diversity := ''recursive''')
         ELSE FALSE
-    END
+    END AS found
+    FROM setting_problem AS p
 )
 ,
 -- Every class, once.
@@ -1779,9 +3322,9 @@ line AS (
     SELECT 3000002, 'prosecutor_risk', NULL, NULL, r.prosecutor_max, n.classes, NULL, NULL, NULL
     FROM risk AS r CROSS JOIN class_count AS n
     UNION ALL
-    SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM duckanon_fault
+    SELECT found, found, found, found, found, found, found, found, found FROM duckanon_fault WHERE found
     UNION ALL
-    SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM setting_fault
+    SELECT found, found, found, found, found, found, found, found, found FROM setting_fault WHERE found
 )
 SELECT
     line.measure, line.attribute, line.threshold, line.value, line.classes, line.violations, line.records, line.passed

@@ -52,16 +52,14 @@ def test_every_macro_is_documented_with_its_parameters_and_columns(name: str) ->
             part.split(":=")[0].strip(" )") for part in signature.partition("(")[2].split(",")
         ] == parameters
         con.execute(
-            "CREATE TABLE t AS SELECT 1 AS q, 'x' AS s; CREATE TABLE h AS SELECT 'x' AS leaf, 'all' AS root"
+            "CREATE TABLE t AS SELECT 1 AS q, 2 AS r, 'x' AS s; CREATE TABLE h AS SELECT 'x' AS leaf, 'all' AS root"
         )
         given = {"tbl": "'t'", "qi": "['q']", "s": "['s']", "tree": "'h'", "k": "1", "level": "0"}
-        call = ", ".join(given[parameter] for parameter in parameters[:5] if parameter in given)
-        columns = [
-            row[0]
-            for row in con.execute(
-                f"DESCRIBE FROM {name}({call if name != 'audit' else call[:-3]})"
-            ).fetchall()
-        ]
+        given |= {"groups": "['q']", "n": "1", "t": "0.5", "population": "'t'", "original": "'t'"}
+        given |= {"columns": "['q', 'r']"}
+        wanted = parameters[:3] if name == "audit" else parameters
+        call = ", ".join(given[parameter] for parameter in wanted)
+        columns = [row[0] for row in con.execute(f"DESCRIBE FROM {name}({call})").fetchall()]
         described = README if "as above" in line else line
         assert ", ".join(columns) in described
 

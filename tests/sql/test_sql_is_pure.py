@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 FILES = sorted((sqlfiles.folder() / "audit").glob("*.sql"))
 RELATIONS = {
     "class_member", "tree", "threshold", "class_size", "class_diversity", "class_recursion", "class_emd", "verdict",
+    "class_superset", "class_superset_emd", "class_journalist", "population", "original", "released",
 }  # fmt: skip
 FUNCTIONS = {
     "abs", "coalesce", "count", "dense_rank", "exp", "generate_series", "greatest", "lag", "list", "ln",
-    "map_from_entries", "max", "min", "row_number", "sum", "unnest",
+    "map_from_entries", "max", "min", "row_number", "sqrt", "sum", "unnest",
 }  # fmt: skip
 HEADER = ["audit", "question", "reads", "returns", "violation", "source"]
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -1,0 +1,411 @@
+"""sql/gate.sql: exit code 1 and one line when a table breaks its thresholds, in the stock command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+
+import duckanon
+from duckanon import sqlfiles
+from duckanon.auditsql import macro_statements
+from tests.e2e.scenes import CREATE, patients
+from tests.sql.stock import stock_command
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+GATE = sqlfiles.folder() / "gate.sql"
+OLD_DUCKDB = Path(sys.prefix) / "duckdb-1.2.2"
+
+# Li et al. 2007, table 3, but for the last column: two classes of three records each.
+ROWS = """
+    ('4767*', '<=40', 3000, 'gastric ulcer'), ('4767*', '<=40', 5000, 'stomach cancer'), ('4767*', '<=40', 9000, 'flu'),
+    ('4790*', '>=40', 6000, 'gastric ulcer'), ('4790*', '>=40', 11000, 'flu'), ('4790*', '>=40', 8000, 'bronchitis')
+"""
+TREE = """
+    ('gastric ulcer', 'stomach', 'all'), ('stomach cancer', 'stomach', 'all'),
+    ('flu', 'lung', 'all'), ('bronchitis', 'lung', 'all')
+"""
+QI = ["zip", "age"]
+BOTH = ["charge", "diagnosis"]
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the SQL files, a table in several places, and releases with and without a tree."""
+    desk = tmp_path_factory.mktemp("gate")
+    (desk / "sql").mkdir()
+    for name in ("install.sql", "gate.sql"):
+        shutil.copy(sqlfiles.folder() / name, desk / "sql")
+    with duckdb.connect() as con:
+        con.execute(f"ATTACH '{desk / 'plain.duckdb'}' AS plain (STORAGE_VERSION 'v1.2.0')")
+        con.execute("USE plain")
+        con.execute(f"CREATE TABLE patients AS FROM (VALUES {ROWS}) AS v(zip, age, charge, diagnosis)")
+        con.execute("CREATE TABLE empty AS FROM patients WHERE FALSE")
+        con.execute("CREATE VIEW failing AS SELECT * REPLACE (error('boo') AS zip) FROM patients")
+        con.execute(f'CREATE TABLE leaf AS FROM (VALUES {TREE}) AS v("my leaf", organ, root)')
+        con.execute("CREATE TABLE tree AS FROM patients")
+        con.execute("""CREATE TABLE "my table" AS SELECT zip AS "my col", charge AS "it's" FROM patients""")
+        con.execute(f"COPY patients TO '{desk / 'patients.csv'}'")
+        con.execute(f"COPY leaf TO '{desk / 'tree.csv'}'")
+    with patients() as con:
+        con.execute(
+            "CREATE TABLE tree AS FROM (VALUES ('flu', 'mild', 'all'), ('cold', 'mild', 'all'), "
+            "('cancer', 'grave', 'all')) AS v(leaf, parent, root)"
+        )
+        con.sql(CREATE.replace("k = 3", "k = 3, t = {charge: 0.5, diagnosis: 0.6}, l = 2"))
+        con.sql(f"EXPORT ANONYMIZED VIEW v TO '{desk / 'release.duckdb'}'")
+        trees = "distance = {diagnosis: 'hierarchical'}, hierarchies = {diagnosis: 'tree'}, l_diversity = 'recursive', c = 3, l = {diagnosis: 2}"
+        con.sql(CREATE.replace("VIEW v", "VIEW w").replace("k = 3", f"k = 3, t = 0.6, {trees}"))
+        con.sql(f"EXPORT ANONYMIZED VIEW w TO '{desk / 'tree.duckdb'}'")
+    return desk
+
+
+def literal(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{literal(name)}: {literal(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(literal, value)) + "]"
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+
+
+def variables(given: Mapping[str, object]) -> list[str]:
+    return [f"SET VARIABLE gate_{name} = {literal(value)}" for name, value in given.items()]
+
+
+def gate(
+    desk: Path, database: str = "plain.duckdb", *, install: bool = True, bail: bool = True, **given: object
+) -> subprocess.CompletedProcess[str]:
+    """Run the gate as a CI job does."""
+    words = [str(stock_command()), *(["-bail"] if bail else []), "-csv", "-noheader", database]
+    # A release must not be written to; a plain database gets the macros, as any database that is no release.
+    words[1:1] = [] if install else ["-readonly"]
+    steps = [*([".read sql/install.sql"] if install else []), *variables(given), ".read sql/gate.sql"]
+    for step in steps:
+        words += ["-c", step]
+    return subprocess.run(words, cwd=desk, capture_output=True, text=True, check=False, timeout=120)
+
+
+def runs(con: duckdb.DuckDBPyConnection, given: Mapping[str, object]) -> str:
+    text = GATE.read_text(encoding="utf-8").replace(".bail on", "")
+    (row,) = con.execute(";\n".join([*variables(given), text])).fetchall()
+    return str(row[0])
+
+
+def failed(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    """Exit code 1, nothing that looks like a pass, and every word in the first line."""
+    assert done.returncode == 1, done.stdout
+    assert "passed" not in done.stdout
+    first = done.stderr.splitlines()[0]
+    for word in words:
+        assert word in first, first
+
+
+def test_a_table_that_passes(desk: Path) -> None:
+    # By hand: classes of 3 and 3; the six charges in order belong to A A B B A B, so the distribution
+    # functions of A and of the whole differ by 1/6, 2/6, 1/6, 0, 1/6: EMD = (5/6) / 5 = 1/6.
+    done = gate(
+        desk, table="patients", quasi_identifiers=QI, sensitive=["charge"], k=3, t=0.166666666667, l=3
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    line = done.stdout.strip().strip('"')
+    assert line.startswith("passed: patients keeps k_anonymity 3 (asked 3), ")
+    assert "distinct_l_diversity of charge 3 (asked 3)" in line
+    assert "t_closeness of charge 0.166667 (asked 0.166666666667)" in line
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize("bail", [True, False])
+def test_a_violation_is_one_line_and_exit_code_1(desk: Path, bail: bool) -> None:
+    done = gate(
+        desk,
+        bail=bail,
+        table="patients.csv",
+        quasi_identifiers=QI,
+        sensitive=["charge"],
+        k=4,
+        t=0.166666666666,
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert "gate: patients.csv violates k_anonymity 3 (asked 4) in 2 of 2 classes (6 records), " in line
+    assert "t_closeness of charge 0.166666666666667 (asked 0.166666666666) in 2 of 2 classes" in line
+
+
+WAYS = {
+    "file": ["-f", "job.sql"],
+    "init": ["-init", "job.sql", "-c", "SELECT 'after the gate'"],
+    "read": ["-c", ".read job.sql", "-c", "SELECT 'after the gate'"],
+    "stdin": [],
+}
+
+
+@pytest.mark.parametrize(("k", "bail"), [(3, True), (4, True), (4, False)])
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_to_run_a_script_stops_at_the_gate(desk: Path, way: str, bail: bool, k: int) -> None:
+    job = [
+        ".read sql/install.sql",
+        *(f"{one};" for one in variables({"table": "patients.csv", "quasi_identifiers": QI, "k": k})),
+        ".read sql/gate.sql",
+        "SELECT 'after the gate';",
+    ]
+    (desk / "job.sql").write_text("\n".join(job) + "\n")
+    words = [str(stock_command()), *(["-bail"] if bail else []), *WAYS[way]]
+    text = (desk / "job.sql").read_text() if way == "stdin" else ""
+    done = subprocess.run(
+        words, input=text, cwd=desk, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == (1 if k == 4 else 0), done.stderr
+    assert ("after the gate" in done.stdout) == (k == 3)
+    assert ("violates" in done.stderr) == (k == 4)
+
+
+def test_a_release_needs_no_thresholds(desk: Path) -> None:
+    done = gate(desk, "release.duckdb", install=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    for words in (
+        "passed: main.v keeps k_anonymity",
+        "(asked 3)",
+        "of charge",
+        "(asked 0.5)",
+        "of diagnosis",
+        "(asked 0.6)",
+        "distinct_l_diversity",
+    ):
+        assert words in done.stdout
+
+
+def test_a_release_with_a_tree_is_judged_along_it(desk: Path) -> None:
+    done = gate(desk, "tree.duckdb", install=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "recursive_l_diversity of diagnosis" in done.stdout
+    with duckanon.connect() as con:
+        con.execute(f"ATTACH '{desk / 'tree.duckdb'}' AS r (READ_ONLY)")
+        con.execute(
+            "CREATE TABLE tree AS FROM (VALUES ('flu', 'mild', 'all'), ('cold', 'mild', 'all'), "
+            "('cancer', 'grave', 'all')) AS v(leaf, parent, root)"
+        )
+        report = con.sql(
+            "AUDIT TABLE r.main.w WITH (quasi_identifiers = (age, zip), sensitive = (diagnosis), t = 0.6, "
+            "distance = {diagnosis: 'hierarchical'}, hierarchies = {diagnosis: 'tree'})"
+        )
+        assert report is not None
+        (value,) = [row[3] for row in report.fetchall() if row[0] == "t_closeness"]
+    assert f"t_closeness of diagnosis {value:.6g} (asked 0.6)" in done.stdout
+    strict = gate(desk, "tree.duckdb", install=False, t={"diagnosis": value * 0.99})
+    failed(strict, "gate: main.w violates t_closeness of diagnosis")
+
+
+def test_thresholds_in_variables_win_over_those_of_a_release(desk: Path) -> None:
+    failed(gate(desk, "release.duckdb", install=False, k=61), "gate: main.v violates k_anonymity", "asked 61")
+    failed(gate(desk, "release.duckdb", install=False, t=0.001), "t_closeness of charge", "of diagnosis")
+    failed(gate(desk, "release.duckdb", install=False, l=100), "distinct_l_diversity of charge")
+
+
+def test_a_release_that_was_changed_does_not_pass(desk: Path, tmp_path: Path) -> None:
+    shutil.copytree(desk, tmp_path, dirs_exist_ok=True)
+    with duckdb.connect(str(tmp_path / "release.duckdb")) as con:
+        con.execute("DELETE FROM v WHERE rowid > 0 AND age = (SELECT age FROM v LIMIT 1)")
+        con.execute("INSERT INTO v SELECT 99, 'z9', 1, 'flu'")
+    failed(gate(tmp_path, "release.duckdb", install=False), "gate: main.v violates k_anonymity 1 (asked 3)")
+
+
+def test_an_attached_release_is_judged_by_macros_that_are_not_its_own(desk: Path) -> None:
+    words = [str(stock_command()), "-bail"]
+    steps = [
+        ".read sql/install.sql",
+        "ATTACH 'release.duckdb' AS \"my release\" (READ_ONLY)",
+        "SET VARIABLE gate_database = 'My Release'",
+        ".read sql/gate.sql",
+    ]
+    for step in steps:
+        words += ["-c", step]
+    done = subprocess.run(words, cwd=desk, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "passed: main.v keeps" in done.stdout
+
+
+def test_a_tree_in_a_file_or_table_is_the_hierarchy_of_a_column(desk: Path) -> None:
+    # By hand: 4767* has stomach 2, lung 1, 4790* has 1 and 2; whole 3 and 3 of 6. The sum over edges of
+    # |P - Q| / (2 * 2): leaves (0 + 1/6 + 0 + 1/6), organs (1/6 + 1/6), so EMD = (4/6) / 4 = 1/6.
+    for tree in ("tree.csv", "leaf"):
+        given = {"quasi_identifiers": QI, "sensitive": ["diagnosis"], "trees": {"Diagnosis": tree}}
+        done = gate(desk, table="tree", **given, t=0.166666666667)
+        assert done.returncode == 0, done.stderr
+        assert "t_closeness of diagnosis 0.166667" in done.stdout
+        failed(gate(desk, table="tree", **given, t=0.166666666666), "violates t_closeness of diagnosis")
+
+
+def test_odd_names(desk: Path) -> None:
+    given = {"table": '"my table"', "quasi_identifiers": ["my col"], "sensitive": ["it's"]}
+    assert gate(desk, **given, k=3, t={"it's": 0.3}).returncode == 0
+    failed(gate(desk, **given, k=4), "violates k_anonymity 3 (asked 4)")
+
+
+PLAIN: dict[str, object] = {"table": "patients", "quasi_identifiers": QI, "sensitive": BOTH, "k": 3}
+WRONG: dict[str, tuple[dict[str, object], str]] = {
+    "empty table": ({"table": "empty"}, "the table is empty"),
+    "empty table, k alone": ({"table": "empty", "sensitive": None}, "the table is empty"),
+    "misspelt column": ({"quasi_identifiers": ["zpi"]}, '"zpi"'),
+    "misspelt column, k alone": ({"quasi_identifiers": ["zpi"], "sensitive": None}, '"zpi"'),
+    "misspelt sensitive column": ({"sensitive": ["chrge"]}, '"chrge"'),
+    "failing view": ({"table": "failing"}, "boo"),
+    "failing view, k alone": ({"table": "failing", "sensitive": None}, "boo"),
+    "no such table": ({"table": "nowhere"}, "nowhere"),
+    "no such file": ({"table": "nowhere.csv"}, "nowhere.csv"),
+    "no table": ({"table": None}, "gate: no table"),
+    "no quasi-identifiers": ({"quasi_identifiers": None}, "gate: no quasi-identifiers"),
+    "empty list": ({"quasi_identifiers": []}, "must be a list"),
+    "text for a list": ({"quasi_identifiers": "zip"}, "must be a list"),
+    "text for sensitive": ({"sensitive": "charge"}, "must be a list"),
+    "no threshold": ({"k": None}, "gate: no threshold"),
+    "misspelt variable": ({"tt": 0.1}, "gate_tt"),
+    "t out of range": ({"t": 1.5}, "t must be"),
+    "t of a tree out of range": ({"t": 1.5, "trees": {"diagnosis": "tree.csv"}}, "t must be"),
+    "k = 2.5": ({"k": 2.5}, "whole number"),
+    "k = 2.5 alone": ({"k": 2.5, "sensitive": None}, "whole number"),
+    "k = 'many'": ({"k": "many"}, "whole number"),
+    "t of no column": ({"t": {"chrge": 0.2}}, "not in s"),
+    "tree of no column": ({"trees": {"chrge": "tree.csv"}}, "chrge"),
+    "one tree for all": ({"trees": "tree.csv"}, "tree.csv"),
+    "distance of no column": ({"distance": {"chrge": "equal"}}, "chrge"),
+    "unknown distance": ({"distance": {"charge": "far"}, "t": 0.3}, "distance must be"),
+    "t without a sensitive column": ({"sensitive": None, "t": 0.3}, "need a sensitive column"),
+    "c without l": ({"c": 2}, "need gate_l"),
+    "recursive without c": ({"l": 2, "l_diversity": "recursive"}, "needs c"),
+    "a tree that lacks a value": ({"t": 0.5, "trees": {"charge": "tree.csv"}}, "no row for a value"),
+}
+
+
+CERTAIN = [
+    "empty table",
+    "misspelt column",
+    "failing view",
+    "no such file",
+    "misspelt variable",
+    "no threshold",
+]
+
+
+def wrong(case: str) -> tuple[dict[str, object], str]:
+    changed, words = WRONG[case]
+    return {name: value for name, value in {**PLAIN, **changed}.items() if value is not None}, words
+
+
+@pytest.mark.parametrize("case", CERTAIN)
+def test_what_cannot_be_judged_is_exit_code_1_and_never_a_pass(desk: Path, case: str) -> None:
+    given, words = wrong(case)
+    failed(gate(desk, bail=False, **given), words)
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_cannot_be_judged_is_an_error_that_says_why(
+    desk: Path, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, words = wrong(case)
+    monkeypatch.chdir(desk)
+    with duckdb.connect("plain.duckdb", read_only=True) as con:
+        con.execute("SET python_enable_replacements = false")
+        for statement in macro_statements(temporary=True):
+            con.execute(statement)
+        with pytest.raises(duckdb.Error) as failure:
+            runs(con, given)
+    assert words in str(failure.value)
+    assert len(str(failure.value)) < 400
+
+
+def test_a_database_without_a_policy_or_macros_says_so(desk: Path) -> None:
+    failed(gate(desk), "gate: no policy is recorded in plain")
+    failed(gate(desk, "release.duckdb", install=False, table="other"), "no policy is recorded for other")
+    failed(gate(desk, "", install=False, table="patients.csv", quasi_identifiers=QI, k=3), "read-only")
+    words = [str(stock_command()), "-bail"]
+    for step in (
+        *variables({"table": "patients.csv", "quasi_identifiers": QI, "k": 3}),
+        ".read sql/gate.sql",
+    ):
+        words += ["-c", step]
+    done = subprocess.run(words, cwd=desk, capture_output=True, text=True, check=False, timeout=60)
+    failed(done, ".read sql/install.sql")
+
+
+def test_several_releases_in_one_database_are_told_apart(desk: Path, tmp_path: Path) -> None:
+    shutil.copytree(desk, tmp_path, dirs_exist_ok=True)
+    with patients() as con:
+        con.execute(f"ATTACH '{tmp_path / 'two.duckdb'}' AS two (STORAGE_VERSION 'v1.2.0')")
+        con.sql(CREATE.replace("VIEW v", "VIEW two.v"))
+        con.sql(CREATE.replace("VIEW v", "VIEW two.w").replace("k = 3", "k = 5"))
+    failed(gate(tmp_path, "two.duckdb"), "several releases", "main.v, main.w")
+    done = gate(tmp_path, "two.duckdb", table="W")
+    assert done.returncode == 0, done.stderr
+    assert "main.w" in done.stdout
+    assert "(asked 5)" in done.stdout
+
+
+def test_the_hierarchical_distance_is_that_of_the_audit_word_for_word() -> None:
+    audit = sqlfiles.read("audit/t_closeness_hierarchical.sql")
+    body = [line for line in audit.splitlines() if not line.startswith("--")]
+    assert "\n".join(line.strip() for line in body) in "\n".join(
+        line.strip() for line in GATE.read_text(encoding="utf-8").splitlines()
+    )
+
+
+def test_it_is_sql_with_a_header_and_one_command_of_the_shell() -> None:
+    lines = GATE.read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("-- gate: ")
+    for key in ("question", "reads", "returns", "violation", "source"):
+        assert any(line.startswith(f"-- {key}: ") for line in lines), key
+    assert [line for line in lines if line.startswith(".")] == [".bail on"]
+    assert max(map(len, lines)) <= 120
+    assert not {"{{", "{%"} & set(GATE.read_text(encoding="utf-8").split())
+
+
+def test_this_duckdb_runs_it_too(desk: Path) -> None:
+    for name in ("release", "tree"):
+        with duckdb.connect(str(desk / f"{name}.duckdb"), read_only=True) as con:
+            assert runs(con, {}).startswith("passed: main.")
+            with pytest.raises(duckdb.InvalidInputException, match=r"violates t_closeness of charge"):
+                runs(con, {"t": 0.0001})
+            # The second run does not remember the first.
+            con.execute("RESET VARIABLE gate_t")
+            assert runs(con, {}).startswith("passed: main.")
+
+
+def test_duckdb_1_2_2_runs_it_too(desk: Path) -> None:
+    if not OLD_DUCKDB.is_dir():
+        pytest.skip(
+            f"duckdb 1.2.2 is missing in {OLD_DUCKDB.name}: run make install on a Python that has a wheel of it"
+        )
+    program = (
+        "import duckdb, json, sys\n"
+        "assert duckdb.__version__ == '1.2.2', duckdb.__version__\n"
+        "found = []\n"
+        "for path, text in json.load(sys.stdin):\n"
+        "    con = duckdb.connect(path, read_only=True)\n"
+        "    try:\n"
+        "        found.append(con.execute(text).fetchall()[0][0])\n"
+        "    except duckdb.Error as failure:\n"
+        "        found.append(str(failure).splitlines()[0])\n"
+        "print(json.dumps(found))\n"
+    )
+    text = GATE.read_text(encoding="utf-8").replace(".bail on", "")
+    jobs = [
+        (str(desk / f"{name}.duckdb"), ";\n".join([*variables(given), text]))
+        for name in ("release", "tree")
+        for given in ({}, {"t": 0.0001})
+    ]
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program], input=json.dumps(jobs),
+        capture_output=True, text=True, timeout=120, check=False, env={"PYTHONPATH": str(OLD_DUCKDB)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [line.startswith("passed: main.") for line in found] == [True, False, True, False]
+    assert all("violates t_closeness of charge" in found[place] for place in (1, 3))

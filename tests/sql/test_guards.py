@@ -1,0 +1,92 @@
+"""No filter over an audit macro takes its guard away: an empty table is an error, whatever is asked of the rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+
+from duckanon.auditsql import MACROS, macro_statements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CALLS = {
+    "audit": "audit('{t}', ['a'], ['s'], k := 2, t := 0.5)",
+    "class_metrics": "class_metrics('{t}', ['a'], 2)",
+    "class_size_histogram": "class_size_histogram('{t}', ['a'])",
+    "class_sizes": "class_sizes('{t}', ['a'])",
+    "correlation_change": "correlation_change('{t}', 'full', ['s', 'n'])",
+    "information_loss": "information_loss('{t}', 'full', ['s'])",
+    "journalist_risk": "journalist_risk('{t}', ['a'], 'full')",
+    "journalist_risk_summary": "journalist_risk_summary('{t}', ['a'], 'full')",
+    "k_anonymity": "k_anonymity('{t}', ['a'])",
+    "l_diversity": "l_diversity('{t}', ['a'], ['s'])",
+    "nt_closeness_equal": "nt_closeness_equal('{t}', ['a'], ['s'], ['a'], 2, 0.5)",
+    "nt_closeness_ordered": "nt_closeness_ordered('{t}', ['a'], ['s'], ['a'], 2, 0.5)",
+    "reidentification_risk": "reidentification_risk('{t}', ['a'])",
+    "similarity": "similarity('{t}', ['a'], ['s'], 'tree', 1)",
+    "suppression": "suppression('{t}', 'full')",
+    "t_closeness_equal": "t_closeness_equal('{t}', ['a'], ['s'])",
+    "t_closeness_hierarchical": "t_closeness_hierarchical('{t}', ['a'], ['s'], 'tree')",
+    "t_closeness_ordered": "t_closeness_ordered('{t}', ['a'], ['s'])",
+    "uniqueness": "uniqueness('{t}', ['a'])",
+    "utility_categorical": "utility_categorical('{t}', 'full', ['s'])",
+    "utility_numeric": "utility_numeric('{t}', 'full', ['s'])",
+}
+
+
+@pytest.fixture(scope="module")
+def con() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        for statement in macro_statements(temporary=False):
+            connection.execute(statement)
+        connection.execute(
+            'CREATE TABLE "full" AS SELECT i % 2 AS a, i % 3 AS s, i % 5 AS n FROM range(12) AS r(i)'
+        )
+        connection.execute('CREATE TABLE "empty" AS FROM "full" LIMIT 0')
+        connection.execute("CREATE TABLE tree AS SELECT i AS leaf, 'all' AS root FROM range(3) AS r(i)")
+        yield connection
+
+
+def test_every_macro_is_tried() -> None:
+    assert sorted(CALLS) == sorted(MACROS)
+
+
+@pytest.mark.parametrize("macro", sorted(CALLS))
+def test_a_filter_leaves_the_guard_where_it_is(con: duckdb.DuckDBPyConnection, macro: str) -> None:
+    """Filters that nothing unknown can pass, on every column, and a count."""
+    call = CALLS[macro]
+    columns = [row[0] for row in con.execute(f"DESCRIBE FROM {call.format(t='full')}").fetchall()]
+    filters = [f'"{column}" IS NOT NULL' for column in columns]
+    filters += [f"CAST(\"{column}\" AS VARCHAR) = 'x'" for column in columns]
+    for condition in ["TRUE", *filters, " AND ".join(filters)]:
+        for projection in ("*", "count(*)", f'max("{columns[0]}")'):
+            with pytest.raises(duckdb.Error, match="empty"):
+                con.execute(f"SELECT {projection} FROM {call.format(t='empty')} WHERE {condition}").fetchall()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("t := 5", "t must be greater than 0"),
+        ("l := 0.5", "l must be at least 1"),
+        ("k := 1.5", "whole number"),
+    ],
+)
+@pytest.mark.parametrize("condition", ["passed = FALSE", "measure = 'x'", "violations > 0"])
+def test_a_filter_leaves_the_check_of_thresholds(
+    con: duckdb.DuckDBPyConnection, options: str, message: str, condition: str
+) -> None:
+    with pytest.raises(duckdb.Error, match=message):
+        con.execute(f"FROM audit('full', ['a'], ['s'], {options}) WHERE {condition}").fetchall()
+
+
+@pytest.mark.parametrize("condition", ["emd > 2", "class_size < 0", "attribute = 'x'"])
+def test_a_filter_leaves_the_check_of_the_tree(con: duckdb.DuckDBPyConnection, condition: str) -> None:
+    con.execute("CREATE OR REPLACE TABLE short AS FROM tree WHERE leaf < 2")
+    with pytest.raises(duckdb.Error, match="hierarchy has no row"):
+        con.execute(
+            f"FROM t_closeness_hierarchical('full', ['a'], ['s'], 'short') WHERE {condition}"
+        ).fetchall()
