@@ -2,35 +2,78 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import duckdb
+
 from duckanon import catalog, engine, schema, sqlfiles
-from duckanon.errors import PolicyError, SourceError
+from duckanon.errors import DuckanonError, PolicyError, ReleaseError
 from duckanon.options import options_to_audit
+from duckanon.places import columns_of, relation_of
 from duckanon.policy import AuditPolicy, Policy
+from duckanon.recording import evidence_of, record
 from duckanon.schema import Role
 from duckanon.stages.audit import Judgement, audit_sql
+from duckanon.stages.publish import transaction
 from duckanon.stages.stage import drop
 from duckanon.stages.tree import audit_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import duckdb
+    from collections.abc import Callable, Mapping
 
     from duckanon.catalog import Published, Target
     from duckanon.options import Options
     from duckanon.qualified import QualifiedName
+    from duckanon.recording import Evidence
     from duckanon.report import Report
 
 
-def audit_view(con: duckdb.DuckDBPyConnection, target: Target, options: Options) -> Report:
-    """Audit of an anonymized view by the policy of its release.
+def audit_named(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Options) -> Report:
+    """Audit of an anonymized view by the policy of its release, kept in the metadata of its database.
 
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
-        The caller's connection.
+        The caller's connection. In a transaction that an error has aborted, the committed release is audited.
+    name : QualifiedName
+        The view.
+    options : Options
+        Thresholds that replace those of the policy.
+
+    Returns
+    -------
+    Report
+        From the released columns alone. Its warnings say why, where it was not recorded.
+
+    Raises
+    ------
+    ReleaseError
+        There is no such anonymized view.
+    """
+    try:
+        catalog.current(con)
+    except DuckanonError as failure:
+        if not isinstance(failure.__cause__, duckdb.TransactionException):
+            raise
+    else:
+        return audit_view(con, catalog.resolve(con, name), options)
+    with con.cursor() as reader:
+        target = catalog.resolve(reader, name)
+        with transaction(reader):
+            report = _audit_release(reader, target, options)[0]
+    return _unrecorded(
+        report, "the transaction is aborted, so this is the release as it was before; ROLLBACK"
+    )
+
+
+def audit_view(con: duckdb.DuckDBPyConnection, target: Target, options: Options) -> Report:
+    """Audit of an anonymized view by the policy of its release, kept in the metadata of its database.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection. Inside an open transaction the record joins it.
     target : Target
         The view.
     options : Options
@@ -39,16 +82,34 @@ def audit_view(con: duckdb.DuckDBPyConnection, target: Target, options: Options)
     Returns
     -------
     Report
-        From the released columns alone.
+        From the released columns alone. Its warnings say why, where it was not recorded.
 
     Raises
     ------
     ReleaseError
         There is no such anonymized view.
     """
-    published = catalog.require(con, target)
-    wanted = options_to_audit(options, Policy.from_toml(published.policy).audited())
-    return audit_published(con, con, published, relation_of(target), wanted=wanted, home=target.catalog)
+    report: Report | None = None
+    try:
+        # One transaction, so that the fingerprint is of the rows that the audit saw.
+        joined = engine.in_transaction(con)
+        with transaction(con):
+            report, published, evidence = _audit_release(con, target, options)
+            obstacle = _obstacle(con, target, joined=joined)
+            if obstacle is None:
+                record(
+                    con,
+                    target.catalog,
+                    published.release_id,
+                    report.measures,
+                    evidence(),
+                    statement="audit",
+                )
+    except ReleaseError as refused:
+        if report is None:
+            raise
+        obstacle = str(refused)
+    return report if obstacle is None else _unrecorded(report, obstacle)
 
 
 def audit_published(
@@ -83,11 +144,30 @@ def audit_published(
         Verdict of every threshold.
     """
     policy = wanted or Policy.from_toml(published.policy).audited()
-    trees = {
+    return _audit(reader, relation, policy, trees_of(con, published, home), name=str(published.target))
+
+
+def trees_of(con: duckdb.DuckDBPyConnection, published: Published, home: str) -> dict[str, str]:
+    """Trees of the hierarchical columns of a release.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection with the metadata of the release.
+    published : Published
+        The release.
+    home : str
+        Catalog in which its trees are.
+
+    Returns
+    -------
+    dict of str
+        Relation as SQL text by column.
+    """
+    return {
         column: relation_of(catalog.Target(home, catalog.SCHEMA, tree))
         for column, tree in catalog.trees(con, published).items()
     }
-    return _audit(reader, relation, policy, trees, name=str(published.target))
 
 
 def audit_relation(
@@ -120,7 +200,7 @@ def audit_relation(
     """
     workspace = engine.workspace()
     try:
-        columns = _columns(con, relation, name)
+        columns = columns_of(con, relation, f"audit of {name}")
         trees = {
             attribute.name: audit_tree(con, workspace, attribute, relation=relation)
             for attribute in schema.bind_audit(policy, columns)
@@ -153,24 +233,6 @@ def audit_table(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Op
     return audit_relation(con, relation, options_to_audit(options), name=".".join(parts))
 
 
-def relation_of(target: Target) -> str:
-    """Quoted full name of a relation.
-
-    Parameters
-    ----------
-    target : Target
-        Catalog, schema and name.
-
-    Returns
-    -------
-    str
-        SQL text.
-    """
-    return sqlfiles.render(
-        "export/relation.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
-    )
-
-
 def _audit(
     con: duckdb.DuckDBPyConnection,
     relation: str,
@@ -179,7 +241,7 @@ def _audit(
     *,
     name: str,
 ) -> Report:
-    attributes = schema.bind_audit(policy, _columns(con, relation, name))
+    attributes = schema.bind_audit(policy, columns_of(con, relation, f"audit of {name}"))
     judgements = [
         Judgement(
             attribute.name,
@@ -199,6 +261,31 @@ def _audit(
     return audit_sql(con, relation, quasi, judgements, k=policy.k, name=name)
 
 
-def _columns(con: duckdb.DuckDBPyConnection, relation: str, name: str) -> list[tuple[str, str]]:
-    query = sqlfiles.render("export/describe.sql.j2", relation=relation)
-    return [(row[0], row[1]) for row in engine.rows(con, query, f"audit of {name}", error=SourceError)]
+def _audit_release(
+    con: duckdb.DuckDBPyConnection, target: Target, options: Options
+) -> tuple[Report, Published, Callable[[], Evidence]]:
+    published = catalog.require(con, target)
+    wanted = options_to_audit(options, Policy.from_toml(published.policy).audited())
+    relation = relation_of(target)
+    report = audit_published(con, con, published, relation, wanted=wanted, home=target.catalog)
+    trees = trees_of(con, published, target.catalog)
+    return report, published, lambda: evidence_of(con, relation, wanted, trees)
+
+
+def _obstacle(con: duckdb.DuckDBPyConnection, target: Target, *, joined: bool) -> str | None:
+    """Say why an audit cannot be recorded; trying it would abort the transaction of the user."""
+    databases = dict(engine.rows(con, sqlfiles.read("catalog/databases.sql"), "audit"))
+    if databases.get(target.catalog, True):
+        return f"the database {target.catalog!r} is read-only"
+    # DuckDB writes to one database in a transaction, and does not tell whether this one has a database yet.
+    others = [name for name, read_only in databases.items() if not read_only and name != target.catalog]
+    if joined and others:
+        return (
+            f"a transaction writes to one database only, and for this one that may be {others[0]!r}; "
+            "outside of a transaction it is recorded"
+        )
+    return None
+
+
+def _unrecorded(report: Report, obstacle: str) -> Report:
+    return replace(report, warnings=(*report.warnings, f"this audit was not recorded: {obstacle}"))

@@ -1,4 +1,4 @@
-"""Names and releases in the catalog of DuckDB: where a view lives and which release it stands for."""
+"""Releases in the catalog of DuckDB: which of them a view stands for; the names of `places` are here, too."""
 
 from __future__ import annotations
 
@@ -7,30 +7,23 @@ from typing import TYPE_CHECKING
 
 from duckanon import engine, sqlfiles
 from duckanon.errors import ReleaseError
+from duckanon.places import Target as Target
+from duckanon.places import current as current
+from duckanon.places import mark
+from duckanon.places import occupied as occupied
+from duckanon.places import resolve as resolve
 
 if TYPE_CHECKING:
     import duckdb
 
-    from duckanon.qualified import QualifiedName
-
 SCHEMA = "duckanon"
 """Schema of the backing tables and the metadata, in the database of the view."""
 
-SCHEMA_VERSION = 1
-"""Version of the layout of the metadata tables."""
+METADATA = ("releases", "columns", "thresholds", "audits")
+"""The metadata tables."""
 
-
-@dataclass(frozen=True)
-class Target:
-    """A fully qualified name in an attached database."""
-
-    catalog: str
-    schema: str
-    name: str
-
-    def __str__(self) -> str:
-        """Show the name as a user would read it."""
-        return f"{self.catalog}.{self.schema}.{self.name}"
+SCHEMA_VERSION = 2
+"""Version of the layout of the metadata tables: 2 added to every audit what it looked at (sql/evidence)."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +33,7 @@ class Published:
     Attributes
     ----------
     target : Target
-        The view, spelled as it was created.
+        The view, spelled as it is in the catalog.
     release_id : int
         Number of the release in its database.
     table : str
@@ -73,70 +66,6 @@ class Published:
     source_schema: str
 
 
-def current(con: duckdb.DuckDBPyConnection) -> tuple[str, str]:
-    """Database and schema in which unqualified names are looked up.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-
-    Returns
-    -------
-    tuple of str
-        Catalog and schema.
-    """
-    catalog, schema = engine.rows(con, sqlfiles.read("catalog/current.sql"), "catalog")[0]
-    return str(catalog), str(schema)
-
-
-def resolve(con: duckdb.DuckDBPyConnection, name: QualifiedName) -> Target:
-    """Full name of a view to be written or found, by DuckDB's rules.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-    name : QualifiedName
-        One to three parts; the first of two is a schema or a database.
-
-    Returns
-    -------
-    Target
-        Catalog, schema and name; catalog and schema spelled as in the catalog.
-
-    Raises
-    ------
-    ReleaseError
-        The database or schema does not exist, or two parts could mean both.
-    """
-    catalog, schema = current(con)
-    schemas = [(row[0], row[1]) for row in engine.rows(con, sqlfiles.read("catalog/schemas.sql"), "catalog")]
-    if name.catalog is not None:
-        return Target(*_existing(schemas, name.catalog, name.schema or "main"), name.name)
-    if name.schema is None:
-        return Target(catalog, schema, name.name)
-    in_current = [pair for pair in schemas if pair[0] == catalog and pair[1].lower() == name.schema.lower()]
-    as_catalog = [pair for pair in schemas if pair[0].lower() == name.schema.lower() and pair[1] == "main"]
-    if in_current and as_catalog:
-        raise ReleaseError(
-            f"{name.schema!r} is a schema and a database: write {name.schema}.main.{name.name} "
-            f"or {catalog}.{name.schema}.{name.name}"
-        )
-    if not in_current and not as_catalog:
-        raise ReleaseError(f"there is no schema and no database {name.schema!r}: create or attach it first")
-    return Target(*(in_current or as_catalog)[0], name.name)
-
-
-def _existing(schemas: list[tuple[str, str]], catalog: str, schema: str) -> tuple[str, str]:
-    for pair in schemas:
-        if pair[0].lower() == catalog.lower() and pair[1].lower() == schema.lower():
-            return pair
-    raise ReleaseError(
-        f"there is no schema {catalog}.{schema}: create the schema or attach the database first"
-    )
-
-
 def check_writable(con: duckdb.DuckDBPyConnection, target: Target) -> None:
     """Raise unless a release can be written to the database of a view.
 
@@ -150,7 +79,8 @@ def check_writable(con: duckdb.DuckDBPyConnection, target: Target) -> None:
     Raises
     ------
     ReleaseError
-        The database is read-only, temporary, internal, or has the name of our schema.
+        The database is read-only, temporary, internal, or has the name of our schema; a table of the user has
+        the name of ours.
     """
     databases = dict(engine.rows(con, sqlfiles.read("catalog/databases.sql"), "catalog"))
     if target.catalog not in databases:
@@ -166,6 +96,7 @@ def check_writable(con: duckdb.DuckDBPyConnection, target: Target) -> None:
         )
     if target.schema.lower() == SCHEMA:
         raise ReleaseError(f"{target}: the schema {SCHEMA!r} is kept for backing tables; use another schema")
+    with_releases(con, target.catalog)
 
 
 def recorded(con: duckdb.DuckDBPyConnection, target: Target) -> list[Published]:
@@ -181,18 +112,59 @@ def recorded(con: duckdb.DuckDBPyConnection, target: Target) -> list[Published]:
     Returns
     -------
     list of Published
-        The newest last; empty where the database holds no releases.
+        The newest last, each under the name that its view has now (ALTER VIEW may have renamed it) or had
+        last; empty where the database holds no releases.
+
+    Raises
+    ------
+    ReleaseError
+        A table of the user has the name of our table, or a newer duckanon wrote the releases.
     """
-    names = [row[0] for row in engine.rows(con, sqlfiles.read("catalog/with_releases.sql"), "catalog")]
-    if target.catalog not in names:
+    if target.catalog not in with_releases(con, target.catalog):
         return []
     query = sqlfiles.render(
         "catalog/release.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
     )
+    found = engine.rows(con, query, "catalog", error=ReleaseError)
+    for release_id, version, *_ in found:
+        if version > SCHEMA_VERSION:
+            raise ReleaseError(
+                f"{target}: release {release_id} has metadata of version {version}, and this duckanon reads "
+                f"up to {SCHEMA_VERSION}: use the newer duckanon that wrote it"
+            )
     return [
         Published(Target(target.catalog, schema, view), release_id, table, *rest)
-        for release_id, schema, view, table, *rest in engine.rows(con, query, "catalog")
+        for release_id, _, schema, view, table, *rest in found
     ]
+
+
+def with_releases(con: duckdb.DuckDBPyConnection, catalog: str | None = None) -> list[str]:
+    """Attached databases in which anonymized views were made; an exported file is none.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    catalog : str, optional
+        The database that matters.
+
+    Returns
+    -------
+    list of str
+        In order.
+
+    Raises
+    ------
+    ReleaseError
+        In the one that matters, the name of our table belongs to a table of the user.
+    """
+    found = dict(engine.rows(con, sqlfiles.read("catalog/with_releases.sql"), "catalog"))
+    if found.get(catalog or "") == "other":
+        raise ReleaseError(
+            f"{catalog}.{SCHEMA}.releases is not a table that duckanon made, and duckanon needs the name: "
+            "rename that table"
+        )
+    return [name for name, kind in found.items() if kind == "releases"]
 
 
 def find(con: duckdb.DuckDBPyConnection, target: Target) -> Published | None:
@@ -211,7 +183,7 @@ def find(con: duckdb.DuckDBPyConnection, target: Target) -> Published | None:
         None when no anonymized view has that name, or someone put another view in its place.
     """
     for published in recorded(con, target)[-1:]:
-        if _mark(con, published.target) == comment(published.release_id):
+        if mark(con, published.target) == comment(published.release_id):
             return published
     return None
 
@@ -240,25 +212,6 @@ def require(con: duckdb.DuckDBPyConnection, target: Target) -> Published:
     if published is None:
         raise ReleaseError(f"{target} is not an anonymized view; SHOW ANONYMIZED VIEWS lists them")
     return published
-
-
-def occupied(con: duckdb.DuckDBPyConnection, target: Target) -> str | None:
-    """Kind of whatever has a name now.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-    target : Target
-        A full name.
-
-    Returns
-    -------
-    str or None
-        ``'table'``, ``'view'`` or None.
-    """
-    found = _relation(con, target)
-    return found[0] if found else None
 
 
 def comment(release_id: int) -> str:
@@ -296,16 +249,3 @@ def trees(con: duckdb.DuckDBPyConnection, published: Published) -> dict[str, str
         "catalog/trees.sql.j2", catalog=published.target.catalog, release_id=published.release_id
     )
     return dict(engine.rows(con, query, "catalog"))
-
-
-def _mark(con: duckdb.DuckDBPyConnection, target: Target) -> str | None:
-    found = _relation(con, target)
-    return found[1] if found else None
-
-
-def _relation(con: duckdb.DuckDBPyConnection, target: Target) -> tuple[str, str | None] | None:
-    query = sqlfiles.render(
-        "catalog/relation.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
-    )
-    found = engine.rows(con, query, "catalog")
-    return (found[0][0], found[0][1]) if found else None

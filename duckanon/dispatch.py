@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from duckanon import catalog, engine, sqlfiles, statements, views
-from duckanon.auditing import audit_table, audit_view
+from duckanon.auditing import audit_named, audit_table
 from duckanon.explain import explain
 from duckanon.export import export
 from duckanon.frontier import frontier
@@ -107,12 +107,12 @@ def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement) -> Outco
             made = views.refresh(con, catalog.resolve(con, statement.name))
             return _reported(f"refreshed {made.name}", made.report)
         case statements.Audit():
-            report = (
-                audit_view(con, catalog.resolve(con, statement.name), statement.options)
-                if statement.kind == "view"
-                else audit_table(con, statement.name, statement.options)
-            )
-            return _reported(f"audited {report.name}", report)
+            if statement.kind == "table":
+                report = audit_table(con, statement.name, statement.options)
+            else:
+                report = audit_named(con, statement.name, statement.options)
+            notes = "".join(f"; {warning}" for warning in report.warnings)
+            return _reported(f"audited {report.name}{notes}", report)
         case statements.Export():
             target = catalog.resolve(con, statement.name)
             return _reported(f"exported {target} to {statement.path}", export(con, target, statement.path))
@@ -163,7 +163,7 @@ def _explain(con: duckdb.DuckDBPyConnection, statement: statements.Explain) -> p
 
 
 def _show(con: duckdb.DuckDBPyConnection) -> pa.Table:
-    catalogs = [row[0] for row in engine.rows(con, sqlfiles.read("catalog/with_releases.sql"), "show")]
+    catalogs = catalog.with_releases(con)
     if not catalogs:
         return SHOWN.empty_table()
     return engine.table(con, sqlfiles.render("catalog/show.sql.j2", catalogs=catalogs), "show")

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from duckanon import auditsql, catalog, engine, sqlfiles
-from duckanon.auditing import audit_published, relation_of
+from duckanon.auditing import audit_published, trees_of
 from duckanon.errors import AuditFailure, ReleaseError
+from duckanon.places import columns_of, relation_of
+from duckanon.policy import Policy
+from duckanon.recording import evidence_of, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from duckanon.catalog import Published, Target
     from duckanon.report import Report
-
-METADATA = ("releases", "columns", "thresholds", "audits")
 
 
 def export(con: duckdb.DuckDBPyConnection, target: Target, path: str) -> Report:
@@ -114,7 +115,7 @@ def _settle(draft: Path, file: Path) -> None:
 
 
 def _to_parquet(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> Report:
-    columns = _columns(con, relation_of(published.target))
+    columns = columns_of(con, relation_of(published.target), "export")
     _copy(con, published, draft, columns, "parquet")
     relation = sqlfiles.render("export/read_parquet.sql.j2", path=str(draft)).strip()
     report = audit_published(con, con, published, relation, home=published.target.catalog)
@@ -123,7 +124,7 @@ def _to_parquet(con: duckdb.DuckDBPyConnection, published: Published, draft: Pat
 
 
 def _to_csv(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> Report:
-    columns = _columns(con, relation_of(published.target))
+    columns = columns_of(con, relation_of(published.target), "export")
     _copy(con, published, draft, columns, "csv")
     relation = sqlfiles.render("export/read_csv.sql.j2", path=str(draft), columns=columns).strip()
     report = audit_published(con, con, published, relation, home=published.target.catalog)
@@ -132,6 +133,24 @@ def _to_csv(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -
 
 
 def _to_database(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> Report:
+    _fill(con, published, draft)
+    with duckdb.connect() as reader:
+        zone = engine.rows(con, sqlfiles.read("export/time_zone.sql"), "export")[0][0]
+        _on(reader, sqlfiles.render("export/set_time_zone.sql.j2", time_zone=zone))
+        _on(reader, sqlfiles.render("export/reopen.sql.j2", path=str(draft)))
+        relation = relation_of(catalog.Target("export", "main", published.target.name))
+        report = audit_published(con, reader, published, relation, home="export")
+        _check_same(con, reader, published, relation)
+        policy = Policy.from_toml(published.policy).audited()
+        evidence = evidence_of(reader, relation, policy, trees_of(con, published, "export"))
+    with duckdb.connect() as fresh:
+        _on(fresh, sqlfiles.render("export/attach.sql.j2", path=str(draft)))
+        record(fresh, "export", published.release_id, report.measures, evidence, statement="export")
+        _on(fresh, "DETACH export")
+    return report
+
+
+def _fill(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> None:
     target = published.target
     tables = [("main", target.name, relation_of(target))]
     tables += [("duckanon", tree, _backing(target, tree)) for tree in catalog.trees(con, published).values()]
@@ -141,29 +160,26 @@ def _to_database(con: duckdb.DuckDBPyConnection, published: Published, draft: Pa
         _on(fresh, sqlfiles.render("export/compress.sql.j2", compression=compression))
         _on(fresh, sqlfiles.render("export/attach.sql.j2", path=str(draft)))
         for schema, name, relation in tables:
-            columns = _columns(con, relation)
+            columns = columns_of(con, relation, "export")
             rows = sqlfiles.render(
                 "export/rows.sql.j2", columns=[c for c, _ in columns], relation=relation, ordered=True
             )
             _write(con, fresh, rows, schema=schema, name=name, columns=columns)
-        for table in METADATA:
+        for table in catalog.METADATA:
             query = sqlfiles.render(
-                "export/metadata.sql.j2", catalog=target.catalog, table=table, release_id=published.release_id
+                "export/metadata.sql.j2",
+                catalog=target.catalog,
+                table=table,
+                release_id=published.release_id,
+                view=target.name,
             )
-            _write(con, fresh, query, schema="duckanon", name=table, columns=_columns(con, f"({query})"))
+            columns = columns_of(con, f"({query})", "export")
+            _write(con, fresh, query, schema="duckanon", name=table, columns=columns)
         _on(fresh, "USE export")
         for statement in auditsql.macro_statements(temporary=False):
             _on(fresh, statement)
         _on(fresh, "USE memory")
         _on(fresh, "DETACH export")
-    with duckdb.connect() as reader:
-        zone = engine.rows(con, sqlfiles.read("export/time_zone.sql"), "export")[0][0]
-        _on(reader, sqlfiles.render("export/set_time_zone.sql.j2", time_zone=zone))
-        _on(reader, sqlfiles.render("export/reopen.sql.j2", path=str(draft)))
-        relation = relation_of(catalog.Target("export", "main", target.name))
-        report = audit_published(con, reader, published, relation, home="export")
-        _check_same(con, reader, published, relation)
-        return report
 
 
 def _check_same(
@@ -175,7 +191,7 @@ def _check_same(
     csv: bool = False,
 ) -> None:
     """Raise unless the file holds the values of the release: not every format has every type."""
-    columns = _columns(con, relation_of(published.target))
+    columns = columns_of(con, relation_of(published.target), "export")
     names = [name for name, _ in columns]
     released, written = (
         engine.rows(
@@ -226,11 +242,6 @@ def _copy(
         format=form,
     )
     engine.run(con, statement, "export", error=ReleaseError)
-
-
-def _columns(con: duckdb.DuckDBPyConnection, relation: str) -> list[tuple[str, str]]:
-    query = sqlfiles.render("export/describe.sql.j2", relation=relation)
-    return [(row[0], row[1]) for row in engine.rows(con, query, "export")]
 
 
 def _backing(target: Target, table: str) -> str:

@@ -10,6 +10,8 @@ import duckdb
 
 from duckanon import catalog, engine, sqlfiles
 from duckanon.errors import ReleaseError
+from duckanon.places import relation_of
+from duckanon.recording import evidence_of, recorded_as, renew
 from duckanon.stages.tree import tree_relation
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ def publish(con: duckdb.DuckDBPyConnection, built: Built, source: Source, target
     """
     with transaction(con):
         _render(con, "publish/metadata.sql.j2", catalog=target.catalog)
+        renew(con, target.catalog)
         number = engine.rows(
             con, sqlfiles.render("catalog/next_release.sql.j2", catalog=target.catalog), "publish"
         )
@@ -149,6 +152,11 @@ def _record(
     table: str,
     trees: dict[str, str],
 ) -> None:
+    backing = relation_of(catalog.Target(target.catalog, catalog.SCHEMA, table))
+    kept = {
+        column: relation_of(catalog.Target(target.catalog, catalog.SCHEMA, tree))
+        for column, tree in trees.items()
+    }
     _render(
         con,
         "publish/record.sql.j2",
@@ -168,21 +176,26 @@ def _record(
         source_sql=source.query,
         source_catalog=source.catalog,
         source_schema=source.schema,
-        columns=[
-            {
-                "name": field.name,
-                "role": field.attribute.role.value,
-                # The type of an ENUM would list values that are not released.
-                "type": "VARCHAR" if field.kind == "text" else field.type,
-                "recode": field.recode,
-                "distance": field.attribute.distance,
-                "tree": trees.get(field.name),
-            }
-            for field in built.staged.fields
-        ],
+        columns=_columns(built, trees),
         thresholds=_thresholds(built),
         measures=built.report.measures,
+        **recorded_as(evidence_of(con, backing, built.policy.audited(), kept), "release"),
     )
+
+
+def _columns(built: Built, trees: dict[str, str]) -> list[dict[str, object]]:
+    return [
+        {
+            "name": field.name,
+            "role": field.attribute.role.value,
+            # The type of an ENUM would list values that are not released.
+            "type": "VARCHAR" if field.kind == "text" else field.type,
+            "recode": field.recode,
+            "distance": field.attribute.distance,
+            "tree": trees.get(field.name),
+        }
+        for field in built.staged.fields
+    ]
 
 
 def _thresholds(built: Built) -> list[dict[str, object]]:

@@ -1,0 +1,88 @@
+"""Fingerprints: hashes of texts and of the rows of a relation in any order."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+from duckanon import engine, sqlfiles
+from duckanon.places import columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import duckdb
+
+STAGE = "evidence"
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a text in UTF-8, in hex.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+
+    Returns
+    -------
+    str
+        64 digits.
+    """
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def fingerprint(con: duckdb.DuckDBPyConnection, relation: str) -> str:
+    """SHA-256 of the rows of a relation, whatever their order.
+
+    It is the hash of a JSON line with names and types of the columns, and of the digests of all rows in
+    ascending order. (A sum of row hashes would need no sort, but rows with a wanted sum can be found.)
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection that sees the relation; times with a zone are read in UTC.
+    relation : str
+        What stands after FROM.
+
+    Returns
+    -------
+    str
+        64 hex digits. Another value, type, name, or number of equal rows gives other digits.
+
+    Raises
+    ------
+    SourceError
+        The relation cannot be read.
+
+    Notes
+    -----
+    O(n log n); a batch of digests in memory, the sort spills to disk.
+    """
+    columns = columns_of(con, relation, STAGE)
+    query = sqlfiles.render("evidence/rows.sql.j2", relation=relation, columns=[name for name, _ in columns])
+    state = hashlib.sha256(json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+    with _in_utc(con, columns):
+        for batch in engine.batches(con, query, STAGE):
+            state.update("".join(batch.column(0).to_pylist()).encode())
+    return state.hexdigest()
+
+
+@contextlib.contextmanager
+def _in_utc(con: duckdb.DuckDBPyConnection, columns: Sequence[tuple[str, str]]) -> Iterator[None]:
+    """Make the text of times with a zone the same in every session."""
+    if not any("WITH TIME ZONE" in type_text for _, type_text in columns):
+        yield
+        return
+    before = engine.rows(con, sqlfiles.read("export/time_zone.sql"), STAGE)[0][0]
+    _set_zone(con, "UTC")
+    try:
+        yield
+    finally:
+        _set_zone(con, before)
+
+
+def _set_zone(con: duckdb.DuckDBPyConnection, zone: str) -> None:
+    engine.run(con, sqlfiles.render("export/set_time_zone.sql.j2", time_zone=zone), STAGE)

@@ -1,0 +1,264 @@
+"""What the metadata of a database says about its releases, read for verification and believed in nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from duckanon import catalog, engine, sqlfiles
+from duckanon.catalog import SCHEMA, SCHEMA_VERSION, Target
+from duckanon.errors import ReleaseError
+from duckanon.policy import AuditPolicy
+from duckanon.report import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from decimal import Decimal
+
+    import duckdb
+
+STAGE = "verify"
+
+_SIZES = (
+    "records",
+    "classes",
+    "suppressed",
+    "information_loss",
+    "duckanon_version",
+    "created_at",
+    "policy",
+)
+
+_AUDIT = (
+    "audit_id",
+    "schema_version",
+    "audited_at",
+    "statement",
+    "policy",
+    "policy_hash",
+    "fingerprint",
+    "duckanon_version",
+)
+
+
+@dataclass(frozen=True)
+class RecordedAudit:
+    """An audit as it was recorded.
+
+    Attributes
+    ----------
+    audit_id : str
+        Its id, or its time where it was recorded without one.
+    schema_version : int
+        Layout of the metadata that knew it.
+    audited_at : str
+        UTC.
+    statement : str or None
+        What made it: release, audit or export; None in version 1.
+    policy, policy_hash, fingerprint : str or None
+        What it looked at; None in version 1.
+    duckanon_version : str or None
+        The program; None in version 1.
+    measures : tuple of dict
+        The report rows.
+    """
+
+    audit_id: str
+    schema_version: int
+    audited_at: str
+    statement: str | None
+    policy: str | None
+    policy_hash: str | None
+    fingerprint: str | None
+    duckanon_version: str | None
+    measures: tuple[dict[str, Any], ...]
+
+    def __str__(self) -> str:
+        """Name it as a reader finds it in the metadata."""
+        return f"audit {self.audit_id} ({self.statement or 'release'}, {self.audited_at} UTC)"
+
+
+@dataclass(frozen=True)
+class RecordedRelease:
+    """A release as it was recorded.
+
+    Attributes
+    ----------
+    release_id, schema_version : int
+        Its number, and the layout of the metadata that knew it.
+    target : Target
+        The view as it was called.
+    table : str
+        Backing table.
+    records, classes, suppressed : int
+        Size of the release.
+    information_loss : float
+        IL in per cent.
+    duckanon_version, created_at : str
+        What made it, and when, UTC.
+    policy : str or None
+        Policy as TOML; None in an exported file.
+    columns : tuple of (name, role, type, distance, tree)
+        The released columns.
+    thresholds : tuple of (measure, attribute, threshold, l_diversity, c)
+        What the policy asks for.
+    audits : tuple of RecordedAudit
+        In the order of time.
+    """
+
+    release_id: int
+    schema_version: int
+    target: Target
+    table: str
+    records: int
+    classes: int
+    suppressed: int
+    information_loss: float
+    duckanon_version: str
+    created_at: str
+    policy: str | None
+    columns: tuple[tuple[Any, ...], ...]
+    thresholds: tuple[tuple[Any, ...], ...]
+    audits: tuple[RecordedAudit, ...]
+
+    def __str__(self) -> str:
+        """Name it as a reader knows it."""
+        return f"release {self.release_id} ({self.target.schema}.{self.target.name})"
+
+    def asked(self) -> AuditPolicy:
+        """Policy that the tables of columns and thresholds state.
+
+        Raises
+        ------
+        PolicyError
+            They state none.
+        """
+        found: dict[str, dict[str, Decimal]] = {}
+        diversity: dict[str, Any] = {}
+        for measure, attribute, threshold, kind, c in self.thresholds:
+            found.setdefault(measure, {})[attribute] = threshold
+            if kind is not None:
+                diversity = {"l_diversity": kind, "c": c}
+        if not diversity:
+            diversity = {"l_diversity": self._kind()}
+        sensitive = [column for column in self.columns if column[1] == "sensitive"]
+        k = next(iter(found.get("k_anonymity", {}).values()), None)
+        return AuditPolicy(
+            quasi_identifiers=[column[0] for column in self.columns if column[1] == "quasi_identifier"],
+            sensitive=[column[0] for column in sensitive],
+            k=None if k is None else int(k),
+            t=found.get("t_closeness") or None,
+            l=found.get("l_diversity") or None,
+            **diversity,
+            distance={column[0]: column[3] for column in sensitive if column[3] is not None},
+            hierarchies={column[0]: column[4] for column in sensitive if column[4] is not None},
+        )
+
+    def _kind(self) -> str:
+        """Kind of l-diversity that was reported without a threshold, which only the audits tell."""
+        names = [row["measure"] for audit in self.audits for row in audit.measures]
+        return "entropy" if "entropy_l_diversity" in names[:3] else "distinct"
+
+
+def read_releases(con: duckdb.DuckDBPyConnection, home: str) -> list[RecordedRelease]:
+    """Releases that the metadata of a database names.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection that sees the database.
+    home : str
+        Its name.
+
+    Returns
+    -------
+    list of RecordedRelease
+        In the order of their numbers.
+
+    Raises
+    ------
+    ReleaseError
+        There is none, the metadata cannot be read, or a newer duckanon wrote it.
+    """
+    kind = dict(engine.rows(con, sqlfiles.read("catalog/with_releases.sql"), STAGE)).get(home)
+    if kind not in {"releases", "exported"}:
+        other = f": its table {SCHEMA}.releases is of another kind" if kind else ""
+        raise ReleaseError(f"the database {home!r} holds no release of duckanon{other}")
+    query = sqlfiles.render("evidence/releases.sql.j2", catalog=home, exported=kind == "exported")
+    found = _rows(con, query)
+    if not found:
+        raise ReleaseError(f"the database {home!r} holds no release of duckanon: its metadata is empty")
+    layout = _rows(con, sqlfiles.render("evidence/layout.sql.j2", catalog=home))
+    complete = ("duckdb_version",) in layout
+    return [_release(con, home, row, complete=complete) for row in found]
+
+
+def _release(
+    con: duckdb.DuckDBPyConnection, home: str, row: tuple[Any, ...], *, complete: bool
+) -> RecordedRelease:
+    number, version, schema, view, table, *sizes = row
+    if None in (number, version, schema, view, table):
+        raise ReleaseError(f"the metadata of {home!r} is broken: release {number} has no name or version")
+    if version > SCHEMA_VERSION:
+        raise ReleaseError(
+            f"release {number} has metadata of version {version}, and this duckanon reads up to "
+            f"{SCHEMA_VERSION}: use the newer duckanon that wrote it"
+        )
+    values = {"catalog": home, "release_id": number}
+    columns = _rows(con, sqlfiles.render("evidence/columns.sql.j2", **values))
+    thresholds = _rows(con, sqlfiles.render("evidence/thresholds.sql.j2", **values))
+    audits = _rows(con, sqlfiles.render("evidence/audits.sql.j2", **values, complete=complete))
+    return RecordedRelease(
+        release_id=number,
+        schema_version=version,
+        target=Target(home, schema, view),
+        table=table,
+        **dict(zip(_SIZES, sizes, strict=True)),
+        columns=tuple(columns),
+        thresholds=tuple(thresholds),
+        audits=tuple(_audits(audits)),
+    )
+
+
+def _audits(found: Sequence[tuple[Any, ...]]) -> list[RecordedAudit]:
+    heads: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in found:
+        # An audit of which some rows say something else than the others falls apart into several.
+        heads.setdefault(row[: len(_AUDIT)], []).append(dict(zip(COLUMNS, row[len(_AUDIT) :], strict=True)))
+    return [
+        RecordedAudit(**dict(zip(_AUDIT, head, strict=True)), measures=tuple(rows))
+        for head, rows in heads.items()
+    ]
+
+
+def _rows(con: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
+    return engine.rows(con, query, "verify: the metadata cannot be read", error=ReleaseError)
+
+
+def published(release: RecordedRelease) -> catalog.Published:
+    """Form of a release that an audit takes; its policy is given to the audit.
+
+    Parameters
+    ----------
+    release : RecordedRelease
+        The release.
+
+    Returns
+    -------
+    Published
+        Without source.
+    """
+    return catalog.Published(
+        target=release.target,
+        release_id=release.release_id,
+        table=release.table,
+        records=release.records,
+        classes=release.classes,
+        suppressed=release.suppressed,
+        method="",
+        information_loss=release.information_loss,
+        policy=release.policy or "",
+        source_sql="",
+        source_catalog="",
+        source_schema="",
+    )

@@ -1,0 +1,272 @@
+"""Verification of released data: every recorded audit is done again, and compared with what was recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from duckanon import catalog, engine, sqlfiles
+from duckanon.auditing import audit_published, trees_of
+from duckanon.catalog import METADATA, SCHEMA, Target
+from duckanon.errors import DuckanonError
+from duckanon.evidence import changes
+from duckanon.fingerprints import digest, fingerprint
+from duckanon.places import columns_of, relation_of
+from duckanon.policy import Policy
+from duckanon.recorded import STAGE, published, read_releases
+from duckanon.recording import canonical, read_canonical
+from duckanon.report import COLUMNS, Measure
+from duckanon.verified import Verification, Verified
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import duckdb
+
+    from duckanon.policy import AuditPolicy
+    from duckanon.recorded import RecordedAudit, RecordedRelease
+    from duckanon.report import Report
+
+
+def verify(con: duckdb.DuckDBPyConnection, expected: Sequence[str] = ()) -> Verification:
+    """Verification of every release of the current database; nothing is written.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection whose current database is an exported file, or one in which releases were made. It must
+        not change meanwhile: open it read-only.
+    expected : sequence of str
+        Fingerprints and policy hashes that were kept elsewhere: each must be that of a release.
+
+    Returns
+    -------
+    Verification
+        All that differs.
+
+    Raises
+    ------
+    ReleaseError
+        No release is in the database, or its metadata cannot be read.
+
+    Notes
+    -----
+    One audit for each different policy, and one fingerprint, a release.
+    """
+    home = catalog.current(con)[0]
+    recorded = read_releases(con, home)
+    releases = tuple(_verified(con, home, release) for release in recorded)
+    others = tuple(_others(con, home, recorded))
+    known = {text for release in releases for text in (release.fingerprint, release.policy_hash)}
+    missing = tuple(
+        f"{text.strip()} was expected, and no release has this fingerprint or policy hash"
+        for text in expected
+        if text.strip().lower() not in known
+    )
+    return Verification(home, releases, (*missing, *others))
+
+
+def _verified(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease) -> Verified:
+    relation, differences = _place(con, home, release)
+    empty = Verified(
+        str(release), release.created_at, None, None, None, len(release.audits), None, tuple(differences), ()
+    )
+    if relation is None:
+        return empty
+    try:
+        subject = _subject(con, home, release, relation)
+        asked = release.asked()
+        text = canonical(asked, subject.columns, subject.trees)
+        report = subject.audit(asked)
+    except DuckanonError as failure:
+        return replace(empty, differences=(*differences, f"the release cannot be audited: {failure}"))
+    differences += [*_structure(release, subject, report), *_policies(release, subject, text)]
+    for audit in release.audits:
+        differences += [f"{audit}: {what}" for what in _redone(release, audit, subject, asked)]
+    notes: tuple[str, ...] = ()
+    if any(audit.schema_version == 1 for audit in release.audits):
+        notes = (
+            "metadata of version 1 recorded neither fingerprint nor policy hash: only values were compared",
+        )
+    return replace(
+        empty,
+        records=subject.records,
+        fingerprint=subject.fingerprint,
+        policy_hash=digest(text),
+        report=report,
+        differences=tuple(differences),
+        notes=notes,
+    )
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """The released rows as they are now."""
+
+    columns: list[tuple[str, str]]
+    trees: dict[str, str]
+    fingerprint: str
+    records: int
+    audit: Callable[[AuditPolicy], Report]
+
+
+def _subject(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease, relation: str) -> _Subject:
+    done: dict[str, Report] = {}
+    columns = columns_of(con, relation, STAGE)
+
+    def audit(policy: AuditPolicy) -> Report:
+        key = canonical(policy, columns, {})
+        if key not in done:
+            done[key] = audit_published(con, con, published(release), relation, wanted=policy, home=home)
+        return done[key]
+
+    trees = trees_of(con, published(release), home)
+    count = engine.rows(con, sqlfiles.render("evidence/count.sql.j2", relation=relation), STAGE)
+    return _Subject(
+        columns=columns,
+        trees={column: fingerprint(con, tree) for column, tree in trees.items()},
+        fingerprint=fingerprint(con, relation),
+        records=int(count[0][0]),
+        audit=audit,
+    )
+
+
+def _place(
+    con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease
+) -> tuple[str | None, list[str]]:
+    """Find the rows of a release as SQL text, and say what is wrong with the place they are in."""
+    rows = engine.rows(con, sqlfiles.render("evidence/relations.sql.j2", catalog=home), STAGE)
+    wanted = release.target
+    if release.policy is None:
+        if ("table", "main", wanted.name) in [row[:3] for row in rows]:
+            return relation_of(Target(home, "main", wanted.name)), []
+        return None, [f"the table {wanted.name!r} of the release is not in the file"]
+    marked = [row[1:3] for row in rows if row[3] == catalog.comment(release.release_id)]
+    differences = []
+    if (wanted.schema, wanted.name) not in marked:
+        now = f"it is now called {'.'.join(marked[0])}" if marked else "it is gone or was replaced"
+        differences.append(f"the view {wanted.schema}.{wanted.name} does not show the release: {now}")
+    else:
+        marked = [(wanted.schema, wanted.name)]
+    for schema, name in marked[:1]:
+        relation = relation_of(Target(home, schema, name))
+        try:
+            columns_of(con, relation, f"the view {schema}.{name}")
+        except DuckanonError as failure:
+            differences.append(str(failure))
+        else:
+            return relation, differences
+    if ("table", SCHEMA, release.table) in [row[:3] for row in rows]:
+        return relation_of(Target(home, SCHEMA, release.table)), differences
+    return None, [*differences, f"the table {SCHEMA}.{release.table} of the release is gone"]
+
+
+def _others(con: duckdb.DuckDBPyConnection, home: str, recorded: list[RecordedRelease]) -> Iterator[str]:
+    """Tell what an exported file holds beside its releases; in the database of the owner all may be."""
+    if any(release.policy is not None for release in recorded):
+        return
+    ours = {("main", release.target.name) for release in recorded}
+    ours |= {(SCHEMA, name) for name in METADATA}
+    ours |= {(SCHEMA, column[4]) for release in recorded for column in release.columns}
+    for kind, schema, name, _ in engine.rows(
+        con, sqlfiles.render("evidence/relations.sql.j2", catalog=home), STAGE
+    ):
+        if (schema, name) not in ours:
+            yield f"the file holds the {kind} {schema}.{name}, which no release names"
+
+
+def _structure(release: RecordedRelease, subject: _Subject, report: Report) -> Iterator[str]:
+    recorded = [(column[0], column[2]) for column in release.columns]
+    if recorded != subject.columns:
+        yield f"columns recorded {_listed(recorded)}, found {_listed(subject.columns)}"
+    if release.records != subject.records:
+        yield f"records recorded {release.records}, found {subject.records}"
+    classes = report.measures[0].classes
+    if release.classes != classes:
+        yield f"classes recorded {release.classes}, found {classes}"
+
+
+def _policies(release: RecordedRelease, subject: _Subject, text: str) -> Iterator[str]:
+    """Compare the three places that state the policy of the release."""
+    if release.policy is not None:
+        try:
+            stated = canonical(Policy.from_toml(release.policy).audited(), subject.columns, subject.trees)
+        except DuckanonError as failure:
+            yield f"the policy of the release cannot be read: {failure}"
+        else:
+            yield from _lines("the policy of the release", stated, text)
+    made = [audit for audit in release.audits if audit.statement in {"release", "export"}]
+    if not [audit for audit in release.audits if audit.statement in {"release", None}]:
+        yield "the audit with which the release was made is not recorded"
+    for audit in made:
+        yield from _lines(f"the policy of {audit}", audit.policy or "", text)
+
+
+def _lines(what: str, stated: str, tables: str) -> Iterator[str]:
+    one, other = stated.splitlines(), tables.splitlines()
+    for line in one:
+        if line not in other:
+            yield f"{what} says {line}, the tables of columns and thresholds do not"
+    for line in other:
+        if line not in one:
+            yield f"{what} does not say {line}, the tables of columns and thresholds do"
+
+
+def _redone(
+    release: RecordedRelease, audit: RecordedAudit, subject: _Subject, asked: AuditPolicy
+) -> Iterator[str]:
+    if audit.schema_version < release.schema_version:
+        yield f"metadata version recorded {audit.schema_version}, of the release {release.schema_version}"
+    if audit.fingerprint is not None or audit.schema_version > 1:
+        if audit.fingerprint != subject.fingerprint:
+            yield f"fingerprint recorded {audit.fingerprint}, found {subject.fingerprint}"
+        found = digest(audit.policy or "")
+        if audit.policy_hash != found:
+            yield f"policy hash recorded {audit.policy_hash}, found {found} of the recorded policy"
+    try:
+        wanted = asked if audit.schema_version == 1 else read_canonical(audit.policy or "")
+        if audit.schema_version > 1:
+            yield from _trees(audit, canonical(wanted, subject.columns, subject.trees))
+        again = subject.audit(wanted).measures
+    except DuckanonError as failure:
+        yield f"it cannot be done again: {failure}"
+        return
+    if audit.statement in {"release", None}:
+        again += _of_the_source(release, audit)
+    yield from _measures(release, audit, again)
+
+
+def _trees(audit: RecordedAudit, text: str) -> Iterator[str]:
+    if text != audit.policy:
+        yield "the recorded policy is not the one that these columns and trees give"
+
+
+def _of_the_source(release: RecordedRelease, audit: RecordedAudit) -> tuple[Measure, ...]:
+    """Give the measures that need the source: the release states them a second time."""
+    values = {
+        "information_loss": release.information_loss,
+        "suppressed_records": float(release.suppressed),
+    }
+    recorded = {row["measure"] for row in audit.measures}
+    return tuple(
+        Measure(name, None, None, value, release.classes, None, None, None)
+        for name, value in values.items()
+        if name in recorded or audit.schema_version > 1
+    )
+
+
+def _measures(release: RecordedRelease, audit: RecordedAudit, again: tuple[Measure, ...]) -> Iterator[str]:
+    before = {"measures": audit.measures}
+    after = {"measures": [dict(zip(COLUMNS, measure.row(), strict=True)) for measure in again]}
+    found = changes(before, after)
+    # A measure that this version reports and judges by nothing may be newer than the record.
+    newer = (audit.duckanon_version or release.duckanon_version) != version("duckanon")
+    appeared = tuple(row for row in found.appeared if not (newer and row["passed"] is None))
+    found = replace(found, appeared=appeared)
+    if not found.same:
+        yield from (f"recorded -> found: {line}" for line in found.to_text().splitlines())
+
+
+def _listed(columns: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {type_text}" for name, type_text in columns)

@@ -1,0 +1,379 @@
+"""duckanon.audits keeps every audit, and an audit never fails or harms because it cannot be kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import duckanon
+from duckanon.commands.verify import verify
+from duckanon.errors import PolicyError, ReleaseError
+from duckanon.fingerprints import fingerprint
+from duckanon.policy import AuditPolicy
+from duckanon.recording import canonical, evidence_of, read_canonical
+from tests.e2e.scenes import CREATE, OPTIONS, ROOT, patients, rows, stock_cli
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+RECORDED = "SELECT DISTINCT audit_id, audited_at, statement, policy, policy_hash, fingerprint, schema_version, duckanon_version, duckdb_version FROM duckanon.audits ORDER BY audited_at"
+
+
+@pytest.fixture
+def con() -> Iterator[duckanon.Connection]:
+    with patients() as connection:
+        connection.sql(CREATE)
+        yield connection
+
+
+def kept(con: duckanon.Connection) -> list[str]:
+    """Give what made each recorded audit, in the order of time."""
+    return [row["statement"] for row in rows(con, RECORDED)]
+
+
+def titles(con: duckanon.Connection, statements: str) -> list[str]:
+    """Run statements of ours and give their titles."""
+    return [outcome.title for outcome in con.run_script(statements)]
+
+
+def test_every_audit_is_kept_with_what_it_looked_at(con: duckanon.Connection) -> None:
+    con.sql("AUDIT VIEW v; AUDIT VIEW v WITH (k = 99, t = 0.25)")
+    found = rows(con, RECORDED)
+    assert [row["statement"] for row in found] == ["release", "audit", "audit"]
+    assert all(value is not None for row in found for value in row.values())
+    assert {row["duckdb_version"] for row in found} == {duckdb.__version__}
+    assert {row["schema_version"] for row in found} == {2}
+    assert [row["policy_hash"] for row in found] == [
+        hashlib.sha256(row["policy"].encode()).hexdigest() for row in found
+    ]
+    assert found[0]["policy"] == found[1]["policy"] != found[2]["policy"]
+    assert len({row["fingerprint"] for row in found}) == 1
+    assert found[2]["policy"].splitlines()[2:4] == ["k = 99", "t = {charge = 0.25, diagnosis = 0.25}"]
+    report = rows(con, "AUDIT VIEW v WITH (k = 99, t = 0.25)")
+    query = "SELECT * FROM duckanon.audits WHERE audit_id = '{}' ORDER BY position"
+    recorded = rows(con, query.format(found[2]["audit_id"]))
+    assert [{name: row[name] for name in report[0]} for row in recorded] == report
+    con.execute("UPDATE patients SET charge = charge + 1")
+    con.sql("REFRESH ANONYMIZED VIEW v")
+    (again,) = rows(con, RECORDED)
+    assert again["policy"] == found[0]["policy"]
+    assert again["fingerprint"] != found[0]["fingerprint"]
+
+
+def test_an_audit_joins_the_transaction(con: duckanon.Connection) -> None:
+    con.execute("BEGIN")
+    con.execute("INSERT INTO patients VALUES (100, 1, 'z', 1, 'flu')")
+    assert titles(con, "AUDIT VIEW v") == ["audited memory.main.v"]
+    assert kept(con) == ["release", "audit"]
+    con.execute("ROLLBACK")
+    assert kept(con) == ["release"]
+    con.execute("BEGIN")
+    con.sql("AUDIT VIEW v")
+    con.execute("INSERT INTO patients VALUES (100, 1, 'z', 1, 'flu')")
+    con.execute("COMMIT")
+    assert kept(con) == ["release", "audit"]
+    assert rows(con, "SELECT count(*) AS n FROM patients") == [{"n": 61}]
+
+
+def test_two_connections_audit_at_once(con: duckanon.Connection) -> None:
+    other = duckanon.Connection(con.duckdb.cursor())
+    con.execute("BEGIN")
+    con.sql("AUDIT VIEW v")
+    other.sql("AUDIT VIEW v")
+    con.execute("COMMIT")
+    assert sorted(kept(con)) == ["audit", "audit", "release"]
+
+
+def test_a_read_only_database_gives_the_result_and_says_that_it_is_not_kept(tmp_path: Path) -> None:
+    with patients(tmp_path / "p.duckdb") as con:
+        con.sql(CREATE)
+        expected = rows(con, "AUDIT VIEW v")
+    with duckanon.connect(tmp_path / "p.duckdb", read_only=True) as con:
+        assert rows(con, "AUDIT VIEW v") == expected
+        (outcome,) = con.run_script("AUDIT VIEW v")
+        assert outcome.report is not None
+        assert outcome.report.warnings == ("this audit was not recorded: the database 'p' is read-only",)
+        assert outcome.title.endswith(outcome.report.warnings[0])
+        con.execute("BEGIN")
+        assert rows(con, "AUDIT VIEW v") == expected
+        con.execute("COMMIT")
+        assert kept(con) == ["release", "audit"]
+
+
+def test_a_failed_transaction_gives_the_result_of_the_committed_release(con: duckanon.Connection) -> None:
+    expected = rows(con, "AUDIT VIEW v")
+    con.execute("BEGIN")
+    con.execute("UPDATE duckanon.release_1 SET age = 1")
+    with pytest.raises(duckdb.ConversionException):
+        con.execute("SELECT CAST('x' AS INTEGER)").fetchall()
+    (outcome,) = con.run_script("AUDIT VIEW v")
+    assert "not recorded: the transaction is aborted" in outcome.title
+    assert outcome.table is not None
+    assert outcome.table.to_pylist() == expected
+    with pytest.raises(ReleaseError, match="not an anonymized view"):
+        con.sql("AUDIT VIEW nothing")
+    con.execute("ROLLBACK")
+    assert kept(con) == ["release", "audit"]
+
+
+def test_a_transaction_that_writes_elsewhere_is_not_harmed(con: duckanon.Connection) -> None:
+    """DuckDB aborts a transaction that writes to a second database."""
+    con.execute("ATTACH ':memory:' AS b; CREATE TABLE b.log (n INTEGER)")
+    con.execute("BEGIN")
+    con.execute("INSERT INTO b.log VALUES (1)")
+    (title,) = titles(con, "AUDIT VIEW v")
+    assert "not recorded: a transaction writes to one database only" in title
+    con.execute("INSERT INTO b.log VALUES (2)")
+    con.execute("COMMIT")
+    assert rows(con, "SELECT count(*) AS n FROM b.log") == [{"n": 2}]
+    assert titles(con, "AUDIT VIEW v") == ["audited memory.main.v"]
+    assert kept(con) == ["release", "audit"]
+
+
+def test_a_record_that_duckdb_refuses_does_not_lose_the_result(con: duckanon.Connection) -> None:
+    con.execute("ALTER TABLE duckanon.audits ALTER measure TYPE INTEGER USING 0")
+    (outcome,) = con.run_script("AUDIT VIEW v")
+    assert "not recorded: evidence: " in outcome.title
+    assert outcome.report is not None
+    assert outcome.report.passed
+    assert con.execute("SELECT 1").fetchall() == [(1,)], "no transaction is left"
+    with pytest.raises(PolicyError):
+        con.sql("AUDIT VIEW v WITH (k = 1)")
+
+
+# --- what a release of schema version 1 looks like ----------------------------------------------------------
+
+VERSION_1 = """
+CREATE TABLE duckanon.old AS FROM duckanon.audits;
+DROP TABLE duckanon.audits;
+CREATE TABLE duckanon.audits (
+    release_id INTEGER, schema_version INTEGER, audited_at TIMESTAMP, measure VARCHAR, attribute VARCHAR,
+    threshold DECIMAL(18, 12), value DOUBLE, classes BIGINT, violations BIGINT, records BIGINT, passed BOOLEAN
+);
+INSERT INTO duckanon.audits
+SELECT release_id, 1, audited_at, measure, attribute, threshold, value, classes, violations, records, passed
+FROM duckanon.old WHERE statement = 'release' ORDER BY position;
+DROP TABLE duckanon.old;
+UPDATE duckanon.releases SET schema_version = 1;
+UPDATE duckanon.columns SET schema_version = 1;
+UPDATE duckanon.thresholds SET schema_version = 1;
+"""
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """Give a database as version 1 of the metadata had it."""
+    file = tmp_path / "old.duckdb"
+    with patients(file) as con:
+        con.sql(CREATE.replace("k = 3", "k = 3, t = 0.5, l_diversity = 'entropy'"))
+        con.execute(VERSION_1)
+    return file
+
+
+def test_version_1_is_read_audited_and_verified_as_it_is(
+    old: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verify(old) == 0
+    assert "note: metadata of version 1 recorded neither fingerprint" in capsys.readouterr().out
+    with duckanon.connect(old, read_only=True) as con:
+        assert all(row["passed"] is not False for row in rows(con, "AUDIT VIEW v"))
+        assert len(rows(con, "SHOW ANONYMIZED VIEWS")) == 1
+    with duckdb.connect(str(old)) as plain:
+        plain.execute("UPDATE duckanon.audits SET value = 4 WHERE measure = 'k_anonymity'")
+    assert verify(old) == 1
+    assert "k_anonymity: value 4 -> 3" in capsys.readouterr().out
+
+
+def test_version_1_gets_the_new_columns_with_the_first_write(old: Path) -> None:
+    with duckanon.connect(old) as con:
+        con.execute("BEGIN")
+        con.sql("AUDIT VIEW v")
+        con.execute("ROLLBACK")
+        assert len(rows(con, "DESCRIBE duckanon.audits")) == 11
+        con.sql("AUDIT VIEW v")
+        assert kept(con) == [None, "audit"]
+        con.sql(f"CREATE ANONYMIZED VIEW w AS FROM patients WITH ({OPTIONS})")
+        con.sql(f"EXPORT ANONYMIZED VIEW v TO '{old.with_name('file.duckdb')}'")
+    assert [verify(old), verify(old.with_name("file.duckdb"))] == [0, 0]
+    with duckanon.connect(old) as con:
+        con.sql("REFRESH ANONYMIZED VIEW v")
+        assert set(kept(con)) == {"release"}
+    assert verify(old) == 0
+
+
+def test_version_1_is_exported_and_the_file_is_of_today(old: Path) -> None:
+    file = old.with_name("file.duckdb")
+    with duckanon.connect(old, read_only=True) as con:
+        con.sql(f"EXPORT ANONYMIZED VIEW v TO '{file}'")
+    assert verify(file) == 0
+    with duckanon.connect(file, read_only=True) as con:
+        assert kept(con) == [None, "export"]
+
+
+def test_a_newer_version_is_not_guessed_at(con: duckanon.Connection) -> None:
+    con.execute("UPDATE duckanon.releases SET schema_version = 3")
+    for statement in ("AUDIT VIEW v", "REFRESH ANONYMIZED VIEW v", "DROP ANONYMIZED VIEW v"):
+        with pytest.raises(ReleaseError, match="use the newer duckanon"):
+            con.sql(statement)
+
+
+# --- names ---------------------------------------------------------------------------------------------------
+
+
+def test_a_renamed_view_is_found_under_its_new_name(con: duckanon.Connection, tmp_path: Path) -> None:
+    con.execute('ALTER VIEW v RENAME TO "new name"')
+    with pytest.raises(ReleaseError):
+        con.sql("AUDIT VIEW v")
+    assert all(row["passed"] is not False for row in rows(con, 'AUDIT VIEW "new name"'))
+    assert [row["view_name"] for row in rows(con, "SHOW ANONYMIZED VIEWS")] == ["new name"]
+    con.sql(f"EXPORT ANONYMIZED VIEW \"new name\" TO '{tmp_path / 'f.parquet'}'")
+    con.sql(CREATE)
+    assert len(rows(con, 'FROM "new name"')) == 60, "a release under the old name leaves it alone"
+    con.sql('REFRESH ANONYMIZED VIEW "NEW NAME"')
+    assert len(rows(con, "FROM duckanon.releases")) == 2
+    con.sql('DROP ANONYMIZED VIEW "new name"; DROP ANONYMIZED VIEW v')
+    tables = {row["table_name"] for row in rows(con, "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'duckanon'")}  # fmt: skip
+    assert tables == {"releases", "columns", "thresholds", "audits"}
+    assert rows(con, "FROM duckanon.releases") == []
+
+
+def test_a_renamed_view_is_exported_under_its_new_name(con: duckanon.Connection, tmp_path: Path) -> None:
+    con.execute("ALTER VIEW v RENAME TO w")
+    con.sql(f"EXPORT ANONYMIZED VIEW w TO '{tmp_path / 'f.duckdb'}'")
+    assert verify(tmp_path / "f.duckdb") == 0
+
+
+def test_a_table_of_the_user_with_our_name(tmp_path: Path) -> None:
+    with patients() as con:
+        con.execute("CREATE SCHEMA duckanon; CREATE TABLE duckanon.releases (mine INTEGER)")
+        con.execute("ATTACH ':memory:' AS b; CREATE TABLE b.patients AS FROM patients")
+        assert rows(con, "SHOW ANONYMIZED VIEWS") == []
+        for statement in (CREATE, "AUDIT VIEW v", "REFRESH ANONYMIZED VIEW v", "DROP ANONYMIZED VIEW v"):
+            with pytest.raises(
+                ReleaseError, match=r"memory\.duckanon\.releases is not a table that duckanon made"
+            ):
+                con.sql(statement)
+        con.sql(CREATE.replace("VIEW v", "VIEW b.v"))
+        assert len(rows(con, "SHOW ANONYMIZED VIEWS")) == 1
+        assert rows(con, "FROM duckanon.releases") == []
+
+
+def test_an_exported_file_beside_a_release(con: duckanon.Connection, tmp_path: Path) -> None:
+    con.sql(f"EXPORT ANONYMIZED VIEW v TO '{tmp_path / 'f.duckdb'}'")
+    con.execute(f"ATTACH '{tmp_path / 'f.duckdb'}' AS f (READ_ONLY)")
+    assert len(rows(con, "SHOW ANONYMIZED VIEWS")) == 1
+    with pytest.raises(ReleaseError, match="not an anonymized view"):
+        con.sql("AUDIT VIEW f.v")
+
+
+# --- fingerprint and policy hash ---------------------------------------------------------------------------------
+
+
+def by_hand(columns: Sequence[tuple[str, str]], texts: Sequence[Sequence[str | None]]) -> str:
+    """Give the fingerprint as docs/evidence.md defines it."""
+    digests = sorted(
+        hashlib.sha256("".join("-" if t is None else f"{len(t)}:{t}" for t in row).encode()).hexdigest() for row in texts
+    )  # fmt: skip
+    head = json.dumps([list(column) for column in columns], ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256((head + "\n" + "".join(digests)).encode()).hexdigest()
+
+
+cells = st.none() | st.sampled_from(["", "-", "1:a", "a", "0:", "ä", "日本", "a\x00b", "2:-"])
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(cells, cells), min_size=1, max_size=6), st.randoms())
+def test_the_fingerprint_is_that_of_the_rows_in_any_order(rows: list[tuple[Any, Any]], random: Any) -> None:
+    with duckdb.connect() as con:
+        con.execute('CREATE TABLE p ("a""b" VARCHAR, "digest" VARCHAR)')
+        con.executemany("INSERT INTO p VALUES (?, ?)", rows)
+        first = fingerprint(con, "p")
+        assert first == by_hand([('a"b', "VARCHAR"), ("digest", "VARCHAR")], rows)
+        shuffled = random.sample(rows, len(rows))
+        con.execute("DELETE FROM p")
+        con.executemany("INSERT INTO p VALUES (?, ?)", shuffled)
+        assert fingerprint(con, "p") == first
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "SELECT 1 AS a, NULL AS b FROM range(3)", "SELECT 1 AS a, '' AS b FROM range(2)", "SELECT 1 AS a, 'NULL' AS b FROM range(2)",
+        "SELECT 1::BIGINT AS a, NULL::VARCHAR AS b FROM range(2)", "SELECT 1 AS a, NULL::VARCHAR AS c FROM range(2)",
+        "SELECT NULL::VARCHAR AS b, 1 AS a FROM range(2)", "SELECT 1 AS a, NULL::VARCHAR AS b, 1 AS c FROM range(2)",
+    ],
+)  # fmt: skip
+def test_another_value_type_name_order_of_columns_or_count_gives_another(
+    fresh_db: duckdb.DuckDBPyConnection, other: str
+) -> None:
+    one = "(SELECT 1 AS a, NULL::VARCHAR AS b FROM range(2))"
+    assert fingerprint(fresh_db, one) != fingerprint(fresh_db, f"({other})")
+
+
+def test_times_with_a_zone_are_the_same_in_every_session(fresh_db: duckdb.DuckDBPyConnection) -> None:
+    found = set()
+    for zone in ("UTC", "Asia/Tokyo"):
+        fresh_db.execute(f"SET TimeZone = '{zone}'")
+        found.add(fingerprint(fresh_db, "(SELECT [TIMESTAMPTZ '2020-01-01 00:00:00+00'] AS t)"))
+        assert fresh_db.execute("SELECT current_setting('TimeZone')").fetchall() == [(zone,)]
+    assert len(found) == 1
+
+
+def test_the_stock_command_line_computes_the_fingerprint(con: duckanon.Connection, tmp_path: Path) -> None:
+    """The queries of docs/evidence.md."""
+    con.sql(f"EXPORT ANONYMIZED VIEW v TO '{tmp_path / 'f.duckdb'}'")
+    text = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
+    query = text.split("```sql\n-- the fingerprint")[1].split("```")[0]
+    listed = text.split("```sql\n")[1].split("```")[0].strip().rstrip(";")
+    assert rows(con, listed)[0]["fingerprint"] == rows(con, RECORDED)[0]["fingerprint"]
+    done = stock_cli(tmp_path / "f.duckdb", "--" + query.strip().rstrip(";"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-1] == rows(con, RECORDED)[0]["fingerprint"]
+
+
+COLUMNS = [("Age", "INTEGER"), ("zip", "VARCHAR"), ("charge", "DOUBLE"), ("my col", "VARCHAR")]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"quasi_identifiers": ["zip", "AGE"], "sensitive": ["my col", "charge"], "k": 5, "t": "0.150"},
+        {"quasi_identifiers": ["age", "ZIP"], "sensitive": ["charge", "MY COL"], "k": 5, "t": {"charge": 0.15, "My col": Decimal("0.15")}},
+        {"quasi_identifiers": ["age", "zip"], "sensitive": ["charge", "my col"], "k": 5, "t": 0.15, "distance": {"charge": "ordered", "my col": "equal"}},
+    ],
+)  # fmt: skip
+def test_policies_that_ask_the_same_have_one_text(options: dict[str, Any]) -> None:
+    text = canonical(AuditPolicy(**options), COLUMNS, {})
+    assert text == (
+        'quasi_identifiers = ["Age", "zip"]\nsensitive = ["charge", "my col"]\nk = 5\n'
+        't = {charge = 0.15, "my col" = 0.15}\nl_diversity = "distinct"\n'
+        'distance = {charge = "ordered", "my col" = "equal"}\n'
+    )
+    assert canonical(read_canonical(text), COLUMNS, {}) == text
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"k": 6}, {"t": "0.150000000001"}, {"t": {"charge": "0.15"}}, {"l": 2}, {"sensitive": ["charge"], "t": "0.15"},
+        {"quasi_identifiers": ["age"]}, {"l_diversity": "entropy"}, {"distance": {"charge": "equal"}},
+    ],
+)  # fmt: skip
+def test_policies_that_ask_something_else_have_another_hash(other: dict[str, Any]) -> None:
+    given_ = {"quasi_identifiers": ["age", "zip"], "sensitive": ["charge", "my col"], "k": 5, "t": "0.15"}
+    with duckdb.connect() as con:
+        relation = "(SELECT 1 AS age, '' AS zip, 1.5::DOUBLE AS charge, '' AS \"my col\")"
+        one, two = (
+            evidence_of(con, relation, AuditPolicy(**options)) for options in (given_, {**given_, **other})
+        )
+    assert one.policy_hash != two.policy_hash
+    assert one.fingerprint == two.fingerprint
+    assert json.loads(json.dumps(one.to_dict()))["policy_hash"] == one.policy_hash
