@@ -1,0 +1,280 @@
+"""Sections: findings become charts, tables and sentences of the page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from markupsafe import Markup
+
+from duckanon.html import charts
+from duckanon.html.classes import describe
+from duckanon.html.numbers import clean, number, percent, threshold
+from duckanon.html.spread import shown_value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duckanon.html.classes import Distances, Histogram, Sizes, Worst
+    from duckanon.html.copies import Column
+    from duckanon.html.spread import Spread, Summary
+    from duckanon.html.utility import Change, Correlations
+
+BEFORE, AFTER = "original", "release"
+WHOLE, CLASS = "whole table", "this class"
+_ORDINALS = ("worst", "second worst", "third worst")
+
+
+class Chart(NamedTuple):
+    """A chart, a heading, a sentence below it, and its numbers as a table."""
+
+    svg: Markup
+    title: str
+    caption: str
+    head: list[str]
+    rows: list[list[str]]
+
+
+def classes(found: Sizes, k: int | None) -> dict[str, Any]:
+    """Section of the class sizes.
+
+    Parameters
+    ----------
+    found : Sizes
+        Sizes.
+    k : int or None
+        Smallest size wanted.
+
+    Returns
+    -------
+    dict
+        Values of the template.
+    """
+    title = "Class sizes"
+    caption = (
+        f"{found.classes:,} classes of {found.smallest:,} to {found.largest:,} records; half of them have "
+        f"at most {found.median:,}."
+        if found.smallest < found.largest
+        else f"Classes of {found.smallest:,} records: {found.classes:,}."
+    )
+    limit = None if k is None else ("k", k, k - 0.5)
+    drawn = found.histogram
+    if limit is not None and not drawn.edges[0] <= limit[2] <= drawn.edges[-1]:
+        limit = None
+    svg = charts.histogram(
+        "sizes",
+        drawn,
+        label="records in the class",
+        title=title,
+        description=caption,
+        limit=limit,
+        whole=True,
+    )
+    head, rows = _histogram_table(drawn, "Records in the class")
+    return {"size_chart": Chart(Markup(svg), title, caption, head, rows)}
+
+
+def distance(found: Distances) -> dict[str, Any]:
+    """Section of one sensitive column.
+
+    Parameters
+    ----------
+    found : Distances
+        EMD of the classes.
+
+    Returns
+    -------
+    dict
+        Name of the column, chart of the EMD, charts of the worst classes.
+    """
+    name = clean(found.column.name)
+    title = f"Distance of the classes from the whole table in {name}"
+    limit = (
+        "no t was asked for"
+        if found.t is None
+        else f"{found.violations:,} classes with {found.records:,} records are above t = {threshold(found.t)}"
+        if found.violations
+        else f"none is above t = {threshold(found.t)}"
+    )
+    caption = (
+        f"Largest EMD {number(found.largest)}, median {number(found.median)}; {limit}. "
+        f"Ground distance: {found.distance}."
+    )
+    svg = charts.histogram(
+        f"emd-{found.column.place}",
+        found.histogram,
+        label="EMD: 0 is like the whole table, 1 as far as can be",
+        title=title,
+        description=caption,
+        limit=None if found.t is None else ("t", found.t, float(found.t)),
+    )
+    head, rows = _histogram_table(found.histogram, "EMD")
+    return {
+        "name": name,
+        "chart": Chart(Markup(svg), title, caption, head, rows),
+        "worst": [_worst(found.column, one, place) for place, one in enumerate(found.worst, start=1)],
+    }
+
+
+def _worst(column: Column, worst: Worst, place: int) -> Chart:
+    name = clean(column.name)
+    title = f"{name}: {_ORDINALS[place - 1]} class"
+    caption = f"EMD {number(worst.emd)}, {worst.size:,} records: {describe(worst.where)}"
+    svg = charts.distribution(
+        f"worst-{column.place}-{place}",
+        worst.spread,
+        kind=column.kind,
+        sides=(WHOLE, CLASS),
+        title=title,
+        description=caption,
+    )
+    head, rows = _spread_table(worst.spread, name, (WHOLE, CLASS))
+    return Chart(Markup(svg), title, caption, head, rows)
+
+
+def utility(changes: Sequence[Change], related: Correlations | None, *, original: bool) -> dict[str, Any]:
+    """Sections of the distributions, the correlations and the information loss.
+
+    Parameters
+    ----------
+    changes : sequence of Change
+        All columns.
+    related : Correlations or None
+        Of the numbers.
+    original : bool
+        Whether there is something to compare with.
+
+    Returns
+    -------
+    dict
+        Values of the template.
+    """
+    return {
+        "spreads": [_change(change) for change in changes if change.spread is not None],
+        "correlations": [] if related is None else _correlations(related),
+        "related": related,
+        "loss_chart": _loss_chart([one for one in changes if one.column.place.startswith("q")]),
+        "columns_head": _HEAD,
+        "columns_table": [row for change in changes for row in _figures(change, original=original)],
+    }
+
+
+def _change(change: Change) -> Chart:
+    column, drawn = change.column, change.spread
+    if drawn is None:
+        raise AssertionError
+    name = clean(column.name)
+    title = f"Distribution of {name}"
+    sides = (BEFORE, AFTER) if change.both else (AFTER,)
+    caption = f"{change.after.distinct:,} different values are released"
+    if change.before is not None:
+        caption += f", the original has {change.before.distinct:,}"
+        if not change.both:
+            caption += "; they are of different types and are not laid over each other"
+    if column.ranged:
+        caption += "; a range stands at its middle"
+    missing = [
+        f"{percent(share)} of the {side} missing"
+        for share, side in zip(drawn.missing, sides, strict=True)
+        if share
+    ]
+    caption = "; ".join([caption, *missing]) + "."
+    svg = charts.distribution(
+        f"spread-{column.place}", drawn, kind=column.kind, sides=sides, title=title, description=caption
+    )
+    head, rows = _spread_table(drawn, name, sides)
+    return Chart(Markup(svg), name, caption, head, rows)
+
+
+def _correlations(related: Correlations) -> list[Chart]:
+    names = [clean(name) for name in related.names]
+    made = []
+    for name, matrix in ((BEFORE, related.before), (AFTER, related.after)):
+        if matrix is None:
+            continue
+        title = f"Correlations in the {name}"
+        caption = "Pearson's correlation of every pair of columns that are numbers, dates or timestamps."
+        svg = charts.correlation(
+            f"correlation-{name}", names, matrix, title=title, description=f"{caption} The numbers follow."
+        )
+        rows = [
+            [one, *(number(value) for value in values)] for one, values in zip(names, matrix, strict=True)
+        ]
+        made.append(Chart(Markup(svg), title, caption, ["Column", *names], rows))
+    return made
+
+
+def _loss_chart(changes: Sequence[Change]) -> Chart | None:
+    bars = [(clean(one.column.name), one.loss, one.column.numeric) for one in changes if one.loss is not None]
+    if not bars:
+        return None
+    title = "Information loss per column"
+    caption = (
+        "Of numbers: the share of the variance that is gone, which is SSE / SST where classes release their "
+        "means. Of other values: the smallest share of records whose value must have changed."
+    )
+    svg = charts.loss("loss", bars, title=title, description=caption)
+    head = ["Column", "Lost", "Measured as"]
+    rows = [
+        [name, percent(max(0.0, size)), "variance" if numeric else "records changed, at least"]
+        for name, size, numeric in bars
+    ]
+    return Chart(Markup(svg), title, caption, head, rows)
+
+
+_HEAD = ["Table", "Records", "Missing", "Different values", "Mean", "Deviation", "Quartiles", "Lost"]
+
+
+def _figures(change: Change, *, original: bool) -> list[tuple[str, list[list[str]]]]:
+    rows = []
+    if original and change.before is not None:
+        rows.append([BEFORE, *_summary(change.before, change.column), ""])
+    lost = "–" if change.loss is None else percent(change.loss)
+    rows.append([AFTER, *_summary(change.after, change.column), lost if original else ""])
+    return [(clean(change.column.name), rows)]
+
+
+def _summary(found: Summary, column: Column) -> list[str]:
+    time = column.kind in {"date", "timestamp"}
+    counts = [f"{found.records:,}", f"{found.missing:,}", f"{found.distinct:,}"]
+    if found.mean is None or found.deviation is None or found.quartiles is None:
+        return [*counts, "–", "–", "–"]
+    if not time:
+        return [
+            *counts,
+            number(found.mean),
+            number(found.deviation),
+            ", ".join(number(value) for value in found.quartiles),
+        ]
+    return [
+        *counts,
+        shown_value(found.mean, column.kind),
+        f"{number(found.deviation / 86_400)} days",
+        ", ".join(shown_value(value, column.kind) for value in found.quartiles),
+    ]
+
+
+def _histogram_table(drawn: Histogram, what: str) -> tuple[list[str], list[list[str]]]:
+    if drawn.bad is None:
+        rows = [[label, f"{good:,}"] for label, good in zip(drawn.labels, drawn.good, strict=True) if good]
+        return [what, "Classes"], rows
+    rows = [
+        [label, f"{good:,}", f"{bad:,}"]
+        for label, good, bad in zip(drawn.labels, drawn.good, drawn.bad, strict=True)
+        if good or bad
+    ]
+    return [what, "Classes that keep it", "Classes that break it"], rows
+
+
+def _spread_table(drawn: Spread, name: str, sides: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    shares = [list(side) for side in drawn.shares]
+    labels = list(drawn.labels)
+    if any(drawn.missing):
+        labels.append("missing")
+        for side, share in zip(shares, drawn.missing, strict=True):
+            side.append(share)
+    rows = [
+        [label, *(percent(value) for value in values)]
+        for label, *values in zip(labels, *shares, strict=True)
+        if any(values)
+    ]
+    return [name, *(f"share of the {side}" for side in sides)], rows

@@ -1,0 +1,169 @@
+"""Utility: what the release kept of the original, column by column and between columns."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from duckanon import engine, sqlfiles
+from duckanon.html.copies import STAGE
+from duckanon.html.spread import Spread, Summary, rounded, spread, summary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duckanon.html.copies import Column, Copies
+
+CORRELATED = 10
+"""Columns of the table of correlations, at most."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A column after the release, and before it where the original has it.
+
+    Attributes
+    ----------
+    column : Column
+        The released column.
+    after, before : Summary
+        Figures; before is None without original.
+    spread : Spread or None
+        Distribution, the released one last; None for a sensitive column.
+    both : bool
+        Whether the spread shows the original, too.
+    loss : float or None
+        Of numbers the share of the variance that is gone: 1 - var(released) / var(original), which is
+        SSE / SST where classes release their means. Else the total variation: the smallest share of records
+        whose value must have changed. None where the two cannot be compared.
+    """
+
+    column: Column
+    after: Summary
+    before: Summary | None
+    spread: Spread | None
+    both: bool
+    loss: float | None
+
+
+@dataclass(frozen=True)
+class Correlations:
+    """Pearson's correlations, a square of rows; None where a column is constant.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Columns.
+    after, before : list of list of float or None
+        Symmetric, 1 on the diagonal; before is None without original.
+    left_out : int
+        Columns beyond the first `CORRELATED`.
+    """
+
+    names: tuple[str, ...]
+    after: list[list[float | None]]
+    before: list[list[float | None]] | None
+    left_out: int
+
+    @property
+    def largest_change(self) -> tuple[float, str, str] | None:
+        """Largest difference of a pair between original and release."""
+        if self.before is None:
+            return None
+        changes = [
+            (abs(now - then), self.names[row], self.names[column])
+            for row, column in itertools.combinations(range(len(self.names)), 2)
+            if (now := self.after[row][column]) is not None and (then := self.before[row][column]) is not None
+        ]
+        return max(changes, key=lambda change: change[0], default=None)
+
+
+def changed(copies: Copies, column: Column, *, k: int) -> Change:
+    """Figures of one column before and after.
+
+    Parameters
+    ----------
+    copies : Copies
+        The copies.
+    column : Column
+        A quasi-identifier or sensitive column.
+    k : int
+        What fewer records of the original have in common is not shown.
+
+    Returns
+    -------
+    Change
+        With the distribution of a quasi-identifier.
+    """
+    con = copies.con
+    after = summary(con, column)
+    old = copies.before.get(column.place)
+    before = None if old is None else summary(con, old, least=k)
+    both = old is not None and old.numeric == column.numeric and _unit(old) == _unit(column)
+    distribution = None
+    if column.place.startswith("q"):
+        sides = [old, column] if both and old is not None else [column]
+        figures = [before, after] if both and before is not None else [after]
+        distribution = spread(con, sides, figures, least=k)
+    loss = None
+    if both and old is not None and before is not None:
+        loss = _variance_lost(before, after) if column.numeric else _total_variation(copies, old, column)
+    return Change(column, after, before, distribution, both, loss)
+
+
+def _unit(column: Column) -> str:
+    """Return what the number of a value means: a point in time, or itself."""
+    if column.kind in {"date", "timestamp"}:
+        return "time"
+    return "number" if column.numeric else column.kind
+
+
+def _variance_lost(before: Summary, after: Summary) -> float | None:
+    if before.deviation is None or after.deviation is None:
+        return None
+    if before.deviation == 0:
+        return 0.0 if after.deviation == 0 else None
+    return rounded(1 - (after.deviation / before.deviation) ** 2, 8)
+
+
+def _total_variation(copies: Copies, old: Column, new: Column) -> float | None:
+    query = sqlfiles.render("report/changed.sql.j2", sides=[old, new])
+    return rounded(engine.rows(copies.con, query, STAGE)[0][0])
+
+
+def correlations(copies: Copies) -> Correlations | None:
+    """Correlations of all columns that are numbers.
+
+    Parameters
+    ----------
+    copies : Copies
+        The copies.
+
+    Returns
+    -------
+    Correlations or None
+        None with fewer than two such columns.
+    """
+    columns = [column for column in (*copies.quasi, *copies.sensitive) if column.numeric]
+    old = {place: column for place, column in copies.before.items() if column.numeric}
+    if copies.before:
+        columns = [column for column in columns if column.place in old]
+    if len(columns) < 2:
+        return None
+    kept = columns[:CORRELATED]
+    before = _matrix(copies, [old[column.place] for column in kept]) if copies.before else None
+    return Correlations(
+        tuple(column.name for column in kept), _matrix(copies, kept), before, len(columns) - len(kept)
+    )
+
+
+def _matrix(copies: Copies, columns: Sequence[Column]) -> list[list[float | None]]:
+    pairs = list(itertools.combinations(columns, 2))
+    query = sqlfiles.render("report/correlations.sql.j2", columns=columns, pairs=pairs)
+    values = engine.rows(copies.con, query, STAGE)[0]
+    matrix: list[list[float | None]] = [[1.0] * len(columns) for _ in columns]
+    places = itertools.combinations(range(len(columns)), 2)
+    for (row, column), value in zip(places, values, strict=True):
+        matrix[row][column] = matrix[column][row] = rounded(value, 6)
+    return matrix

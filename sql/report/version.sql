@@ -1,0 +1,3 @@
+-- report: version
+-- question: Which engine gave the answers?
+SELECT version() AS version
