@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
 
+from duckanon import cli
 from duckanon.checks import METHODS
 from tests.e2e.scenes import CREATE, PATIENTS, QI, command
 from tests.oracle import class_emds, k_anonymity
@@ -140,26 +140,17 @@ def test_anonymize_never_overwrites(hospital: Path, tmp_path: Path) -> None:
     assert out.read_text() == "mine"
 
 
-def test_audit_exits_0_or_1_and_speaks_json(hospital: Path, tmp_path: Path) -> None:
-    source = hospital / "patients.parquet"
-    done = command(
-        "audit", source, "--qi", "zip", "--sensitive", "charge,diagnosis", "-k", "15", "-t", "diagnosis=0.9"
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    out = tmp_path / "audit.json"
-    done = command("audit", source, "--qi", "zip", "-k", "16", "--format", "json", "-o", out)
-    assert done.returncode == 1, done.stderr
-    report = json.loads(out.read_text())
-    assert report["passed"] is False
-    (k,) = [m for m in report["measures"] if m["measure"] == "k_anonymity"]
-    # 60 records over 4 zips by hand: every class has 15.
-    assert (k["value"], k["classes"], k["violations"], k["records"]) == (15, 4, 4, 60)
-    assert report["violations"][0]["class_size"] == 15
+def test_an_error_of_our_own_is_exit_code_2_and_not_a_violation(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken() -> None:
+        raise KeyError("surprise")
 
-
-def test_without_thresholds_an_audit_reports_and_exits_0(hospital: Path) -> None:
-    done = command("audit", hospital / "patients.parquet", "--qi", "zip")
-    assert (done.returncode, done.stderr) == (0, "")
+    monkeypatch.setattr("duckanon.commands.methods.known_methods", broken)
+    with pytest.raises(SystemExit) as left:
+        cli.main(["methods"])
+    assert left.value.code == 2
+    assert capsys.readouterr().err == "error: unexpected KeyError: 'surprise'; --debug shows where\n"
 
 
 def test_debug_shows_the_traceback_and_keeps_the_exit_code() -> None:

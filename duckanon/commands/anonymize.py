@@ -1,0 +1,78 @@
+"""The command ``anonymize``: file to file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from duckanon import files, progress, sqlfiles
+from duckanon.catalog import Target
+from duckanon.commands.options import (
+    PASSED,
+    K,
+    L,
+    LDiversity,
+    Names,
+    Number,
+    QuasiIdentifiers,
+    T,
+    Trees,
+    Words,
+)
+from duckanon.connection import connect
+from duckanon.dispatch import Outcome
+from duckanon.explain import explain
+from duckanon.export import check_target, export
+from duckanon.flags import policy_of_flags
+from duckanon.interrupts import stopping
+from duckanon.output import show
+from duckanon.stages.candidate import Source
+from duckanon.views import create
+
+_NOT_OPTIONS = {"source", "target", "qi", "policy", "dry_run"}
+
+
+def anonymize(
+    source: Annotated[str, typer.Argument(metavar="IN", help="file.csv, file.parquet or file.duckdb:table")],
+    target: Annotated[str, typer.Argument(metavar="OUT", help="a new .csv, .parquet, or file.duckdb:table")],
+    qi: QuasiIdentifiers = None,
+    sensitive: Names = None,
+    identifiers: Names = None,
+    insensitive: Names = None,
+    k: K = None,
+    t: T = None,
+    l: L = None,  # noqa: E741 - l-diversity has this name everywhere
+    l_diversity: LDiversity = None,
+    c: Number = None,
+    distance: Words = None,
+    hierarchies: Trees = None,
+    method: Annotated[str | None, typer.Option(help="see duckanon methods")] = None,
+    recode: Words = None,
+    weights: Number = None,
+    suppression_limit: Number = None,
+    nulls: Annotated[str | None, typer.Option(help="category, suppress or error")] = None,
+    effort: Annotated[str | None, typer.Option(help="fast, balanced or best: how much to refine")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="seconds; refinement stops then")] = None,
+    seed: Annotated[int | None, typer.Option(help="for explicit randomness only")] = None,
+    policy: Annotated[Path | None, typer.Option(help="policy file (TOML); flags win over it")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="show the plan, write nothing")] = False,
+) -> int:
+    """Release a file or table as a new file."""
+    flags = {name: value for name, value in locals().items() if name not in _NOT_OPTIONS}
+    wanted = policy_of_flags({"quasi_identifiers": qi, **flags}, policy)
+    path, table = files.split(target)
+    if not dry_run:
+        check_target(path)
+    with progress.shown(sys.stderr), connect() as con, stopping(con.duckdb):
+        query = sqlfiles.render("files/query.sql.j2", relation=files.relation(con.duckdb, source))
+        if dry_run:
+            show(Outcome("plan", explain(con.duckdb, Source(query, "memory", "main"), wanted)))
+            return PASSED
+        name = Target("memory", "main", table or path.stem)
+        create(con.duckdb, query, wanted, name)
+        report = export(con.duckdb, name, str(path))
+    show(Outcome(f"wrote {path}", None, report))
+    return PASSED

@@ -1,0 +1,202 @@
+"""The command ``audit``: any table or file against thresholds, in a format for readers or for machines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from duckanon import engine, evidence, files, progress, sqlfiles
+from duckanon.auditing import audit_relation
+from duckanon.commands.options import (
+    PASSED,
+    VIOLATION,
+    K,
+    L,
+    LDiversity,
+    Names,
+    Number,
+    QuasiIdentifiers,
+    T,
+    Trees,
+    Words,
+)
+from duckanon.connection import connect
+from duckanon.errors import DuckanonError, PolicyError, SourceError
+from duckanon.flags import read_flag
+from duckanon.formats import FORMATS, formatted
+from duckanon.formats.words import titled
+from duckanon.html.svg import required
+from duckanon.html_report import html_report
+from duckanon.interrupts import stopping
+from duckanon.names import fold, suggestion
+from duckanon.output import complain, line
+from duckanon.policy import AUDIT_OPTIONS, OPTIONS, AuditPolicy
+from duckanon.policy_toml import options_from_toml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import duckdb
+
+    from duckanon.evidence import Changes
+    from duckanon.report import Report
+
+KNOWN = (*FORMATS, "html")
+"""What --format takes."""
+
+_CHANGES = "changes since the audit of --against:"
+
+
+def audit(
+    source: Annotated[str, typer.Argument(help="file.csv, file.parquet or file.duckdb:table")],
+    qi: QuasiIdentifiers = None,
+    sensitive: Names = None,
+    k: K = None,
+    t: T = None,
+    l: L = None,  # noqa: E741 - l-diversity has this name everywhere
+    l_diversity: LDiversity = None,
+    c: Number = None,
+    distance: Words = None,
+    hierarchies: Trees = None,
+    policy: Annotated[Path | None, typer.Option(help="policy file (TOML); flags win over it")] = None,
+    form: Annotated[str, typer.Option("--format", help=" | ".join(KNOWN))] = "text",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="a file instead of stdout")] = None,
+    original: Annotated[
+        str | None, typer.Option(help="the table it was made from, as file; for html: before and after")
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="an audit saved by --format json: show what changed since")
+    ] = None,
+) -> int:
+    """Audit any table or file; exit code 1 when it violates a threshold."""
+    if form not in KNOWN:
+        raise DuckanonError(f"unknown format {form!r}{suggestion(form, KNOWN)}: use {', '.join(KNOWN)}")
+    flags = {"quasi_identifiers": qi, "sensitive": sensitive, "k": k, "t": t, "l": l, "distance": distance}
+    flags |= {"l_diversity": l_diversity, "c": c, "hierarchies": hierarchies}
+    options = _options(flags, policy)
+    wanted = AuditPolicy(**{name: value for name, value in options.items() if name in AUDIT_OPTIONS})
+    if form == "html":
+        required()
+    elif original is not None:
+        raise PolicyError("--original is for --format html, which shows the table before and after")
+    before = None if against is None else _saved(against)
+    with progress.shown(sys.stderr), connect() as con, stopping(con.duckdb):
+        relation = files.relation(con.duckdb, source)
+        report = audit_relation(con.duckdb, relation, wanted, name=source)
+        report = _with_warnings(con.duckdb, relation, report, options.get("identifiers", ()))
+        changed = None if before is None else evidence.changes(before, json.loads(report.to_json()))
+        if form == "html":
+            text = _html(con.duckdb, relation, report, wanted, original)
+        else:
+            text = _with_changes(formatted(report, form), form, changed)
+    _deliver(text, report, changed, form=form, output=output)
+    return VIOLATION if report.violated else PASSED
+
+
+def _options(flags: Mapping[str, Any], file: Path | None) -> dict[str, Any]:
+    """Options of the policy file, and of the flags, which win."""
+    given = {name: read_flag(name, value) for name, value in flags.items() if value is not None}
+    options: dict[str, Any] = {}
+    if file is not None:
+        try:
+            options = options_from_toml(file.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as unread:
+            raise PolicyError(
+                f"cannot read the policy {str(file)!r}: {engine.first_line(unread)}"
+            ) from unread
+    for name in options:
+        if name not in OPTIONS:
+            hint = suggestion(name, OPTIONS)
+            raise PolicyError(f"unknown option {name!r}{hint or ':'} Options: {', '.join(OPTIONS)}")
+    options |= given
+    if "quasi_identifiers" not in options:
+        raise PolicyError(
+            "--qi is missing: name the quasi-identifiers, as in --qi age,zip, or give a --policy file"
+        )
+    return options
+
+
+def _saved(file: Path) -> dict[str, Any]:
+    """Audit that was saved as JSON; read before the audit, which may take long."""
+    try:
+        saved = json.loads(file.read_text(encoding="utf-8"), parse_constant=str.lower)
+        evidence.changes(saved, {"measures": []})
+    except (OSError, ValueError, TypeError, AttributeError) as unread:
+        raise SourceError(
+            f"--against: {str(file)!r} is not a saved audit: {engine.first_line(unread)}; "
+            "save an audit with --format json -o FILE"
+        ) from unread
+    return dict(saved)
+
+
+def _with_warnings(
+    con: duckdb.DuckDBPyConnection, relation: str, report: Report, identifiers: Sequence[str]
+) -> Report:
+    """Report that tells of columns which the policy drops and the table still has."""
+    query = sqlfiles.render("export/describe.sql.j2", relation=relation)
+    columns = {fold(str(row[0])) for row in engine.rows(con, query, "audit", error=SourceError)}
+    left = [name for name in identifiers if fold(name) in columns]
+    if not left:
+        return report
+    words = f"the policy drops {', '.join(left)}, and the audited table still has it"
+    return replace(report, warnings=(*report.warnings, words))
+
+
+def _html(
+    con: duckdb.DuckDBPyConnection, relation: str, report: Report, wanted: AuditPolicy, original: str | None
+) -> str:
+    try:
+        before = None if original is None else files.relation(con, original)
+        return html_report(con, relation, report, wanted, original=before)
+    except Exception:
+        # The audit took place, so its verdicts are told, whatever the page lacks.
+        complain(report.to_text())
+        raise
+
+
+def _with_changes(text: str, form: str, changed: Changes | None) -> str:
+    """Document with what changed; JUnit and SARIF have no place for it."""
+    if changed is None:
+        return text
+    if form == "text":
+        return "\n".join([text, "", _CHANGES, changed.to_text()])
+    if form == "json":
+        document = {**json.loads(text), "changes": _plain(changed)}
+        return json.dumps(document, indent=2, allow_nan=False)
+    return text
+
+
+def _plain(changed: Changes) -> dict[str, Any]:
+    return dict(json.loads(json.dumps(changed.to_dict(), default=str)))
+
+
+def _deliver(text: str, report: Report, changed: Changes | None, *, form: str, output: Path | None) -> None:
+    """Write the document; what changed goes where it does not end up in the document of a machine."""
+    aside = [] if changed is None or form == "text" else [_CHANGES, changed.to_text()]
+    if output is None:
+        line(text)
+        for words in aside:
+            complain(words)
+        return
+    output.write_text(text + "\n", encoding="utf-8")
+    line(_verdict(report))
+    if form == "text" and changed is not None:
+        aside = [_CHANGES, changed.to_text()]
+    for words in aside:
+        line(words)
+
+
+def _verdict(report: Report) -> str:
+    """One line for the log of a CI system while the document is in a file."""
+    broken = [titled(measure) for measure in report.measures if measure.passed is False]
+    if broken:
+        return f"{report.name}: VIOLATED: {', '.join(broken)}"
+    judged = sum(measure.passed is True for measure in report.measures)
+    return (
+        f"{report.name}: passed, thresholds: {judged}" if judged else f"{report.name}: no threshold was set"
+    )

@@ -1,0 +1,73 @@
+"""``duckanon linkage``: how many records of the original are found again in its release."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from duckanon import progress
+from duckanon.attack.options import SAMPLE, Attack, Interval
+from duckanon.commands.options import PASSED, QuasiIdentifiers
+from duckanon.connection import connect
+from duckanon.errors import DuckanonError, PolicyError
+from duckanon.flags import policy_of_flags, read_flag
+from duckanon.interrupts import stopping
+from duckanon.linkage import Sides, attacked
+from duckanon.output import line
+from duckanon.pairs import pair
+
+
+def linkage(
+    original: Annotated[str, typer.Argument(help="file.csv, file.parquet or file.duckdb:table")],
+    release: Annotated[str, typer.Argument(help="file.csv, file.parquet or file.duckdb:table")],
+    qi: QuasiIdentifiers = None,
+    subset: Annotated[
+        list[str] | None, typer.Option(help="columns that the attacker knows, as in age,zip; may be repeated")
+    ] = None,
+    columns: Annotated[str | None, typer.Option(help="columns to be disclosed; default: --qi")] = None,
+    percent: Annotated[float, typer.Option(help="half the width of the interval of disclosure")] = 5.0,
+    interval: Annotated[str, typer.Option(help="of what: range, rank or sd")] = "range",
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="column of both tables that tells who is who")
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option(help="policy of the release (TOML): with --id, computes who is who")
+    ] = None,
+    sample: Annotated[int, typer.Option(help="records of the original that are linked")] = SAMPLE,
+    seed: Annotated[int, typer.Option(help="draws another sample")] = 0,
+    form: Annotated[str, typer.Option("--format", help="text or json")] = "text",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="a file instead of stdout")] = None,
+) -> int:
+    """Attack a release: link the records of its original to it, and count who is found."""
+    if form not in {"text", "json"}:
+        raise DuckanonError(f"unknown format {form!r}: use text or json")
+    if qi is None:
+        raise PolicyError("--qi is missing: name the quasi-identifiers, as in --qi age,zip")
+    attack = Attack(
+        quasi_identifiers=_names(qi),
+        subsets=None if subset is None else [_names(one) for one in subset],
+        columns=None if columns is None else _names(columns),
+        percent=percent,
+        interval=cast("Interval", interval),
+        id=id_column,
+        policy=None if policy is None else policy_of_flags({}, policy),
+        sample=sample,
+        seed=seed,
+    )
+    with progress.shown(sys.stderr), connect() as con, stopping(con.duckdb):
+        tables = pair(con.duckdb, original, release)
+        found = attacked(con.duckdb, Sides(tables.original, tables.release, original, release), attack)
+    text = found.to_json() if form == "json" else found.to_text()
+    if output is None:
+        line(text)
+    else:
+        output.write_text(text + "\n", encoding="utf-8")
+    return PASSED
+
+
+def _names(text: str) -> list[str]:
+    names: list[str] = read_flag("quasi_identifiers", text)
+    return names

@@ -1,0 +1,77 @@
+"""The command ``sql``: statements, and what they return."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from duckanon import progress
+from duckanon.commands.options import ERROR, PASSED, VIOLATION, Database
+from duckanon.connection import connect
+from duckanon.dispatch import Outcome
+from duckanon.errors import SourceError
+from duckanon.frontier import picture as drawn
+from duckanon.interrupts import stopping
+from duckanon.output import complain, show
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def sql(
+    text: Annotated[str, typer.Argument(help="one or several statements")],
+    database: Database = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="a new .svg file for the rows of EXPLAIN ... FRONTIER")
+    ] = None,
+) -> int:
+    """Run statements and print their rows."""
+    return run_text(text, database, picture)
+
+
+def run_text(text: str, database: Path | None, picture: Path | None = None) -> int:
+    """Exit code of a script, of which every statement shows what it returns.
+
+    Parameters
+    ----------
+    text : str
+        Statements, ours and DuckDB's.
+    database : Path, optional
+        A DuckDB file; in memory without it.
+    picture : Path, optional
+        A new SVG file for the rows of EXPLAIN ... FRONTIER.
+
+    Returns
+    -------
+    int
+        0; 1 where an audit found a violation, after which nothing runs; 2 after Ctrl-C.
+    """
+    done = 0
+    if picture is not None and picture.exists():
+        raise SourceError(f"{str(picture)!r} exists: a picture never overwrites, give a new name")
+    try:
+        with progress.shown(sys.stderr), connect(database or ":memory:") as con, stopping(con.duckdb):
+            for outcome in con.outcomes(text):
+                show(outcome)
+                if isinstance(outcome, Outcome) and outcome.violated:
+                    complain(f"error: {outcome.title}: the audit found a violation; the rest was not run")
+                    return VIOLATION
+                if picture is not None and (rows := _frontier_rows(outcome)) is not None:
+                    picture.write_text(drawn(rows), encoding="utf-8")
+                    picture = None
+                done += 1
+    except KeyboardInterrupt:
+        if not done:
+            raise
+        complain(f"interrupted in statement {done + 1}: it released nothing; those before it have run")
+        return ERROR
+    if picture is not None:
+        raise SourceError("--picture draws the rows of EXPLAIN ... FRONTIER, and no such statement was run")
+    return PASSED
+
+
+def _frontier_rows(outcome: object) -> pa.Table | None:
+    return outcome.table if isinstance(outcome, Outcome) and outcome.title == "frontier" else None

@@ -1,0 +1,204 @@
+"""The role finder: which columns single out persons, a role for each, and a statement to start from."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from duckanon import engine, sqlfiles
+from duckanon.connection import Connection
+from duckanon.errors import PolicyError, SourceError
+from duckanon.names import fold
+from duckanon.qualified import parse_name
+from duckanon.schema import Role
+from duckanon.stages.stage import drop
+from duckanon.suggestion.model import ColumnSet, Suggestion, ranked
+from duckanon.suggestion.profile import Column, profile
+from duckanon.suggestion.proposal import column_suggestions
+from duckanon.suggestion.sets import uniqueness_of_sets
+from duckanon.suggestion.statement import statement_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import duckdb
+
+    from duckanon.suggestion.profile import Facts
+
+SAMPLE = 100_000
+"""Records from which on sets of columns are counted in a sample of about this size."""
+
+
+def suggest(con: Connection | duckdb.DuckDBPyConnection, relation: str) -> Suggestion:
+    """Roles proposed for the columns of a table, with the evidence and a statement to start from.
+
+    Parameters
+    ----------
+    con : Connection or duckdb.DuckDBPyConnection
+        The connection.
+    relation : str
+        Name of a table or view, as in SQL; a file in single quotes; or a query.
+
+    Returns
+    -------
+    Suggestion
+        ``columns``, ``sets``, ``warnings``, ``statement``; ``to_text()`` and ``to_dict()``.
+
+    Raises
+    ------
+    SourceError
+        The relation cannot be read, or has no records.
+
+    Notes
+    -----
+    It proposes and decides nothing. Columns are counted over all records, one GROUP BY each; sets of columns
+    over a sample of about `SAMPLE` records, at most some 500 sets. Deterministic for the same table.
+    Temporary tables are dropped at the end.
+
+    Examples
+    --------
+    >>> from duckanon import connect
+    >>> with connect() as con:
+    ...     _ = con.execute("CREATE TABLE people AS SELECT i AS id, i % 50 AS age FROM range(500) t(i)")
+    ...     [(column.name, column.role.value) for column in suggest(con, "people").columns]
+    [('id', 'identifier'), ('age', 'quasi_identifier')]
+    """
+    plain = con.duckdb if isinstance(con, Connection) else con
+    try:
+        named = parse_name(relation)
+    except PolicyError:
+        return suggest_query(plain, relation, name="the query", view="anonymized")
+    parts = [part for part in (named.catalog, named.schema, named.name) if part is not None]
+    stem = Path(named.name).stem if len(parts) == 1 else named.name
+    return suggest_query(plain, query_of(parts), name=".".join(parts), view=f"{stem}_anon")
+
+
+def query_of(parts: Sequence[str]) -> str:
+    """Query of all records of a relation.
+
+    Parameters
+    ----------
+    parts : sequence of str
+        Its name: catalog and schema, where they are given, and the name itself.
+
+    Returns
+    -------
+    str
+        What stands after AS.
+    """
+    relation = sqlfiles.render("audit_bind/named.sql.j2", parts=parts)
+    return sqlfiles.render("files/query.sql.j2", relation=relation).strip()
+
+
+def suggest_query(
+    con: duckdb.DuckDBPyConnection,
+    query: str,
+    *,
+    name: str,
+    view: str,
+    source: str | None = None,
+    database: str | None = None,
+) -> Suggestion:
+    """Roles proposed for the columns of a query.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    query : str
+        What to look at.
+    name : str
+        How the suggestion calls it.
+    view : str
+        Name of the anonymized view; changed where it is taken.
+    source : str, optional
+        The same query as the statement needs it, where that is run elsewhere.
+    database : str, optional
+        File on which the statement is run.
+
+    Returns
+    -------
+    Suggestion
+        See `suggest`.
+
+    Raises
+    ------
+    SourceError
+        The query fails, or has no records.
+    """
+    text = query.strip().rstrip(";").rstrip()
+    workspace = engine.workspace()
+    try:
+        columns = _columns(con, text, name)
+        records, sample, size, sampled = _stage(con, workspace, text, columns, name)
+        facts = profile(con, records, sample, columns)
+        proposed, warnings = column_suggestions(con, records, facts)
+        pairs = zip(facts, proposed, strict=True)
+        quasi = [own for own, column in pairs if column.role is Role.QUASI_IDENTIFIER]
+        found = uniqueness_of_sets(con, workspace, records, sample, quasi)
+        together = _together(con, records, quasi)
+    finally:
+        drop(con, workspace)
+    unusable = [own.column.name for own in facts if own.unusable]
+    statement, reasons = statement_of(proposed, size, _free(con, view), source or text, unusable)
+    return Suggestion(
+        name=name,
+        records=size,
+        sampled=sampled,
+        columns=ranked(proposed),
+        sets=found.sets,
+        together=together,
+        special_uniques=found.special,
+        contributions=found.contributions,
+        examined=found.examined,
+        warnings=warnings + reasons,
+        statement=statement,
+        database=database,
+    )
+
+
+def _columns(con: duckdb.DuckDBPyConnection, query: str, name: str) -> tuple[Column, ...]:
+    described = sqlfiles.render("suggest/describe.sql.j2", query=query)
+    rows = engine.rows(con, described, f"suggest for {name}", error=SourceError)
+    return tuple(Column(row[0], row[1], f"c{number}") for number, row in enumerate(rows, start=1))
+
+
+def _stage(
+    con: duckdb.DuckDBPyConnection, workspace: str, query: str, columns: Sequence[Column], name: str
+) -> tuple[str, str, int, int]:
+    """Write the records and a sample of them; return their names and sizes."""
+    records, sample, stage = f"{workspace}_records", f"{workspace}_sample", f"suggest for {name}"
+    statement = sqlfiles.render("suggest/records.sql.j2", records=records, query=query, columns=columns)
+    engine.run(con, statement, stage, error=SourceError)
+    size = _size(con, records)
+    if size == 0:
+        raise SourceError(f"{stage}: it has no records, so there is nothing to suggest")
+    statement = sqlfiles.render(
+        "suggest/sample.sql.j2", sample=sample, records=records, wanted=min(SAMPLE, size), size=size
+    )
+    engine.run(con, statement, stage)
+    return records, sample, size, _size(con, sample)
+
+
+def _size(con: duckdb.DuckDBPyConnection, relation: str) -> int:
+    query = sqlfiles.render("suggest/size.sql.j2", relation=relation)
+    return int(engine.rows(con, query, "suggest")[0][0])
+
+
+def _together(con: duckdb.DuckDBPyConnection, records: str, quasi: Sequence[Facts]) -> ColumnSet | None:
+    """Count all quasi-identifiers as one set, over all records."""
+    if not quasi:
+        return None
+    columns = [facts.column.code for facts in quasi]
+    query = sqlfiles.render("suggest/classes.sql.j2", records=records, columns=columns)
+    size, _, alone = engine.rows(con, query, "suggest")[0]
+    return ColumnSet(tuple(facts.column.name for facts in quasi), size, alone, None, alone)
+
+
+def _free(con: duckdb.DuckDBPyConnection, view: str) -> str:
+    """Return the name of the view, with a number where a relation has it already."""
+    rows = engine.rows(con, sqlfiles.read("suggest/taken.sql"), "suggest")
+    taken = {fold(row[0]) for row in rows}
+    names = itertools.chain([view], (f"{view}_{number}" for number in itertools.count(2)))
+    return next(name for name in names if fold(name) not in taken)

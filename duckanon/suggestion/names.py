@@ -1,0 +1,219 @@
+"""What names of columns mean: patterns over the words of a name, English and some German, French, Spanish."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+Meaning = Literal["identifier", "quasi_identifier", "sensitive"]
+
+_WORD = re.compile(r"[^\W\d_]+|\d+")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_HEAD = re.compile(r"_(?:of|at|by|per|in|for|since|der|des|de|du)_")
+
+SUBJECTS = (
+    "patient|person|people|customer|client|employee|staff|user|member|student|pupil|subject|participant|"
+    "respondent|family|citizen|resident|owner|contact|case|donor|tenant|driver|passenger|household|account|record|"
+    "row"
+)
+"""Words for what a record may be about: a number of one of them is a key, however often it repeats."""
+
+_IDENTIFIERS = {
+    "a name of a person": rf"""(?<=^_)names?_$
+        (?:{SUBJECTS}|author|doctor|physician|nurse|teacher|parent)_?names?_
+        (?:mother|father|spouse|guardian|first|last|given|full|middle|maiden|sur|fore|nick|christian)_?names?_
+        surname vorname nachname familienname prenom nom_ apellidos? nombre_""",
+    "an e-mail address": "e_?mails?(?:_addr[a-z]*)?_ mail_(?:addr[a-z]*_)?",
+    "a telephone number": """(?:tele|cell|mobile|home|work)?_?phones?(?:_?(?:no|nr|num|number))?_ telephone
+        telefon[a-z]*_ (?:mobile|cell)_(?:no|nr|num|number)_ mobile_$ tel_ fax_""",
+    "an official number": """ssn_ social_?security nino_ passport national_?(?:id|no|number)_
+        driv[a-z]*_licen[cs]e
+        licen[cs]e_(?:plate|no|number)_ number_?plate (?:tax|vat)_?(?:id|no|nr|number)_ tin_ mrn_ dni_ curp_
+        nhs_?(?:no|number)_ medical_record insurance_?(?:id|no|nr|number)_ policy_?(?:no|number)_""",
+    "a number of an account or card": """iban_ bic_ (?:account|cc)_?(?:no|nr|num|number)_
+        (?:credit_|debit_|bank_)?card_?(?:no|nr|num|number)_""",
+    "an account, a device or a page": """ip_?addr[a-z]*_ ip_$ mac_?addr[a-z]*_ imei_ user_?name_ login_ url_
+        website_ homepage_ twitter_ facebook_ instagram_ cookie_ session_id_ device_id_""",
+    "an address": "street stras{1,2}e calle_ address addr_ house_?(?:no|nr|num|number)_ apartment_",
+    "a picture or a body measure": "photo picture_ signature_ finger_?print biometric dna_ iris_scan",
+}
+
+_SENSITIVE = {
+    "health": """diseases?_ diagnos[a-z]*_ icd_ illness medicati?on drugs?_ prescription treatments?_
+        therap[a-z]*_ symptoms?_ hiv_ aids_ cancer tumou?r surgery_ allerg[a-z]*_ disabilit[a-z]*_
+        pregnan[a-z]*_ mental psychiatr cholesterol glucose_ blood_(?:pressure|sugar)_
+        bmi_ (?:lab|test)_results?_ medical_condition_
+        health_(?:status|condition|problems?|score)_ health_$ krankheit maladie enfermedad""",
+    "money": """salar(?:y|ies)_ wages?_ incomes?_ earnings?_ payroll compensation_ bonus_ charges?_
+        debts?_ loans?_ mortgage net_?worth_ credit_?(?:score|limit|rating)_ account_?balance_ balance_$
+        [a-z]*tax(?:es)?_ fica_ alimony pension_ gehalt einkommen lohn_ salaire sueldo ingresos""",
+    "beliefs or private life": """religi[a-z]*_ faith_ church_ politic[a-z]*_ union_member[a-z]*_
+        sexual[a-z_]*_ voted?_""",
+    "an offence": "crimes?_ criminal offen[cs]es?_ convict[a-z]*_ arrests?_ felon[a-z]*_",
+    "performance": "grades?_ gpa_ marks_ iq_",
+}
+
+_QUASI = {
+    "an age": "ages?_ alter_ edad_",
+    "a birth": "dob_ birth[a-z]*_ born_ geburt[a-z]*_ naissance nacimiento",
+    "a coordinate": """lat(?:itude)?_ lon(?:g|gitude)?_ lng_ [xy]_?coord[a-z]*_ coord[a-z]*_
+        easting_ northing_ gps_""",
+    "a postal code": "zip_?(?:code)?_ zips?_ post(?:al)?_?code_ plz_ codigo_postal code_postal",
+    "a place": """city_ town_ village_ county_ states?_ province region[a-z]*_ district municipal
+        countr(?:y|ies)_ nation_ continent geo[a-z]*_ location place_ area_ community tract_ neighbou?rhood
+        ort_ stadt_ land_ ville_ pais_""",
+    "a trait that others can see or know": """sex_ gender geschlecht sexo_ race_ ethnic[a-z]*_ nationality
+        citizen[a-z]*_ native_ language marital married_ civil_status spouse children_ famil[a-z]*_ household
+        relation[a-z]*_ education degree_ school[a-z]*_ occupation job_ profession employ[a-z]*_ work_?class
+        class_of_worker industry_ veteran military height_ weight_ (?:eye|hair|skin)_""",
+    "a time": """dates?_ year_ month_ days?_ weeks?_ time[a-z]*_ datum_ jahr_ fecha_ admission discharge_""",
+}
+
+_KEY = re.compile(r"_(?:id|uuid|guid|key|pk|rowid|nr|no|num|number|seq|serial)_$")
+_UNSEGMENTED_KEY = re.compile(r"^_[a-z]{3,}(?:id|key)_$")
+_NO_KEYS = frozenset(
+    ("unpaid", "prepaid", "valid", "invalid", "grid", "hybrid", "solid", "fluid", "liquid", "rapid", "covid")
+)  # fmt: skip
+_SUBJECT_KEY = re.compile(rf"_(?:{SUBJECTS})s?_?(?:id|uuid|guid|key|pk|nr|no|num|number|code)_$")
+_BARE_KEY = re.compile(r"^_(?:id|uuid|guid|key|pk|rowid|row|idx|index|nr|number)_$")
+_BARE_SUBJECT = re.compile(rf"^_(?:{SUBJECTS})_$")
+_TITLE = re.compile(r"name_$")
+_CODE = re.compile(
+    r"_(?:code|type|kind|class|category|status|flag|group|level|zip|plz|post_?code|postal_?code|icd)_$"
+)
+
+
+def _compiled(table: dict[str, str]) -> dict[str, re.Pattern[str]]:
+    """Return one pattern a meaning; each part of it begins where a word does, and ends there after ``_``."""
+    return {what: re.compile(f"(?<=_)(?:{'|'.join(parts.split())})") for what, parts in table.items()}
+
+
+_TABLES: dict[Meaning, dict[str, re.Pattern[str]]] = {
+    "identifier": _compiled(_IDENTIFIERS),
+    "sensitive": _compiled(_SENSITIVE),
+    "quasi_identifier": _compiled(_QUASI),
+}
+
+
+class Named(NamedTuple):
+    """What a name means: the role it speaks for, and in words what it names."""
+
+    role: Meaning
+    what: str
+
+
+def words(name: str) -> str:
+    """Words of a name in lower case, each between underscores.
+
+    Parameters
+    ----------
+    name : str
+        Of a column, in any style.
+
+    Returns
+    -------
+    str
+        For patterns.
+
+    Examples
+    --------
+    >>> words("dateOfBirth"), words("marital-status"), words("PatientID2")
+    ('_date_of_birth_', '_marital_status_', '_patient_id_2_')
+    """
+    found = [word for part in _WORD.findall(name) for word in _CAMEL.split(part)]
+    return f"_{'_'.join(found).lower()}_"
+
+
+def named(name: str) -> Named | None:
+    """What a name means, None where it says nothing.
+
+    Where a name speaks for two roles, the later word decides (``income_state`` is a state), and of a name
+    such as ``age_at_diagnosis`` the part before ``at``.
+
+    Parameters
+    ----------
+    name : str
+        Of a column.
+
+    Returns
+    -------
+    Named or None
+        A direct identifier goes before all else.
+
+    Examples
+    --------
+    >>> named("household_income"), named("age_at_diagnosis").role
+    (Named(role='sensitive', what='money'), 'quasi_identifier')
+    """
+    text = words(name)
+    identifier = _last(text, "identifier")
+    if identifier is not None:
+        return identifier[1]
+    head = _HEAD.split(text)[0].rstrip("_") + "_"
+    for part in (head, text):
+        ends = [found for found in (_last(part, "quasi_identifier"), _last(part, "sensitive")) if found]
+        if ends:
+            return max(ends, key=lambda end: end[0])[1]
+    return None
+
+
+def key_named(name: str) -> Literal["subject", "key"] | None:
+    """Whether a name is that of a key: of a subject or of the records, or of anything.
+
+    Parameters
+    ----------
+    name : str
+        Of a column.
+
+    Returns
+    -------
+    {'subject', 'key'} or None
+        ``patient_id`` and ``id`` name subjects, ``plan_id`` and ``UTILITYID`` some key.
+    """
+    text = words(name)
+    if _BARE_KEY.search(text) or _SUBJECT_KEY.search(text):
+        return "subject"
+    unsegmented = _UNSEGMENTED_KEY.search(text) and text.strip("_") not in _NO_KEYS
+    return "key" if _KEY.search(text) or _BARE_SUBJECT.search(text) or unsegmented else None
+
+
+def title_named(name: str) -> bool:
+    """Whether a name ends in "name": of a person, a firm, or of a thing.
+
+    Parameters
+    ----------
+    name : str
+        Of a column.
+
+    Returns
+    -------
+    bool
+        True for ``plan_name`` and ``UTILNAME``.
+    """
+    return _TITLE.search(words(name)) is not None
+
+
+def code_named(name: str) -> bool:
+    """Whether a name is that of a code, whose digits are no quantity.
+
+    Parameters
+    ----------
+    name : str
+        Of a column.
+
+    Returns
+    -------
+    bool
+        True for ``zip``, ``plan_type``, ``icd``.
+    """
+    return _CODE.search(words(name)) is not None
+
+
+def _last(text: str, role: Meaning) -> tuple[int, Named] | None:
+    """Return the meaning whose match ends last, and that end."""
+    found = [
+        (match.end(), Named(role, what))
+        for what, pattern in _TABLES[role].items()
+        for match in pattern.finditer(text)
+    ]
+    return max(found, key=lambda end: end[0]) if found else None

@@ -1,0 +1,103 @@
+"""The proposal as a statement that runs."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from duckanon import sqlfiles
+from duckanon.dialect import ident
+from duckanon.schema import Role, kind_of
+from duckanon.suggestion.roles import NUMBERS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duckanon.suggestion.model import ColumnSuggestion
+
+K = 5
+"""Size of a class to start from."""
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_RESERVED = frozenset(["as", "with", "to", "true", "false", "null", "e", "select", "from"])
+
+
+def statement_of(
+    columns: Sequence[ColumnSuggestion], records: int, view: str, query: str, unusable: Sequence[str]
+) -> tuple[str | None, tuple[str, ...]]:
+    """CREATE ANONYMIZED VIEW with the proposed roles.
+
+    Parameters
+    ----------
+    columns : sequence of ColumnSuggestion
+        In the order of the source.
+    records : int
+        Of the source.
+    view : str
+        Name of the view.
+    query : str
+        What stands after AS.
+    unusable : sequence of str
+        Columns with NaN or infinite values.
+
+    Returns
+    -------
+    tuple of (str or None) and tuple of str
+        The statement; or None, and the reason.
+    """
+    by_role = {role: [column for column in columns if column.role is role] for role in Role}
+    quasi, sensitive = by_role[Role.QUASI_IDENTIFIER], by_role[Role.SENSITIVE]
+    if records < 2:
+        return None, ("a table of one record cannot be anonymized: there is no statement",)
+    if not quasi:
+        return None, (
+            "no column is left that a class could share: there is no statement; name a quasi-identifier",
+        )
+    maps: dict[str, dict[str, object]] = {
+        "t": {column.name: column.t for column in sensitive if column.t is not None},
+        "l": {column.name: column.l for column in sensitive if column.l is not None},
+        "distance": {
+            column.name: "equal"
+            for column in sensitive
+            if kind_of(column.type) in NUMBERS and column.distance == "equal"
+        },
+        "recode": {
+            column.name: "mode"
+            for column in quasi
+            if kind_of(column.type) in NUMBERS and column.recode == "mode"
+        },
+    }
+    lists = [
+        (Role.SENSITIVE, "sensitive"),
+        (Role.IDENTIFIER, "identifiers"),
+        (Role.INSENSITIVE, "insensitive"),
+    ]
+    names = {column.name for column in quasi}
+    text = sqlfiles.render(
+        "suggest/statement.sql.j2",
+        word=word,
+        view=view,
+        query=query,
+        unusable=[column for column in unusable if column in names],
+        quasi_identifiers=[column.name for column in quasi],
+        lists={option: [column.name for column in by_role[role]] for role, option in lists},
+        k=max(2, min(K, records // 3)),
+        maps={option: values for option, values in maps.items() if values},
+    )
+    return text.strip(), ()
+
+
+def word(name: str) -> str:
+    """Name as a person would write it: in quotes only where it needs them.
+
+    Parameters
+    ----------
+    name : str
+        Of a column or view.
+
+    Returns
+    -------
+    str
+        SQL text.
+    """
+    return name if _PLAIN.fullmatch(name) and name.lower() not in _RESERVED else ident(name)

@@ -1,0 +1,5 @@
+-- suggest: taken
+-- question: Which names can a new view not have?
+SELECT table_name FROM duckdb_tables()
+UNION ALL
+SELECT view_name FROM duckdb_views()
