@@ -26,7 +26,7 @@ demo: $(INSTALLED) ## the main job on real data: 299,285 persons become an audit
 	@$(BIN)/duckanon demo --export build/census.duckdb
 
 test: $(INSTALLED) ## all tests
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(INSTALLED) ## ruff, mypy, import-linter, SQL purity and generated SQL
 	@$(BIN)/ruff check .

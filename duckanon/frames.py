@@ -42,11 +42,28 @@ def anonymize_table(table: object, policy: Policy) -> pa.Table:
     {'age': [33, 33, 62, 62], 'pay': [3, 9, 4, 8]}
     """
     with duckdb.connect() as con:
-        con.register("source", _arrow(table))
+        con.register("source", arrow_table(table))
         return release.released_rows(con, sqlfiles.read("functions/registered.sql"), policy)
 
 
-def _arrow(table: object) -> pa.Table:
+def arrow_table(table: object) -> pa.Table:
+    """Arrow form of a table.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame, polars.DataFrame, pyarrow.Table, pyarrow.RecordBatch or other Arrow stream
+        A table in memory. The index of a pandas table is left out.
+
+    Returns
+    -------
+    pyarrow.Table
+        Without a copy where the source is Arrow.
+
+    Raises
+    ------
+    SourceError
+        It is no table.
+    """
     if isinstance(table, pa.Table):
         return table
     if isinstance(table, pa.RecordBatch):

@@ -15,6 +15,22 @@ if TYPE_CHECKING:
 COLUMNS = ("measure", "attribute", "threshold", "value", "classes", "violations", "records", "passed")
 """Columns of the report rows, as every AUDIT returns them."""
 
+_SHOWN = 10
+_NUMBERS = frozenset({"threshold", "value", "classes", "violations", "records", "class_size"})
+
+# Text and lines take the colour of the page, badges bring their own, so that it reads on light and dark.
+_STYLE = (
+    ".duckanon-report{overflow-x:auto}"
+    ".duckanon-report table{border-collapse:collapse}"
+    ".duckanon-report th,.duckanon-report td{padding:.2em .7em;text-align:left;"
+    "border-bottom:1px solid rgba(127,127,127,.4)}"
+    ".duckanon-report .number{text-align:right;font-variant-numeric:tabular-nums}"
+    ".duckanon-report .passed,.duckanon-report .violated{padding:.05em .5em;border-radius:.3em;color:#fff}"
+    ".duckanon-report .passed{background:#1a7f37}"
+    ".duckanon-report .violated{background:#b3261e}"
+    ".duckanon-report .unjudged{white-space:nowrap;opacity:.75}"
+)
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -75,6 +91,13 @@ class Violation:
     class_values: dict[str, str | None]
     class_size: int
     value: float
+
+    def row(self) -> tuple[Any, ...]:
+        """Measure, attribute, the class as text, its size and its value."""
+        where = ", ".join(
+            f"{name} = {'NULL' if value is None else value}" for name, value in self.class_values.items()
+        )
+        return self.measure, self.attribute, where, self.class_size, self.value
 
 
 @dataclass(frozen=True)
@@ -141,15 +164,26 @@ class Report:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{column}</th>" for column in COLUMNS)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(shown(cell))}</td>" for cell in measure.row()) + "</tr>"
-            for measure in self.measures
-        )
-        notes = "".join(
-            f"<p>{html.escape(text)}</p>" for text in self.to_text().splitlines()[2 + len(self.measures) :]
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+        """Verdict, measures, worst classes, plan and warnings as HTML for a notebook."""
+        parts = [
+            f"<style>{_STYLE}</style>",
+            f"<p><strong>{html.escape(self.name)}</strong> {_badge(self._verdict)}</p>",
+            _html_table(COLUMNS, [measure.row() for measure in self.measures]),
+        ]
+        if self.violations:
+            worst = self.violations[:_SHOWN]
+            rest = f" (the worst {len(worst)} of those listed in .violations)"
+            parts.append(f"<p>Violating classes{rest if len(self.violations) > len(worst) else ''}</p>")
+            head = ("measure", "attribute", "class", "class_size", "value")
+            parts.append(_html_table(head, [violation.row() for violation in worst]))
+        if self.plan is not None:
+            parts.append(f"<p>Method: {html.escape(self.plan)}</p>")
+        parts.extend(f"<p>Warning: {html.escape(warning)}</p>" for warning in self.warnings)
+        return f'<div class="duckanon-report">{"".join(parts)}</div>'
+
+    @property
+    def _verdict(self) -> bool | None:
+        return False if self.violated else self.passed or None
 
 
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
@@ -204,6 +238,32 @@ def shown(value: object) -> str:
         number = float(value)
         return f"{number:.6f}".rstrip("0").rstrip(".") if abs(number) < 1e15 else f"{number:.6g}"
     return str(value)
+
+
+def _html_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Table of values, verdicts as badges and numbers to the right."""
+    kinds = [' class="number"' if column in _NUMBERS else "" for column in columns]
+    head = "".join(f"<th{kind}>{column}</th>" for column, kind in zip(columns, kinds, strict=True))
+    lines = [
+        "".join(f"<td{kind}>{cell}</td>" for cell, kind in zip(_cells(columns, row), kinds, strict=True))
+        for row in rows
+    ]
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cells(columns: Sequence[str], row: Sequence[object]) -> list[str]:
+    return [
+        _badge(value) if column == "passed" else html.escape(shown(value))
+        for column, value in zip(columns, row, strict=True)
+    ]
+
+
+def _badge(passed: object) -> str:
+    """Verdict as a word on a colour."""
+    if passed is None:
+        return '<span class="unjudged">not judged</span>'
+    return '<span class="passed">passed</span>' if passed else '<span class="violated">violated</span>'
 
 
 def _finite(value: object) -> object:

@@ -1,4 +1,4 @@
-"""Find and render the SQL files: the only place that knows where they lie, the only use of Jinja."""
+"""Find and render the SQL files: the only place that knows where they lie, the only use of Jinja for SQL."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from duckanon import catalog, engine, progress, sqlfiles
 from duckanon.errors import ReleaseError
 from duckanon.policy import Policy
 from duckanon.release import built, names_of, warn
+from duckanon.report import shown
 from duckanon.stages.candidate import Source
 from duckanon.stages.publish import forget, publish, transaction
 
@@ -47,6 +49,14 @@ class Release:
     suppressed: int
     method: str
     information_loss: float
+
+    def _repr_html_(self) -> str:
+        """What was released, and its report, as HTML for a notebook."""
+        figures = (
+            f"{self.records} records in {self.classes} classes, {self.suppressed} suppressed, "
+            f"information loss {shown(self.information_loss)} %, method {self.method}"
+        )
+        return f"<p>Released: {html.escape(figures)}</p>{self.report._repr_html_()}"
 
 
 def create(

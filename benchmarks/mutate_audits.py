@@ -1,0 +1,224 @@
+"""Break every audit in every way of `benchmarks.mutants`, and see that the tests notice.
+
+Run from the repository: ``python -m benchmarks.mutate_audits [AUDIT ...]``. A broken ``sql/audit/*.sql`` goes
+the way of the real one (templates, macros), then the ``.test`` files that call its macros run on it, and the
+rows of ``tests/trust/direct.py``. A mutant that no test catches and that ``equivalent_mutants.toml`` does not
+explain makes the exit code 1; so does an audit with fewer than ten mutants, an explanation that no survivor
+needs, an audit that no test reaches. SQL that DuckDB cannot even bind is no mutant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tomllib
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from unittest.mock import patch
+
+import duckdb
+import jinja2
+import pytest
+import sqlglot
+
+from benchmarks.mutants import Mutant, mutants
+from duckanon import auditsql, sqlfiles
+from tests import slt
+from tests.trust import direct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+TESTS = Path(__file__).resolve().parents[1] / "tests" / "sql" / "audit"
+EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
+LEAST = 10
+UNBOUND = (
+    duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, sqlglot.ParseError, ValueError,
+)  # fmt: skip
+
+
+class Outcome(NamedTuple):
+    """What became of a mutant: caught, survived or unbound; and by which test, or why."""
+
+    mutant: Mutant
+    fate: str
+    by: str
+
+
+class Templates(jinja2.BaseLoader):
+    """The templates of ``sql/``, with other texts for some audits; it remembers which audits were read."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self.texts = texts
+        self.read: set[str] = set()
+
+    def get_source(self, _: jinja2.Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
+        """Give the text of a template; it is never taken from a cache."""
+        return self.text(template), template, lambda: False
+
+    def text(self, name: str) -> str:
+        """Give the text of a file below ``sql/``."""
+        if name.startswith("audit/"):
+            self.read.add(Path(name).stem)
+        text = self.texts.get(name)
+        return (sqlfiles.folder() / name).read_text(encoding="utf-8") if text is None else text
+
+
+@contextmanager
+def replaced(texts: Mapping[str, str]) -> Iterator[Templates]:
+    """Let `sqlfiles` give other texts for some of its files."""
+    loader = Templates(texts)
+    environment = sqlfiles._environment().overlay(loader=loader)
+    with (
+        patch.object(sqlfiles, "_environment", lambda: environment),
+        patch.object(sqlfiles, "read", loader.text),
+    ):
+        yield loader
+
+
+def macro(name: str) -> str:
+    """Give the statement that makes a macro, from the files as they are now."""
+    return sqlfiles.render(f"macro/{name}.sql.j2", temporary=False, body=auditsql._body).strip()
+
+
+def audit_names() -> list[str]:
+    """Give the names of all audits."""
+    return sorted(path.stem for path in (sqlfiles.folder() / "audit").glob("*.sql"))
+
+
+def body(audit: str) -> str:
+    """Give the SELECT of an audit."""
+    return auditsql._HEADER.sub("", sqlfiles.read(f"audit/{audit}.sql"))
+
+
+@cache
+def readers() -> dict[str, tuple[str, ...]]:
+    """Give the macros that read each audit."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name in auditsql.MACROS:
+        with replaced({}) as loader:
+            macro(name)
+        for audit in loader.read:
+            found[audit] = (*found.get(audit, ()), name)
+    return found
+
+
+@cache
+def sound() -> dict[str, str]:
+    """Give the statements of all macros as they ought to be."""
+    return {name: macro(name) for name in auditsql.MACROS}
+
+
+@cache
+def tests_of(audit: str) -> tuple[tuple[str, tuple[slt.Block, ...]], ...]:
+    """Give the tests that call a macro of an audit, its own first; without blocks that expect an error."""
+    calls = re.compile(rf"\b({'|'.join(readers().get(audit, ('$',)))})\(")
+    paths = [path for path in TESTS.glob("*.test") if calls.search(path.read_text(encoding="utf-8"))]
+    paths.sort(key=lambda path: (path.stem != audit, path.stem != f"mutant_{audit}", path.stem))
+    return tuple(
+        (path.name, tuple(block for block in slt.read_blocks(path) if block.kind != "statement error"))
+        for path in paths
+    )
+
+
+def tried(mutant: Mutant) -> Outcome:
+    """Run the tests on a mutant until one fails."""
+    try:
+        with replaced({f"audit/{mutant.audit}.sql": mutant.sql}):
+            broken = {name: macro(name) for name in readers().get(mutant.audit, ())}
+    except UNBOUND as error:
+        return Outcome(mutant, "unbound", str(error))
+    statements = list((sound() | broken).values())
+    runs = [(name, partial(slt.run_in_python, blocks)) for name, blocks in tests_of(mutant.audit)]
+    if mutant.audit in direct.CASES:
+        runs.append(("tests/trust/direct.py", partial(direct.check, mutant.audit, mutant.sql)))
+    for name, run in runs:
+        with patch.object(slt, "macro_statements", lambda **_: statements):
+            outcome = _judged(mutant, name, run)
+        if outcome.fate != "survived":
+            return outcome
+    return Outcome(mutant, "survived", "")
+
+
+def _judged(mutant: Mutant, name: str, test: Callable[[], None]) -> Outcome:
+    try:
+        test()
+    except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException) as error:
+        return Outcome(mutant, "unbound", str(error))
+    except (AssertionError, duckdb.Error, pytest.fail.Exception):
+        return Outcome(mutant, "caught", name)
+    return Outcome(mutant, "survived", "")
+
+
+def reasons(audit: str) -> dict[str, str]:
+    """Give the mutants of an audit that say the same as the audit, with the reason."""
+    listed = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")).get(audit, [])
+    return {change: group["reason"] for group in listed for change in group["changes"]}
+
+
+def judged(audit: str, outcomes: Sequence[Outcome]) -> list[str]:
+    """Give what is wrong with the tests of an audit, one line each."""
+    explained = reasons(audit)
+    survivors = [outcome.mutant.change for outcome in outcomes if outcome.fate == "survived"]
+    bound = [outcome for outcome in outcomes if outcome.fate != "unbound"]
+    faults = [f"{audit}: SURVIVED {change}" for change in survivors if change not in explained]
+    faults += [
+        f"{audit}: explained, but no survivor: {change}" for change in explained if change not in survivors
+    ]
+    if len(bound) - len(explained) < LEAST:
+        faults.append(f"{audit}: only {len(bound) - len(explained)} mutants, {LEAST} are wanted")
+    return faults
+
+
+def check(audit: str, run: Callable[..., Iterator[Outcome]] = map) -> tuple[Counter[str], list[str]]:
+    """Try all mutants of an audit.
+
+    Parameters
+    ----------
+    audit : str
+        Name of its file.
+    run : callable
+        `map`, or that of a pool of processes.
+
+    Returns
+    -------
+    Counter, list of str
+        How many mutants had which fate, and what is wrong.
+    """
+    if audit not in direct.CASES and not tests_of(audit):
+        return Counter(), [f"{audit}: no test reaches it"]
+    original = tried(Mutant(audit, "nothing", sqlglot.parse_one(body(audit), read="duckdb").sql("duckdb")))
+    if original.fate != "survived":
+        return Counter(), [f"{audit}: its tests fail without any change ({original.by.splitlines()[0]})"]
+    outcomes = list(run(tried, mutants(audit, body(audit))))
+    return Counter(outcome.fate for outcome in outcomes), judged(audit, outcomes)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print a line an audit and every fault; return 1 if there is one."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("audits", nargs="*", metavar="AUDIT", help="names in sql/audit (default: all)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
+    chosen = parser.parse_args(arguments)
+    unknown = sorted(set(chosen.audits) - set(audit_names()))
+    if unknown:
+        parser.error(f"no such audit: {', '.join(unknown)}")
+    faults = []
+    with ProcessPoolExecutor(chosen.jobs) as pool:
+        for audit in chosen.audits or audit_names():
+            fates, found = check(audit, partial(pool.map, chunksize=4))
+            tally = f"{fates['caught'] + fates['survived']:>5} mutants, {fates['caught']:>4} caught"
+            equal = f"{len(reasons(audit)):>3} equivalent, {len(found):>3} faults"
+            print("\n  ".join([f"{audit:<32}{tally}, {equal}", *found]), flush=True)
+            faults += found
+    print(f"{len(faults)} faults" if faults else "every mutant is caught")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

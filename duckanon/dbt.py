@@ -1,0 +1,191 @@
+"""A plugin for dbt-duckdb: our functions, audits and anonymized views in a dbt project.
+
+In ``profiles.yml``::
+
+    plugins:
+      - module: duckanon.dbt
+
+The dbt package with the generic tests and the materialization is installed beside this module;
+``python -m duckanon.dbt`` prints its folder, for ``packages.yml``. See docs/workflows.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import threading
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from duckanon import api, engine, schema, sqlfiles
+from duckanon.errors import MissingExtra, PolicyError, SourceError
+from duckanon.functions import register
+from duckanon.policy import AuditPolicy, Policy
+from duckanon.schema import Role
+from duckanon.stages.audit import Judgement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# More than any table has.
+_ALL = 2**63 - 1
+# dbt opens the connections of its threads at the same time, and some of our functions belong to them all.
+_lock = threading.Lock()
+
+
+class _Missing:
+    """Base of the plugin where dbt is not installed: the module can be read, but not used."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        raise MissingExtra("duckanon.dbt needs dbt-duckdb: pip install 'duckanon[dbt]'")
+
+
+def _base() -> Any:
+    try:
+        return importlib.import_module("dbt.adapters.duckdb.plugins").BasePlugin
+    except ImportError:
+        return _Missing
+
+
+_Base: Any = _base()
+
+
+class Plugin(_Base):  # type: ignore[misc]  # dbt is optional, so its class is not known here
+    """What dbt-duckdb calls when it connects.
+
+    Notes
+    -----
+    Every model and test of dbt runs on a cursor of its own. Scalar functions belong to the database and are
+    seen by all cursors; macros and slots are temporary, so each cursor gets its own: some 0.1 s of CPU time.
+    """
+
+    def configure_connection(self, conn: duckdb.DuckDBPyConnection) -> None:
+        """Register on the connection that lives as long as dbt's run.
+
+        Parameters
+        ----------
+        conn : duckdb.DuckDBPyConnection
+            dbt's connection.
+        """
+        with _lock:
+            register(conn)
+            # Another connection of the process may keep the database and the functions of an earlier run.
+            self._planner = f"{engine.workspace()}_violating_classes"
+            conn.create_function(self._planner, _planner(conn), ["VARCHAR", "VARCHAR"], "VARCHAR")
+
+    def configure_cursor(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Register what a cursor does not share with its connection.
+
+        Parameters
+        ----------
+        cursor : duckdb.DuckDBPyConnection
+            The cursor of one model, test or hook.
+        """
+        with _lock:
+            register(cursor)
+            macro = sqlfiles.render("dbt/violating_classes.sql.j2", planner=self._planner)
+            engine.run(cursor, macro, "register")
+
+
+def publish(session: Any, query: str, name: str, options: str) -> None:
+    """Release of a query as an anonymized view, on the connection of a dbt model.
+
+    Parameters
+    ----------
+    session : object
+        What a Python model of dbt gets as ``session``: a connection, or dbt's wrapper of it.
+    query : str
+        The source query.
+    name : str
+        Full name of the view, quoted where it must be. An anonymized view of that name is replaced.
+    options : str
+        The options of ``WITH (...)`` as JSON.
+
+    Raises
+    ------
+    DuckanonError
+        Policy, source or name is wrong, or the audit failed; nothing is visible then.
+    """
+    given = json.loads(options, parse_float=Decimal)
+    if not isinstance(given, dict):
+        raise PolicyError("the model has no policy: add policy={...} to its config()")
+    api.anonymize(_plain(session), query, Policy.from_toml("", **given), name=name, or_replace=True)
+
+
+def package() -> Path:
+    """Folder of the dbt package, for ``packages.yml``.
+
+    Returns
+    -------
+    Path
+        Holds ``dbt_project.yml`` and ``macros/``.
+    """
+    return Path(__file__).parent / "dbt_package"
+
+
+def _plain(session: Any) -> duckdb.DuckDBPyConnection:
+    # dbt wraps its cursors, once or twice.
+    while not isinstance(session, duckdb.DuckDBPyConnection):
+        session = session._cursor
+    return session
+
+
+def _planner(con: duckdb.DuckDBPyConnection) -> Callable[[str, str], str]:
+    def duckanon_violating_classes(relation: str, options: str) -> str:
+        # It runs when a query is bound, within which the connection cannot be used a second time.
+        with con.cursor() as cursor:
+            return _violating_classes(cursor, relation, _audit_policy(options))
+
+    return duckanon_violating_classes
+
+
+def _audit_policy(options: str) -> AuditPolicy:
+    given = {
+        name: value
+        for name, value in json.loads(options, parse_float=Decimal).items()
+        if value is not None and value != []
+    }
+    if "quasi_identifiers" not in given:
+        raise PolicyError("an audit needs at least one quasi-identifier: write quasi_identifiers := [...]")
+    if not {"k", "l", "t"} & set(given):
+        raise PolicyError("there is nothing to judge: give k, l or t")
+    if "k" not in given and "sensitive" not in given:
+        raise PolicyError("l and t speak of sensitive columns: write sensitive := [...]")
+    return AuditPolicy(**given)
+
+
+def _violating_classes(con: duckdb.DuckDBPyConnection, relation: str, policy: AuditPolicy) -> str:
+    """SQL text whose rows are the classes of a relation that break a threshold."""
+    stage = f"audit of {relation}"
+    described = sqlfiles.render("export/describe.sql.j2", relation=relation)
+    columns = [(row[0], row[1]) for row in engine.rows(con, described, stage, error=SourceError)]
+    attributes = schema.bind_audit(policy, columns)
+    # An empty table is found here and not in the query, where a filter of the caller's could hide it.
+    if not engine.rows(con, sqlfiles.render("dbt/any_record.sql.j2", relation=relation), stage):
+        raise SourceError(f"{stage}: the table is empty: there is nothing to audit")
+    judgements = [
+        Judgement(
+            attribute.name,
+            attribute.distance or "equal",
+            attribute.t,
+            attribute.l,
+            policy.l_diversity,
+            policy.c,
+        )
+        for attribute in attributes
+        if attribute.role is Role.SENSITIVE
+    ]
+    if any(judgement.distance == "hierarchical" for judgement in judgements):
+        raise PolicyError(f"{stage}: a hierarchical distance needs its tree: use AUDIT TABLE, outside of dbt")
+    quasi = [attribute.name for attribute in attributes if attribute.role is Role.QUASI_IDENTIFIER]
+    return sqlfiles.render(
+        "dbt/rows.sql.j2", relation=relation, qi=quasi, attributes=judgements, k=policy.k, limit=_ALL
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{package()}\n")

@@ -1,0 +1,137 @@
+"""A check for test suites: `assert_private` audits a table and fails a test where a threshold is violated."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import duckdb
+
+from duckanon import api, engine, files
+from duckanon.auditing import audit_relation
+from duckanon.errors import PolicyError, SourceError
+from duckanon.frames import arrow_table
+from duckanon.policy import AuditPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import SupportsIndex
+
+    from duckanon.checks import Columns, Distance, LDiversity, Number
+    from duckanon.connection import Connection
+    from duckanon.report import Report
+
+
+def assert_private(
+    table: object,
+    *,
+    quasi_identifiers: Columns,
+    sensitive: Columns = (),
+    k: SupportsIndex | None = None,
+    l: Number | Mapping[str, Number] | None = None,  # noqa: E741 - l-diversity has this name everywhere
+    t: Number | Mapping[str, Number] | None = None,
+    l_diversity: LDiversity = "distinct",
+    c: Number | None = None,
+    distance: Mapping[str, Distance] | None = None,
+    hierarchies: Mapping[str, str] | None = None,
+    con: Connection | duckdb.DuckDBPyConnection | None = None,
+) -> Report:
+    """Report of the audit of a table that keeps its thresholds; an AssertionError where it does not.
+
+    Parameters
+    ----------
+    table : duckdb.DuckDBPyRelation, str, Path, pandas.DataFrame, polars.DataFrame or pyarrow.Table
+        A relation, read where it is. With `con`, text is the name of a table or view, as in SQL. Without it,
+        text is a file as on the command line: ``file.csv``, ``file.parquet``, ``file.duckdb:table``. Anything
+        with an Arrow C stream is read, too; a pandas index is not a column.
+    quasi_identifiers, sensitive : str or iterable of str
+        Columns that make the classes, and columns that l and t speak of.
+    k, l, t : numbers, optional
+        Thresholds, at least one; l and t are one number or one a column.
+    l_diversity, c, distance, hierarchies
+        As in `AuditPolicy`. Tables of hierarchies are looked up where `table` is.
+    con : Connection or duckdb.DuckDBPyConnection, optional
+        Where a table that is given by name lives.
+
+    Returns
+    -------
+    Report
+        Every measure, for further assertions.
+
+    Raises
+    ------
+    AssertionError
+        A threshold is violated; its text is the report with the worst classes.
+    DuckanonError
+        The table is empty or cannot be read, a column does not exist, or there is no threshold: a test that
+        checks nothing does not pass.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> people = pa.table({"age": [33, 33, 62, 62], "pay": [3, 9, 4, 8]})
+    >>> assert_private(people, quasi_identifiers=["age"], sensitive=["pay"], k=2, l=2).passed
+    True
+    """
+    __tracebackhide__ = True  # pytest shows the line of the test, not this one
+    policy = AuditPolicy(
+        quasi_identifiers=quasi_identifiers,
+        sensitive=sensitive,
+        k=k,
+        t=t,
+        l=l,
+        l_diversity=l_diversity,
+        c=c,
+        distance=distance,
+        hierarchies=hierarchies,
+    )
+    if k is None and l is None and t is None:
+        raise PolicyError("assert_private has nothing to judge: give k, l or t")
+    report = _audit(table, policy, con)
+    if not report.passed:
+        raise AssertionError(f"{report.name} is not private\n{report.to_text()}")
+    return report
+
+
+def _audit(table: object, policy: AuditPolicy, con: Connection | duckdb.DuckDBPyConnection | None) -> Report:
+    if isinstance(table, str) and con is not None:
+        return api.audit(con, table, policy)
+    if con is not None:
+        raise SourceError(f"con goes with the name of a table, not with a {type(table).__name__}")
+    if isinstance(table, duckdb.DuckDBPyRelation):
+        reader = _OfRelation(table, engine.workspace())
+        # It has what the engine uses of a connection.
+        plain = cast("duckdb.DuckDBPyConnection", reader)
+        return audit_relation(plain, reader.name, policy, name="the relation")
+    with _opened(table) as (own, relation, name):
+        return audit_relation(own, relation, policy, name=name)
+
+
+@contextmanager
+def _opened(table: object) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, str]]:
+    """Give a connection that sees a file or a table in memory, the relation as SQL text, and its name."""
+    with duckdb.connect() as con:
+        if isinstance(table, str | Path):
+            if not files.split(str(table))[0].suffix:
+                raise SourceError(f"{str(table)!r} is no file: for the name of a table, give con=...")
+            yield con, files.relation(con, str(table)), str(table)
+        else:
+            con.register("assert_private", arrow_table(table))
+            yield con, "assert_private", f"the {type(table).__name__}"
+
+
+class _OfRelation:
+    """A connection that sees a relation under a name: statements run where the relation lives.
+
+    A relation does not tell its connection, and a copy by way of Arrow would change types.
+    """
+
+    def __init__(self, relation: duckdb.DuckDBPyRelation, name: str) -> None:
+        self._relation = relation
+        self.name = name
+
+    def execute(self, sql: str) -> Any:
+        return self._relation.query(self.name, sql)
+
+    sql = execute

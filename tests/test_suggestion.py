@@ -1,0 +1,188 @@
+"""The parts of the role finder: what names mean, what is unique, and how the statement is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from duckanon import statements
+from duckanon.options import options_to_policy
+from duckanon.schema import Role
+from duckanon.suggestion import ColumnSuggestion, suggest
+from duckanon.suggestion.names import code_named, key_named, named, words
+from duckanon.suggestion.statement import statement_of
+
+ROLES = {
+    "name": "identifier",
+    "lastName": "identifier",
+    "patient_name": "identifier",
+    "E-Mail": "identifier",
+    "contact email address": "identifier",
+    "HomePhone": "identifier",
+    "SSN": "identifier",
+    "iban": "identifier",
+    "street_address": "identifier",
+    "Telefonnummer": "identifier",
+    "diagnosis": "sensitive",
+    "icd_10": "sensitive",
+    "disease": "sensitive",
+    "hospital_charge": "sensitive",
+    "salary-class": "sensitive",
+    "wage_per_hour": "sensitive",
+    "household_income": "sensitive",
+    "FEDTAX": "sensitive",
+    "religion": "sensitive",
+    "Gehalt": "sensitive",
+    "age": "quasi_identifier",
+    "age_at_diagnosis": "quasi_identifier",
+    "dateOfBirth": "quasi_identifier",
+    "DOB": "quasi_identifier",
+    "zip": "quasi_identifier",
+    "ZipCode": "quasi_identifier",
+    "PLZ": "quasi_identifier",
+    "lat": "quasi_identifier",
+    "longitude": "quasi_identifier",
+    "native-country": "quasi_identifier",
+    "tax_year": "quasi_identifier",
+    "income_state": "quasi_identifier",
+    "date_of_treatment": "quasi_identifier",
+    "language": "quasi_identifier",
+    "sex": "quasi_identifier",
+}
+"""What a person who reads the name would say."""
+
+values = st.sampled_from([None, 0, 1, 2])
+tables = st.integers(2, 4).flatmap(
+    lambda width: st.lists(st.tuples(*[values] * width), min_size=2, max_size=14)
+)
+names = st.text(
+    st.characters(codec="utf-8", exclude_characters="\x00", exclude_categories=["Cs"]),
+    min_size=1,
+    max_size=12,
+)
+
+
+@pytest.mark.parametrize(("name", "role"), ROLES.items())
+def test_names_mean_what_a_reader_takes_them_for(name: str, role: str) -> None:
+    found = named(name)
+    assert found is not None
+    assert found.role == role
+
+
+@pytest.mark.parametrize("name", ["page", "x7", "percentage", "message", "", "???", "v1", "latency", "stage"])
+def test_names_that_only_contain_a_telling_word_say_nothing(name: str) -> None:
+    assert named(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("id", "subject"),
+        ("PatientID", "subject"),
+        ("household_id", "subject"),
+        ("customer number", "subject"),
+        ("UTILITYID", "key"),
+        ("plan_id", "key"),
+        ("record", "key"),
+        ("unpaid", None),
+        ("number_of_children", None),
+        ("body_mass_index", None),
+        ("idle", None),
+    ],
+)
+def test_names_of_keys(name: str, key: str | None) -> None:
+    assert key_named(name) == key
+
+
+def test_codes_are_known_by_their_name() -> None:
+    assert code_named("zip_code")
+    assert code_named("planType")
+    assert not code_named("decoded_bytes")
+    assert words("HTTPServer2-x") == "_http_server_2_x_"
+
+
+def special(rows: list[tuple[Any, ...]]) -> dict[frozenset[int], set[int]]:
+    """Give the records for which a set of at most three columns is a minimal key, by the definition."""
+    found: dict[frozenset[int], set[int]] = {}
+    for size in (1, 2, 3):
+        for members in combinations(range(len(rows[0])), size):
+            counts = Counter(tuple(row[m] for m in members) for row in rows)
+            alone = {i for i, row in enumerate(rows) if counts[tuple(row[m] for m in members)] == 1}
+            parts = [found[frozenset(part)] for n in range(1, size) for part in combinations(members, n)]
+            found[frozenset(members)] = alone - set().union(*parts) if parts else alone
+    return found
+
+
+@settings(max_examples=25)
+@given(tables)
+def test_uniqueness_is_that_of_the_definition(rows: list[tuple[Any, ...]]) -> None:
+    """Against a count in pure Python; a NULL is a value. Columns called age are quasi-identifiers or constant."""
+    columns = [f"age_{number}" for number in range(len(rows[0]))]
+    with duckdb.connect() as con:
+        con.execute(f"CREATE TABLE t ({', '.join(f'{name} INTEGER' for name in columns)})")
+        con.executemany(f"INSERT INTO t VALUES ({', '.join('?' * len(columns))})", rows)
+        found = suggest(con, "t")
+    for column in found.columns:
+        own = [row[columns.index(column.name)] for row in rows]
+        assert column.values == len({value for value in own if value is not None})
+        assert column.unique_share == sum(c == 1 for c in Counter(own).values()) / len(rows)
+        assert column.null_share == own.count(None) / len(rows)
+    quasi = [number for number, name in enumerate(columns) if name in found.of(Role.QUASI_IDENTIFIER)]
+    if len(quasi) < 2:
+        assert not found.sets
+        return
+    expected = special([tuple(row[q] for q in quasi) for row in rows])
+    place = {columns[q]: i for i, q in enumerate(quasi)}
+    for own in found.sets:
+        assert own.special_records == len(expected[frozenset(place[name] for name in own.columns)])
+        picked = Counter(tuple(row[columns.index(name)] for name in own.columns) for row in rows)
+        assert own.unique_records == sum(count == 1 for count in picked.values()) == own.unique_in_table
+    needed: dict[int, int] = {}
+    for members, records in expected.items():
+        for record in records:
+            needed[record] = min(needed.get(record, 9), len(members))
+    for row in found.special_uniques:
+        assert row.records == sum(size == row.size for size in needed.values())
+        assert row.sets == sum(len(r) for members, r in expected.items() if len(members) == row.size)
+    total = sum(len(records) for records in expected.values())
+    for name, share in found.contributions:
+        inside = sum(len(records) for members, records in expected.items() if place[name] in members)
+        assert share == pytest.approx(inside / total if total else 0)
+
+
+def column(name: str, role: Role, **more: Any) -> ColumnSuggestion:
+    return ColumnSuggestion(name, "INTEGER", role, "", 9, 0.1, 0.0, 0.0, **more)
+
+
+@given(names, names, names, names)
+def test_any_name_is_read_back_from_the_statement(
+    quasi: str, sensitive: str, dropped: str, view: str
+) -> None:
+    if len({name.lower() for name in (quasi, sensitive, dropped)}) < 3:
+        return
+    columns = [
+        column(quasi, Role.QUASI_IDENTIFIER, recode="mode"),
+        column(sensitive, Role.SENSITIVE, distance="equal", t=0.3),
+        column(dropped, Role.IDENTIFIER),
+    ]
+    text, reasons = statement_of(columns, 100, view, "FROM somewhere", [quasi])
+    assert text is not None
+    assert not reasons
+    (piece,) = statements.split(text)
+    statement = statements.parse(piece)
+    assert isinstance(statement, statements.Create)
+    policy = options_to_policy(statement.options)
+    assert statement.name.name == view
+    assert policy.quasi_identifiers == (quasi,)
+    assert policy.sensitive == (sensitive,)
+    assert policy.identifiers == (dropped,)
+    assert (policy.k, policy.recode[quasi], policy.distance[sensitive]) == (5, "mode", "equal")
+    assert isinstance(policy.t, Mapping)
+    assert str(policy.t[sensitive]) == "0.3"
