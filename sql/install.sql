@@ -711,37 +711,49 @@ tree AS (
     JOIN path AS bottom ON bottom.leaf = path.leaf AND bottom.level = 0
 ),
 height AS (SELECT max(duckanon_level.level) AS root_level FROM duckanon_level),
+empty_cell AS (SELECT count(*) AS found FROM path WHERE path.node IS NULL),
+doubled_leaf AS (SELECT count(*) - count(DISTINCT path.node) AS found FROM path WHERE path.level = 0),
+top_node AS (
+    SELECT count(DISTINCT path.node) AS found
+    FROM path
+    JOIN height ON height.root_level = path.level
+),
+torn_node AS (
+    SELECT child.level, child.node
+    FROM path AS child
+    JOIN path AS parent ON parent.leaf = child.leaf AND parent.level = child.level + 1
+    GROUP BY child.level, child.node
+    HAVING count(DISTINCT parent.node) > 1
+),
+torn AS (SELECT count(*) AS found FROM torn_node),
+unknown_value AS (
+    SELECT count(*) AS found
+    FROM class_member
+    ANTI JOIN tree AS known ON known.value = class_member.value
+    WHERE class_member.value IS NOT NULL
+),
 tree_fault AS (
     SELECT CASE
         WHEN coalesce(height.root_level, 0) < 1
         THEN error('t_closeness_hierarchical: the hierarchy needs a row a leaf and columns from leaf to root')
-        WHEN (SELECT count(*) FROM path WHERE path.node IS NULL) > 0
+        WHEN empty_cell.found > 0
         THEN error('t_closeness_hierarchical: the hierarchy has an empty cell')
-        WHEN (SELECT count(*) - count(DISTINCT path.node) FROM path WHERE path.level = 0) > 0
+        WHEN doubled_leaf.found > 0
         THEN error('t_closeness_hierarchical: the hierarchy has a leaf in two rows')
-        WHEN (SELECT count(DISTINCT path.node) FROM path JOIN height ON height.root_level = path.level) > 1
+        WHEN top_node.found > 1
         THEN error('t_closeness_hierarchical: the hierarchy has several roots in its last column')
-        WHEN (
-            SELECT count(*)
-            FROM (
-                SELECT child.level, child.node
-                FROM path AS child
-                JOIN path AS parent ON parent.leaf = child.leaf AND parent.level = child.level + 1
-                GROUP BY child.level, child.node
-                HAVING count(DISTINCT parent.node) > 1
-            ) AS torn
-        ) > 0
+        WHEN torn.found > 0
         THEN error('t_closeness_hierarchical: the hierarchy puts a node below two parents')
-        WHEN (
-            SELECT count(*)
-            FROM class_member
-            ANTI JOIN tree AS known ON known.value = class_member.value
-            WHERE class_member.value IS NOT NULL
-        ) > 0
+        WHEN unknown_value.found > 0
         THEN error('t_closeness_hierarchical: the hierarchy has no row for a value of the table')
         ELSE FALSE
     END AS found
     FROM height
+    CROSS JOIN empty_cell
+    CROSS JOIN doubled_leaf
+    CROSS JOIN top_node
+    CROSS JOIN torn
+    CROSS JOIN unknown_value
 )
 ,
 -- sql/audit/t_closeness_hierarchical.sql, for every sensitive column
@@ -1850,37 +1862,49 @@ tree AS (
     JOIN path AS bottom ON bottom.leaf = path.leaf AND bottom.level = 0
 ),
 height AS (SELECT max(duckanon_level.level) AS root_level FROM duckanon_level),
+empty_cell AS (SELECT count(*) AS found FROM path WHERE path.node IS NULL),
+doubled_leaf AS (SELECT count(*) - count(DISTINCT path.node) AS found FROM path WHERE path.level = 0),
+top_node AS (
+    SELECT count(DISTINCT path.node) AS found
+    FROM path
+    JOIN height ON height.root_level = path.level
+),
+torn_node AS (
+    SELECT child.level, child.node
+    FROM path AS child
+    JOIN path AS parent ON parent.leaf = child.leaf AND parent.level = child.level + 1
+    GROUP BY child.level, child.node
+    HAVING count(DISTINCT parent.node) > 1
+),
+torn AS (SELECT count(*) AS found FROM torn_node),
+unknown_value AS (
+    SELECT count(*) AS found
+    FROM class_member
+    ANTI JOIN tree AS known ON known.value = class_member.value
+    WHERE class_member.value IS NOT NULL
+),
 tree_fault AS (
     SELECT CASE
         WHEN coalesce(height.root_level, 0) < 1
         THEN error('similarity: the hierarchy needs a row a leaf and columns from leaf to root')
-        WHEN (SELECT count(*) FROM path WHERE path.node IS NULL) > 0
+        WHEN empty_cell.found > 0
         THEN error('similarity: the hierarchy has an empty cell')
-        WHEN (SELECT count(*) - count(DISTINCT path.node) FROM path WHERE path.level = 0) > 0
+        WHEN doubled_leaf.found > 0
         THEN error('similarity: the hierarchy has a leaf in two rows')
-        WHEN (SELECT count(DISTINCT path.node) FROM path JOIN height ON height.root_level = path.level) > 1
+        WHEN top_node.found > 1
         THEN error('similarity: the hierarchy has several roots in its last column')
-        WHEN (
-            SELECT count(*)
-            FROM (
-                SELECT child.level, child.node
-                FROM path AS child
-                JOIN path AS parent ON parent.leaf = child.leaf AND parent.level = child.level + 1
-                GROUP BY child.level, child.node
-                HAVING count(DISTINCT parent.node) > 1
-            ) AS torn
-        ) > 0
+        WHEN torn.found > 0
         THEN error('similarity: the hierarchy puts a node below two parents')
-        WHEN (
-            SELECT count(*)
-            FROM class_member
-            ANTI JOIN tree AS known ON known.value = class_member.value
-            WHERE class_member.value IS NOT NULL
-        ) > 0
+        WHEN unknown_value.found > 0
         THEN error('similarity: the hierarchy has no row for a value of the table')
         ELSE FALSE
     END AS found
     FROM height
+    CROSS JOIN empty_cell
+    CROSS JOIN doubled_leaf
+    CROSS JOIN top_node
+    CROSS JOIN torn
+    CROSS JOIN unknown_value
 )
 ,
 threshold AS (SELECT duckanon_sensitive.attribute, TRY_CAST(level AS BIGINT) AS level FROM duckanon_sensitive),
