@@ -178,8 +178,9 @@ def _of_joins_and_cases(node: exp.Expr) -> Iterator[Change]:
             yield partial(_with, key="side", value=side)
     if isinstance(node, exp.Union):
         yield partial(_with, key="distinct", value=not node.args.get("distinct"))
-        yield partial(_operand, key="this")
-        yield partial(_operand, key="expression")
+        for key in ("this", "expression"):
+            if isinstance(node.args[key], exp.Select):
+                yield partial(_emptied, key=key)
     if isinstance(node, exp.Distinct):
         yield _not_distinct
     if isinstance(node, exp.Case) and node.args.get("default"):
@@ -206,7 +207,14 @@ def _other(node: exp.Expr, kind: type[exp.Expr]) -> exp.Expr:
 
 
 def _operand(node: exp.Expr, key: str) -> exp.Expr:
-    return node.replace(node.args[key])
+    part: exp.Expr = node.args[key]
+    node.replace(part)
+    return part
+
+
+def _emptied(union: exp.Expr, key: str) -> exp.Expr:
+    part: exp.Expr = union.args[key].where("FALSE", copy=False)
+    return part
 
 
 def _taken_out(node: exp.Expr) -> None:
@@ -245,18 +253,18 @@ def _ungrouped(group: exp.Expr, number: int) -> exp.Expr:
 def _without_singles(group: exp.Expr) -> exp.Expr:
     query = group.parent
     assert isinstance(query, exp.Select)
-    return query.having("count(*) > 1", copy=False).args["having"]
+    return _part(query.having("count(*) > 1", copy=False), "having")
 
 
 def _without_null(query: exp.Expr) -> exp.Expr:
     assert isinstance(query, exp.Select)
     source = query.args["from_"].this.alias_or_name
-    return query.where(f"{source}.value IS NOT NULL", copy=False).args["where"]
+    return _part(query.where(f"{source}.value IS NOT NULL", copy=False), "where")
 
 
 def _first_row(query: exp.Expr) -> exp.Expr:
     assert isinstance(query, exp.Select)
-    return query.limit(1, copy=False).args["limit"]
+    return _part(query.limit(1, copy=False), "limit")
 
 
 def _projected(projection: exp.Expr, text: str) -> exp.Expr:
@@ -269,4 +277,11 @@ def _not_distinct(node: exp.Expr) -> exp.Expr | None:
     if isinstance(node.parent, exp.Select):
         node.pop()
         return None
-    return node.replace(node.expressions[0])
+    part: exp.Expr = node.expressions[0]
+    node.replace(part)
+    return part
+
+
+def _part(node: exp.Expr, key: str) -> exp.Expr:
+    part: exp.Expr = node.args[key]
+    return part

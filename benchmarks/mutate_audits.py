@@ -133,13 +133,15 @@ def tried(mutant: Mutant) -> Outcome:
             broken = {name: macro(name) for name in readers().get(mutant.audit, ())}
     except UNBOUND as error:
         return Outcome(mutant, "unbound", str(error))
-    statements = list((sound() | broken).values())
-    runs = [(name, partial(slt.run_in_python, blocks)) for name, blocks in tests_of(mutant.audit)]
     if mutant.audit in direct.CASES:
-        runs.append(("tests/trust/direct.py", partial(direct.check, mutant.audit, mutant.sql)))
-    for name, run in runs:
-        with patch.object(slt, "macro_statements", lambda **_: statements):
-            outcome = _judged(mutant, name, run)
+        outcome = _judged(mutant, "tests/trust/direct.py", partial(direct.check, mutant.audit, mutant.sql))
+        if outcome.fate != "survived":
+            return outcome
+    for name, blocks in tests_of(mutant.audit):
+        text = " ".join(block.sql for block in blocks)
+        made = [sql for macro_name, sql in (sound() | broken).items() if f"{macro_name}(" in text]
+        with patch.object(slt, "macro_statements", lambda made=made, **_: made):
+            outcome = _judged(mutant, name, partial(slt.run_in_python, blocks))
         if outcome.fate != "survived":
             return outcome
     return Outcome(mutant, "survived", "")

@@ -25,8 +25,10 @@ def threshold(column: str) -> str:
 
 SUPERSETS = "class, superset, class_size, superset_size, emd_numerator, emd_denominator, emd"
 NEAREST = "class, class_size, superset_size, value, violated"
-# Group 5 holds classes 1 and 2, group 6 class 3, group 0 all three.
-HELD = values("class_superset", "class, superset", "(1, 0), (2, 0), (3, 0), (1, 5), (2, 5), (3, 6)")
+# Group 5 holds classes 1 and 2, group 6 class 3, group 7, as large as group 5, classes 1 and 3, group 0 all.
+HELD = values(
+    "class_superset", "class, superset", "(1, 0), (2, 0), (3, 0), (1, 5), (2, 5), (3, 6), (1, 7), (3, 7)"
+)
 SIZES = values("class_size", "class, class_size", "(7, 4), (8, 6), (9, 6), (10, 12), (11, 6)")
 # Class 7 is at 0.2 of a group of 10; class 8 above it everywhere; class 9 has no group of 10; class 10 is one;
 # class 11 is as near to a group of 15 as to one of 10.
@@ -57,7 +59,7 @@ RISK_CASES = {
             values("class_member", "class, value", "(1, NULL), (1, NULL), (1, 'x'), (2, 'x'), (3, 'y')") + HELD,
             SUPERSETS,
             [(1, 0, 3, 5, 8, 30, 4 / 15), (1, 5, 3, 4, 4, 24, 1 / 6), (2, 0, 1, 5, 6, 10, 3 / 5),
-             (2, 5, 1, 4, 4, 8, 1 / 2), (3, 0, 1, 5, 8, 10, 4 / 5), (3, 6, 1, 1, 0, 2, 0.0)],
+             (2, 5, 1, 4, 4, 8, 1 / 2), (3, 0, 1, 5, 8, 10, 4 / 5), (3, 6, 1, 1, 0, 2, 0.0), (1, 7, 3, 4, 6, 24, 1 / 4), (3, 7, 1, 4, 6, 8, 3 / 4)],
         ),
     ],
     # Order 1, 2, NULL; table cumulated 1/2, 3/4, group 5 1/3, 2/3; classes {1, NULL}, {2}, {1}.
@@ -66,7 +68,7 @@ RISK_CASES = {
             values("class_member", "class, value", "(1, 1), (1, NULL), (2, 2), (3, 1)") + HELD,
             SUPERSETS,
             [(1, 0, 2, 4, 2, 16, 1 / 8), (1, 5, 2, 3, 2, 12, 1 / 6), (2, 0, 1, 4, 3, 8, 3 / 8),
-             (2, 5, 1, 3, 2, 6, 1 / 3), (3, 0, 1, 4, 3, 8, 3 / 8), (3, 6, 1, 1, 0, 2, 0.0)],
+             (2, 5, 1, 3, 2, 6, 1 / 3), (3, 0, 1, 4, 3, 8, 3 / 8), (3, 6, 1, 1, 0, 2, 0.0), (1, 7, 2, 3, 2, 12, 1 / 6), (3, 7, 1, 3, 2, 6, 1 / 3)],
         ),
     ],
     "verdict_nt_closeness": [
