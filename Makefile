@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint fmt bench performance reproduce readme install-sql clean
+.PHONY: help install demo test lint fmt bench mutate performance reproduce readme install-sql clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -41,6 +41,9 @@ fmt: $(INSTALLED) ## format the Python code
 
 bench: $(INSTALLED) ## performance bars as ratios, each within one run
 	@$(BIN)/python -m benchmarks
+
+mutate: $(INSTALLED) ## break every audit in sql/audit in ten ways and more; the tests must notice each
+	@$(BIN)/python -m benchmarks.mutate_audits
 
 performance: $(INSTALLED) ## write docs/performance.md from the results of the last make bench
 	@$(BIN)/python docs/performance.py

@@ -42,8 +42,8 @@ A seeded mixture of 20 normal distributions. MDAV is our own exact one, itself m
 EIA at k = 3, 4,092 records of eleven columns; methods with t take one of them as sensitive, t = 0.1.
 Compilation excluded.""",
     "bench_audit": """\
-Quasi-identifiers of several types, k, l and t of the sensitive columns. pyCANON runs in a process of its own, on
-a table without NULLs, the domain in which it is right. `load` is the load of the machine meanwhile.""",
+Quasi-identifiers of several types, k, l and t of the sensitive columns. pyCANON runs in a process of its own,
+on a table without NULLs, the domain in which it is right. `load` is the load of the machine meanwhile.""",
     "bench_release": """\
 `CREATE ANONYMIZED VIEW` from the source in memory to the audited view: staging, partition, recoding, audit
 and publication. Every run is a process of its own; its peak memory includes the source. Algorithm 3 in
