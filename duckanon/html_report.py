@@ -11,6 +11,7 @@ from duckanon.fingerprints import fingerprint
 from duckanon.html import evidence, sections, words
 from duckanon.html.classes import distances, risk, sizes
 from duckanon.html.copies import STAGE, copied, described
+from duckanon.html.frontier import frontier_chart
 from duckanon.html.numbers import clean
 from duckanon.html.page import render
 from duckanon.html.svg import required
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import duckdb
+    import pyarrow as pa
 
     from duckanon.html.classes import Distances, Sizes
     from duckanon.html.copies import Column, Copies
@@ -45,6 +47,7 @@ def html_report(
     title: str | None = None,
     now: datetime | None = None,
     trees: Mapping[str, str] | None = None,
+    frontier: pa.Table | None = None,
 ) -> str:
     """HTML page of an audit: verdicts, risk and utility at a glance, and all that is needed to check them.
 
@@ -68,6 +71,8 @@ def html_report(
     trees : mapping from str to str, optional
         Tree (value, level, node), as SQL text, of sensitive columns with hierarchical distance; by default
         they are made from the hierarchy tables of the policy.
+    frontier : pyarrow.Table, optional
+        Rows of `duckanon.frontier.frontier`: then the page shows what other k and t would cost.
 
     Returns
     -------
@@ -121,6 +126,7 @@ def html_report(
         policy=_policy(policy, attributes),
         policy_text=made.policy,
         plan=report.plan,
+        frontier_chart=None if frontier is None else frontier_chart(frontier),
         hashes=hashes,
         versions=evidence.versions(con),
         audits=evidence.audits(),

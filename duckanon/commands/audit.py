@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from duckanon import engine, evidence, files, progress, sqlfiles
+from duckanon import catalog, engine, evidence, files, progress, sqlfiles
 from duckanon.auditing import audit_relation
 from duckanon.commands.options import (
     PASSED,
@@ -30,13 +30,15 @@ from duckanon.errors import DuckanonError, PolicyError, SourceError
 from duckanon.flags import read_flag
 from duckanon.formats import FORMATS, formatted
 from duckanon.formats.words import titled
+from duckanon.frontier import frontier as measured
 from duckanon.html.svg import required
 from duckanon.html_report import html_report
 from duckanon.interrupts import stopping
 from duckanon.names import fold, suggestion
 from duckanon.output import complain, line
-from duckanon.policy import AUDIT_OPTIONS, OPTIONS, AuditPolicy
+from duckanon.policy import AUDIT_OPTIONS, OPTIONS, AuditPolicy, Policy
 from duckanon.policy_toml import options_from_toml
+from duckanon.stages.candidate import Source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,6 +71,9 @@ def audit(
     original: Annotated[
         str | None, typer.Option(help="the table it was made from, as file; for html: before and after")
     ] = None,
+    frontier: Annotated[
+        bool, typer.Option("--frontier", help="for html with --original: what other k and t would cost")
+    ] = False,
     against: Annotated[
         Path | None, typer.Option(help="an audit saved by --format json: show what changed since")
     ] = None,
@@ -84,6 +89,9 @@ def audit(
         required()
     elif original is not None:
         raise PolicyError("--original is for --format html, which shows the table before and after")
+    if frontier and original is None:
+        raise PolicyError("--frontier measures the table that the release was made from: give --original")
+    asked = Policy(**{"insensitive": "*", **options}) if frontier else None
     before = None if against is None else _saved(against)
     with progress.shown(sys.stderr), connect() as con, stopping(con.duckdb):
         relation = files.relation(con.duckdb, source)
@@ -91,7 +99,7 @@ def audit(
         report = _with_warnings(con.duckdb, relation, report, options.get("identifiers", ()))
         changed = None if before is None else evidence.changes(before, json.loads(report.to_json()))
         if form == "html":
-            text = _html(con.duckdb, relation, report, wanted, original)
+            text = _html(con.duckdb, relation, report, wanted, original, asked)
         else:
             text = _with_changes(formatted(report, form), form, changed)
     _deliver(text, report, changed, form=form, output=output)
@@ -148,11 +156,16 @@ def _with_warnings(
 
 
 def _html(
-    con: duckdb.DuckDBPyConnection, relation: str, report: Report, wanted: AuditPolicy, original: str | None
-) -> str:
+    con: duckdb.DuckDBPyConnection, relation: str, report: Report, wanted: AuditPolicy, original: str | None,
+    asked: Policy | None,
+) -> str:  # fmt: skip
     try:
         before = None if original is None else files.relation(con, original)
-        return html_report(con, relation, report, wanted, original=before)
+        cost = None
+        if asked is not None and before is not None:
+            query = sqlfiles.render("files/query.sql.j2", relation=before)
+            cost = measured(con, Source(query, *catalog.current(con)), asked)
+        return html_report(con, relation, report, wanted, original=before, frontier=cost)
     except Exception:
         # The audit took place, so its verdicts are told, whatever the page lacks.
         complain(report.to_text())

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from duckanon.html.numbers import number, short, threshold
 from duckanon.html.spread import edge_label
-from duckanon.html.svg import COLOURS, inlined, settings
+from duckanon.html.svg import COLOURS, inlined, legend, sheet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from decimal import Decimal
 
     from matplotlib.axes import Axes
@@ -20,9 +18,6 @@ if TYPE_CHECKING:
 
     from duckanon.html.classes import Histogram
     from duckanon.html.spread import Spread
-
-WIDTH = 3.5
-"""Inches; a page shows it from 330 to 480 pixels wide, so that its text has 10 to 14 pixels."""
 
 _LABEL = 22
 
@@ -59,7 +54,7 @@ def histogram(
     str
         An ``svg`` element.
     """
-    with _figure(2.3) as figure:
+    with sheet(2.3) as figure:
         axes = figure.add_subplot(xlabel=label, ylabel="classes")
         widths = [high - low for low, high in itertools.pairwise(drawn.edges)]
         edge: dict[str, Any] = {"linewidth": 0.4, "edgecolor": COLOURS["surface"]}
@@ -115,7 +110,7 @@ def distribution(
     """
     if drawn.bins is None:
         return _by_value(name, drawn, sides, title, description)
-    with _figure(2.2) as figure:
+    with sheet(2.2) as figure:
         axes = figure.add_subplot(ylabel="share of records")
         edges, width = drawn.bins.edges, drawn.bins.width
         if len(sides) == 1:
@@ -132,7 +127,7 @@ def distribution(
 
 def _by_value(name: str, drawn: Spread, sides: Sequence[str], title: str, description: str) -> str:
     rows = len(drawn.labels)
-    with _figure(0.55 + 0.17 * rows * (1 if len(sides) == 1 else 1.25)) as figure:
+    with sheet(0.55 + 0.17 * rows * (1 if len(sides) == 1 else 1.25)) as figure:
         axes = figure.add_subplot(xlabel="share of records")
         thick = 0.8 / len(sides)
         for side, (shares, what) in enumerate(zip(drawn.shares, sides, strict=True)):
@@ -154,7 +149,7 @@ def _by_value(name: str, drawn: Spread, sides: Sequence[str], title: str, descri
         axes.grid(visible=True, axis="x")
         axes.tick_params(length=0)
         axes.set_xlim(left=0)
-        _legend(figure, axes)
+        legend(figure, axes)
         return inlined(figure, name, title=title, description=description)
 
 
@@ -175,7 +170,7 @@ def loss(name: str, bars: Sequence[tuple[str, float, bool]], *, title: str, desc
     str
         An ``svg`` element.
     """
-    with _figure(0.6 + 0.2 * len(bars)) as figure:
+    with sheet(0.6 + 0.2 * len(bars)) as figure:
         axes = figure.add_subplot(xlabel="lost")
         for numeric, what, colour in (
             (True, "numbers: variance lost", "one"),
@@ -199,7 +194,7 @@ def loss(name: str, bars: Sequence[tuple[str, float, bool]], *, title: str, desc
         axes.xaxis.set_major_formatter(_share)
         axes.grid(visible=True, axis="x")
         axes.tick_params(length=0)
-        _legend(figure, axes)
+        legend(figure, axes)
         return inlined(figure, name, title=title, description=description)
 
 
@@ -227,7 +222,7 @@ def correlation(
     from matplotlib.patches import Rectangle
 
     size = len(names)
-    with _figure(1.0 + 2.6 * min(1.0, 0.3 + size / 10)) as figure:
+    with sheet(1.0 + 2.6 * min(1.0, 0.3 + size / 10)) as figure:
         axes = figure.add_subplot()
         for row, values in enumerate(matrix):
             for column, value in enumerate(values):
@@ -251,21 +246,6 @@ def correlation(
         return inlined(figure, name, title=title, description=description)
 
 
-@contextlib.contextmanager
-def _figure(height: float) -> Iterator[Figure]:
-    """Give an empty figure under our settings; a glyph that this font lacks is the browser's affair."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")
-        warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
-        mpl.rcdefaults()
-        ours: Any = settings()
-        mpl.rcParams.update(ours)
-        yield Figure(figsize=(WIDTH, height), layout="constrained")
-
-
 def _finish(figure: Figure, axes: Axes, limits: tuple[float, float], *, whole: bool = False) -> None:
     from matplotlib.ticker import MaxNLocator, NullFormatter
 
@@ -280,12 +260,7 @@ def _finish(figure: Figure, axes: Axes, limits: tuple[float, float], *, whole: b
     if axes.get_ylabel() == "classes":
         axes.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
         axes.yaxis.set_major_formatter(_plain)
-    _legend(figure, axes)
-
-
-def _legend(figure: Figure, axes: Axes) -> None:
-    if axes.get_legend_handles_labels()[1]:
-        figure.legend(loc="outside upper left", ncols=2, borderpad=0, handlelength=1.4, columnspacing=1)
+    legend(figure, axes)
 
 
 def _plain(value: float, _: Any) -> str:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
+import warnings
 import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING, Any
 
 from duckanon.errors import MissingExtra
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COLOURS = {
@@ -31,6 +36,9 @@ COLOURS = {
     "corr-8": "#ec9c62",
 }
 """Colours of the light theme by the name of their CSS variable; no two are the same."""
+
+WIDTH = 3.5
+"""Inches; a page shows it from 330 to 480 pixels wide, so that its text has 10 to 14 pixels."""
 
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 _FONT = re.compile(r"font: ([0-9.]+px)[^;]*")
@@ -84,6 +92,44 @@ def required() -> None:
         import matplotlib.figure  # noqa: F401 - looked for, not used
     except ImportError as missing:
         raise MissingExtra("the HTML report needs matplotlib: pip install 'duckanon[report]'") from missing
+
+
+@contextlib.contextmanager
+def sheet(height: float) -> Iterator[Figure]:
+    """Give an empty figure under our settings; a glyph that this font lacks is the browser's affair.
+
+    Parameters
+    ----------
+    height : float
+        Inches.
+
+    Yields
+    ------
+    Figure
+        As wide as all charts of the page.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")
+        warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
+        mpl.rcdefaults()
+        ours: Any = settings()
+        mpl.rcParams.update(ours)
+        yield Figure(figsize=(WIDTH, height), layout="constrained")
+
+
+def legend(figure: Figure, axes: Axes) -> None:
+    """Put the names of what is drawn above the chart, if there are any.
+
+    Parameters
+    ----------
+    figure, axes : Figure, Axes
+        The chart.
+    """
+    if axes.get_legend_handles_labels()[1]:
+        figure.legend(loc="outside upper left", ncols=2, borderpad=0, handlelength=1.4, columnspacing=1)
 
 
 def inlined(figure: Figure, name: str, *, title: str, description: str) -> str:

@@ -12,7 +12,9 @@ from xml.etree import ElementTree as ET
 import duckdb
 import pytest
 
+import duckanon
 from duckanon import cli
+from tests.e2e.pages import cells, tree
 from tests.e2e.scenes import PATIENTS, command
 
 if TYPE_CHECKING:
@@ -250,3 +252,30 @@ def test_the_html_page_shows_the_table_before_and_after(audit: Audit, hospital: 
     page = out.read_text(encoding="utf-8")
     assert page.lstrip().lower().startswith("<!doctype html>")
     assert "<script src" not in page
+
+
+def test_the_html_page_shows_what_other_k_and_t_would_cost(
+    audit: Audit, hospital: Path, tmp_path: Path
+) -> None:
+    """The rows are those of FRONTIER on the original, without its seconds, which differ from run to run."""
+    pytest.importorskip("matplotlib", reason="pip install 'duckanon[report]'")
+    out = tmp_path / "report.html"
+    flags = (*QI, "--sensitive", "charge", "-k", "5", "-t", "0.9", "--format", "html", "-o", out)
+    done = audit(hospital / "patients.csv", *flags, "--original", hospital / "patients.parquet", "--frontier")
+    assert done.returncode in (0, 1), done.stderr
+    root = tree(out.read_text(encoding="utf-8"))
+    rows = cells(root, "Numbers: Information loss of other k and t")
+    with duckanon.connect() as con:
+        outcome = con.run_script(
+            f"EXPLAIN CREATE ANONYMIZED VIEW v AS FROM '{hospital / 'patients.parquet'}' "
+            f"WITH (quasi_identifiers = ({QI[1]}), sensitive = charge, insensitive = *, k = 5, t = 0.9) FRONTIER"
+        )[-1]
+    assert outcome.table is not None
+    expected = outcome.table.to_pylist()
+    shown = rows[-len(expected) :]
+    assert [row[0] for row in shown] == [str(row["k"]) for row in expected]
+    assert [row[3] for row in shown] == [f"{row['information_loss']:.2f} %" for row in expected]
+    assert [row[4] == "yes" for row in shown] == [row["chosen"] for row in expected]
+    alone = audit(hospital / "patients.csv", *flags, "--frontier")
+    assert alone.returncode == 2
+    assert "give --original" in alone.stderr

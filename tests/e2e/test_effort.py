@@ -123,3 +123,25 @@ def test_few_values_are_no_collapse(con: duckanon.Connection) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         con.sql("CREATE ANONYMIZED VIEW f AS FROM few WITH (quasi_identifiers = age, k = 5)")
+
+
+@pytest.mark.parametrize("method", ["auto", "mdav"])
+def test_the_number_of_cores_leaves_no_trace(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """Several tiles, refined on one, two and five workers, with as many threads of DuckDB."""
+    found = []
+    for cores in (1, 2, 5):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        with duckanon.connect() as con, warnings.catch_warnings():
+            warnings.simplefilter("ignore", DuckanonWarning)
+            con.duckdb.execute(f"SET threads = {cores}")
+            con.duckdb.execute(
+                "CREATE TABLE many AS SELECT (hash(i) % 1000003)::DOUBLE AS a, (hash(-i) % 100003)::DOUBLE AS b, "
+                "hash(i * 7) % 300 AS s FROM range(20_000) AS r(i)"
+            )
+            con.sql(
+                "CREATE ANONYMIZED VIEW m AS FROM many WITH (quasi_identifiers = (a, b), insensitive = s, "
+                f"k = 5, effort = 'fast', method = '{method}')"
+            )
+            found.append(con.duckdb.execute("FROM m").fetchall())
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) == 20_000
