@@ -54,7 +54,7 @@ reproduce: $(INSTALLED) ## every table of the four papers, published beside meas
 readme: $(INSTALLED) ## write the printed output of the two commands into README.md
 	@$(BIN)/python docs/readme.py
 
-install-sql: $(INSTALLED) ## write sql/install.sql from sql/audit
+install-sql: $(INSTALLED) ## write sql/install.sql and sql/gate.sql from their parts
 	@$(BIN)/python -W ignore::RuntimeWarning:runpy -m duckanon.auditsql
 
 clean: ## remove the environment, what was built, and compiled kernels

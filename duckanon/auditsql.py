@@ -3,7 +3,8 @@
 An audit in ``sql/audit`` is one SELECT over the values of one sensitive column. A macro takes a list of
 columns: `for_every_attribute` adds the attribute to every grouping, window and join of the SELECT, and the
 templates of ``sql/macro`` bind it to a table and guard it. ``python -m duckanon.auditsql`` writes the
-statements to ``sql/install.sql``; with ``--check`` it only tells whether that file is up to date.
+statements to ``sql/install.sql``, and the parts in ``sql/gate`` to ``sql/gate.sql``; with ``--check`` it only
+tells whether the two are up to date.
 """
 
 from __future__ import annotations
@@ -45,7 +46,6 @@ MACROS = (
     "correlation_change",
     "audit",
 )
-INSTALL = "install.sql"
 _SHARED = frozenset({"tree"})
 _ATTRIBUTE = "attribute"
 _HEADER = re.compile(r"\A(?:--[^\n]*\n)+")
@@ -89,15 +89,18 @@ def macro_statements(*, temporary: bool) -> list[str]:
     return list(_statements(temporary))
 
 
-def install_sql() -> str:
-    """Text of ``sql/install.sql``: every macro, for the stock command line.
+def generated() -> dict[str, str]:
+    """Text of the files below ``sql/`` that are made from others.
 
     Returns
     -------
-    str
-        The file, ending in a newline.
+    dict of str
+        ``install.sql``, every macro for the stock command line, and ``gate.sql``, by name.
     """
-    return sqlfiles.render("macro/install.sql.j2", statements=macro_statements(temporary=False))
+    return {
+        "install.sql": sqlfiles.render("macro/install.sql.j2", statements=macro_statements(temporary=False)),
+        "gate.sql": sqlfiles.render("gate/gate.sql.j2"),
+    }
 
 
 class _Explicit(DuckDBGenerator):
@@ -209,7 +212,7 @@ def _partition(query: exp.Select, first: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write ``sql/install.sql``, or with ``--check`` tell whether it is stale.
+    """Write the generated files, or with ``--check`` tell which of them are stale.
 
     Parameters
     ----------
@@ -219,19 +222,20 @@ def main(arguments: Sequence[str]) -> int:
     Returns
     -------
     int
-        0; 1 when the file is stale, 2 for other arguments.
+        0; 1 when a file is stale, 2 for other arguments.
     """
-    path = sqlfiles.folder() / INSTALL
-    if list(arguments) == ["--check"]:
-        if path.is_file() and path.read_text(encoding="utf-8") == install_sql():
-            return 0
-        sys.stderr.write(f"sql/{INSTALL} is not what sql/audit and sql/macro make: run make install-sql\n")
-        return 1
-    if arguments:
+    if arguments and list(arguments) != ["--check"]:
         sys.stderr.write("usage: python -m duckanon.auditsql [--check]\n")
         return 2
-    path.write_text(install_sql(), encoding="utf-8")
-    return 0
+    stale = 0
+    for name, text in generated().items():
+        path = sqlfiles.folder() / name
+        if not arguments:
+            path.write_text(text, encoding="utf-8")
+        elif not path.is_file() or path.read_text(encoding="utf-8") != text:
+            sys.stderr.write(f"sql/{name} is not what its parts make: run make install-sql\n")
+            stale = 1
+    return stale
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from duckanon.auditsql import MACROS, install_sql, macro_statements
+from duckanon.auditsql import MACROS, generated, macro_statements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,7 +129,7 @@ def test_they_hold_in_duckdb_1_2_2_too() -> None:
             f"duckdb 1.2.2 is missing in {folder.name}: run make install on a Python that has a wheel of it"
         )
     done = subprocess.run(
-        [sys.executable, "-c", OLD], input=json.dumps([list(CALLS.values()), install_sql()]), text=True,
+        [sys.executable, "-c", OLD], input=json.dumps([list(CALLS.values()), generated()["install.sql"]]), text=True,
         capture_output=True, check=False, env={**os.environ, "PYTHONPATH": str(folder)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
