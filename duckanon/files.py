@@ -20,7 +20,7 @@ def relation(con: duckdb.DuckDBPyConnection, name: str) -> str:
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
-        Where a database file is attached, read-only.
+        Where a database file is attached, read-only, once a file
     name : str
         ``file.csv``, ``file.parquet`` or ``file.duckdb:table`` (also ``:schema.table``).
 
@@ -68,9 +68,15 @@ def split(name: str) -> tuple[Path, str | None]:
 
 def _attached(con: duckdb.DuckDBPyConnection, path: Path, table: str) -> str:
     stage = f"database {str(path)!r}"
-    engine.run(con, sqlfiles.render("files/attach.sql.j2", path=str(path)), stage, error=SourceError)
+    known = dict(engine.rows(con, sqlfiles.read("files/attached.sql"), stage))
+    # DuckDB attaches a file once, so two tables of it share a name.
+    catalog = next((name for name, file in known.items() if file and path.samefile(file)), None)
+    if catalog is None:
+        catalog = f"source_{len(known)}" if "source" in known else "source"
+        statement = sqlfiles.render("files/attach.sql.j2", path=str(path), catalog=catalog)
+        engine.run(con, statement, stage, error=SourceError)
     schema, _, name = table.rpartition(".")
-    return sqlfiles.render("export/relation.sql.j2", catalog="source", schema=schema or "main", name=name)
+    return sqlfiles.render("export/relation.sql.j2", catalog=catalog, schema=schema or "main", name=name)
 
 
 def _csv(con: duckdb.DuckDBPyConnection, path: Path) -> str:

@@ -20,13 +20,17 @@ from duckanon.commands.options import (
     LDiversity,
     Names,
     Number,
+    Output,
     QuasiIdentifiers,
     T,
+    Table,
     Trees,
     Words,
+    deliver,
+    known_form,
 )
 from duckanon.connection import connect
-from duckanon.errors import DuckanonError, PolicyError, SourceError
+from duckanon.errors import PolicyError, SourceError
 from duckanon.flags import read_flag
 from duckanon.formats import FORMATS, formatted
 from duckanon.formats.words import titled
@@ -55,7 +59,7 @@ _CHANGES = "changes since the audit of --against:"
 
 
 def audit(
-    source: Annotated[str, typer.Argument(help="file.csv, file.parquet or file.duckdb:table")],
+    source: Table,
     qi: QuasiIdentifiers = None,
     sensitive: Names = None,
     k: K = None,
@@ -67,7 +71,7 @@ def audit(
     hierarchies: Trees = None,
     policy: Annotated[Path | None, typer.Option(help="policy file (TOML); flags win over it")] = None,
     form: Annotated[str, typer.Option("--format", help=" | ".join(KNOWN))] = "text",
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="a file instead of stdout")] = None,
+    output: Output = None,
     original: Annotated[
         str | None, typer.Option(help="the table it was made from, as file; for html: before and after")
     ] = None,
@@ -79,8 +83,7 @@ def audit(
     ] = None,
 ) -> int:
     """Audit any table or file; exit code 1 when it violates a threshold."""
-    if form not in KNOWN:
-        raise DuckanonError(f"unknown format {form!r}{suggestion(form, KNOWN)}: use {', '.join(KNOWN)}")
+    known_form(form, KNOWN)
     flags = {"quasi_identifiers": qi, "sensitive": sensitive, "k": k, "t": t, "l": l, "distance": distance}
     flags |= {"l_diversity": l_diversity, "c": c, "hierarchies": hierarchies}
     options = _options(flags, policy)
@@ -191,12 +194,11 @@ def _plain(changed: Changes) -> dict[str, Any]:
 def _deliver(text: str, report: Report, changed: Changes | None, *, form: str, output: Path | None) -> None:
     """Write the document; what changed goes where it does not end up in the document of a machine."""
     aside = [] if changed is None or form == "text" else [_CHANGES, changed.to_text()]
+    deliver(text, output)
     if output is None:
-        line(text)
         for words in aside:
             complain(words)
         return
-    output.write_text(text + "\n", encoding="utf-8")
     line(_verdict(report))
     if form == "text" and changed is not None:
         aside = [_CHANGES, changed.to_text()]

@@ -8,28 +8,25 @@ from typing import Annotated
 
 import typer
 
-from duckanon import engine, progress, sqlfiles
-from duckanon.commands.options import PASSED
+from duckanon import engine, files, progress, sqlfiles
+from duckanon.commands.options import PASSED, Form, Output, Table, deliver, known_form
 from duckanon.connection import connect
-from duckanon.errors import DuckanonError, SourceError
+from duckanon.errors import SourceError
 from duckanon.interrupts import stopping
-from duckanon.output import line
-from duckanon.pairs import pair
 from duckanon.workload import compared, read_queries
 
 
 def compare(
-    original: Annotated[str, typer.Argument(help="file.csv, file.parquet or file.duckdb:table")],
-    release: Annotated[str, typer.Argument(help="file.csv, file.parquet or file.duckdb:table")],
+    original: Table,
+    release: Table,
     queries: Annotated[
         Path | None, typer.Option(help="SELECT statements over a relation called data")
     ] = None,
-    form: Annotated[str, typer.Option("--format", help="text or json")] = "text",
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="a file instead of stdout")] = None,
+    form: Form = "text",
+    output: Output = None,
 ) -> int:
     """Run your aggregate queries on a table and its release, and report the error of each."""
-    if form not in {"text", "json"}:
-        raise DuckanonError(f"unknown format {form!r}: use text or json")
+    known_form(form)
     if queries is None:
         raise SourceError(
             "--queries is missing: give a file of SELECT statements over a relation called data"
@@ -42,13 +39,9 @@ def compare(
         ) from unread
     wanted = read_queries(script)
     with progress.shown(sys.stderr), connect() as con:
-        tables = pair(con.duckdb, original, release)
-        lock = sqlfiles.render("workload/lock.sql.j2", paths=[str(path) for path in tables.paths])
-        engine.run(con.duckdb, lock, "compare")
-        found = compared(con.duckdb, tables[:2], (original, release), wanted, guard=stopping)
-    text = found.to_json() if form == "json" else found.to_text()
-    if output is None:
-        line(text)
-    else:
-        output.write_text(text + "\n", encoding="utf-8")
+        before, after = (files.relation(con.duckdb, name) for name in (original, release))
+        paths = [str(files.split(name)[0]) for name in (original, release)]
+        engine.run(con.duckdb, sqlfiles.render("workload/lock.sql.j2", paths=paths), "compare")
+        found = compared(con.duckdb, (before, after), (original, release), wanted, guard=stopping)
+    deliver(found.to_json() if form == "json" else found.to_text(), output)
     return PASSED

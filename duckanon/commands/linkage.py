@@ -8,21 +8,19 @@ from typing import Annotated, cast
 
 import typer
 
-from duckanon import progress
+from duckanon import files, progress
 from duckanon.attack.options import SAMPLE, Attack, Interval
-from duckanon.commands.options import PASSED, QuasiIdentifiers
+from duckanon.commands.options import PASSED, Form, Output, QuasiIdentifiers, Table, deliver, known_form
 from duckanon.connection import connect
-from duckanon.errors import DuckanonError, PolicyError
+from duckanon.errors import PolicyError
 from duckanon.flags import policy_of_flags, read_flag
 from duckanon.interrupts import stopping
 from duckanon.linkage import Sides, attacked
-from duckanon.output import line
-from duckanon.pairs import pair
 
 
 def linkage(
-    original: Annotated[str, typer.Argument(help="file.csv, file.parquet or file.duckdb:table")],
-    release: Annotated[str, typer.Argument(help="file.csv, file.parquet or file.duckdb:table")],
+    original: Table,
+    release: Table,
     qi: QuasiIdentifiers = None,
     subset: Annotated[
         list[str] | None, typer.Option(help="columns that the attacker knows, as in age,zip; may be repeated")
@@ -38,12 +36,11 @@ def linkage(
     ] = None,
     sample: Annotated[int, typer.Option(help="records of the original that are linked")] = SAMPLE,
     seed: Annotated[int, typer.Option(help="draws another sample")] = 0,
-    form: Annotated[str, typer.Option("--format", help="text or json")] = "text",
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="a file instead of stdout")] = None,
+    form: Form = "text",
+    output: Output = None,
 ) -> int:
     """Attack a release: link the records of its original to it, and count who is found."""
-    if form not in {"text", "json"}:
-        raise DuckanonError(f"unknown format {form!r}: use text or json")
+    known_form(form)
     if qi is None:
         raise PolicyError("--qi is missing: name the quasi-identifiers, as in --qi age,zip")
     attack = Attack(
@@ -58,13 +55,9 @@ def linkage(
         seed=seed,
     )
     with progress.shown(sys.stderr), connect() as con, stopping(con.duckdb):
-        tables = pair(con.duckdb, original, release)
-        found = attacked(con.duckdb, Sides(tables.original, tables.release, original, release), attack)
-    text = found.to_json() if form == "json" else found.to_text()
-    if output is None:
-        line(text)
-    else:
-        output.write_text(text + "\n", encoding="utf-8")
+        before, after = (files.relation(con.duckdb, name) for name in (original, release))
+        found = attacked(con.duckdb, Sides(before, after, original, release), attack)
+    deliver(found.to_json() if form == "json" else found.to_text(), output)
     return PASSED
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from duckanon import files, progress, sqlfiles
-from duckanon.commands.options import PASSED
+from duckanon.commands.options import PASSED, Form, Output, deliver, known_form
 from duckanon.connection import connect
-from duckanon.errors import DuckanonError
 from duckanon.interrupts import stopping
-from duckanon.output import line
 from duckanon.suggestion.find import query_of, suggest_query
 
 
@@ -21,12 +18,11 @@ def suggest(
     table: Annotated[
         str, typer.Argument(metavar="TABLE", help="file.csv, file.parquet or file.duckdb:table")
     ],
-    form: Annotated[str, typer.Option("--format", help="text or json")] = "text",
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="a file instead of stdout")] = None,
+    form: Form = "text",
+    output: Output = None,
 ) -> int:
     """Rank columns by uniqueness, propose a role for each, print a CREATE ANONYMIZED VIEW."""
-    if form not in {"text", "json"}:
-        raise DuckanonError(f"unknown format {form!r}: use text or json")
+    known_form(form)
     path, within = files.split(table)
     own = None if within is None else query_of(_parts(within))
     with progress.shown(sys.stderr), connect() as con, stopping(con.duckdb):
@@ -39,11 +35,7 @@ def suggest(
             source=own,
             database=None if within is None else str(path),
         )
-    text = found.to_json() if form == "json" else found.to_text()
-    if output is None:
-        line(text)
-    else:
-        output.write_text(text + "\n", encoding="utf-8")
+    deliver(found.to_json() if form == "json" else found.to_text(), output)
     return PASSED
 
 

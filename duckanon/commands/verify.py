@@ -10,9 +10,9 @@ import duckdb
 import typer
 
 from duckanon import engine, progress
-from duckanon.commands.options import PASSED, VIOLATION
+from duckanon.commands.options import PASSED, VIOLATION, Form, known_form
 from duckanon.connection import connect
-from duckanon.errors import DuckanonError, SourceError
+from duckanon.errors import SourceError
 from duckanon.interrupts import stopping
 from duckanon.output import line
 from duckanon.verification import verify as verified
@@ -24,11 +24,10 @@ def verify(
         list[str] | None,
         typer.Option(help="a fingerprint or policy hash that you kept elsewhere; may be given several times"),
     ] = None,
-    form: Annotated[str, typer.Option("--format", help="text or json")] = "text",
+    form: Form = "text",
 ) -> int:
     """Run every recorded audit of a file again; exit code 1 when anything differs or is violated."""
-    if form not in {"text", "json"}:
-        raise DuckanonError(f"unknown format {form!r}: use text or json")
+    known_form(form)
     if not file.is_file():
         raise SourceError(f"{str(file)!r} does not exist")
     try:

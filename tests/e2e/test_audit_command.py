@@ -243,11 +243,21 @@ def test_an_earlier_audit_that_is_none_is_an_error_before_the_audit(
     assert not (tmp_path / "out").exists()
 
 
-def test_the_html_page_shows_the_table_before_and_after(audit: Audit, hospital: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["file", "another database", "the same database"])
+def test_the_html_page_shows_the_table_before_and_after(
+    audit: Audit, hospital: Path, tmp_path: Path, place: str
+) -> None:
     pytest.importorskip("matplotlib", reason="pip install 'duckanon[report]'")
+    source, original = f"{hospital / 'hospital.duckdb'}:patients", f"{hospital / 'patients.parquet'}"
+    if place == "the same database":
+        original = source
+    elif place == "another database":
+        original = f"{tmp_path / 'before.duckdb'}:before"
+        with duckdb.connect(str(tmp_path / "before.duckdb")) as con:
+            con.execute(f"CREATE TABLE before AS FROM '{hospital / 'patients.parquet'}'")
     out = tmp_path / "report.html"
     flags = (*QI, "--sensitive", "charge", "-k", "15", "--format", "html")
-    done = audit(hospital / "patients.csv", *flags, "--original", hospital / "patients.parquet", "-o", out)
+    done = audit(source, *flags, "--original", original, "-o", out)
     assert done.returncode == 0, done.stderr
     page = out.read_text(encoding="utf-8")
     assert page.lstrip().lower().startswith("<!doctype html>")
