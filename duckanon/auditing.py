@@ -20,13 +20,14 @@ from duckanon.stages.stage import drop
 from duckanon.stages.tree import audit_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from duckanon.catalog import Published, Target
     from duckanon.options import Options
     from duckanon.qualified import QualifiedName
     from duckanon.recording import Evidence
     from duckanon.report import Report
+    from duckanon.schema import Attribute
 
 
 def audit_named(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Options) -> Report:
@@ -233,16 +234,26 @@ def audit_table(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Op
     return audit_relation(con, relation, options_to_audit(options), name=".".join(parts))
 
 
-def _audit(
-    con: duckdb.DuckDBPyConnection,
-    relation: str,
-    policy: AuditPolicy,
-    trees: Mapping[str, str],
-    *,
-    name: str,
-) -> Report:
-    attributes = schema.bind_audit(policy, columns_of(con, relation, f"audit of {name}"))
-    judgements = [
+def judgements(
+    attributes: Sequence[Attribute], policy: AuditPolicy, trees: Mapping[str, str]
+) -> list[Judgement]:
+    """What an audit asks of every sensitive column.
+
+    Parameters
+    ----------
+    attributes : sequence of Attribute
+        Columns with their roles, as `schema.bind_audit` gives them.
+    policy : AuditPolicy
+        Kind of l-diversity, and its c.
+    trees : mapping of str to str
+        Tree (value, level, node), as SQL text, by column.
+
+    Returns
+    -------
+    list of Judgement
+        In the order of the columns.
+    """
+    return [
         Judgement(
             attribute.name,
             attribute.distance or "equal",
@@ -255,10 +266,21 @@ def _audit(
         for attribute in attributes
         if attribute.role is Role.SENSITIVE
     ]
+
+
+def _audit(
+    con: duckdb.DuckDBPyConnection,
+    relation: str,
+    policy: AuditPolicy,
+    trees: Mapping[str, str],
+    *,
+    name: str,
+) -> Report:
+    attributes = schema.bind_audit(policy, columns_of(con, relation, f"audit of {name}"))
     quasi = [attribute.name for attribute in attributes if attribute.role is Role.QUASI_IDENTIFIER]
     if not quasi:
         raise PolicyError("an audit needs at least one quasi-identifier")
-    return audit_sql(con, relation, quasi, judgements, k=policy.k, name=name)
+    return audit_sql(con, relation, quasi, judgements(attributes, policy, trees), k=policy.k, name=name)
 
 
 def _audit_release(

@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from duckanon import api, engine, schema, sqlfiles
+from duckanon.auditing import judgements
 from duckanon.errors import MissingExtra, PolicyError, SourceError
 from duckanon.functions import register
+from duckanon.places import columns_of
 from duckanon.policy import AuditPolicy, Policy
 from duckanon.schema import Role
-from duckanon.stages.audit import Judgement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,29 +162,16 @@ def _audit_policy(options: str) -> AuditPolicy:
 def _violating_classes(con: duckdb.DuckDBPyConnection, relation: str, policy: AuditPolicy) -> str:
     """SQL text whose rows are the classes of a relation that break a threshold."""
     stage = f"audit of {relation}"
-    described = sqlfiles.render("export/describe.sql.j2", relation=relation)
-    columns = [(row[0], row[1]) for row in engine.rows(con, described, stage, error=SourceError)]
-    attributes = schema.bind_audit(policy, columns)
+    attributes = schema.bind_audit(policy, columns_of(con, relation, stage))
     # An empty table is found here and not in the query, where a filter of the caller's could hide it.
     if not engine.rows(con, sqlfiles.render("dbt/any_record.sql.j2", relation=relation), stage):
         raise SourceError(f"{stage}: the table is empty: there is nothing to audit")
-    judgements = [
-        Judgement(
-            attribute.name,
-            attribute.distance or "equal",
-            attribute.t,
-            attribute.l,
-            policy.l_diversity,
-            policy.c,
-        )
-        for attribute in attributes
-        if attribute.role is Role.SENSITIVE
-    ]
-    if any(judgement.distance == "hierarchical" for judgement in judgements):
+    asked = judgements(attributes, policy, {})
+    if any(judgement.distance == "hierarchical" for judgement in asked):
         raise PolicyError(f"{stage}: a hierarchical distance needs its tree: use AUDIT TABLE, outside of dbt")
     quasi = [attribute.name for attribute in attributes if attribute.role is Role.QUASI_IDENTIFIER]
     return sqlfiles.render(
-        "dbt/rows.sql.j2", relation=relation, qi=quasi, attributes=judgements, k=policy.k, limit=_ALL
+        "dbt/rows.sql.j2", relation=relation, qi=quasi, attributes=asked, k=policy.k, limit=_ALL
     )
 
 
