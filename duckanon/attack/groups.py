@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.linking import Cells, Guesses, attack, plant
+from duckanon.kernels.cells import Cells
+from duckanon.kernels.linking import Guesses, attack, plant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -54,7 +54,8 @@ def known_form(form: str, known: Sequence[str] = ("text", "json")) -> str:
     """
     if form not in known:
         hint = suggestion(form, known)
-        raise DuckanonError(f"unknown format {form!r}{hint or ':'} use {', '.join(known)}")
+        choice = f"{', '.join(known[:-1])} or {known[-1]}"
+        raise DuckanonError(f"unknown format {form!r}{hint or ':'} use {choice}")
     return form
 
 

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from duckanon.kernels.cells import distance
 from duckanon.kernels.compiled import compiled, inner
 from duckanon.kernels.split import kd_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from duckanon.kernels.cells import Cells
 
 LEAF = 8
 """Groups in a leaf, at most."""
@@ -27,26 +30,6 @@ NEAR = 8
 """Values that are looked at one by one before their number is halved again and again."""
 
 STACK = 128
-
-
-class Cells(NamedTuple):
-    """The released cells of some groups in some columns (a named tuple, because numba takes it apart).
-
-    Attributes
-    ----------
-    start : ndarray of shape (a, groups + 1), int64
-        Cell j of group g is ``least[start[j, g]:start[j, g + 1]]``, its alternatives, at least one.
-    least, most : ndarray of shape (alternatives,), float64
-        From where to where an alternative reaches; both the value itself for a value, NaN for NULL. A nominal
-        value is its code, NULL among them.
-    nominal : ndarray of shape (a,), bool
-        Whether two different values of a column are at squared distance 1, whatever they are.
-    """
-
-    start: NDArray[np.int64]
-    least: NDArray[np.float64]
-    most: NDArray[np.float64]
-    nominal: NDArray[np.bool_]
 
 
 class Tree(NamedTuple):
@@ -236,7 +219,7 @@ def _least(tree: Tree, point: NDArray[np.float64]) -> float:
             continue
         if node >= first_leaf:
             for at in range(tree.first[node - first_leaf], tree.first[node - first_leaf + 1]):
-                best = min(best, _distance(tree.cells, tree.order[at], point))
+                best = min(best, distance(tree.cells, tree.order[at], point))
             continue
         near, far = 2 * node + 1, 2 * node + 2
         reach, other = _bound(tree, near, point), _bound(tree, far, point)
@@ -261,41 +244,13 @@ def _within(tree: Tree, point: NDArray[np.float64], limit: float, found: NDArray
             continue
         if node >= first_leaf:
             for at in range(tree.first[node - first_leaf], tree.first[node - first_leaf + 1]):
-                if _distance(tree.cells, tree.order[at], point) <= limit:
+                if distance(tree.cells, tree.order[at], point) <= limit:
                     found[count] = tree.order[at]
                     count += 1
             continue
         nodes[height], nodes[height + 1] = 2 * node + 1, 2 * node + 2
         height += 2
     return count
-
-
-@inner
-def _distance(cells: Cells, group: int, point: NDArray[np.float64]) -> float:
-    """Return the squared distance from a point to the nearest alternative of each cell of a group."""
-    total = 0.0
-    for j in range(len(point)):
-        best = np.inf
-        for one in range(cells.start[j, group], cells.start[j, group + 1]):
-            best = min(best, _apart(point[j], cells.least[one], cells.most[one], cells.nominal[j]))
-        total += best
-    return total
-
-
-@inner
-def _apart(value: float, least: float, most: float, nominal: bool) -> float:
-    """Return the squared distance between a value and an alternative; NULL is a coordinate of its own."""
-    if nominal:
-        return 0.0 if value == least else 1.0
-    if np.isnan(value) and np.isnan(least):
-        return 0.0
-    extra = 0.0
-    if np.isnan(value):
-        value, extra = 0.0, 1.0
-    elif np.isnan(least):
-        least, most, extra = 0.0, 0.0, 1.0
-    gap = max(0.0, max(least - value, value - most))
-    return gap * gap + extra
 
 
 @inner

@@ -2,67 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pytest
 
 import duckanon
-from duckanon.commands.suggest import suggest as command_function
-from duckanon.errors import DuckanonError, InfeasibleError, SourceError
+from duckanon.errors import SourceError
 from duckanon.schema import Role
 from duckanon.suggestion import suggest
-from tests.e2e.scenes import PATIENTS, ROOT, command, patients
+from tests.e2e.people import PEOPLE, run
+from tests.e2e.scenes import ROOT, patients
 from tests.reference import reference_file
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from duckanon.suggestion import Suggestion
 
 CENSUS = ROOT / "fixtures" / "census_income.parquet"
 
-PEOPLE = """
-CREATE TABLE people AS
-SELECT
-    1000 + i AS patient_id,
-    'Person ' || chr(65 + (i % 26)::INTEGER) || i AS full_name,
-    'user' || i || '@example.org' AS contact,
-    '+49 30 ' || (1000000 + i * 37) AS reach_me,
-    DATE '1930-01-01' + CAST(hash(i) % 25000 AS INTEGER) AS dob,
-    lpad(CAST(hash(i + 7) % 90 + 10000 AS VARCHAR), 5, '0') AS zip,
-    CASE WHEN hash(i + 1) % 2 = 0 THEN 'f' ELSE 'm' END AS sex,
-    CAST(hash(i + 2) % 90 AS INTEGER) AS x,
-    (hash(i + 3) % 300) * 100 AS charge,
-    'd' || hash(i + 4) % 6 AS diagnosis,
-    'seen on day ' || i || ', came back with the same complaint, see letter' AS remark,
-    'north' AS wing,
-    [i, i + 1] AS visits,
-    {'a': i} AS extra,
-    'x'::BLOB AS scan
-FROM range(300) AS r(i)
-"""
-
 
 def roles(found: Suggestion) -> dict[str, str]:
     return {column.name: column.role.value for column in found.columns}
-
-
-def run(con: duckanon.Connection, found: Suggestion) -> list[dict[str, Any]]:
-    """Run the statement as it is; only thresholds out of reach may stop it."""
-    assert found.statement is not None
-    try:
-        relation = con.sql(found.statement)
-    except InfeasibleError:
-        return []
-    assert relation is not None
-    rows = [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
-    assert rows
-    assert all(row["passed"] in (True, None) for row in rows)
-    return rows
 
 
 @pytest.fixture
@@ -195,21 +156,6 @@ of"
     assert rows[0].startswith("Diagnosis of ")
 
 
-@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
-def test_attached_databases_queries_with_comments_and_nothing_else_than_a_query(files: Path) -> None:
-    with duckanon.connect() as con:
-        con.execute(f"ATTACH '{files / 'hospital.duckdb'}' AS h (READ_ONLY)")
-        found = suggest(con, "h.main.patients")
-        assert found.name == "h.main.patients"
-        assert found.records == 60
-        query = "WITH p AS (FROM h.patients) SELECT id, age, zip, charge FROM p -- all of them"
-        run(con, suggest(con, query))
-        con.execute("CREATE TABLE mine AS FROM h.patients")
-        with pytest.raises(SourceError):
-            suggest(con, "FROM mine; DROP TABLE mine")
-        assert con.execute("SELECT count(*) FROM mine").fetchall() == [(60,)]
-
-
 def test_a_taken_name_is_not_proposed_again() -> None:
     with patients() as con:
         con.execute("CREATE TABLE PATIENTS_anon AS SELECT 1 AS x")
@@ -326,73 +272,6 @@ def test_wide_tables_take_a_bounded_number_of_sets() -> None:
     assert len(found.examined) == 12
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("suggest")
-    with duckdb.connect(str(folder / "hospital.duckdb")) as con:
-        con.execute(PATIENTS)
-        con.execute('CREATE SCHEMA s; CREATE TABLE s."odd name" AS FROM patients')
-        con.execute(
-            f"COPY (SELECT * REPLACE ('0' || zip[2:] AS zip) FROM patients) TO '{folder / 'patients.csv'}'"
-        )
-        con.execute(f"COPY patients TO '{folder / 'patients.parquet'}'")
-    return folder
-
-
-@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
-@pytest.mark.parametrize("source", ["patients.csv", "patients.parquet"])
-def test_the_statement_for_a_file_runs_anywhere(
-    files: Path, source: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command_function(str(files / source), form="json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert {c["name"]: c["role"] for c in found["columns"]} == {
-        "id": "identifier",
-        "age": "quasi_identifier",
-        "zip": "quasi_identifier",
-        "charge": "sensitive",
-        "diagnosis": "sensitive",
-    }
-    with duckanon.connect() as con:
-        con.sql(found["statement"])
-        assert con.execute("SELECT count(*) FROM patients_anon").fetchall() == [(60,)]
-        if source == "patients.csv":
-            (kind,) = con.execute("SELECT DISTINCT typeof(zip) FROM patients_anon").fetchall()
-            assert kind == ("VARCHAR",), "codes with leading zeros stay text"
-
-
-@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
-@pytest.mark.parametrize(("table", "view"), [("patients", "patients_anon"), ("s.odd name", "odd name_anon")])
-def test_the_statement_for_a_table_runs_on_its_database(
-    files: Path, table: str, view: str, tmp_path: Path
-) -> None:
-    database, out = files / "hospital.duckdb", tmp_path / "out.txt"
-    assert command_function(f"{database}:{table}", output=out) == 0
-    text = out.read_text(encoding="utf-8")
-    head, _, statement = text.partition("\nCREATE ")
-    assert head.endswith(f"--database {database}")
-    with duckanon.connect(database) as con:
-        con.sql(f"CREATE {statement}")
-        assert con.execute(f'SELECT count(*) FROM "{view}"').fetchall() == [(60,)]
-
-
-def test_the_command_line(files: Path) -> None:
-    done = command("suggest", files / "patients.csv")
-    assert done.returncode == 0, done.stderr
-    assert "quasi-identifier" in done.stdout
-    assert "CREATE ANONYMIZED VIEW patients_anon AS" in done.stdout
-    assert "cannot know" in done.stdout
-    missing = command("suggest", files / "nobody.csv")
-    assert missing.returncode == 2
-    assert missing.stderr.startswith("error: ")
-    assert len(missing.stderr.splitlines()) <= 2
-
-
-def test_an_unknown_format_is_an_error(files: Path) -> None:
-    with pytest.raises(DuckanonError, match="text or json"):
-        command_function(str(files / "patients.csv"), form="yaml")
-
-
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 def test_census_persons() -> None:
     """Every column of the bundled survey; what single persons earn is sensitive, all else could be known."""
@@ -422,16 +301,3 @@ def test_reference_data(file: str, identifiers: set[str], sensitive: set[str]) -
         assert set(found.of(Role.SENSITIVE)) == sensitive
         assert set(found.of(Role.IDENTIFIER)) == identifiers
         run(con, found)
-
-
-@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
-def test_the_examples_of_the_page_run(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python blocks of docs/suggest.md, in a folder with its files."""
-    page = (ROOT / "docs" / "suggest.md").read_text(encoding="utf-8")
-    monkeypatch.chdir(files)
-    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert blocks
-    scope: dict[str, Any] = {}
-    for block in blocks:
-        exec(block, scope)  # the page is ours
-    assert len(page.splitlines()) <= 150

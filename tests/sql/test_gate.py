@@ -7,105 +7,20 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
 
 import duckanon
-from duckanon import sqlfiles
-from duckanon.auditsql import macro_statements
-from tests.e2e.scenes import CREATE, patients
+from tests.sql.gates import GATE, QI, failed, fill, gate, runs, variables
 from tests.sql.stock import stock_command
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-GATE = sqlfiles.folder() / "gate.sql"
 OLD_DUCKDB = Path(sys.prefix) / "duckdb-1.2.2"
-
-# Li et al. 2007, table 3, but for the last column: two classes of three records each.
-ROWS = """
-    ('4767*', '<=40', 3000, 'gastric ulcer'), ('4767*', '<=40', 5000, 'stomach cancer'), ('4767*', '<=40', 9000, 'flu'),
-    ('4790*', '>=40', 6000, 'gastric ulcer'), ('4790*', '>=40', 11000, 'flu'), ('4790*', '>=40', 8000, 'bronchitis')
-"""
-TREE = """
-    ('gastric ulcer', 'stomach', 'all'), ('stomach cancer', 'stomach', 'all'),
-    ('flu', 'lung', 'all'), ('bronchitis', 'lung', 'all')
-"""
-QI = ["zip", "age"]
-BOTH = ["charge", "diagnosis"]
 
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the SQL files, a table in several places, and releases with and without a tree."""
-    desk = tmp_path_factory.mktemp("gate")
-    (desk / "sql").mkdir()
-    for name in ("install.sql", "gate.sql"):
-        shutil.copy(sqlfiles.folder() / name, desk / "sql")
-    with duckdb.connect() as con:
-        con.execute(f"ATTACH '{desk / 'plain.duckdb'}' AS plain (STORAGE_VERSION 'v1.2.0')")
-        con.execute("USE plain")
-        con.execute(f"CREATE TABLE patients AS FROM (VALUES {ROWS}) AS v(zip, age, charge, diagnosis)")
-        con.execute("CREATE TABLE empty AS FROM patients WHERE FALSE")
-        con.execute("CREATE VIEW failing AS SELECT * REPLACE (error('boo') AS zip) FROM patients")
-        con.execute(f'CREATE TABLE leaf AS FROM (VALUES {TREE}) AS v("my leaf", organ, root)')
-        con.execute("CREATE TABLE tree AS FROM patients")
-        con.execute("""CREATE TABLE "my table" AS SELECT zip AS "my col", charge AS "it's" FROM patients""")
-        con.execute(f"COPY patients TO '{desk / 'patients.csv'}'")
-        con.execute(f"COPY leaf TO '{desk / 'tree.csv'}'")
-    with patients() as con:
-        con.execute(
-            "CREATE TABLE tree AS FROM (VALUES ('flu', 'mild', 'all'), ('cold', 'mild', 'all'), "
-            "('cancer', 'grave', 'all')) AS v(leaf, parent, root)"
-        )
-        con.sql(CREATE.replace("k = 3", "k = 3, t = {charge: 0.5, diagnosis: 0.6}, l = 2"))
-        con.sql(f"EXPORT ANONYMIZED VIEW v TO '{desk / 'release.duckdb'}'")
-        trees = "distance = {diagnosis: 'hierarchical'}, hierarchies = {diagnosis: 'tree'}, l_diversity = 'recursive', c = 3, l = {diagnosis: 2}"
-        con.sql(CREATE.replace("VIEW v", "VIEW w").replace("k = 3", f"k = 3, t = 0.6, {trees}"))
-        con.sql(f"EXPORT ANONYMIZED VIEW w TO '{desk / 'tree.duckdb'}'")
-    return desk
-
-
-def literal(value: object) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{literal(name)}: {literal(one)}" for name, one in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(literal, value)) + "]"
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
-
-
-def variables(given: Mapping[str, object]) -> list[str]:
-    return [f"SET VARIABLE gate_{name} = {literal(value)}" for name, value in given.items()]
-
-
-def gate(
-    desk: Path, database: str = "plain.duckdb", *, install: bool = True, bail: bool = True, **given: object
-) -> subprocess.CompletedProcess[str]:
-    """Run the gate as a CI job does."""
-    words = [str(stock_command()), *(["-bail"] if bail else []), "-csv", "-noheader", database]
-    # A release must not be written to; a plain database gets the macros, as any database that is no release.
-    words[1:1] = [] if install else ["-readonly"]
-    steps = [*([".read sql/install.sql"] if install else []), *variables(given), ".read sql/gate.sql"]
-    for step in steps:
-        words += ["-c", step]
-    return subprocess.run(words, cwd=desk, capture_output=True, text=True, check=False, timeout=120)
-
-
-def runs(con: duckdb.DuckDBPyConnection, given: Mapping[str, object]) -> str:
-    text = GATE.read_text(encoding="utf-8").replace(".bail on", "")
-    (row,) = con.execute(";\n".join([*variables(given), text])).fetchall()
-    return str(row[0])
-
-
-def failed(done: subprocess.CompletedProcess[str], *words: str) -> None:
-    """Exit code 1, nothing that looks like a pass, and every word in the first line."""
-    assert done.returncode == 1, done.stdout
-    assert "passed" not in done.stdout
-    first = done.stderr.splitlines()[0]
-    for word in words:
-        assert word in first, first
+    return fill(tmp_path_factory.mktemp("gate"))
 
 
 def test_a_table_that_passes(desk: Path) -> None:
@@ -248,113 +163,6 @@ def test_odd_names(desk: Path) -> None:
     given = {"table": '"my table"', "quasi_identifiers": ["my col"], "sensitive": ["it's"]}
     assert gate(desk, **given, k=3, t={"it's": 0.3}).returncode == 0
     failed(gate(desk, **given, k=4), "violates k_anonymity 3 (asked 4)")
-
-
-PLAIN: dict[str, object] = {"table": "patients", "quasi_identifiers": QI, "sensitive": BOTH, "k": 3}
-WRONG: dict[str, tuple[dict[str, object], str]] = {
-    "empty table": ({"table": "empty"}, "the table is empty"),
-    "empty table, k alone": ({"table": "empty", "sensitive": None}, "the table is empty"),
-    "misspelt column": ({"quasi_identifiers": ["zpi"]}, '"zpi"'),
-    "misspelt column, k alone": ({"quasi_identifiers": ["zpi"], "sensitive": None}, '"zpi"'),
-    "misspelt sensitive column": ({"sensitive": ["chrge"]}, '"chrge"'),
-    "failing view": ({"table": "failing"}, "boo"),
-    "failing view, k alone": ({"table": "failing", "sensitive": None}, "boo"),
-    "no such table": ({"table": "nowhere"}, "nowhere"),
-    "no such file": ({"table": "nowhere.csv"}, "nowhere.csv"),
-    "no table": ({"table": None}, "gate: no table"),
-    "no quasi-identifiers": ({"quasi_identifiers": None}, "gate: no quasi-identifiers"),
-    "empty list": ({"quasi_identifiers": []}, "must be a list"),
-    "text for a list": ({"quasi_identifiers": "zip"}, "must be a list"),
-    "text for sensitive": ({"sensitive": "charge"}, "must be a list"),
-    "no threshold": ({"k": None}, "gate: no threshold"),
-    "misspelt variable": ({"tt": 0.1}, "gate_tt"),
-    "t out of range": ({"t": 1.5}, "t must be"),
-    "t of a tree out of range": ({"t": 1.5, "trees": {"diagnosis": "tree.csv"}}, "t must be"),
-    "k = 2.5": ({"k": 2.5}, "whole number"),
-    "k = 2.5 alone": ({"k": 2.5, "sensitive": None}, "whole number"),
-    "k = 'many'": ({"k": "many"}, "whole number"),
-    "t of no column": ({"t": {"chrge": 0.2}}, "not in s"),
-    "tree of no column": ({"trees": {"chrge": "tree.csv"}}, "chrge"),
-    "one tree for all": ({"trees": "tree.csv"}, "tree.csv"),
-    "distance of no column": ({"distance": {"chrge": "equal"}}, "chrge"),
-    "unknown distance": ({"distance": {"charge": "far"}, "t": 0.3}, "distance must be"),
-    "t without a sensitive column": ({"sensitive": None, "t": 0.3}, "need a sensitive column"),
-    "c without l": ({"c": 2}, "need gate_l"),
-    "recursive without c": ({"l": 2, "l_diversity": "recursive"}, "needs c"),
-    "a tree that lacks a value": ({"t": 0.5, "trees": {"charge": "tree.csv"}}, "no row for a value"),
-}
-
-
-CERTAIN = [
-    "empty table",
-    "misspelt column",
-    "failing view",
-    "no such file",
-    "misspelt variable",
-    "no threshold",
-]
-
-
-def wrong(case: str) -> tuple[dict[str, object], str]:
-    changed, words = WRONG[case]
-    return {name: value for name, value in {**PLAIN, **changed}.items() if value is not None}, words
-
-
-@pytest.mark.parametrize("case", CERTAIN)
-def test_what_cannot_be_judged_is_exit_code_1_and_never_a_pass(desk: Path, case: str) -> None:
-    given, words = wrong(case)
-    failed(gate(desk, bail=False, **given), words)
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_what_cannot_be_judged_is_an_error_that_says_why(
-    desk: Path, case: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given, words = wrong(case)
-    monkeypatch.chdir(desk)
-    with duckdb.connect("plain.duckdb", read_only=True) as con:
-        con.execute("SET python_enable_replacements = false")
-        for statement in macro_statements(temporary=True):
-            con.execute(statement)
-        with pytest.raises(duckdb.Error) as failure:
-            runs(con, given)
-    assert words in str(failure.value)
-    assert len(str(failure.value)) < 400
-
-
-def test_a_database_without_a_policy_or_macros_says_so(desk: Path) -> None:
-    failed(gate(desk), "gate: no policy is recorded in plain")
-    failed(gate(desk, "release.duckdb", install=False, table="other"), "no policy is recorded for other")
-    failed(gate(desk, "", install=False, table="patients.csv", quasi_identifiers=QI, k=3), "read-only")
-    words = [str(stock_command()), "-bail"]
-    for step in (
-        *variables({"table": "patients.csv", "quasi_identifiers": QI, "k": 3}),
-        ".read sql/gate.sql",
-    ):
-        words += ["-c", step]
-    done = subprocess.run(words, cwd=desk, capture_output=True, text=True, check=False, timeout=60)
-    failed(done, ".read sql/install.sql")
-
-
-def test_several_releases_in_one_database_are_told_apart(desk: Path, tmp_path: Path) -> None:
-    shutil.copytree(desk, tmp_path, dirs_exist_ok=True)
-    with patients() as con:
-        con.execute(f"ATTACH '{tmp_path / 'two.duckdb'}' AS two (STORAGE_VERSION 'v1.2.0')")
-        con.sql(CREATE.replace("VIEW v", "VIEW two.v"))
-        con.sql(CREATE.replace("VIEW v", "VIEW two.w").replace("k = 3", "k = 5"))
-    failed(gate(tmp_path, "two.duckdb"), "several releases", "main.v, main.w")
-    done = gate(tmp_path, "two.duckdb", table="W")
-    assert done.returncode == 0, done.stderr
-    assert "main.w" in done.stdout
-    assert "(asked 5)" in done.stdout
-
-
-def test_the_hierarchical_distance_is_that_of_the_audit_word_for_word() -> None:
-    audit = sqlfiles.read("audit/t_closeness_hierarchical.sql")
-    body = [line for line in audit.splitlines() if not line.startswith("--")]
-    assert "\n".join(line.strip() for line in body) in "\n".join(
-        line.strip() for line in GATE.read_text(encoding="utf-8").splitlines()
-    )
 
 
 def test_it_is_sql_with_a_header_and_one_command_of_the_shell() -> None:
