@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from duckanon import schema
+from duckanon import schema, sqlfiles
+from duckanon.auditing import judgements
 from duckanon.errors import PolicyError, SourceError
 from duckanon.fingerprints import fingerprint
 from duckanon.html import evidence, sections, words
@@ -17,6 +20,7 @@ from duckanon.html.page import render
 from duckanon.html.svg import required
 from duckanon.html.utility import changed, correlations
 from duckanon.recording import evidence_of
+from duckanon.stages.audit import audit_sql
 from duckanon.stages.tree import audit_tree
 
 if TYPE_CHECKING:
@@ -25,10 +29,10 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-    from duckanon.html.classes import Distances, Sizes
+    from duckanon.html.classes import Sizes
     from duckanon.html.copies import Column, Copies
     from duckanon.policy import AuditPolicy
-    from duckanon.report import Report
+    from duckanon.report import Measure, Report
     from duckanon.schema import Attribute
 
 LISTED = 25
@@ -96,12 +100,13 @@ def html_report(
     required()
     attributes = schema.bind_audit(policy, described(con, relation))
     with copied(con, relation, attributes, original=original) as copies:
+        paths = _trees(copies, attributes, relation, trees)
+        _agree(copies, report, policy, attributes, paths)
         found = sizes(copies, policy.k)
         apart = [
-            distances(copies, column, attribute, tree=_tree(copies, attribute, relation, trees))
+            distances(copies, column, attribute, tree=paths.get(attribute.name))
             for column, attribute in _sensitive(copies, attributes)
         ]
-        _agree(report, found, apart, policy)
         changes = [changed(copies, column, k=policy.k or 2) for column in (*copies.quasi, *copies.sensitive)]
         parts = {
             **_verdicts(report),
@@ -139,36 +144,61 @@ def _sensitive(copies: Copies, attributes: Sequence[Attribute]) -> list[tuple[Co
     return list(zip(copies.sensitive, own, strict=True))
 
 
-def _tree(copies: Copies, attribute: Attribute, relation: str, trees: Mapping[str, str] | None) -> str | None:
-    if attribute.distance != "hierarchical":
-        return None
-    if trees is not None and attribute.name in trees:
-        return trees[attribute.name]
-    return audit_tree(copies.con, copies.workspace, attribute, relation=relation)
-
-
-def _agree(report: Report, found: Sizes, apart: Sequence[Distances], policy: AuditPolicy) -> None:
-    """Raise unless the report is about these rows and this policy: a page must not contradict itself."""
-    seen: dict[tuple[str, str | None], tuple[float, Any]] = {
-        ("k_anonymity", None): (found.smallest, policy.k),
-        **{("t_closeness", one.column.name): (one.largest, one.t) for one in apart},
+def _trees(
+    copies: Copies, attributes: Sequence[Attribute], relation: str, trees: Mapping[str, str] | None
+) -> dict[str, str]:
+    """Tree of every column with hierarchical distance: the one that is given, or that of its hierarchy."""
+    return {
+        one.name: (trees or {}).get(one.name)
+        or audit_tree(copies.con, copies.workspace, one, relation=relation)
+        for one in attributes
+        if one.distance == "hierarchical"
     }
-    for measure in report.measures:
-        value, limit = seen.get((measure.measure, measure.attribute), (None, None))
-        if value is None:
-            continue
-        if measure.classes != found.classes or measure.value is None or abs(measure.value - value) > _NEAR:
+
+
+def _agree(
+    copies: Copies,
+    report: Report,
+    policy: AuditPolicy,
+    attributes: Sequence[Attribute],
+    trees: Mapping[str, str],
+) -> None:
+    """Raise unless an audit of these rows by this policy says the same: a page must not contradict itself."""
+    names = {column.place: column.name for column in copies.sensitive}
+    asked = [
+        replace(one, name=column.place)
+        for one, column in zip(judgements(attributes, policy, trees), copies.sensitive, strict=True)
+    ]
+    relation = sqlfiles.render("audit_bind/temporary.sql.j2", name=copies.released)
+    again = audit_sql(
+        copies.con, relation, [one.place for one in copies.quasi], asked, k=policy.k, name=report.name
+    )
+    told = {(one.measure, one.attribute): one for one in report.measures}
+    for measure in again.measures:
+        name = None if measure.attribute is None else names[measure.attribute]
+        before = told.get((measure.measure, name))
+        if before is None or before.threshold != measure.threshold:
+            judged = "not at all" if before is None else f"by {before.threshold}"
+            raise PolicyError(
+                f"{STAGE}: {measure.measure} was judged {judged}, but the policy says {measure.threshold}: "
+                "give the policy of the audit"
+            )
+        if not _same(before, measure):
             raise SourceError(
                 f"{STAGE}: the report of {report.name!r} is not about these rows, or they "
                 "changed since: audit again"
             )
-        if (measure.threshold is None) != (limit is None) or (
-            limit is not None and abs(float(measure.threshold or 0) - float(limit)) > _NEAR
-        ):
-            raise PolicyError(
-                f"{STAGE}: {measure.measure} was judged by {measure.threshold}, but the policy says {limit}: "
-                "give the policy of the audit"
-            )
+
+
+def _same(one: Measure, other: Measure) -> bool:
+    if (one.classes, one.violations, one.records, one.passed) != (
+        other.classes, other.violations, other.records, other.passed,
+    ):  # fmt: skip
+        return False
+    if one.value is None or other.value is None:
+        return one.value is other.value
+    # Sums of logarithms may differ in their last digits from run to run.
+    return math.isclose(one.value, other.value, rel_tol=_NEAR, abs_tol=_NEAR)
 
 
 def _verdicts(report: Report) -> dict[str, Any]:

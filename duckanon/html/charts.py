@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from duckanon.html.spread import Spread
 
 _LABEL = 22
+_SIZES = 7
+"""Class sizes on an axis, at least."""
 
 
 def histogram(
@@ -78,11 +80,21 @@ def histogram(
             axes.axvline(
                 place, color=COLOURS["ink"], linewidth=1, linestyle="--", label=f"{what} = {threshold(value)}"
             )
-        low, high = drawn.edges[0], drawn.edges[-1]
+        low, high = _reach(drawn, None if limit is None else limit[2], whole=whole)
         # A little room, so that the line of a threshold at the end does not lie on the axis.
         room = (low * 0.03, high * 0.03) if drawn.geometric else ((high - low) * 0.015,) * 2
         _finish(figure, axes, (low - room[0], high + room[1]), whole=whole)
         return inlined(figure, name, title=title, description=description)
+
+
+def _reach(drawn: Histogram, limit: float | None, *, whole: bool) -> tuple[float, float]:
+    """Return the ends of the horizontal axis: they hold the threshold, and some sizes beside a single one."""
+    low, high = drawn.edges[0], drawn.edges[-1]
+    if limit is not None:
+        low, high = min(low, limit), max(high, limit)
+    if whole and high - low < _SIZES:
+        low, high = max(0.5, low - _SIZES // 2), high + _SIZES // 2
+    return low, high
 
 
 def distribution(
@@ -256,7 +268,7 @@ def _finish(figure: Figure, axes: Axes, limits: tuple[float, float], *, whole: b
     if axes.get_xscale() == "log":
         axes.xaxis.set_minor_formatter(NullFormatter())
     elif whole:
-        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
     if axes.get_ylabel() == "classes":
         axes.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
         axes.yaxis.set_major_formatter(_plain)

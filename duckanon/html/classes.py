@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 BARS = 40
 """Bars of a histogram of classes."""
 
+NAMED = 8
+"""Quasi-identifiers by which a class is named below a chart."""
+
 WORST = 3
 """Classes whose sensitive values are shown."""
 
@@ -292,6 +295,7 @@ def describe(where: Sequence[tuple[str, Any]]) -> str:
     Returns
     -------
     str
-        Joined by commas.
+        The first `NAMED` joined by commas, and how many more there are.
     """
-    return ", ".join(f"{name} = {value}" for name, value in where)
+    named = ", ".join(f"{name} = {value}" for name, value in where[:NAMED])
+    return named if len(where) <= NAMED else f"{named}, and {len(where) - NAMED} more columns"

@@ -69,8 +69,9 @@ class Copies:
     ----------
     con : duckdb.DuckDBPyConnection
         Where they are.
-    classes, members : str
-        Temporary tables of the equivalence classes and of the class and sensitive values of every record.
+    released, classes, members : str
+        Temporary tables of the released columns, of the equivalence classes, and of the class and sensitive
+        values of every record.
     workspace : str
         Prefix of all temporary tables.
     quasi, sensitive : tuple of Column
@@ -81,6 +82,7 @@ class Copies:
 
     con: duckdb.DuckDBPyConnection
     workspace: str
+    released: str
     classes: str
     members: str
     quasi: tuple[Column, ...]
@@ -149,7 +151,7 @@ def copied(
             con, "members", members=members, table=released, classes=classes, quasi=quasi, sensitive=sensitive
         )
         before = _original(con, f"{workspace}_original", original, columns) if original else {}
-        yield Copies(con, workspace, classes, members, quasi, sensitive, before)
+        yield Copies(con, workspace, released, classes, members, quasi, sensitive, before)
     finally:
         drop(con, workspace)
 

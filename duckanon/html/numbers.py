@@ -73,6 +73,29 @@ def percent(value: float | None) -> str:
     return f"{100 * value:.2f}".rstrip("0").rstrip(".") + " %"
 
 
+def counted(value: int, one: str, many: str) -> str:
+    """Number with its noun.
+
+    Parameters
+    ----------
+    value : int
+        How many.
+    one, many : str
+        Singular and plural.
+
+    Returns
+    -------
+    str
+        Thousands apart.
+
+    Examples
+    --------
+    >>> counted(1, "class", "classes"), counted(1200, "class", "classes")
+    ('1 class', '1,200 classes')
+    """
+    return f"{value:,} {one if value == 1 else many}"
+
+
 def threshold(value: Decimal | float) -> str:
     """Threshold with all its digits.
 
@@ -126,6 +149,22 @@ def clean(text: str) -> str:
         Such characters become U+FFFD; an empty text becomes two quotes.
     """
     return _UNSEEN.sub("\ufffd", text) or "''"
+
+
+def legible(text: str) -> str:
+    """Text of several lines in which no other character is unseen or turns the direction of others.
+
+    Parameters
+    ----------
+    text : str
+        SQL or TOML with names and values of a user.
+
+    Returns
+    -------
+    str
+        Such characters become U+FFFD.
+    """
+    return "\n".join(_UNSEEN.sub("\ufffd", line) for line in text.split("\n"))
 
 
 def short(text: str, length: int) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jinja2
 
-from duckanon.html.numbers import clean, number, percent, threshold
+from duckanon.html.numbers import clean, counted, legible, number, percent, threshold
 
 _FOLDER = Path(__file__).parent.parent / "templates"
 
@@ -22,7 +22,8 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(number=number, percent=percent, threshold=threshold, clean=clean)
+    environment.filters.update(number=number, counted=counted, percent=percent, threshold=threshold)
+    environment.filters.update(clean=clean, legible=legible)
     return environment
 
 

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from duckanon.html import charts
 from duckanon.html.classes import describe
-from duckanon.html.numbers import clean, number, percent, threshold
+from duckanon.html.numbers import clean, counted, number, percent, threshold
 from duckanon.html.spread import shown_value
 
 if TYPE_CHECKING:
@@ -54,12 +54,10 @@ def classes(found: Sizes, k: int | None) -> dict[str, Any]:
         f"{found.classes:,} classes of {found.smallest:,} to {found.largest:,} records; half of them have "
         f"at most {found.median:,}."
         if found.smallest < found.largest
-        else f"Classes of {found.smallest:,} records: {found.classes:,}."
+        else f"{_classes(found.classes)} of {_records(found.smallest)}."
     )
     limit = None if k is None else ("k", k, k - 0.5)
     drawn = found.histogram
-    if limit is not None and not drawn.edges[0] <= limit[2] <= drawn.edges[-1]:
-        limit = None
     svg = charts.histogram(
         "sizes",
         drawn,
@@ -91,7 +89,7 @@ def distance(found: Distances) -> dict[str, Any]:
     limit = (
         "no t was asked for"
         if found.t is None
-        else f"{found.violations:,} classes with {found.records:,} records are above t = {threshold(found.t)}"
+        else f"{_classes(found.violations)} with {_records(found.records)} above t = {threshold(found.t)}"
         if found.violations
         else f"none is above t = {threshold(found.t)}"
     )
@@ -118,7 +116,7 @@ def distance(found: Distances) -> dict[str, Any]:
 def _worst(column: Column, worst: Worst, place: int) -> Chart:
     name = clean(column.name)
     title = f"{name}: {_ORDINALS[place - 1]} class"
-    caption = f"EMD {number(worst.emd)}, {worst.size:,} records: {describe(worst.where)}"
+    caption = f"EMD {number(worst.emd)}, {_records(worst.size)}: {describe(worst.where)}"
     svg = charts.distribution(
         f"worst-{column.place}-{place}",
         worst.spread,
@@ -153,7 +151,7 @@ def utility(changes: Sequence[Change], related: Correlations | None, *, original
         "correlations": [] if related is None else _correlations(related),
         "related": related,
         "loss_chart": _loss_chart([one for one in changes if one.column.place.startswith("q")]),
-        "columns_head": _HEAD,
+        "columns_head": _HEAD if original else _HEAD[:-1],
         "columns_table": [row for change in changes for row in _figures(change, original=original)],
     }
 
@@ -165,13 +163,15 @@ def _change(change: Change) -> Chart:
     name = clean(column.name)
     title = f"Distribution of {name}"
     sides = (BEFORE, AFTER) if change.both else (AFTER,)
-    caption = f"{change.after.distinct:,} different values are released"
+    caption = f"{counted(change.after.distinct, 'value', 'different values')} released"
     if change.before is not None:
         caption += f", the original has {change.before.distinct:,}"
         if not change.both:
             caption += "; they are of different types and are not laid over each other"
     if column.ranged:
         caption += "; a range stands at its middle"
+    if drawn.hidden:
+        caption += f"; shares of too few records of the {BEFORE} are left out"
     missing = [
         f"{percent(share)} of the {side} missing"
         for share, side in zip(drawn.missing, sides, strict=True)
@@ -215,7 +215,7 @@ def _loss_chart(changes: Sequence[Change]) -> Chart | None:
     svg = charts.loss("loss", bars, title=title, description=caption)
     head = ["Column", "Lost", "Measured as"]
     rows = [
-        [name, percent(max(0.0, size)), "variance" if numeric else "records changed, at least"]
+        [name, percent(size), "variance" if numeric else "records changed, at least"]
         for name, size, numeric in bars
     ]
     return Chart(Markup(svg), title, caption, head, rows)
@@ -229,7 +229,7 @@ def _figures(change: Change, *, original: bool) -> list[tuple[str, list[list[str
     if original and change.before is not None:
         rows.append([BEFORE, *_summary(change.before, change.column), ""])
     lost = "–" if change.loss is None else percent(change.loss)
-    rows.append([AFTER, *_summary(change.after, change.column), lost if original else ""])
+    rows.append([AFTER, *_summary(change.after, change.column), *([lost] if original else [])])
     return [(clean(change.column.name), rows)]
 
 
@@ -277,4 +277,12 @@ def _spread_table(drawn: Spread, name: str, sides: Sequence[str]) -> tuple[list[
         for label, *values in zip(labels, *shares, strict=True)
         if any(values)
     ]
-    return [name, *(f"share of the {side}" for side in sides)], rows
+    return [name, *(f"share, {side}" for side in sides)], rows
+
+
+def _classes(number_of: int) -> str:
+    return counted(number_of, "class", "classes")
+
+
+def _records(number_of: int) -> str:
+    return counted(number_of, "record", "records")

@@ -70,12 +70,15 @@ class Spread(NamedTuple):
         One list a group, in the order of the labels.
     missing : list of float
         Share of missing values of each group, shown beside the bins; 0 where missing is a label.
+    hidden : bool
+        Whether shares of the first group are shown as 0, because too few records have them.
     """
 
     labels: list[str]
     bins: Bins | None
     shares: list[list[float]]
     missing: list[float]
+    hidden: bool
 
 
 def summary(con: duckdb.DuckDBPyConnection, column: Column, *, least: int = 1) -> Summary:
@@ -143,7 +146,8 @@ def spread(
     summaries : sequence of Summary
         Of all records that the bins must serve, one or more.
     least : int
-        A value that only the first group has is named if so many of its records have it.
+        Of two groups: a share of fewer records of the first is shown as 0, and a value that the second group
+        does not have is not named then.
 
     Returns
     -------
@@ -160,31 +164,35 @@ def spread(
     counts = [[0] * (bins.number + 1) for _ in sides]
     for side, number, records in engine.rows(con, query, STAGE):
         counts[side][bins.number if number is None else number] = records
-    shares = [[value / max(1, sum(side)) for value in side] for side in counts]
+    shares, hidden = _shares(counts, least)
     labels = _bin_labels(bins, column.kind)
-    return Spread(labels, bins, [side[:-1] for side in shares], [side[-1] for side in shares])
+    return Spread(labels, bins, [side[:-1] for side in shares], [side[-1] for side in shares], hidden)
+
+
+def _shares(counts: Sequence[Sequence[int]], least: int) -> tuple[list[list[float]], bool]:
+    """Return shares of each group, of too few records of the first of two as 0, and whether that hid any."""
+    shown = [list(side) for side in counts]
+    if len(counts) > 1:
+        shown[0] = [records if records >= least else 0 for records in counts[0]]
+    totals = [max(1, sum(side)) for side in counts]
+    shares = [[records / total for records in side] for side, total in zip(shown, totals, strict=True)]
+    return shares, shown[0] != list(counts[0])
 
 
 def _by_value(con: duckdb.DuckDBPyConnection, sides: Sequence[Column], least: int) -> Spread:
     limit = FEW if sides[-1].numeric else NAMED
     query = sqlfiles.render("report/categories.sql.j2", sides=sides, limit=limit, least=least)
     rows = engine.rows(con, query, STAGE)
-    totals = [max(1, sum(row[4] for row in rows if row[1] == side)) for side in range(len(sides))]
     order = list(dict.fromkeys(row[0] for row in rows))
     if sides[-1].numeric:
         numbers = {row[0]: row[3] for row in rows}
         order.sort(key=lambda place: (place is None, numbers[place] is None, numbers[place] or 0.0))
-    found = {(row[0], row[1]): row for row in rows}
+    found = {(row[0], row[1]): row[4] for row in rows}
     first = {row[0]: row for row in reversed(rows)}
-    return Spread(
-        [_value_label(first[place], sides[-1]) for place in order],
-        None,
-        [
-            [found[place, side][4] / totals[side] if (place, side) in found else 0.0 for place in order]
-            for side in range(len(sides))
-        ],
-        [0.0] * len(sides),
-    )
+    counts = [[found.get((place, side), 0) for place in order] for side in range(len(sides))]
+    shares, hidden = _shares(counts, least)
+    labels = [_value_label(first[place], sides[-1]) for place in order]
+    return Spread(labels, None, shares, [0.0] * len(sides), hidden)
 
 
 def _value_label(row: tuple[int | None, int, str | None, float | None, int], column: Column) -> str:

@@ -49,14 +49,14 @@ class Change:
 
 @dataclass(frozen=True)
 class Correlations:
-    """Pearson's correlations, a square of rows; None where a column is constant.
+    """Pearson's correlations, a square of rows; None where a column is constant or missing.
 
     Attributes
     ----------
     names : tuple of str
         Columns.
     after, before : list of list of float or None
-        Symmetric, 1 on the diagonal; before is None without original.
+        Symmetric, 1 on the diagonal of what varies; before is None without original.
     left_out : int
         Columns beyond the first `CORRELATED`.
     """
@@ -159,11 +159,11 @@ def correlations(copies: Copies) -> Correlations | None:
 
 
 def _matrix(copies: Copies, columns: Sequence[Column]) -> list[list[float | None]]:
-    pairs = list(itertools.combinations(columns, 2))
+    pairs = list(itertools.combinations_with_replacement(columns, 2))
     query = sqlfiles.render("report/correlations.sql.j2", columns=columns, pairs=pairs)
     values = engine.rows(copies.con, query, STAGE)[0]
-    matrix: list[list[float | None]] = [[1.0] * len(columns) for _ in columns]
-    places = itertools.combinations(range(len(columns)), 2)
+    matrix: list[list[float | None]] = [[None] * len(columns) for _ in columns]
+    places = itertools.combinations_with_replacement(range(len(columns)), 2)
     for (row, column), value in zip(places, values, strict=True):
         matrix[row][column] = matrix[column][row] = rounded(value, 6)
     return matrix

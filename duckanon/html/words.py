@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from duckanon.html.numbers import clean, number, threshold
+from duckanon.html.numbers import clean, counted, number, threshold
 
 if TYPE_CHECKING:
     from duckanon.report import Measure
@@ -114,8 +114,8 @@ def _value(measure: Measure) -> str:
 
 
 def _counts(measure: Measure) -> str:
-    classes = "1 class" if measure.classes == 1 else f"{measure.classes:,} classes"
+    classes = counted(measure.classes, "class", "classes")
     if not measure.violations:
         return f"kept by all {measure.classes:,} classes" if measure.classes != 1 else "kept by the one class"
-    records = "" if measure.records is None else f" ({measure.records:,} records)"
+    records = "" if measure.records is None else f" ({counted(measure.records, 'record', 'records')})"
     return f"violated by {measure.violations:,} of {classes}{records}"
