@@ -172,7 +172,7 @@ def trees_of(con: duckdb.DuckDBPyConnection, published: Published, home: str) ->
 
 
 def audit_relation(
-    con: duckdb.DuckDBPyConnection, relation: str, policy: AuditPolicy, *, name: str
+    con: duckdb.DuckDBPyConnection, relation: str, policy: AuditPolicy, *, name: str, evidence: bool = False
 ) -> Report:
     """Audit of any relation by a policy.
 
@@ -186,6 +186,8 @@ def audit_relation(
         Roles, thresholds and hierarchy tables.
     name : str
         How the report calls it.
+    evidence : bool
+        Say in the report what was asked of which rows; that takes a sort of all rows.
 
     Returns
     -------
@@ -207,7 +209,10 @@ def audit_relation(
             for attribute in schema.bind_audit(policy, columns)
             if attribute.distance == "hierarchical"
         }
-        return _audit(con, relation, policy, trees, name=name)
+        report = _audit(con, relation, policy, trees, name=name)
+        if not evidence:
+            return report
+        return replace(report, evidence=evidence_of(con, relation, policy, trees).to_dict())
     finally:
         drop(con, workspace)
 

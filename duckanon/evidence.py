@@ -14,7 +14,7 @@ from duckanon.report import COLUMNS, shown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FACTS = ("name", "policy_hash", "fingerprint")
+FACTS = ("name", "policy", "policy_hash", "fingerprint")
 """What a report may say about itself beside its measures; compared where both reports say it."""
 
 RELATIVE, ABSOLUTE = 1e-9, 1e-12
@@ -109,8 +109,8 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
     Parameters
     ----------
     before, after : mapping
-        `Report.to_dict`, or the JSON of it. ``policy_hash`` and ``fingerprint`` may stand at the top level or
-        under ``evidence``.
+        `Report.to_dict`, or the JSON of it. Policy, its hash and the fingerprint may stand at the top level
+        or under ``evidence``.
 
     Returns
     -------
@@ -132,6 +132,9 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
     old, new = _measures(before, "earlier"), _measures(after, "later")
     listed = [_violations(report) for report in (before, after)]
     facts = [(name, _fact(before, name), _fact(after, name)) for name in FACTS]
+    if None not in facts[FACTS.index("policy")]:
+        # The texts say what differs, so their hash need not.
+        facts = [fact for fact in facts if fact[0] != "policy_hash"]
     cells = [
         Change(None, None, name, one, other)
         for name, one, other in facts
@@ -220,7 +223,7 @@ def _grouped(cells: tuple[Change, ...]) -> dict[tuple[str, str | None], list[str
     lines: dict[tuple[str, str | None], list[str]] = {}
     for cell in cells:
         if cell.measure is None:
-            lines.setdefault((_words(cell.column), None), []).append(f"{cell.before} -> {cell.after}")
+            lines.setdefault((_words(cell.column), None), []).append(_fact_changed(cell))
             continue
         parts = lines.setdefault((cell.measure, cell.attribute), [])
         if cell.column == "passed":
@@ -228,6 +231,15 @@ def _grouped(cells: tuple[Change, ...]) -> dict[tuple[str, str | None], list[str
         else:
             parts.append(f"{cell.column} {_cell(cell.before)} -> {_cell(cell.after)}")
     return lines
+
+
+def _fact_changed(cell: Change) -> str:
+    """Return what changed of a fact; of a policy the lines that differ."""
+    if cell.column != "policy":
+        return f"{cell.before} -> {cell.after}"
+    old, new = (str(text).splitlines() for text in (cell.before, cell.after))
+    gone = [f"no longer {line}" for line in old if line not in new]
+    return ", ".join([*gone, *(f"now {line}" for line in new if line not in old)])
 
 
 def _about(measure: str, attribute: str | None) -> str:

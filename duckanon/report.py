@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from duckanon.legible import legible
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -116,6 +118,9 @@ class Report:
         What the reader must know beyond the verdicts.
     plan : str or None
         Which method made the release, and why it was picked; None where a relation was only audited.
+    evidence : dict or None
+        What was asked of which rows, where it was asked for: ``policy`` and ``policy_hash``, ``fingerprint``,
+        the versions of the programs, ``audited_at``.
     """
 
     name: str
@@ -123,6 +128,7 @@ class Report:
     violations: tuple[Violation, ...] = ()
     warnings: tuple[str, ...] = ()
     plan: str | None = None
+    evidence: dict[str, Any] | None = None
 
     @property
     def passed(self) -> bool:
@@ -141,7 +147,7 @@ class Report:
         return replace(self, measures=together[0], warnings=together[1], plan=plan)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data of the report: name, passed, measures, violations, warnings, plan."""
+        """Plain data of the report: name, passed, measures, violations, warnings, plan, evidence."""
         return {"passed": self.passed, **asdict(self)}
 
     def to_json(self) -> str:
@@ -150,7 +156,7 @@ class Report:
 
     def to_text(self) -> str:
         """Aligned table of the measures, then the worst classes, the plan and the warnings."""
-        lines = text_table(COLUMNS, [measure.row() for measure in self.measures])
+        lines = text_table(COLUMNS, [_told_apart(measure) for measure in self.measures])
         for violation in self.violations[:5]:
             about = f" of {violation.attribute}" if violation.attribute else ""
             where = ", ".join(f"{name} = {shown(value)}" for name, value in violation.class_values.items())
@@ -168,7 +174,7 @@ class Report:
         parts = [
             f"<style>{_STYLE}</style>",
             f"<p><strong>{html.escape(self.name)}</strong> {_badge(self._verdict)}</p>",
-            _html_table(COLUMNS, [measure.row() for measure in self.measures]),
+            _html_table(COLUMNS, [_told_apart(measure) for measure in self.measures]),
         ]
         if self.violations:
             worst = self.violations[:_SHOWN]
@@ -218,7 +224,7 @@ def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list
 
 
 def shown(value: object) -> str:
-    """Text of one cell: six digits after the point, no needless zeros, blank for None.
+    """Text of one cell: six digits after the point, no needless zeros, blank for None, in one legible line.
 
     Parameters
     ----------
@@ -237,7 +243,16 @@ def shown(value: object) -> str:
     if isinstance(value, float | Decimal):
         number = float(value)
         return f"{number:.6f}".rstrip("0").rstrip(".") if abs(number) < 1e15 else f"{number:.6g}"
-    return str(value)
+    return legible(str(value))
+
+
+def _told_apart(measure: Measure) -> tuple[Any, ...]:
+    """Return the row of a measure; a value that breaks its threshold does not look equal to it."""
+    row = measure.row()
+    if measure.passed is not False or shown(measure.value) != shown(measure.threshold):
+        return row
+    exact = {"threshold": format(Decimal(str(measure.threshold)), "f"), "value": str(measure.value)}
+    return tuple(exact.get(column, cell) for column, cell in zip(COLUMNS, row, strict=True))
 
 
 def _html_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -264,7 +264,7 @@ def _quasi(policy: Policy, name: str, type_text: str) -> Attribute:
 
 def _sensitive(policy: Policy | AuditPolicy, name: str, type_text: str) -> Attribute:
     kind = kind_of(type_text)
-    default: Distance = "ordered" if kind in _NUMBERS else "equal"
+    default: Distance = "ordered" if kind in _NUMBERS or type_text == "BIGNUM" else "equal"
     return Attribute(
         name,
         Role.SENSITIVE,

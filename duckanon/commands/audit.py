@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 KNOWN = (*FORMATS, "html")
 """What --format takes."""
 
+_PROVED = frozenset({"json", "junit", "sarif"})
+"""Formats that are kept, and so say what was asked of which rows."""
+
 _CHANGES = "changes since the audit of --against:"
 
 
@@ -98,7 +101,8 @@ def audit(
     before = None if against is None else _saved(against)
     with progress.shown(sys.stderr), connect() as con, stopping(con.duckdb):
         relation = files.relation(con.duckdb, source)
-        report = audit_relation(con.duckdb, relation, wanted, name=source)
+        proved = form in _PROVED or before is not None
+        report = audit_relation(con.duckdb, relation, wanted, name=source, evidence=proved)
         report = _with_warnings(con.duckdb, relation, report, options.get("identifiers", ()))
         changed = None if before is None else evidence.changes(before, json.loads(report.to_json()))
         if form == "html":
@@ -124,6 +128,9 @@ def _options(flags: Mapping[str, Any], file: Path | None) -> dict[str, Any]:
         if name not in OPTIONS:
             hint = suggestion(name, OPTIONS)
             raise PolicyError(f"unknown option {name!r}{hint or ':'} Options: {', '.join(OPTIONS)}")
+    if options.get("subject") is not None:
+        # Counting records where the policy counts persons would pass by mistake.
+        raise PolicyError("subject is not in this version: k counts records; keep one record a subject")
     options |= given
     if "quasi_identifiers" not in options:
         raise PolicyError(

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from duckanon.formats.words import described, titled, verdict, worst
+from duckanon.formats.words import described, facts, titled, verdict, worst
 
 if TYPE_CHECKING:
     from duckanon.report import Measure, Report
@@ -45,6 +45,10 @@ def junit(report: Report) -> str:
     name = _text(f"duckanon audit of {report.name}")
     root = ET.Element("testsuites", {"name": "duckanon", **counts})
     suite = ET.SubElement(root, "testsuite", {"name": name, **counts})
+    if report.evidence is not None:
+        properties = ET.SubElement(suite, "properties")
+        for fact, value in facts(report.evidence).items():
+            ET.SubElement(properties, "property", {"name": f"duckanon.{fact}", "value": _text(str(value))})
     for measure in report.measures:
         _case(suite, report, measure)
     if report.warnings:

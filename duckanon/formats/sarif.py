@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from duckanon import files
-from duckanon.formats.words import described, verdict, worst
+from duckanon.formats.words import described, facts, verdict, worst
 
 if TYPE_CHECKING:
     from duckanon.report import Measure, Report
@@ -68,7 +68,11 @@ def sarif(report: Report) -> str:
         ],
         "results": [_result(report, measure, rules) for measure in judged if measure.passed is False],
         "columnKind": "unicodeCodePoints",
-        "properties": {"passed": report.passed, "measures": plain["measures"]},
+        "properties": {
+            "passed": report.passed,
+            "measures": plain["measures"],
+            **({} if report.evidence is None else {"evidence": facts(report.evidence)}),
+        },
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, allow_nan=False)
 

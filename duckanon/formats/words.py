@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from duckanon.report import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from duckanon.report import Measure, Report, Violation
 
 WORST = 10
@@ -57,6 +59,22 @@ def verdict(measure: Measure) -> str:
     return (
         f"{asked}: violated by {measure.violations} of {measure.classes} classes, {measure.records} records"
     )
+
+
+def facts(evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked of which rows, without the time: the same audit gives the same document.
+
+    Parameters
+    ----------
+    evidence : mapping
+        Of a report.
+
+    Returns
+    -------
+    dict
+        All else that it says.
+    """
+    return {fact: value for fact, value in evidence.items() if fact != "audited_at"}
 
 
 def worst(report: Report, measure: Measure) -> list[Violation]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+
+from duckanon.legible import legible
 
 MISSING = "missing"
 """How NULL, and among numbers NaN and infinity, is shown."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
 def number(value: object) -> str:
@@ -148,11 +148,11 @@ def clean(text: str) -> str:
     str
         Such characters become U+FFFD; an empty text becomes two quotes.
     """
-    return _UNSEEN.sub("\ufffd", text) or "''"
+    return legible(text) or "''"
 
 
-def legible(text: str) -> str:
-    """Text of several lines in which no other character is unseen or turns the direction of others.
+def legible_lines(text: str) -> str:
+    """Text of several lines, each of them legible.
 
     Parameters
     ----------
@@ -162,9 +162,9 @@ def legible(text: str) -> str:
     Returns
     -------
     str
-        Such characters become U+FFFD.
+        See `duckanon.legible.legible`.
     """
-    return "\n".join(_UNSEEN.sub("\ufffd", line) for line in text.split("\n"))
+    return "\n".join(map(legible, text.split("\n")))
 
 
 def short(text: str, length: int) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jinja2
 
-from duckanon.html.numbers import clean, counted, legible, number, percent, threshold
+from duckanon.html.numbers import clean, counted, legible_lines, number, percent, threshold
 
 _FOLDER = Path(__file__).parent.parent / "templates"
 
@@ -23,7 +23,7 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.filters.update(number=number, counted=counted, percent=percent, threshold=threshold)
-    environment.filters.update(clean=clean, legible=legible)
+    environment.filters.update(clean=clean, legible=legible_lines)
     return environment
 
 
