@@ -2112,7 +2112,19 @@ duckanon_flaw AS (
                 GROUP BY duckanon_column.name, side_member.is_released
                 HAVING count(side_member.value) = 0
             ) AS empty
-        ) AS without_value
+        ) AS without_value,
+        (
+            SELECT min(wide.name)
+            FROM (
+                SELECT duckanon_column.name
+                FROM side_member
+                JOIN duckanon_column ON duckanon_column.attribute = side_member.attribute
+                GROUP BY duckanon_column.name
+                HAVING max(abs(side_member.value)) NOT BETWEEN 1e-140 AND 1e140 AND max(abs(side_member.value)) > 0
+                    OR max(side_member.value) - min(side_member.value) < 1e-9 * max(abs(side_member.value))
+                    AND (max(side_member.value) > min(side_member.value) OR max(abs(side_member.value)) > 9007199254740992)
+            ) AS wide
+        ) AS not_precise
 ),
 duckanon_fault AS (
     SELECT CASE
@@ -2126,6 +2138,8 @@ duckanon_fault AS (
         THEN error('information_loss: the column ' || flaw.not_numeric || ' is not numeric in both tables: see utility_categorical')
         WHEN flaw.not_finite IS NOT NULL
         THEN error('information_loss: the column ' || flaw.not_finite || ' holds NaN or infinity: leave those records out of both tables')
+        WHEN flaw.not_precise IS NOT NULL
+        THEN error('information_loss: the column ' || flaw.not_precise || ' has values that DOUBLE cannot square or tell apart: subtract a constant and scale them in both tables')
         WHEN flaw.without_value IS NOT NULL
         THEN error('information_loss: the column ' || flaw.without_value || ' holds nothing but NULL in one of the tables')
         ELSE FALSE
@@ -2271,7 +2285,19 @@ duckanon_flaw AS (
                 GROUP BY duckanon_column.name, side_member.is_released
                 HAVING count(side_member.value) = 0
             ) AS empty
-        ) AS without_value
+        ) AS without_value,
+        (
+            SELECT min(wide.name)
+            FROM (
+                SELECT duckanon_column.name
+                FROM side_member
+                JOIN duckanon_column ON duckanon_column.attribute = side_member.attribute
+                GROUP BY duckanon_column.name
+                HAVING max(abs(side_member.value)) NOT BETWEEN 1e-140 AND 1e140 AND max(abs(side_member.value)) > 0
+                    OR max(side_member.value) - min(side_member.value) < 1e-9 * max(abs(side_member.value))
+                    AND (max(side_member.value) > min(side_member.value) OR max(abs(side_member.value)) > 9007199254740992)
+            ) AS wide
+        ) AS not_precise
 ),
 duckanon_fault AS (
     SELECT CASE
@@ -2285,6 +2311,8 @@ duckanon_fault AS (
         THEN error('utility_numeric: the column ' || flaw.not_numeric || ' is not numeric in both tables: see utility_categorical')
         WHEN flaw.not_finite IS NOT NULL
         THEN error('utility_numeric: the column ' || flaw.not_finite || ' holds NaN or infinity: leave those records out of both tables')
+        WHEN flaw.not_precise IS NOT NULL
+        THEN error('utility_numeric: the column ' || flaw.not_precise || ' has values that DOUBLE cannot square or tell apart: subtract a constant and scale them in both tables')
         WHEN flaw.without_value IS NOT NULL
         THEN error('utility_numeric: the column ' || flaw.without_value || ' holds nothing but NULL in one of the tables')
         ELSE FALSE
@@ -2531,7 +2559,19 @@ duckanon_flaw AS (
                 GROUP BY duckanon_column.name, side_member.is_released
                 HAVING count(side_member.value) = 0
             ) AS empty
-        ) AS without_value
+        ) AS without_value,
+        (
+            SELECT min(wide.name)
+            FROM (
+                SELECT duckanon_column.name
+                FROM side_member
+                JOIN duckanon_column ON duckanon_column.attribute = side_member.attribute
+                GROUP BY duckanon_column.name
+                HAVING max(abs(side_member.value)) NOT BETWEEN 1e-140 AND 1e140 AND max(abs(side_member.value)) > 0
+                    OR max(side_member.value) - min(side_member.value) < 1e-9 * max(abs(side_member.value))
+                    AND (max(side_member.value) > min(side_member.value) OR max(abs(side_member.value)) > 9007199254740992)
+            ) AS wide
+        ) AS not_precise
 ),
 duckanon_fault AS (
     SELECT CASE
@@ -2545,6 +2585,8 @@ duckanon_fault AS (
         THEN error('correlation_change: the column ' || flaw.not_numeric || ' is not numeric in both tables: see utility_categorical')
         WHEN flaw.not_finite IS NOT NULL
         THEN error('correlation_change: the column ' || flaw.not_finite || ' holds NaN or infinity: leave those records out of both tables')
+        WHEN flaw.not_precise IS NOT NULL
+        THEN error('correlation_change: the column ' || flaw.not_precise || ' has values that DOUBLE cannot square or tell apart: subtract a constant and scale them in both tables')
         WHEN flaw.without_value IS NOT NULL
         THEN error('correlation_change: the column ' || flaw.without_value || ' holds nothing but NULL in one of the tables')
         WHEN (SELECT count(*) FROM duckanon_column) < 2
@@ -2586,11 +2628,11 @@ middle AS (
 ),
 correlation AS (
     SELECT pair.is_released, pair.attribute, pair.other,
-        coalesce(
+        greatest(-1, least(1, coalesce(
             sum((pair.x - middle.mean_x) * (pair.y - middle.mean_y))
             / sqrt(sum((pair.x - middle.mean_x) * (pair.x - middle.mean_x)))
             / sqrt(sum((pair.y - middle.mean_y) * (pair.y - middle.mean_y))), 0
-        ) AS pearson
+        ))) AS pearson
     FROM pair
     LEFT JOIN middle
         ON middle.is_released = pair.is_released AND middle.attribute = pair.attribute

@@ -29,11 +29,11 @@ middle AS (
 ),
 correlation AS (
     SELECT pair.is_released, pair.attribute, pair.other,
-        coalesce(
+        greatest(-1, least(1, coalesce(
             sum((pair.x - middle.mean_x) * (pair.y - middle.mean_y))
             / sqrt(sum((pair.x - middle.mean_x) * (pair.x - middle.mean_x)))
             / sqrt(sum((pair.y - middle.mean_y) * (pair.y - middle.mean_y))), 0
-        ) AS pearson
+        ))) AS pearson
     FROM pair
     LEFT JOIN middle
         ON middle.is_released = pair.is_released AND middle.attribute = pair.attribute

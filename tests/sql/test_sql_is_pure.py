@@ -20,7 +20,7 @@ RELATIONS = {
     "class_superset", "class_superset_emd", "class_journalist", "population", "original", "released",
 }  # fmt: skip
 FUNCTIONS = {
-    "abs", "coalesce", "count", "dense_rank", "exp", "generate_series", "greatest", "lag", "list", "ln",
+    "abs", "coalesce", "count", "dense_rank", "exp", "generate_series", "greatest", "lag", "least", "list", "ln",
     "map_from_entries", "max", "min", "row_number", "sqrt", "sum", "unnest",
 }  # fmt: skip
 HEADER = ["audit", "question", "reads", "returns", "violation", "source"]
