@@ -23,11 +23,167 @@
 --     gate_distance            {'charge': 'equal'}: 'ordered' or 'equal' a column; follows the type if not set
 --     gate_trees               {'diagnosis': 'tree.csv'}: hierarchical distance, columns from leaf to root
 --     gate_database            attached database whose recorded policy counts; the current one if not set
+-- A variable that is NULL is an error, not one that is not set: RESET VARIABLE gate_t takes it back.
 -- gate_k, gate_t and gate_l (with gate_l_diversity and gate_c) replace recorded thresholds: those, and the macros
 -- in a file, are the word of its maker. To trust neither, load install.sql and ATTACH the file (docs/gate.md).
 .bail on
 
-SET VARIABLE duckanon_gate_ready = FALSE;
+-- How far the gate came. The next step asks for it: a client that goes on after an error gets no pass.
+SET VARIABLE duckanon_gate_ready = 'nowhere';
+
+-- The variables that are set. Through JSON lists, maps and structs have one form each.
+CREATE OR REPLACE TEMP TABLE duckanon_gate_variable AS
+SELECT
+    one.setting, one.form, one.example, one.type, coalesce(json_type(one.given), 'NULL') AS shape, one.given, one.text
+FROM (
+    VALUES
+    (
+        'table', 'text', '''patients.csv''',
+        typeof(getvariable('gate_table')),
+        to_json(getvariable('gate_table')),
+        CAST(getvariable('gate_table') AS VARCHAR)
+    ),
+    (
+        'quasi_identifiers', 'a list of different column names', '[''age'', ''zip'']',
+        typeof(getvariable('gate_quasi_identifiers')),
+        to_json(getvariable('gate_quasi_identifiers')),
+        CAST(getvariable('gate_quasi_identifiers') AS VARCHAR)
+    ),
+    (
+        'sensitive', 'a list of different column names', '[''charge'']',
+        typeof(getvariable('gate_sensitive')),
+        to_json(getvariable('gate_sensitive')),
+        CAST(getvariable('gate_sensitive') AS VARCHAR)
+    ),
+    (
+        'k', 'one number', '5',
+        typeof(getvariable('gate_k')),
+        to_json(getvariable('gate_k')),
+        CAST(getvariable('gate_k') AS VARCHAR)
+    ),
+    (
+        't', 'a number, or a number for each sensitive column that it names', '{''charge'': 0.2}',
+        typeof(getvariable('gate_t')),
+        to_json(getvariable('gate_t')),
+        CAST(getvariable('gate_t') AS VARCHAR)
+    ),
+    (
+        'l', 'a number, or a number for each sensitive column that it names', '{''charge'': 2}',
+        typeof(getvariable('gate_l')),
+        to_json(getvariable('gate_l')),
+        CAST(getvariable('gate_l') AS VARCHAR)
+    ),
+    (
+        'l_diversity', 'text', '''entropy''',
+        typeof(getvariable('gate_l_diversity')),
+        to_json(getvariable('gate_l_diversity')),
+        CAST(getvariable('gate_l_diversity') AS VARCHAR)
+    ),
+    (
+        'c', 'one number', '2',
+        typeof(getvariable('gate_c')),
+        to_json(getvariable('gate_c')),
+        CAST(getvariable('gate_c') AS VARCHAR)
+    ),
+    (
+        'distance', 'a distance for each sensitive column that it names', '{''charge'': ''equal''}',
+        typeof(getvariable('gate_distance')),
+        to_json(getvariable('gate_distance')),
+        CAST(getvariable('gate_distance') AS VARCHAR)
+    ),
+    (
+        'trees', 'a table or file for each sensitive column that it names', '{''diagnosis'': ''tree.csv''}',
+        typeof(getvariable('gate_trees')),
+        to_json(getvariable('gate_trees')),
+        CAST(getvariable('gate_trees') AS VARCHAR)
+    ),
+    (
+        'database', 'text', '''release''',
+        typeof(getvariable('gate_database')),
+        to_json(getvariable('gate_database')),
+        CAST(getvariable('gate_database') AS VARCHAR)
+    )
+) AS one(setting, form, example, type, given, text)
+WHERE 'gate_' || one.setting IN (SELECT lower(known.name) FROM duckdb_variables() AS known);
+
+-- What they hold: the elements of a list as names, a name and a value a column, or one value with the name ''.
+CREATE OR REPLACE TEMP TABLE duckanon_gate_given AS
+SELECT setting, unnest(names) AS name, unnest(held) AS value, unnest(range(len(names))) AS position
+FROM (
+    SELECT
+        setting,
+        CASE WHEN shape = 'ARRAY' THEN elements ELSE map_keys(pairs) END AS names,
+        CASE WHEN shape = 'ARRAY' THEN elements ELSE map_values(pairs) END AS held
+    FROM (
+        SELECT
+            setting, shape,
+            CAST(CASE WHEN shape = 'ARRAY' THEN given ELSE json_array() END AS VARCHAR[]) AS elements,
+            CAST(
+                CASE WHEN shape = 'OBJECT' THEN given ELSE json_object('', text) END AS MAP(VARCHAR, VARCHAR)
+            ) AS pairs
+        FROM duckanon_gate_variable
+    ) AS parsed
+) AS lists;
+
+-- NULL is no threshold that was left out: a query that found none gives it.
+SET VARIABLE duckanon_gate_fault = (
+    SELECT string_agg(
+        CASE
+            WHEN one.shape = 'NULL'
+            THEN 'gate_' || one.setting || ' is NULL: give it a value, or RESET VARIABLE gate_' || one.setting
+            ELSE 'gate_' || one.setting || ' must be ' || one.form || ', such as ' || one.example
+        END,
+        '; ' ORDER BY one.setting
+    )
+    FROM duckanon_gate_variable AS one
+    LEFT JOIN (
+        SELECT
+            setting, count(value) AS held, count(DISTINCT lower(name)) AS names, count(*) AS number,
+            count(CASE WHEN name = '' THEN 1 END) AS nameless
+        FROM duckanon_gate_given
+        GROUP BY setting
+    ) AS content ON content.setting = one.setting
+    WHERE
+        one.shape = 'NULL'
+        OR coalesce(content.number, 0) = 0
+        OR content.held < content.number
+        OR content.names < content.number
+        OR (one.shape = 'OBJECT' AND content.nameless > 0)
+        OR NOT CASE
+            WHEN one.form = 'text' THEN one.type = 'VARCHAR'
+            WHEN one.form = 'a list of different column names' THEN one.type = 'VARCHAR[]'
+            WHEN one.form = 'one number' THEN one.shape NOT IN ('ARRAY', 'OBJECT')
+            WHEN one.form LIKE 'a number%' THEN one.shape <> 'ARRAY'
+            ELSE one.shape = 'OBJECT'
+        END
+);
+
+SET VARIABLE duckanon_gate_ready = (
+    SELECT CASE
+        WHEN misspelt.names IS NOT NULL THEN error('gate: no variable is called ' || misspelt.names || ': see its head')
+        WHEN getvariable('duckanon_gate_fault') IS NOT NULL THEN error('gate: ' || getvariable('duckanon_gate_fault'))
+        ELSE 'variables'
+    END
+    FROM (
+        SELECT string_agg(known.name, ', ' ORDER BY known.name) AS names
+        FROM duckdb_variables() AS known
+        WHERE
+            lower(known.name) LIKE 'gate!_%' ESCAPE '!'
+            AND lower(known.name) NOT IN (
+                'gate_table',
+                'gate_quasi_identifiers',
+                'gate_sensitive',
+                'gate_k',
+                'gate_t',
+                'gate_l',
+                'gate_l_diversity',
+                'gate_c',
+                'gate_distance',
+                'gate_trees',
+                'gate_database'
+            )
+    ) AS misspelt
+);
 
 -- Schema of the recorded policy as SQL text, "database".duckanon. with a dot at its end, or NULL.
 SET VARIABLE duckanon_gate_home = (
@@ -64,42 +220,11 @@ WHERE
         lower(coalesce(getvariable('gate_database'), current_database()) || '.' || schema_name || '.' || view_name)
     );
 
--- The thresholds in variables, each a number for all columns (name '') or one a column.
-CREATE OR REPLACE TEMP TABLE duckanon_gate_given AS
-SELECT setting, unnest(map_keys(given)) AS name, unnest(map_values(given)) AS value
-FROM (
-    SELECT
-        setting,
-        CAST(
-            CASE WHEN json_type(given) = 'OBJECT' THEN given ELSE json_object('', text) END AS MAP(VARCHAR, VARCHAR)
-        ) AS given
-    FROM (
-        VALUES
-        ('k', to_json(getvariable('gate_k')), CAST(getvariable('gate_k') AS VARCHAR)),
-        ('l', to_json(getvariable('gate_l')), CAST(getvariable('gate_l') AS VARCHAR)),
-        ('t', to_json(getvariable('gate_t')), CAST(getvariable('gate_t') AS VARCHAR)),
-        ('distance', to_json(getvariable('gate_distance')), CAST(getvariable('gate_distance') AS VARCHAR)),
-        ('tree', to_json(getvariable('gate_trees')), CAST(getvariable('gate_trees') AS VARCHAR))
-    ) AS one(setting, given, text)
-    WHERE text IS NOT NULL
-) AS map;
-
-SET VARIABLE duckanon_gate_misspelt = (
-    SELECT string_agg(name, ', ' ORDER BY name)
-    FROM duckdb_variables()
-    WHERE
-        lower(name) LIKE 'gate!_%' ESCAPE '!'
-        AND lower(name) NOT IN (
-            'gate_table', 'gate_quasi_identifiers', 'gate_sensitive', 'gate_k', 'gate_t', 'gate_l', 'gate_l_diversity',
-            'gate_c', 'gate_distance', 'gate_trees', 'gate_database'
-        )
-);
-
--- What is wrong with the variables; what is wrong with columns and thresholds the audit macros say.
+-- What is wrong with the variables together; what is wrong with thresholds the audit macros say.
 SET VARIABLE duckanon_gate_ready = (
     SELECT CASE
-        WHEN getvariable('duckanon_gate_misspelt') IS NOT NULL
-        THEN error('gate: no variable is called ' || getvariable('duckanon_gate_misspelt') || ': see its head')
+        WHEN getvariable('duckanon_gate_ready') <> 'variables'
+        THEN error('gate: nothing was judged, for the reason above')
         WHEN getvariable('gate_quasi_identifiers') IS NULL AND (
             getvariable('gate_sensitive') IS NOT NULL OR getvariable('gate_distance') IS NOT NULL
             OR getvariable('gate_trees') IS NOT NULL
@@ -107,6 +232,8 @@ SET VARIABLE duckanon_gate_ready = (
         THEN error('gate: no quasi-identifiers: SET VARIABLE gate_quasi_identifiers = [''age'', ''zip'']')
         WHEN getvariable('gate_quasi_identifiers') IS NOT NULL AND getvariable('gate_table') IS NULL
         THEN error('gate: no table: SET VARIABLE gate_table = ''patients.csv''')
+        WHEN getvariable('gate_quasi_identifiers') IS NOT NULL AND getvariable('gate_database') IS NOT NULL
+        THEN error('gate: gate_database is for a recorded policy: beside columns gate_table names the database')
         WHEN getvariable('gate_quasi_identifiers') IS NULL AND getvariable('duckanon_gate_home') IS NULL
         THEN error(
             'gate: no policy is recorded in ' || coalesce(getvariable('gate_database'), current_database())
@@ -116,15 +243,6 @@ SET VARIABLE duckanon_gate_ready = (
         THEN error('gate: no policy is recorded for ' || coalesce(getvariable('gate_table'), 'any table'))
         WHEN release.number > 1
         THEN error('gate: several releases: SET VARIABLE gate_table to one of ' || release.names)
-        WHEN getvariable('gate_quasi_identifiers') IS NOT NULL AND (
-            typeof(getvariable('gate_quasi_identifiers')) <> 'VARCHAR[]'
-            OR len(getvariable('gate_quasi_identifiers')) = 0
-        )
-        THEN error('gate: gate_quasi_identifiers must be a list of column names, such as [''age'', ''zip'']')
-        WHEN getvariable('gate_sensitive') IS NOT NULL AND (
-            typeof(getvariable('gate_sensitive')) <> 'VARCHAR[]' OR len(getvariable('gate_sensitive')) = 0
-        )
-        THEN error('gate: gate_sensitive must be a list of column names, such as [''charge'']')
         WHEN getvariable('gate_sensitive') IS NULL AND getvariable('gate_quasi_identifiers') IS NOT NULL AND (
             getvariable('gate_t') IS NOT NULL OR getvariable('gate_l') IS NOT NULL
         )
@@ -145,29 +263,105 @@ SET VARIABLE duckanon_gate_ready = (
         )
         THEN error('gate: gate_k must be a whole number from 1 on')
         WHEN given.strangers IS NOT NULL
+        THEN error('gate: gate_distance and gate_trees name no sensitive column by ' || given.strangers)
+        WHEN given.idle IS NOT NULL
+        THEN error('gate: gate_distance and gate_trees need gate_t of ' || given.idle)
+        WHEN given.disputed IS NOT NULL
         THEN error(
-            'gate: gate_distance and gate_trees are by sensitive column, such as {''diagnosis'': ''tree.csv''}, not '
-            || given.strangers
+            'gate: gate_distance and gate_trees disagree on ' || given.disputed
+            || ': ''hierarchical'' needs a tree, and a tree needs no other distance'
         )
-        ELSE TRUE
+        ELSE 'checks'
     END
     FROM (
         SELECT count(*) AS number, string_agg(name, ', ' ORDER BY name) AS names FROM duckanon_gate_release
     ) AS release
     CROSS JOIN (
         SELECT
-            max(CASE WHEN setting = 'k' THEN one.value END) AS k,
+            max(CASE WHEN one.setting = 'k' THEN one.value END) AS k,
+            string_agg(
+                CASE WHEN one.setting IN ('distance', 'trees') AND known.name IS NULL THEN one.name END, ', '
+            ) AS strangers,
+            string_agg(
+                CASE WHEN one.setting IN ('distance', 'trees') AND threshold.setting IS NULL THEN one.name END, ', '
+            ) AS idle,
             string_agg(
                 CASE
-                    WHEN setting IN ('distance', 'tree') AND known.name IS NULL
-                    THEN coalesce(nullif(one.name, ''), one.value)
+                    WHEN one.setting = 'distance' AND (lower(one.value) = 'hierarchical') <> (tree.name IS NOT NULL)
+                    THEN one.name
                 END,
                 ', '
-            ) AS strangers
+            ) AS disputed
         FROM duckanon_gate_given AS one
-        LEFT JOIN (SELECT lower(unnest(TRY_CAST(getvariable('gate_sensitive') AS VARCHAR[]))) AS name) AS known
-            ON known.name = lower(one.name)
+        LEFT JOIN duckanon_gate_given AS known
+            ON known.setting = 'sensitive' AND lower(known.name) = lower(one.name)
+        LEFT JOIN duckanon_gate_given AS threshold
+            ON threshold.setting = 't' AND lower(threshold.name) IN ('', lower(one.name))
+        LEFT JOIN duckanon_gate_given AS tree
+            ON tree.setting = 'trees' AND lower(tree.name) = lower(one.name)
     ) AS given
+);
+
+-- Where the table and its trees are. What the catalog does not know is a file, and is quoted: before DuckDB 2.0 the
+-- dots of an unquoted path part schema and table, so that ./patients.csv is /patients.csv.
+CREATE OR REPLACE TEMP TABLE duckanon_gate_relation AS
+WITH wanted AS (
+    SELECT coalesce((SELECT max(relation) FROM duckanon_gate_release), getvariable('gate_table')) AS name
+    UNION
+    SELECT value FROM duckanon_gate_given WHERE setting = 'trees'
+),
+relation AS (
+    SELECT database_name, schema_name, table_name AS name FROM duckdb_tables()
+    UNION ALL
+    SELECT database_name, schema_name, view_name FROM duckdb_views()
+),
+known AS (
+    SELECT name FROM relation
+    UNION ALL
+    SELECT schema_name || '.' || name FROM relation
+    UNION ALL
+    SELECT database_name || '.' || name FROM relation
+    UNION ALL
+    SELECT database_name || '.' || schema_name || '.' || name FROM relation
+),
+place AS (
+    SELECT
+        wanted.name,
+        CASE
+            WHEN lower(replace(wanted.name, '"', '')) IN (SELECT lower(replace(known.name, '"', '')) FROM known)
+            THEN NULL
+            WHEN wanted.name LIKE '"%"'
+            THEN replace(substr(wanted.name, 2, len(wanted.name) - 2), '""', '"')
+            ELSE wanted.name
+        END AS file
+    FROM wanted
+)
+SELECT name, file, coalesce('"' || replace(file, '"', '""') || '"', name) AS text FROM place;
+
+-- Are the files there? DuckDB says so too, but in many lines. What has a colon in its name may be anywhere, and
+-- Python knows more names than these.
+SET VARIABLE duckanon_gate_search = (
+    SELECT string_agg(
+        'SELECT ' || literal || ' AS name, count(*) AS files FROM glob(' || literal || ')', ' UNION ALL '
+    )
+    FROM (SELECT file, '''' || replace(file, '''', '''''') || '''' AS literal FROM duckanon_gate_relation) AS one
+    WHERE
+        file NOT LIKE '%:%'
+        AND (SELECT count(*) FROM duckdb_settings() WHERE name = 'python_enable_replacements' AND value = 'true') = 0
+);
+
+SET VARIABLE duckanon_gate_ready = (
+    SELECT CASE
+        WHEN getvariable('duckanon_gate_ready') <> 'checks'
+        THEN error('gate: nothing was judged, for the reason above')
+        WHEN count(*) > 0
+        THEN error(replace(
+            'gate: there is no table, view or file ' || string_agg(name, ', ' ORDER BY name), chr(10), ' '
+        ))
+        ELSE 'relations'
+    END
+    FROM query(coalesce(getvariable('duckanon_gate_search'), 'SELECT '''' AS name, 1 AS files'))
+    WHERE files = 0
 );
 
 -- The policy, from the record or from variables: columns, and thresholds as text so that every digit counts.
@@ -187,13 +381,16 @@ FROM query(
 )
 WHERE release_id = getvariable('duckanon_gate_release_id')
 UNION ALL
-SELECT name, 'quasi_identifier', NULL, row_number() OVER (), NULL
-FROM (SELECT unnest(CAST(getvariable('gate_quasi_identifiers') AS VARCHAR[])) AS name) AS one
+SELECT name, 'quasi_identifier', NULL, position, NULL
+FROM duckanon_gate_given
+WHERE setting = 'quasi_identifiers'
 UNION ALL
-SELECT one.name, 'sensitive', distance.value, row_number() OVER (), tree.value
-FROM (SELECT unnest(CAST(getvariable('gate_sensitive') AS VARCHAR[])) AS name) AS one
+SELECT one.name, 'sensitive', distance.value, one.position, relation.text
+FROM duckanon_gate_given AS one
 LEFT JOIN duckanon_gate_given AS distance ON distance.setting = 'distance' AND lower(distance.name) = lower(one.name)
-LEFT JOIN duckanon_gate_given AS tree ON tree.setting = 'tree' AND lower(tree.name) = lower(one.name);
+LEFT JOIN duckanon_gate_given AS tree ON tree.setting = 'trees' AND lower(tree.name) = lower(one.name)
+LEFT JOIN duckanon_gate_relation AS relation ON relation.name = tree.value
+WHERE one.setting = 'sensitive';
 
 CREATE OR REPLACE TEMP TABLE duckanon_gate_threshold AS
 SELECT
@@ -218,7 +415,9 @@ WHERE
 
 -- The same as constants, which is what a macro can pass on.
 SET VARIABLE duckanon_gate_table = (
-    SELECT coalesce((SELECT max(relation) FROM duckanon_gate_release), getvariable('gate_table'))
+    SELECT text
+    FROM duckanon_gate_relation
+    WHERE name = coalesce((SELECT max(relation) FROM duckanon_gate_release), getvariable('gate_table'))
 );
 SET VARIABLE duckanon_gate_name = (
     SELECT coalesce((SELECT max(name) FROM duckanon_gate_release), getvariable('gate_table'))
@@ -251,6 +450,30 @@ SET VARIABLE duckanon_gate_l_diversity = (
     SELECT coalesce(max(l_diversity), 'distinct') FROM duckanon_gate_threshold WHERE setting = 'l'
 );
 SET VARIABLE duckanon_gate_c = (SELECT max(c) FROM duckanon_gate_threshold WHERE setting = 'l');
+
+-- Has the table these columns? DuckDB says so too, but in many lines.
+SET VARIABLE duckanon_gate_ready = (
+    SELECT CASE
+        WHEN getvariable('duckanon_gate_ready') <> 'relations'
+        THEN error('gate: nothing was judged, for the reason above')
+        WHEN count(*) > 0
+        THEN error(replace(
+            'gate: ' || getvariable('duckanon_gate_name') || ' has '
+            || string_agg('no column "' || name || '", the nearest is "' || nearest || '"', '; ' ORDER BY name),
+            chr(10), ' '
+        ))
+        ELSE 'columns'
+    END
+    FROM (
+        SELECT one.name, arg_max(known.name, jaro_winkler_similarity(lower(known.name), lower(one.name))) AS nearest
+        FROM duckanon_gate_column AS one
+        CROSS JOIN (
+            SELECT column_name AS name FROM (DESCRIBE FROM query_table(getvariable('duckanon_gate_table')))
+        ) AS known
+        GROUP BY one.name
+        HAVING max(CASE WHEN lower(known.name) = lower(one.name) THEN 1 ELSE 0 END) = 0
+    ) AS missing
+);
 
 -- k alone, where no column is sensitive.
 CREATE OR REPLACE TEMP MACRO duckanon_gate_size(tbl, qi, k) AS TABLE
@@ -431,7 +654,7 @@ SET VARIABLE duckanon_gate_report = (
 );
 
 SELECT CASE
-    WHEN getvariable('duckanon_gate_ready') IS DISTINCT FROM TRUE
+    WHEN getvariable('duckanon_gate_ready') <> 'columns'
     THEN error('gate: nothing was judged, for the reason above')
     WHEN judged.asked = 0
     THEN error('gate: no threshold: SET VARIABLE gate_k, gate_l or gate_t')
@@ -448,13 +671,15 @@ FROM (
         (SELECT count(*) FROM duckanon_gate_threshold) AS asked,
         count(CASE WHEN passed THEN 1 END) AS kept,
         count(CASE WHEN NOT passed THEN 1 END) AS broken,
-        string_agg(text, ', ') FILTER (WHERE passed) AS passes,
+        string_agg(text, ', ' ORDER BY place, attribute) FILTER (WHERE passed) AS passes,
         string_agg(
             text || ' in ' || violations || ' of ' || classes || ' classes (' || records || ' records)', ', '
+            ORDER BY place, attribute
         ) FILTER (WHERE NOT passed) AS violations
     FROM (
         SELECT
-            passed, violations, classes, records,
+            passed, violations, classes, records, attribute,
+            CASE WHEN measure = 'k_anonymity' THEN 1 WHEN measure = 't_closeness' THEN 3 ELSE 2 END AS place,
             measure || coalesce(' of ' || attribute, '') || ' '
             || printf(CASE WHEN passed THEN '%.6g' ELSE '%.15g' END, value)
             || ' (asked ' || printf('%.12g', threshold) || ')' AS text

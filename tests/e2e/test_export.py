@@ -13,6 +13,7 @@ import pytest
 
 import duckanon
 from duckanon.errors import AuditFailure, ReleaseError
+from duckanon.verification import verify
 from tests.e2e.scenes import CREATE, QI, patients, rows, stock_cli
 from tests.oracle import k_anonymity
 
@@ -48,6 +49,26 @@ def test_the_file_holds_the_listed_tables_and_columns_and_nothing_else(
         assert reader.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall() == [(0,)]
         enums = "SELECT count(*) FROM duckdb_columns() WHERE data_type LIKE 'ENUM%' AND NOT internal"
         assert reader.execute(enums).fetchall() == [(0,)]
+
+
+def test_a_view_of_any_schema_is_in_main_of_the_file_and_of_its_record(
+    con: duckanon.Connection, tmp_path: Path
+) -> None:
+    """Contract section 9: the record of a file speaks of the file, so that the gate and `verify` find the rows."""
+    file = tmp_path / "release.duckdb"
+    con.execute('CREATE SCHEMA "other one"')
+    con.sql(CREATE.replace("VIEW v", 'VIEW "other one".w').replace("k = 3", "k = 3, t = 0.5"))
+    con.sql(f"""EXPORT ANONYMIZED VIEW "other one".w TO '{file}'""")
+    with duckdb.connect(str(file), read_only=True) as reader:
+        where = "SELECT schema_name, table_name FROM duckdb_tables() WHERE schema_name <> 'duckanon'"
+        assert reader.execute(where).fetchall() == [("main", "w")]
+        recorded = reader.execute("SELECT schema_name, view_name FROM duckanon.releases").fetchall()
+        assert recorded == [("main", "w")]
+        assert verify(reader).verified
+    with duckanon.connect(tmp_path / "home.duckdb") as other:
+        other.execute(f"ATTACH '{file}' AS release (READ_ONLY)")
+        assert rows(other, "SELECT count(*) AS n FROM release.main.w") == [{"n": 60}]
+    assert b"other one" not in file.read_bytes()
 
 
 def test_no_dropped_value_is_in_the_bytes(tmp_path: Path) -> None:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
+import pytest
 
 from duckanon import sqlfiles
+from duckanon.auditsql import macro_statements
 from tests.e2e.scenes import CREATE, patients
 from tests.sql.stock import stock_command
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping
 
 GATE = sqlfiles.folder() / "gate.sql"
+OLD_DUCKDB = Path(sys.prefix) / "duckdb-1.2.2"
 
 # Li et al. 2007, table 3, but for the last column: two classes of three records each.
 ROWS = """
@@ -57,10 +62,19 @@ def fill(desk: Path) -> Path:
         trees = "distance = {diagnosis: 'hierarchical'}, hierarchies = {diagnosis: 'tree'}, l_diversity = 'recursive', c = 3, l = {diagnosis: 2}"
         con.sql(CREATE.replace("VIEW v", "VIEW w").replace("k = 3", f"k = 3, t = 0.6, {trees}"))
         con.sql(f"EXPORT ANONYMIZED VIEW w TO '{desk / 'tree.duckdb'}'")
+        con.execute("CREATE SCHEMA s2")
+        con.sql(CREATE.replace("VIEW v", "VIEW s2.w").replace("k = 3", "k = 3, t = 0.5"))
+        con.sql(f"EXPORT ANONYMIZED VIEW s2.w TO '{desk / 'schema.duckdb'}'")
     return desk
 
 
+class Sql(str):
+    """A value that is written as SQL, not as text in quotes."""
+
+
 def literal(value: object) -> str:
+    if isinstance(value, Sql):
+        return value
     if isinstance(value, dict):
         return "{" + ", ".join(f"{literal(name)}: {literal(one)}" for name, one in value.items()) + "}"
     if isinstance(value, list):
@@ -85,10 +99,48 @@ def gate(
     return subprocess.run(words, cwd=desk, capture_output=True, text=True, check=False, timeout=120)
 
 
-def runs(con: duckdb.DuckDBPyConnection, given: Mapping[str, object]) -> str:
+def script(given: Mapping[str, object], *, before: Iterable[str] = ()) -> str:
+    """Give the gate as a client runs it that has no commands of a shell."""
     text = GATE.read_text(encoding="utf-8").replace(".bail on", "")
-    (row,) = con.execute(";\n".join([*variables(given), text])).fetchall()
+    return ";\n".join([*before, *variables(given), text])
+
+
+def runs(con: duckdb.DuckDBPyConnection, given: Mapping[str, object]) -> str:
+    (row,) = con.execute(script(given)).fetchall()
     return str(row[0])
+
+
+OLD_PROGRAM = """
+import duckdb, json, sys
+assert duckdb.__version__ == '1.2.2', duckdb.__version__
+macros, jobs = json.load(sys.stdin)
+found = []
+for path, installs, text in jobs:
+    con = duckdb.connect(path, read_only=path != ':memory:')
+    try:
+        con.execute('SET python_enable_replacements = false')
+        for macro in macros if installs else []:
+            con.execute(macro)
+        found.append(con.execute(text).fetchall()[0][0])
+    except duckdb.Error as failure:
+        found.append(str(failure))
+print(json.dumps(found))
+"""
+
+
+def runs_in_1_2_2(desk: Path, jobs: list[tuple[str, bool, str]]) -> list[str]:
+    """Give the line or the message of each (database, whether macros are installed, script); skip without 1.2.2."""
+    if not OLD_DUCKDB.is_dir():
+        pytest.skip(
+            f"duckdb 1.2.2 is missing in {OLD_DUCKDB.name}: run make install on a Python that has a wheel of it"
+        )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", OLD_PROGRAM], input=json.dumps([macro_statements(temporary=True), jobs]),
+        cwd=desk, capture_output=True, text=True, timeout=300, check=False, env={"PYTHONPATH": str(OLD_DUCKDB)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found: list[str] = json.loads(done.stdout)
+    return found
 
 
 def failed(done: subprocess.CompletedProcess[str], *words: str) -> None:
