@@ -14,9 +14,25 @@ WITH duckanon_fault AS (
         THEN error('class_sizes: the column name "duckanon class" is reserved: rename the column')
         WHEN source.records = 0
         THEN error('class_sizes: the table is empty: there is nothing to audit')
+        WHEN collated_qi.name IS NOT NULL
+        THEN error('class_sizes: the text of ' || collated_qi.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_qi.name || ' COLLATE C')
         ELSE FALSE
     END AS found
     FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_qi
 ),
 duckanon_record AS (
     SELECT "duckanon class" AS class
@@ -56,9 +72,25 @@ WITH duckanon_fault AS (
         THEN error('class_size_histogram: the column name "duckanon class" is reserved: rename the column')
         WHEN source.records = 0
         THEN error('class_size_histogram: the table is empty: there is nothing to audit')
+        WHEN collated_qi.name IS NOT NULL
+        THEN error('class_size_histogram: the text of ' || collated_qi.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_qi.name || ' COLLATE C')
         ELSE FALSE
     END AS found
     FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_qi
 ),
 duckanon_record AS (
     SELECT "duckanon class" AS class
@@ -106,9 +138,25 @@ WITH duckanon_fault AS (
         THEN error('k_anonymity: the column name "duckanon class" is reserved: rename the column')
         WHEN source.records = 0
         THEN error('k_anonymity: the table is empty: there is nothing to audit')
+        WHEN collated_qi.name IS NOT NULL
+        THEN error('k_anonymity: the text of ' || collated_qi.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_qi.name || ' COLLATE C')
         ELSE FALSE
     END AS found
     FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_qi
 ),
 duckanon_record AS (
     SELECT "duckanon class" AS class
@@ -151,9 +199,25 @@ WITH duckanon_fault AS (
         THEN error('uniqueness: the column name "duckanon class" is reserved: rename the column')
         WHEN source.records = 0
         THEN error('uniqueness: the table is empty: there is nothing to audit')
+        WHEN collated_qi.name IS NOT NULL
+        THEN error('uniqueness: the text of ' || collated_qi.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_qi.name || ' COLLATE C')
         ELSE FALSE
     END AS found
     FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_qi
 ),
 duckanon_record AS (
     SELECT "duckanon class" AS class
@@ -211,9 +275,41 @@ WITH duckanon_fault AS (
         THEN error('l_diversity: the column name "duckanon class" is reserved: rename the column')
         WHEN source.records = 0
         THEN error('l_diversity: the table is empty: there is nothing to audit')
+        WHEN collated_qi.name IS NOT NULL
+        THEN error('l_diversity: the text of ' || collated_qi.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_qi.name || ' COLLATE C')
+        WHEN collated_s.name IS NOT NULL
+        THEN error('l_diversity: the text of ' || collated_s.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_s.name || ' COLLATE C')
         ELSE FALSE
     END AS found
     FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_qi
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(s))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_s
 ),
 duckanon_class AS MATERIALIZED (
     SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
@@ -318,9 +414,41 @@ WITH duckanon_fault AS (
         THEN error('t_closeness_ordered: the column name "duckanon class" is reserved: rename the column')
         WHEN source.records = 0
         THEN error('t_closeness_ordered: the table is empty: there is nothing to audit')
+        WHEN collated_qi.name IS NOT NULL
+        THEN error('t_closeness_ordered: the text of ' || collated_qi.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_qi.name || ' COLLATE C')
+        WHEN collated_s.name IS NOT NULL
+        THEN error('t_closeness_ordered: the text of ' || collated_s.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_s.name || ' COLLATE C')
         ELSE FALSE
     END AS found
     FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_qi
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(s))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_s
 ),
 duckanon_class AS MATERIALIZED (
     SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
@@ -525,9 +653,41 @@ WITH duckanon_fault AS (
         THEN error('t_closeness_equal: the column name "duckanon class" is reserved: rename the column')
         WHEN source.records = 0
         THEN error('t_closeness_equal: the table is empty: there is nothing to audit')
+        WHEN collated_qi.name IS NOT NULL
+        THEN error('t_closeness_equal: the text of ' || collated_qi.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_qi.name || ' COLLATE C')
+        WHEN collated_s.name IS NOT NULL
+        THEN error('t_closeness_equal: the text of ' || collated_s.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_s.name || ' COLLATE C')
         ELSE FALSE
     END AS found
     FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_qi
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(s))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_s
 ),
 duckanon_class AS MATERIALIZED (
     SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
@@ -664,9 +824,41 @@ WITH duckanon_fault AS (
         THEN error('t_closeness_hierarchical: the column name "duckanon class" is reserved: rename the column')
         WHEN source.records = 0
         THEN error('t_closeness_hierarchical: the table is empty: there is nothing to audit')
+        WHEN collated_qi.name IS NOT NULL
+        THEN error('t_closeness_hierarchical: the text of ' || collated_qi.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_qi.name || ' COLLATE C')
+        WHEN collated_s.name IS NOT NULL
+        THEN error('t_closeness_hierarchical: the text of ' || collated_s.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_s.name || ' COLLATE C')
         ELSE FALSE
     END AS found
     FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_qi
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(s))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_s
 ),
 duckanon_class AS MATERIALIZED (
     SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
@@ -918,9 +1110,41 @@ WITH duckanon_fault AS (
         THEN error('nt_closeness_ordered: t must be greater than 0 and at most 1')
         WHEN source.records = 0
         THEN error('nt_closeness_ordered: the table is empty: there is nothing to audit')
+        WHEN collated_qi.name IS NOT NULL
+        THEN error('nt_closeness_ordered: the text of ' || collated_qi.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_qi.name || ' COLLATE C')
+        WHEN collated_s.name IS NOT NULL
+        THEN error('nt_closeness_ordered: the text of ' || collated_s.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_s.name || ' COLLATE C')
         ELSE FALSE
     END AS found
     FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_qi
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(s))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_s
 ),
 duckanon_group AS MATERIALIZED (
     SELECT row_number() OVER () AS group_id, TRUE AS grouped, {'v': COLUMNS(groups)} AS "qi \0"
@@ -1258,9 +1482,41 @@ WITH duckanon_fault AS (
         THEN error('nt_closeness_equal: t must be greater than 0 and at most 1')
         WHEN source.records = 0
         THEN error('nt_closeness_equal: the table is empty: there is nothing to audit')
+        WHEN collated_qi.name IS NOT NULL
+        THEN error('nt_closeness_equal: the text of ' || collated_qi.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_qi.name || ' COLLATE C')
+        WHEN collated_s.name IS NOT NULL
+        THEN error('nt_closeness_equal: the text of ' || collated_s.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_s.name || ' COLLATE C')
         ELSE FALSE
     END AS found
     FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_qi
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(s))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_s
 ),
 duckanon_group AS MATERIALIZED (
     SELECT row_number() OVER () AS group_id, TRUE AS grouped, {'v': COLUMNS(groups)} AS "qi \0"
@@ -1500,9 +1756,25 @@ WITH duckanon_fault AS (
         THEN error('reidentification_risk: the column name "duckanon class" is reserved: rename the column')
         WHEN source.records = 0
         THEN error('reidentification_risk: the table is empty: there is nothing to audit')
+        WHEN collated_qi.name IS NOT NULL
+        THEN error('reidentification_risk: the text of ' || collated_qi.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_qi.name || ' COLLATE C')
         ELSE FALSE
     END AS found
     FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_qi
 ),
 duckanon_record AS (
     SELECT "duckanon class" AS class
@@ -1566,11 +1838,42 @@ WITH duckanon_fault AS (
         THEN error('journalist_risk: the column name "duckanon class" is reserved: rename the column')
         WHEN (SELECT count(*) FROM query_table(population)) = 0
         THEN error('journalist_risk: the population is empty: give the table it was drawn from')
+        WHEN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(population)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) IS NOT NULL
+        THEN error('journalist_risk: the population compares text by a collation, so that other values would be one: give a view with COLLATE C')
         WHEN source.records = 0
         THEN error('journalist_risk: the table is empty: there is nothing to audit')
+        WHEN collated_qi.name IS NOT NULL
+        THEN error('journalist_risk: the text of ' || collated_qi.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_qi.name || ' COLLATE C')
         ELSE FALSE
     END AS found
     FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_qi
 ),
 duckanon_class AS MATERIALIZED (
     SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
@@ -1640,11 +1943,42 @@ WITH duckanon_fault AS (
         THEN error('journalist_risk_summary: the column name "duckanon class" is reserved: rename the column')
         WHEN (SELECT count(*) FROM query_table(population)) = 0
         THEN error('journalist_risk_summary: the population is empty: give the table it was drawn from')
+        WHEN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(population)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) IS NOT NULL
+        THEN error('journalist_risk_summary: the population compares text by a collation, so that other values would be one: give a view with COLLATE C')
         WHEN source.records = 0
         THEN error('journalist_risk_summary: the table is empty: there is nothing to audit')
+        WHEN collated_qi.name IS NOT NULL
+        THEN error('journalist_risk_summary: the text of ' || collated_qi.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_qi.name || ' COLLATE C')
         ELSE FALSE
     END AS found
     FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_qi
 ),
 duckanon_class AS MATERIALIZED (
     SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
@@ -1758,9 +2092,25 @@ WITH duckanon_fault AS (
         THEN error('class_metrics: k must be a whole number from 1 on')
         WHEN source.records = 0
         THEN error('class_metrics: the table is empty: there is nothing to audit')
+        WHEN collated_qi.name IS NOT NULL
+        THEN error('class_metrics: the text of ' || collated_qi.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_qi.name || ' COLLATE C')
         ELSE FALSE
     END AS found
     FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_qi
 ),
 duckanon_record AS (
     SELECT "duckanon class" AS class
@@ -1815,9 +2165,41 @@ WITH duckanon_fault AS (
         THEN error('similarity: the column name "duckanon class" is reserved: rename the column')
         WHEN source.records = 0
         THEN error('similarity: the table is empty: there is nothing to audit')
+        WHEN collated_qi.name IS NOT NULL
+        THEN error('similarity: the text of ' || collated_qi.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_qi.name || ' COLLATE C')
+        WHEN collated_s.name IS NOT NULL
+        THEN error('similarity: the text of ' || collated_s.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_s.name || ' COLLATE C')
         ELSE FALSE
     END AS found
     FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_qi
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(s))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_s
 ),
 duckanon_class AS MATERIALIZED (
     SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
@@ -2682,9 +3064,41 @@ WITH duckanon_fault AS (
         THEN error('audit: the column name "duckanon class" is reserved: rename the column')
         WHEN source.records = 0
         THEN error('audit: the table is empty: there is nothing to audit')
+        WHEN collated_qi.name IS NOT NULL
+        THEN error('audit: the text of ' || collated_qi.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_qi.name || ' COLLATE C')
+        WHEN collated_s.name IS NOT NULL
+        THEN error('audit: the text of ' || collated_s.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_s.name || ' COLLATE C')
         ELSE FALSE
     END AS found
     FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_qi
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(any_value(COLUMNS(s))) = 'VARCHAR' AND (
+                    left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'A' = 'a'
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' = chr(225)
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
+                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_s
 ),
 duckanon_class AS MATERIALIZED (
     SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
