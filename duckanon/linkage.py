@@ -13,8 +13,9 @@ from duckanon import progress, sqlfiles
 from duckanon.attack.estimate import Share, estimate
 from duckanon.attack.groups import link
 from duckanon.attack.options import Attack
-from duckanon.attack.prepare import Sides, prepare
+from duckanon.attack.prepare import prepare
 from duckanon.attack.result import Linkage, SubsetRisk
+from duckanon.attack.run import Sides
 from duckanon.connection import Connection
 from duckanon.qualified import parse_name
 
@@ -59,15 +60,16 @@ def linkage(
     Raises
     ------
     DuckanonError
-        A table is empty or cannot be read, a column does not exist in both or has a type without distances,
-        an option is out of range, or the id does not say the truth.
+        A table is empty or cannot be read, a column does not exist in both, has a type without distances or
+        values that cannot be compared, an option is out of range, or the id does not say the truth.
 
     Notes
     -----
     Distances are those of the pipeline: z-scores of the original's columns of numbers and dates, 1 between
     two different texts, and being missing is a coordinate of its own. A released range is as near as its
-    nearest end, a set as its nearest member. O(n log n) in SQL, and O((m + r) log m) on average for each
-    subset, with m released classes and a sample of r records.
+    nearest end, a set as its nearest member. Differences are exact: near numbers are not taken for equal.
+    O(n log n) in SQL, and O((m + r) log m) on average for each subset, with m released classes and a sample
+    of r records.
     """
     plain = con.duckdb if isinstance(con, Connection) else con
     sides = Sides(_relation(original), _relation(release), original, release)

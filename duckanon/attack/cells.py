@@ -1,4 +1,4 @@
-"""Released cells as numbers: values, ranges and sets, in the same terms as the values of the original."""
+"""Released cells as coordinates: values, ranges and sets, in the same terms as the values of the original."""
 
 from __future__ import annotations
 
@@ -10,34 +10,72 @@ import pyarrow.compute as pc
 
 from duckanon import engine
 from duckanon.attack.columns import STAGE
-from duckanon.errors import PolicyError
+from duckanon.attack.numbers import above, alone, axis_of, check_near, pairs
+from duckanon.errors import PolicyError, SourceError
 
 if TYPE_CHECKING:
     import duckdb
     import numpy.typing as npt
 
     from duckanon.attack.columns import Column
+    from duckanon.attack.numbers import Axis, Floats, Pairs, Spread
 
 
 class Alternatives(NamedTuple):
     """Cells of one column: cell i is ``least[start[i]:start[i + 1]]`` to ``most[...]``; NaN is NULL."""
 
     start: npt.NDArray[np.int64]
-    least: npt.NDArray[np.float64]
-    most: npt.NDArray[np.float64]
+    least: Pairs
+    most: Pairs
     key: npt.NDArray[np.int64]
     """A number for each cell; equal cells have equal numbers."""
+
+
+class Known(NamedTuple):
+    """A quasi-identifier: what the release says of it, and what an attacker knows.
+
+    Attributes
+    ----------
+    cells : Alternatives
+        Of every class.
+    values : ndarray of shape (r, 2), float64
+        Of every record of the sample.
+    axis : Axis or None
+        What the coordinates mean; None for a nominal column, whose coordinates are codes.
+    """
+
+    cells: Alternatives
+    values: Pairs
+    axis: Axis | None
 
 
 class Counted(NamedTuple):
     """Released values of a column: class, value (NaN for NULL) and number of records."""
 
     classes: npt.NDArray[np.int64]
-    value: npt.NDArray[np.float64]
+    value: Floats
     records: npt.NDArray[np.int64]
 
 
-def cells(table: pa.Table, column: Column, number: int, drawn: pa.ChunkedArray) -> tuple[Alternatives, Any]:
+class Disclosed(NamedTuple):
+    """A column to be disclosed.
+
+    Attributes
+    ----------
+    guess : Counted
+        Released values: numbers above the least one of the original, or codes of a nominal column.
+    true : ndarray of shape (r,), float64
+        Values of the sample, likewise.
+    axis : Axis or None
+        What the numbers mean; None for codes.
+    """
+
+    guess: Counted
+    true: Floats
+    axis: Axis | None
+
+
+def cells(table: pa.Table, column: Column, number: int, drawn: pa.ChunkedArray, wide: Spread | None) -> Known:
     """Released cells of a column, and the values of the sample in the same terms.
 
     Parameters
@@ -50,47 +88,65 @@ def cells(table: pa.Table, column: Column, number: int, drawn: pa.ChunkedArray) 
         Its number, from 1.
     drawn : pyarrow.ChunkedArray
         Its values in the sample.
+    wide : Spread or None
+        Where its numbers lie; None for a nominal column.
 
     Returns
     -------
-    tuple of Alternatives and ndarray of shape (r,), float64
-        Numbers as they are; codes, NULL among them, of a nominal column.
+    Known
+        Coordinates; codes, NULL among them, of a nominal column.
+
+    Raises
+    ------
+    SourceError
+        A cell is no number or no range, or its distance cannot be computed.
     """
-    count = table.num_rows
+    key = table.column(f"key{number}").to_numpy().astype(np.int64)
+    start, *ends = _alternatives(table, column, number)
+    if wide is None:
+        codes, known = coded(ends[0], drawn)
+        return Known(Alternatives(start, alone(codes), alone(codes), key), alone(known), None)
+    low, high = (pairs(end, column.name, "release") for end in (ends[0], ends[-1]))
+    _check_ranges(low, high, column.name)
+    values = pairs(drawn, column.name, "original")
+    axis = axis_of(wide, np.concatenate([low, high]), column.name)
+    check_near(np.concatenate([low, high, values]), axis, column.name)
+    return Known(Alternatives(start, axis.placed(low), axis.placed(high), key), axis.placed(values), axis)
+
+
+def _alternatives(table: pa.Table, column: Column, number: int) -> tuple[Any, ...]:
+    """Return where the alternatives of each cell begin, and their values, or both ends."""
+    start = np.arange(table.num_rows + 1)
     if column.form == "range":
-        low, high = (_numbers(table.column(f"{end}{number}")) for end in ("low", "high"))
-        return Alternatives(np.arange(count + 1), low, high, _paired(low, high)), _numbers(drawn)
-    if column.form == "set":
-        lists = table.column(f"list{number}").combine_chunks()
-        # The release holds no empty list and no NULL list; a list of one NULL stands for both if it does.
-        lists = pa.array([one or [None] for one in lists.to_pylist()], lists.type)
-        start, flat = lists.offsets.to_numpy().astype(np.int64), lists.flatten()
-        key, _ = coded(table.column(f"text{number}"))
-    else:
-        start, flat, key = np.arange(count + 1), table.column(f"value{number}"), None
-    if column.nominal:
-        least, known = coded(flat, drawn)
-    else:
-        least, known = _numbers(flat), _numbers(drawn)
-    identity = np.unique(least, return_inverse=True)[1] if key is None else key.astype(np.int64)
-    return Alternatives(start, least, least, identity), known
+        return start, table.column(f"low{number}"), table.column(f"high{number}")
+    if column.form == "value":
+        return start, table.column(f"value{number}")
+    lists = table.column(f"list{number}").combine_chunks()
+    offsets = lists.offsets.to_numpy().astype(np.int64)
+    return offsets - offsets[0], lists.flatten()
 
 
-def coded(first: Any, second: Any = None) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _check_ranges(low: Pairs, high: Pairs, name: str) -> None:
+    if (np.isnan(low[:, 0]) != np.isnan(high[:, 0])).any():
+        raise SourceError(f"column {name!r} of the release holds ranges with one end: give both, or NULL")
+    if (above(low, high) > 0).any():
+        raise SourceError(f"column {name!r} of the release holds ranges whose low end is above the high one")
+
+
+def coded(first: Any, second: Any) -> tuple[Floats, Floats]:
     """Codes of texts, the same for equal texts in both arrays; NULL has a code of its own.
 
     Parameters
     ----------
     first, second : pyarrow.Array or pyarrow.ChunkedArray of text
-        The texts; `second` may be missing.
+        The texts.
 
     Returns
     -------
     tuple of ndarray, float64
         Whole numbers from 0.
     """
-    parts = [part for part in (first, second) if part is not None]
-    chunks = [chunk for part in parts for chunk in getattr(part, "chunks", [part])]
+    chunks = [chunk for part in (first, second) for chunk in getattr(part, "chunks", [part])]
     joined = pa.chunked_array(chunks, pa.string()).combine_chunks()
     whole = joined.dictionary_encode()
     # Codes in the order of the texts, NULL last: near texts are near in the search tree, too.
@@ -102,8 +158,8 @@ def coded(first: Any, second: Any = None) -> tuple[npt.NDArray[np.float64], npt.
 
 
 def counted(
-    con: duckdb.DuckDBPyConnection, query: str, column: Column, drawn: pa.ChunkedArray
-) -> tuple[Counted, npt.NDArray[np.float64]]:
+    con: duckdb.DuckDBPyConnection, query: str, column: Column, drawn: pa.ChunkedArray, wide: Spread | None
+) -> Disclosed:
     """Released values of a column that is no quasi-identifier, by class, and those of the sample.
 
     Parameters
@@ -116,33 +172,54 @@ def counted(
         The column.
     drawn : pyarrow.ChunkedArray
         Its values in the sample.
+    wide : Spread or None
+        Where its numbers lie; None for a nominal column.
 
     Returns
     -------
-    tuple of Counted and ndarray of shape (r,), float64
-        Numbers, NaN for NULL; or codes of a nominal column, NULL among them.
+    Disclosed
+        What would be guessed, and what is true.
     """
     if column.form != "value":
         raise PolicyError(
             f"column {column.name!r} is a {column.form} in the release: name it as quasi-identifier"
         )
     table = engine.table(con, query, STAGE)
-    classes_of, records = (table.column(at).to_numpy().astype(np.int64) for at in (0, 2))
-    if column.nominal:
-        positions, known = coded(table.column(1), drawn)
-    else:
-        positions, known = _numbers(table.column(1)), _numbers(drawn)
-    return Counted(classes_of, positions, records), known
+    classes, records = (table.column(at).to_numpy().astype(np.int64) for at in (0, 2))
+    if wide is None:
+        codes, known = coded(table.column(1), drawn)
+        return Disclosed(Counted(classes, codes, records), known, None)
+    released = pairs(table.column(1), column.name, "release")
+    axis = axis_of(wide, released, column.name)
+    true = axis.placed(pairs(drawn, column.name, "original"))
+    return Disclosed(Counted(classes, axis.above(axis.placed(released)), records), axis.above(true), axis)
 
 
-def _numbers(values: Any) -> npt.NDArray[np.float64]:
-    whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    numbers: npt.NDArray[np.float64] = whole.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    return numbers
+def suggested(known: Known, records: npt.NDArray[np.int64]) -> Disclosed:
+    """What the cells of a quasi-identifier suggest: of a range its middle, of a set its mean.
 
+    Parameters
+    ----------
+    known : Known
+        Cells and sample.
+    records : ndarray of shape (m,), int64
+        Released records of each class.
 
-def _paired(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Return a number for each pair of values."""
-    left, right = (np.unique(values, return_inverse=True)[1] for values in (first, second))
-    paired: npt.NDArray[np.int64] = left * (int(right.max(initial=0)) + 1) + right
-    return paired
+    Returns
+    -------
+    Disclosed
+        What would be guessed, one value a class, and what is true.
+    """
+    cell, axis = known.cells, known.axis
+    lengths = np.diff(cell.start)
+    classes = np.arange(len(lengths))
+    if axis is None:
+        # A set of several texts suggests none of them.
+        codes = np.where(lengths > 1, -2.0, cell.least[cell.start[:-1], 0])
+        return Disclosed(Counted(classes, codes, records), known.values[:, 0], None)
+    of, half = np.repeat(classes, lengths), axis.above(cell.least) / 2 + axis.above(cell.most) / 2
+    present = ~np.isnan(half)
+    number = np.bincount(of[present], minlength=len(lengths))
+    middle = np.where(number == 0, np.nan, 0.0)
+    np.add.at(middle, of[present], half[present] / number[of[present]])
+    return Disclosed(Counted(classes, middle, records), axis.above(known.values), axis)

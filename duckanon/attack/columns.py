@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from duckanon import engine, sqlfiles
+from duckanon.attack.numbers import Spread, pairs
 from duckanon.errors import PolicyError, SourceError
 from duckanon.names import fold, suggestion
 from duckanon.schema import kind_of
@@ -20,12 +21,34 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 STAGE = "linkage"
-_RANGE = re.compile(r'STRUCT\("?low"? (.+), "?high"? .+\)', re.IGNORECASE)
+_RANGE = re.compile(r'STRUCT\("?low"? (?P<low>.+), "?high"? (?P<high>.+)\)', re.IGNORECASE)
 _FAMILY = {
     **dict.fromkeys(("integer", "decimal", "float"), "number"),
     **dict.fromkeys(("date", "timestamp"), "date or timestamp"),
     **dict.fromkeys(("text", "boolean"), "text"),
 }
+_NUMBER = pa.struct([("near", pa.float64()), ("rest", pa.float64())])
+_ZONED = "TIMESTAMP WITH TIME ZONE"
+
+
+class Measure(NamedTuple):
+    """How values of a type become numbers.
+
+    Attributes
+    ----------
+    rule : str
+        whole, float, rounded (a DECIMAL beside a DOUBLE of the other table), date, micro, nano, or text.
+    scale : int
+        Digits after the point that count, the same for both tables.
+    """
+
+    rule: str
+    scale: int = 0
+
+    @property
+    def finite(self) -> bool:
+        """Whether the type has neither NaN nor infinity."""
+        return self.rule in {"whole", "rounded"}
 
 
 class Column(NamedTuple):
@@ -35,31 +58,21 @@ class Column(NamedTuple):
     ----------
     name : str
         As the original spells it.
-    kind : str
-        integer, decimal, float, date, timestamp, boolean or text: of the original.
     form : str
         How it was released: value, range (a struct of low and high) or set (a list).
+    original, released : Measure
+        How its values become numbers: in the original, and in the release, in the same units.
     """
 
     name: str
-    kind: str
     form: str
+    original: Measure
+    released: Measure
 
     @property
     def nominal(self) -> bool:
         """Whether its values are equal or different, and nothing in between."""
-        return self.kind in {"text", "boolean"}
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Centre and standard deviation of a column of numbers (population, then sample), and its ends."""
-
-    center: float
-    spread: float
-    deviation: float
-    least: float
-    greatest: float
+        return self.original.rule == "text"
 
 
 def columns_of(
@@ -129,26 +142,60 @@ def _types(con: duckdb.DuckDBPyConnection, relation: str) -> dict[str, tuple[str
 
 
 def _column(name: str, original: str, released: str) -> Column:
-    kind, form, inner = kind_of(original), "value", released
+    form, inner = "value", released
     if (struct := _RANGE.fullmatch(released)) is not None:
-        form, inner = "range", struct[1]
+        form, inner = "range", struct["low"] if struct["low"] == struct["high"] else released
     elif released.endswith("[]"):
         form, inner = "set", released[:-2]
-    family = _FAMILY.get(kind)
+    family = _family(original)
     if family is None:
-        raise PolicyError(f"column {name!r} has type {original[:40]}, whose values have no distance")
-    if _FAMILY.get(kind_of(inner)) != family or (form == "range" and family == "text"):
         raise PolicyError(
-            f"column {name!r} is {original[:40]} in the original and {released[:40]} in the release: "
-            "CAST one, or read the release from parquet or DuckDB: a CSV turns ranges and sets into text"
+            f"column {name!r} has type {original[:40]}, whose values have no distance: CAST it to VARCHAR in "
+            "both tables, to compare whether they are equal"
         )
-    return Column(name, kind, form)
+    if _family(inner) != family or (form == "range" and family == "text"):
+        zoned = _ZONED in (original, inner) and _FAMILY["date"] in (family, _family(inner))
+        raise PolicyError(
+            f"column {name!r} is {original[:40]} in the original and {released[:40]} in the release: CAST "
+            + (
+                "both to the same type, since it depends on the time zone which values are the same"
+                if zoned
+                else "one, or read the release from parquet or DuckDB: a CSV turns ranges and sets into text"
+            )
+        )
+    kinds = {kind_of(original), kind_of(inner)}
+    digits = 0 if "float" in kinds else max(_scale(original), _scale(inner))
+    return Column(
+        name, form, *(_measure(type_text, digits, real="float" in kinds) for type_text in (original, inner))
+    )
+
+
+def _family(type_text: str) -> str | None:
+    """Return what values of a type can be compared with; None if they have no distance."""
+    if type_text in {_ZONED, "TIMESTAMPTZ_NS"}:
+        return type_text if type_text == _ZONED else None
+    return _FAMILY.get(kind_of(type_text))
+
+
+def _scale(type_text: str) -> int:
+    """Return the digits after the point."""
+    return int(type_text[:-1].rpartition(",")[2]) if kind_of(type_text) == "decimal" else 0
+
+
+def _measure(type_text: str, digits: int, *, real: bool) -> Measure:
+    kind = kind_of(type_text)
+    if kind == "decimal" and real:
+        return Measure("rounded", _scale(type_text))
+    if kind == "timestamp":
+        return Measure("nano" if type_text == "TIMESTAMP_NS" else "micro")
+    rules = {"integer": "whole", "decimal": "whole", "boolean": "text"}
+    return Measure(rules.get(kind, kind), digits)
 
 
 def spreads(
-    con: duckdb.DuckDBPyConnection, relation: str, columns: Sequence[Column], table: str
+    con: duckdb.DuckDBPyConnection, relation: str, columns: Sequence[Column]
 ) -> tuple[int, dict[str, Spread]]:
-    """Number of records of a table, and how wide its columns of numbers are.
+    """Number of records of the original, and where its numbers lie.
 
     Parameters
     ----------
@@ -157,9 +204,7 @@ def spreads(
     relation : str
         SQL text.
     columns : sequence of Column
-        The columns; nominal ones are passed over, and ranges and sets.
-    table : str
-        original or release, for errors.
+        The columns; nominal ones are passed over.
 
     Returns
     -------
@@ -169,25 +214,27 @@ def spreads(
     Raises
     ------
     SourceError
-        The table is empty, cannot be read, or a column holds NaN or infinity.
+        The table is empty, cannot be read, or a column holds what is no number.
     """
     numbers = [column for column in columns if not column.nominal]
-    if table == "release":
-        numbers = [column for column in numbers if column.form == "value"]
     query = sqlfiles.render("linkage/moments.sql.j2", relation=relation, columns=numbers)
-    row = engine.rows(con, query, f"{STAGE}: {table}", error=SourceError)[0]
-    if not row[0]:
-        raise SourceError(f"the {table} is empty: there is nothing to link")
-    found = {}
-    for column, at in zip(numbers, range(1, len(row), 6), strict=True):
-        unusable, *moments = row[at : at + 6]
-        if unusable:
-            raise SourceError(
-                f"column {column.name!r} of the {table} holds NaN or infinity in {unusable} records: "
-                "make them NULL, or leave the records out"
-            )
-        found[column.name] = Spread(*(float(moment or 0.0) for moment in moments))
-    return int(row[0]), found
+    records, *row = engine.rows(con, query, f"{STAGE}: original", error=SourceError)[0]
+    if not records:
+        raise SourceError("the original is empty: there is nothing to link")
+    parts = (row[at : at + 6] for at in range(0, len(row), 6))
+    return int(records), {
+        column.name: _spread(column.name, *part) for column, part in zip(numbers, parts, strict=True)
+    }
+
+
+def _spread(name: str, unusable: int, least: object, greatest: object, *moments: float | None) -> Spread:
+    if unusable:
+        raise SourceError(
+            f"column {name!r} of the original holds NaN or infinity in {unusable} records: make them NULL, "
+            "or leave the records out"
+        )
+    ends = pairs(pa.array([least, greatest], _NUMBER), name, "original")
+    return Spread(np.nan_to_num(ends[0]), *(moment or 0.0 for moment in moments))
 
 
 def distribution(
@@ -206,10 +253,10 @@ def distribution(
 
     Returns
     -------
-    tuple of ndarray of shape (v,) and of shape (v + 1,)
+    tuple of ndarray of shape (v, 2) and of shape (v + 1,)
         Values, and counts from 0 up to the number of records that have a value. O(n log n) in SQL.
     """
     query = sqlfiles.render("linkage/distribution.sql.j2", relation=relation, column=column)
     table = engine.table(con, query, STAGE)
-    values, records = table.column(0).to_numpy(), table.column(1).to_numpy()
+    values, records = pairs(table.column(0), column.name, "original"), table.column(1).to_numpy()
     return values, np.concatenate([np.zeros(1, np.int64), np.cumsum(records)])

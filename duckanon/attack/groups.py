@@ -26,12 +26,14 @@ class Problem:
 
     Attributes
     ----------
-    known : ndarray of shape (r, q), float64
-        Quasi-identifiers: z-scores (NaN for NULL), or codes of nominal columns.
+    known : ndarray of shape (r, q, 2), float64
+        Quasi-identifiers: coordinates (NaN for NULL), or codes of nominal columns; as pairs.
     cells : tuple of Alternatives
         What the classes released for each quasi-identifier, on the same scale.
     nominal : ndarray of shape (q,), bool
         Which columns have codes.
+    center, factor : ndarray of shape (q, 2) and (q,), float64
+        Coordinate of the mean, and the unit of the coordinates in standard deviations.
     records : ndarray of shape (m,), int64
         Released records of each class.
     truth : ndarray of shape (r,), int64
@@ -45,6 +47,8 @@ class Problem:
     known: npt.NDArray[np.float64]
     cells: tuple[Alternatives, ...]
     nominal: npt.NDArray[np.bool_]
+    center: npt.NDArray[np.float64]
+    factor: npt.NDArray[np.float64]
     records: Ints
     truth: Ints
     guesses: tuple[Counted, ...]
@@ -93,7 +97,7 @@ def link(problem: Problem, subset: Sequence[int]) -> Linked:
     weight = np.bincount(group, weights=problem.records, minlength=len(first)).astype(np.int64)
     truth = np.where(problem.truth < 0, -1, group[problem.truth])
     nearest, hit, inside = attack(
-        plant(_gathered([problem.cells[j] for j in subset], first, problem.nominal[list(subset)])),
+        plant(_gathered(problem, list(subset), first)),
         weight,
         np.ascontiguousarray(problem.known[:, list(subset)]),
         truth,
@@ -113,11 +117,11 @@ def _groups(keys: Sequence[Ints], classes: int) -> tuple[Ints, Ints]:
     return group.astype(np.int64), first.astype(np.int64)
 
 
-def _gathered(cells: Sequence[Alternatives], rows: Ints, nominal: npt.NDArray[np.bool_]) -> Cells:
+def _gathered(problem: Problem, subset: list[int], rows: Ints) -> Cells:
     """Return the cells of some classes, all columns behind each other."""
-    start = np.zeros((len(cells), len(rows) + 1), np.int64)
-    least, most, used = [np.zeros(0)], [np.zeros(0)], 0
-    for j, column in enumerate(cells):
+    start = np.zeros((len(subset), len(rows) + 1), np.int64)
+    least, most, used = [np.zeros((0, 2))], [np.zeros((0, 2))], 0
+    for j, column in enumerate(problem.cells[at] for at in subset):
         lengths = column.start[rows + 1] - column.start[rows]
         ends = np.cumsum(lengths)
         start[j, 0], start[j, 1:] = used, used + ends
@@ -126,7 +130,8 @@ def _gathered(cells: Sequence[Alternatives], rows: Ints, nominal: npt.NDArray[np
         least.append(column.least[at])
         most.append(column.most[at])
         used += int(ends[-1])
-    return Cells(start, np.concatenate(least), np.concatenate(most), np.ascontiguousarray(nominal))
+    nominal, center, factor = problem.nominal[subset], problem.center[subset], problem.factor[subset]
+    return Cells(start, np.concatenate(least), np.concatenate(most), nominal, center, factor)
 
 
 def _guesses(columns: Sequence[Counted], group: Ints, groups: int) -> Guesses:

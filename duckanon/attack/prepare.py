@@ -2,45 +2,33 @@
 
 from __future__ import annotations
 
-import warnings
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon import engine, sqlfiles
-from duckanon.attack.cells import cells, counted
+from duckanon import engine
+from duckanon.attack.cells import cells, counted, suggested
 from duckanon.attack.columns import STAGE, columns_of, distribution, has_column, spreads
 from duckanon.attack.groups import Problem
-from duckanon.attack.scales import deviation, middles, own_value_inside, ranked, scaled
-from duckanon.errors import DuckanonWarning, PolicyError, SourceError
-from duckanon.release import released_rows
+from duckanon.attack.run import Run
+from duckanon.attack.scales import deviation, own_value_inside, ranked
+from duckanon.attack.truth import true_classes
+from duckanon.errors import PolicyError, SourceError
 from duckanon.stages.stage import drop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import duckdb
     import numpy.typing as npt
     import pyarrow as pa
 
-    from duckanon.attack.cells import Counted
-    from duckanon.attack.columns import Column, Spread
+    from duckanon.attack.cells import Counted, Disclosed, Known
+    from duckanon.attack.columns import Column
     from duckanon.attack.options import Attack
-    from duckanon.policy import Policy
+    from duckanon.attack.run import Sides
 
 _SLACK = 1e-9
 """A value at the edge of an interval is inside, whatever rounding makes of it."""
-
-
-class Sides(NamedTuple):
-    """The two tables: as SQL text, and how a report calls them."""
-
-    original: str
-    release: str
-    original_name: str
-    release_name: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,42 +56,6 @@ class Prepared:
     records: int
     released: int
     left_out: int
-
-
-@dataclass(frozen=True)
-class _Run:
-    """What the steps of one preparation share."""
-
-    con: duckdb.DuckDBPyConnection
-    sides: Sides
-    attack: Attack
-    workspace: str
-    quasi: tuple[Column, ...]
-    guessed: tuple[Column, ...]
-    wide: dict[str, Spread]
-    records: int
-
-    @property
-    def every(self) -> tuple[Column, ...]:
-        """Quasi-identifiers, then the other columns."""
-        return tuple(dict.fromkeys((*self.quasi, *self.guessed)))
-
-    def named(self, name: str) -> str:
-        """Full name of a temporary table."""
-        return f"{self.workspace}_{name}"
-
-    def text(self, name: str, **values: object) -> str:
-        """Text of an SQL file, with the names that all of them share."""
-        names = {part: self.named(part) for part in ("sample", "classes", "owner")}
-        return sqlfiles.render(f"linkage/{name}.sql.j2", **{"columns": self.quasi, **names, **values})
-
-    def run(self, name: str, **values: object) -> None:
-        """Run an SQL file that makes a table."""
-        engine.run(self.con, self.text(name, **values), STAGE, error=SourceError)
-
-    def table(self, name: str) -> pa.Table:
-        """Rows of an SQL file."""
-        return engine.table(self.con, self.text(name), STAGE)
 
 
 def prepare(con: duckdb.DuckDBPyConnection, sides: Sides, attack: Attack) -> Prepared:
@@ -136,132 +88,114 @@ def prepare(con: duckdb.DuckDBPyConnection, sides: Sides, attack: Attack) -> Pre
     quasi = columns_of(con, tables, attack.quasi_identifiers, "quasi_identifiers")
     guessed = columns_of(con, tables, attack.columns or attack.quasi_identifiers, "columns")
     every = tuple(dict.fromkeys((*quasi, *guessed)))
-    records, wide = spreads(con, sides.original, every, "original")
-    released, _ = spreads(con, sides.release, every, "release")
-    if released > records:
-        raise SourceError(
-            f"the release has {released} records and the original {records}: it is not the table it came from"
-        )
-    run = _Run(con, sides, attack, engine.workspace(), quasi, guessed, wide, records)
+    records, wide = spreads(con, sides.original, every)
+    run = Run(con, sides, attack, engine.workspace(), quasi, guessed, wide, records)
     try:
         run.run("classes", relation=sides.release)
+        _check_texts(run)
         size = min(attack.sample, records)
-        options = {"columns": every, "id": attack.id, "seed": attack.seed, "size": size}
-        run.run("sample", relation=sides.original, **options)
-        truth = np.full(size, -1) if attack.id is None else _truth(run, attack.id)
-        return _prepared(run, truth, released)
+        run.run("sample", relation=sides.original, columns=every, id=attack.id, seed=attack.seed, size=size)
+        rows = run.table("cells")
+        released = rows.column("records").to_numpy().astype(np.int64)
+        _check_size(records, int(released.sum()))
+        truth = np.full(size, -1) if attack.id is None else true_classes(run, attack.id)
+        return _prepared(run, rows, released, truth)
     finally:
         drop(con, run.workspace)
 
 
-def _truth(run: _Run, id_column: str) -> npt.NDArray[np.int64]:
-    """Return the class of each record of the sample, -1 where it was left out; by the owner's id."""
-    with _owners_copy(run, id_column) as copy:
-        run.run("owner", relation=copy, id=id_column)
-    query = run.text("check_owner", relation=run.sides.original, id=id_column)
-    nameless, unknown, ambiguous, crowded, different = engine.rows(run.con, query, STAGE, error=SourceError)[
-        0
-    ]
-    for count, what in (
-        (
-            different,
-            "classes have another size in the release than by this policy: it was made in another way",
-        ),
-        (nameless, "released records have no id: give the id of every record, or leave out id"),
-        (unknown, "released ids are unknown in the original: the id must mean the same in both tables"),
-        (ambiguous, "ids were released in several classes: the id must be that of a record, or of a class"),
-        (crowded, "classes are claimed by more records of the original than they have: the id is not unique"),
-    ):
-        if count:
-            raise SourceError(f"id {id_column!r} does not say the truth: {count} {what}")
-    classes = run.table("truth").column(0).fill_null(-1).to_numpy()
-    found: npt.NDArray[np.int64] = classes.astype(np.int64)
-    return found
+def _check_size(records: int, released: int) -> None:
+    if not released:
+        raise SourceError("the release is empty: there is nothing to link")
+    if released > records:
+        raise SourceError(
+            f"the release has {released} records and the original {records}: it is not the table it came from"
+        )
 
 
-@contextmanager
-def _owners_copy(run: _Run, id_column: str) -> Iterator[str]:
-    """Give the released records with their id, as SQL text: the release itself, or made by its policy."""
-    policy = run.attack.policy
-    if policy is None:
-        if not has_column(run.con, run.sides.release, id_column):
-            raise PolicyError(
-                f"the release has no column {id_column!r}: give the owner's copy that has it, or the policy "
-                "of the release, or leave out id to bound the risk from above"
+def _check_texts(run: Run) -> None:
+    """Raise an error for a text that no record of the original has: nothing would be near it."""
+    for number, column in enumerate(run.quasi, start=1):
+        if not column.nominal:
+            continue
+        query = run.text("foreign", relation=run.sides.original, column=column, q=f"q{number}")
+        texts, example = engine.rows(run.con, query, STAGE, error=SourceError)[0]
+        if texts:
+            raise SourceError(
+                f"column {column.name!r} of the release has {texts} texts that the original does not have, "
+                f"such as {example[:40]!r}: give the list of\nthe texts that each stands for (of a CSV, "
+                "which turns lists into text, the parquet or DuckDB file), or NULL"
             )
-        yield run.sides.release
-        return
-    query = sqlfiles.render("files/query.sql.j2", relation=run.sides.original)
-    with warnings.catch_warnings():
-        # They were raised when the release was made.
-        warnings.simplefilter("ignore", DuckanonWarning)
-        copy = released_rows(run.con, query, _keeping(policy))
-    registered = run.named("copy")
-    run.con.register(registered, copy)
-    try:
-        yield sqlfiles.render("audit_bind/temporary.sql.j2", name=registered)
-    finally:
-        run.con.unregister(registered)
 
 
-def _keeping(policy: Policy) -> Policy:
-    """Return the policy that releases the identifiers, too."""
-    if policy.insensitive == "*":
-        return replace(policy, identifiers=())
-    return replace(policy, identifiers=(), insensitive=(*policy.insensitive, *policy.identifiers))
-
-
-def _prepared(run: _Run, truth: npt.NDArray[np.int64], released: int) -> Prepared:
-    rows, drawn = run.table("cells"), run.table("drawn")
-    records = rows.column("records").to_numpy().astype(np.int64)
-    pairs = [
-        cells(rows, column, number, drawn.column(f"x{number}"))
+def _prepared(
+    run: Run, rows: pa.Table, records: npt.NDArray[np.int64], truth: npt.NDArray[np.int64]
+) -> Prepared:
+    drawn = run.table("drawn", columns=run.every)
+    values = {column: drawn.column(number) for number, column in enumerate(run.every)}
+    known = {
+        column: cells(rows, column, number, values[column], run.wide.get(column.name))
         for number, column in enumerate(run.quasi, start=1)
+    }
+    intervals = [
+        _interval(run, column, _disclosed(run, column, known, records, values[column]))
+        for column in run.guessed
     ]
-    disclosed = []
-    for column in run.guessed:
-        if column in run.quasi:
-            cell, true = pairs[run.quasi.index(column)]
-            guess = middles(cell, records, nominal=column.nominal)
-        else:
-            query = run.text("values", relation=run.sides.release, column=column)
-            values = drawn.column(f"x{run.every.index(column) + 1}")
-            guess, true = counted(run.con, query, column, values)
-        disclosed.append(_interval(run, column, guess, true))
-    scores = [
-        scaled(run.wide.get(column.name), *found) for column, found in zip(run.quasi, pairs, strict=True)
-    ]
+    axes = [part.axis for part in known.values()]
     problem = Problem(
-        np.column_stack([values for _, values in scores]),
-        tuple(alternatives for alternatives, _ in scores),
+        np.stack([part.values for part in known.values()], axis=1),
+        tuple(part.cells for part in known.values()),
         np.array([column.nominal for column in run.quasi]),
+        np.array([[0.0, 0.0] if axis is None else axis.center for axis in axes]),
+        np.array([1.0 if axis is None else axis.factor for axis in axes]),
         records,
         truth,
-        tuple(guess for guess, _, _ in disclosed),
-        np.column_stack([low for _, low, _ in disclosed]),
-        np.column_stack([high for _, _, high in disclosed]),
+        tuple(guess for guess, _, _ in intervals),
+        np.column_stack([low for _, low, _ in intervals]),
+        np.column_stack([high for _, _, high in intervals]),
     )
     own = [
         own_value_inside(*part, truth) if column in run.quasi and run.attack.id is not None else None
-        for column, part in zip(run.guessed, disclosed, strict=True)
+        for column, part in zip(run.guessed, intervals, strict=True)
     ]
     return Prepared(
-        problem, run.quasi, run.guessed, tuple(own), run.records, released, int((truth < 0).sum())
+        problem,
+        run.quasi,
+        run.guessed,
+        tuple(own),
+        run.records,
+        int(records.sum()),
+        int((truth < 0).sum()),
     )
 
 
+def _disclosed(
+    run: Run,
+    column: Column,
+    known: dict[Column, Known],
+    records: npt.NDArray[np.int64],
+    drawn: pa.ChunkedArray,
+) -> Disclosed:
+    if column in known:
+        return suggested(known[column], records)
+    query = run.text("values", relation=run.sides.release, column=column)
+    return counted(run.con, query, column, drawn, run.wide.get(column.name))
+
+
 def _interval(
-    run: _Run, column: Column, guess: Counted, true: npt.NDArray[np.float64]
+    run: Run, column: Column, found: Disclosed
 ) -> tuple[Counted, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return released values, and the two ends of the interval around the true ones, on its scale."""
-    if column.nominal:
+    guess, true, axis = found
+    if axis is None:
         return guess, true, true
-    share, wide = run.attack.percent / 100 * (1 + _SLACK), run.wide[column.name]
+    share = run.attack.percent / 100 * (1 + _SLACK)
     if run.attack.interval == "range":
-        width = 2 * share * (wide.greatest / 2 - wide.least / 2)
+        width = share * axis.reach
     elif run.attack.interval == "sd":
         width = share * deviation(guess)
     else:
-        found = distribution(run.con, run.sides.original, column)
-        (guess, true), width = ranked(found, guess, true), share * run.records
+        values, before = distribution(run.con, run.sides.original, column)
+        guess, true = ranked((axis.above(axis.placed(values)), before), guess, true)
+        width = share * run.records
     return guess, true - width, true + width

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.cells import distance
+from duckanon.kernels.cells import beyond, distance
 from duckanon.kernels.compiled import compiled, inner
 from duckanon.kernels.split import kd_order
 
@@ -41,7 +41,7 @@ class Tree(NamedTuple):
         Of all groups.
     order, first : ndarray of shape (groups,) and (leaves + 1,), int64
         Groups leaf by leaf, and where each leaf begins.
-    low, high : ndarray of shape (nodes, a), float64
+    low, high : ndarray of shape (nodes, a, 2), float64
         What the cells below a node span, without NULL.
     absent : ndarray of shape (nodes, a), bool
         Whether a number is NULL below a node.
@@ -102,19 +102,20 @@ def plant(cells: Cells) -> Tree:
         order, sizes = kd_order(_centers(cells), depth)
     shape = (2 * len(sizes) - 1, columns)
     first = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-    empty = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape, np.bool_)
+    empty = np.full((*shape, 2), np.inf), np.full((*shape, 2), -np.inf), np.zeros(shape, np.bool_)
     tree = Tree(cells, order.astype(np.int64), first.astype(np.int64), *empty)
     _span(tree)
     return tree
 
 
 def _centers(cells: Cells) -> NDArray[np.float64]:
-    """Return the first alternative of each cell as a point; codes on 0 to 4, the width of common z-scores."""
+    """Return the first alternative of each cell as z-scores; codes on 0 to 4, the width of common ones."""
     columns, groups = cells.start.shape[0], cells.start.shape[1] - 1
     centers = np.zeros((groups, columns))
     for j in range(columns):
         at = cells.start[j, :-1]
-        centers[:, j] = np.nan_to_num(cells.least[at] / 2 + cells.most[at] / 2)
+        middle = ((cells.least[at] - cells.center[j]) + (cells.most[at] - cells.center[j])).sum(axis=1) / 2
+        centers[:, j] = np.nan_to_num(middle * cells.factor[j])
         if cells.nominal[j]:
             centers[:, j] *= 4 / max(centers[:, j].max(), 1.0)
     return centers
@@ -129,17 +130,24 @@ def _span(tree: Tree) -> None:
         for at in range(tree.first[leaf], tree.first[leaf + 1]):
             for j in range(len(cells.nominal)):
                 for one in range(cells.start[j, tree.order[at]], cells.start[j, tree.order[at] + 1]):
-                    if np.isnan(cells.least[one]):
+                    if np.isnan(cells.least[one, 0]):
                         tree.absent[node, j] = True
                     else:
-                        tree.low[node, j] = min(tree.low[node, j], cells.least[one])
-                        tree.high[node, j] = max(tree.high[node, j], cells.most[one])
+                        _widen(tree, node, j, cells.least[one], cells.most[one])
     for node in range(leaves - 2, -1, -1):
         for child in (2 * node + 1, 2 * node + 2):
             for j in range(len(cells.nominal)):
-                tree.low[node, j] = min(tree.low[node, j], tree.low[child, j])
-                tree.high[node, j] = max(tree.high[node, j], tree.high[child, j])
+                _widen(tree, node, j, tree.low[child, j], tree.high[child, j])
                 tree.absent[node, j] = tree.absent[node, j] or tree.absent[child, j]
+
+
+@inner
+def _widen(tree: Tree, node: int, j: int, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
+    """Let a node span two more numbers."""
+    if beyond(low, tree.low[node, j]) < 0:
+        tree.low[node, j] = low
+    if beyond(high, tree.high[node, j]) > 0:
+        tree.high[node, j] = high
 
 
 @compiled
@@ -160,7 +168,7 @@ def attack(
         The released groups.
     weight : ndarray of shape (groups,), int64
         Records of each, at least 1.
-    known : ndarray of shape (r, a), float64
+    known : ndarray of shape (r, a, 2), float64
         What the attacker knows of r records; NaN for a number that is NULL.
     truth : ndarray of shape (r,), int64
         Group in which a record was released; negative where it was not, or where nobody knows.
@@ -258,10 +266,10 @@ def _bound(tree: Tree, node: int, point: NDArray[np.float64]) -> float:
     """Return a squared distance that no group below a node undercuts."""
     total = 0.0
     for j in range(len(point)):
-        if np.isnan(point[j]) or tree.absent[node, j]:
+        if np.isnan(point[j, 0]) or tree.absent[node, j]:
             continue
-        gap = max(0.0, max(tree.low[node, j] - point[j], point[j] - tree.high[node, j]))
-        total += min(gap, 1.0) if tree.cells.nominal[j] else gap * gap
+        gap = max(0.0, beyond(tree.low[node, j], point[j]), beyond(point[j], tree.high[node, j]))
+        total += min(gap, 1.0) if tree.cells.nominal[j] else (gap * tree.cells.factor[j]) ** 2
     return total
 
 

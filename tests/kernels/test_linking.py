@@ -7,6 +7,7 @@ import pytest
 
 from duckanon.attack.cells import Alternatives, Counted
 from duckanon.attack.groups import Problem, link
+from duckanon.attack.numbers import alone
 from duckanon.kernels.linking import LEAF
 
 
@@ -25,17 +26,21 @@ def problem(seed: int, classes: int, *, coarse: bool) -> Problem:
         ]
 
     cells = tuple(
-        Alternatives(np.arange(classes + 1), x, x, np.unique(x, return_inverse=True)[1])
+        Alternatives(np.arange(classes + 1), alone(x), alone(x), np.unique(x, return_inverse=True)[1])
         for x in columns(classes)
     )
     known = np.column_stack(columns(50))
     return Problem(
-        known,
+        np.stack([alone(x) for x in known.T], axis=1),
         cells,
         np.array([False, False, True, True]),
+        np.zeros((4, 2)),
+        np.ones(4),
         random.integers(1, 5, classes),
         random.integers(-1, classes, 50),
-        tuple(Counted(np.arange(classes), cell.least, np.ones(classes, np.int64)) for cell in cells[:2]),
+        tuple(
+            Counted(np.arange(classes), cell.least[:, 0], np.ones(classes, np.int64)) for cell in cells[:2]
+        ),
         known[:, :2] - 0.5,
         known[:, :2] + 0.5,
     )
@@ -47,12 +52,12 @@ def brute(given: Problem, subset: tuple[int, ...]) -> tuple[list[int], list[int]
     for row, truth, low, high in zip(given.known, given.truth, given.low, given.high, strict=True):
         far = np.zeros(len(given.records))
         for j in subset:
-            cell = given.cells[j].least
+            cell, value = given.cells[j].least[:, 0], row[j, 0]
             if given.nominal[j]:
-                far += cell != row[j]
+                far += cell != value
             else:
-                absent, missing = np.isnan(cell), np.isnan(row[j])
-                gap = np.where(absent, 0.0, cell) - (0.0 if missing else row[j])
+                absent, missing = np.isnan(cell), np.isnan(value)
+                gap = np.where(absent, 0.0, cell) - (0.0 if missing else value)
                 far += np.where(absent & missing, 0.0, gap**2 + (absent != missing))
         tied = far <= far.min() * (1 + 1e-9)
         nearest.append(int(given.records[tied].sum()))
@@ -85,3 +90,23 @@ def test_tree_against_every_class(subset: tuple[int, ...], coarse: bool) -> None
 def test_one_class_is_always_the_nearest() -> None:
     given = problem(1, 1, coarse=False)
     assert link(given, (0, 3)).nearest.tolist() == [int(given.records[0])] * 50
+
+
+def test_what_a_double_does_not_hold_tells_classes_apart() -> None:
+    """Numbers 2^60 + i, the i in the second part: every record is nearest to its own class only."""
+    size = 40 * LEAF
+    numbers = np.column_stack([np.full(size, 2.0**60), np.arange(size) % 128 + np.arange(size) / 1024])
+    given = Problem(
+        numbers[:, np.newaxis],
+        (Alternatives(np.arange(size + 1), numbers, numbers, np.arange(size)),),
+        np.array([False]),
+        numbers[:1],
+        np.ones(1),
+        np.ones(size, np.int64),
+        np.arange(size),
+        (),
+        np.zeros((size, 0)),
+        np.zeros((size, 0)),
+    )
+    found = link(given, (0,))
+    assert found.nearest.tolist() == found.own.tolist() == [1] * size
