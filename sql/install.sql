@@ -964,7 +964,7 @@ WITH root AS (
   WHERE
     path.level < root.height
   UNION ALL
-  SELECT DISTINCT
+  SELECT
     NULL,
     path.level,
     NULL
@@ -972,6 +972,8 @@ WITH root AS (
   CROSS JOIN root
   WHERE
     path.level < root.height
+  GROUP BY
+    path.level
 ), present AS (
   SELECT
     cm.attribute,

@@ -9,7 +9,8 @@ WITH root AS (SELECT max(path.level) AS height FROM tree AS path),
 edge AS (
     SELECT path.value, path.level, path.node FROM tree AS path CROSS JOIN root WHERE path.level < root.height
     UNION ALL
-    SELECT DISTINCT NULL, path.level, NULL FROM tree AS path CROSS JOIN root WHERE path.level < root.height
+    SELECT NULL, path.level, NULL FROM tree AS path CROSS JOIN root WHERE path.level < root.height
+    GROUP BY path.level
 ),
 present AS (
     SELECT cm.class, edge.level, edge.node, count(*) AS members

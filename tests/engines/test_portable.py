@@ -1,0 +1,122 @@
+"""The portable part of SQL: every audit can be written for every engine, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+import sqlglot
+from sqlglot import ErrorLevel, exp
+from sqlglot.errors import UnsupportedError
+
+from duckanon import sqlfiles
+from duckanon.errors import PolicyError
+from duckanon.portable import DIFFERENCES, ENGINES, audit_names, audit_sql
+from tests.engines.docs import PAGE, ROOT
+from tests.engines.worlds import reads
+
+if TYPE_CHECKING:
+    from duckanon.portable import Engine
+
+OTHERS = tuple(engine for engine in ENGINES if engine != "duckdb")
+on_each = pytest.mark.parametrize(
+    ("audit", "engine"), [(audit, engine) for audit in audit_names() for engine in OTHERS]
+)
+
+
+def refused(audit: str, engine: Engine) -> bool:
+    """Tell whether sqlglot alone says that it cannot write an audit for an engine."""
+    text = sqlfiles.read(f"audit/{audit}.sql")
+    try:
+        sqlglot.transpile(text, read="duckdb", write=engine, unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError:
+        return True
+    return False
+
+
+@on_each
+def test_what_does_not_carry_over_is_in_the_table(audit: str, engine: Engine) -> None:
+    assert refused(audit, engine) == ((audit, engine) in DIFFERENCES)
+
+
+def test_the_table_names_what_is_there() -> None:
+    assert {*DIFFERENCES} <= {(audit, engine) for audit in audit_names() for engine in OTHERS}
+
+
+@on_each
+def test_the_text_reads_back_as_the_same_query(audit: str, engine: Engine) -> None:
+    """Orders say the same of NULL, no type is left that only DuckDB has, names and relations are the same."""
+    ours, theirs = (
+        sqlglot.parse_one(audit_sql(audit, name), read=name, error_level=ErrorLevel.RAISE)
+        for name in ("duckdb", engine)
+    )
+    assert isinstance(ours, exp.Query)
+    assert isinstance(theirs, exp.Query)
+    assert [places(order) for order in ours.find_all(exp.Ordered)] == [
+        places(order) for order in theirs.find_all(exp.Ordered)
+    ]
+    assert not [kind for kind in theirs.find_all(exp.DataType) if kind.this is exp.DataType.Type.INT128]
+    assert ours.named_selects == theirs.named_selects
+    for kind in (exp.CTE, exp.Join, exp.Window, exp.WindowSpec, exp.Distinct):
+        assert len([*ours.find_all(kind)]) == len([*theirs.find_all(kind)]), kind
+    tables = [sorted(table.name for table in query.find_all(exp.Table)) for query in (ours, theirs)]
+    assert tables[0] == tables[1]
+
+
+def places(order: exp.Ordered) -> tuple[str, bool, bool]:
+    return order.this.name, bool(order.args.get("desc")), bool(order.args.get("nulls_first"))
+
+
+@on_each
+def test_the_text_keeps_its_header_and_says_what_differs(audit: str, engine: Engine) -> None:
+    head = [line for line in audit_sql(audit, engine).splitlines() if line.startswith("--")]
+    file = [line for line in sqlfiles.read(f"audit/{audit}.sql").splitlines() if line.startswith("--")]
+    note = DIFFERENCES.get((audit, engine))
+    assert head[: len(file)] == file
+    assert head[len(file) :] == [
+        f"-- engine: {engine}; HUGEINT is DECIMAL(38, 0)",
+        *([f"-- differs: {note}"] if note else []),
+    ]
+
+
+def test_for_duckdb_it_is_the_file() -> None:
+    assert all(audit_sql(audit) == sqlfiles.read(f"audit/{audit}.sql") for audit in audit_names())
+
+
+def test_an_unknown_name_is_an_error_that_names_the_nearest() -> None:
+    with pytest.raises(PolicyError, match="there is no audit 'k_anonimity': did you mean 'k_anonymity'"):
+        audit_sql("k_anonimity")
+    with pytest.raises(PolicyError, match="there is no engine 'oracle': there are duckdb, postgres, spark"):
+        audit_sql("k_anonymity", "oracle")  # type: ignore[arg-type]  # what a user might type
+
+
+def test_sqlite_turns_wide_integers_into_doubles() -> None:
+    """docs/engines.md says so: that is why SQLite is no engine here."""
+    with closing(sqlite3.connect(":memory:")) as con:
+        assert con.execute("SELECT typeof(9223372036854775807 * 10)").fetchone() == ("real",)
+
+
+def test_the_page_lists_every_audit_what_it_reads_and_where_it_runs() -> None:
+    rows = re.findall(
+        r"^\| \[(\w+)\]\(\.\./sql/audit/(\w+)\.sql\) \| (.*?) \| (.*?) \| (.*?) \| (.*?) \|$",
+        PAGE,
+        re.MULTILINE,
+    )
+    listed = {audit: (relations, marks) for audit, _, relations, *marks in rows}
+    assert all(audit == file for audit, file, *_ in rows)
+    assert [*listed] == [*audit_names()]
+    for audit, (relations, marks) in listed.items():
+        assert relations == ", ".join(f"`{name}`" for name in reads(audit))
+        assert marks == ["differs" if (audit, engine) in DIFFERENCES else "yes" for engine in ENGINES]
+
+
+def test_the_page_tells_every_difference_and_its_links_lead_somewhere() -> None:
+    plain = " ".join(PAGE.split()).replace("`", "")
+    assert all(f"{audit}: {note}" in plain for (audit, _), note in DIFFERENCES.items())
+    links = [link for link in re.findall(r"\]\(([^)#]+)\)", PAGE) if "://" not in link]
+    assert links
+    assert all((ROOT / "docs" / link).exists() for link in links), links
+    assert max(len(line) for line in PAGE.splitlines() if not line.startswith("|")) <= 120
