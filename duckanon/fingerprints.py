@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 from typing import TYPE_CHECKING
 
 from duckanon import engine, sqlfiles
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     import duckdb
 
 STAGE = "evidence"
+
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_TYPED = re.compile(r"\bUNION\(|\bVARIANT(?![^\[,)])")
+_ZONED = re.compile(r"\bWITH TIME ZONE\b|\bTIMESTAMPTZ_NS\b|\bVARIANT\b")
 
 
 def digest(text: str) -> str:
@@ -50,7 +55,8 @@ def fingerprint(con: duckdb.DuckDBPyConnection, relation: str) -> str:
     Returns
     -------
     str
-        64 hex digits. Another value, type, name, or number of equal rows gives other digits.
+        64 hex digits. Another value, type, name, or number of equal rows gives other digits; only inside a
+        VARIANT are two values one that have the same text and the same JSON, as a date and its text.
 
     Raises
     ------
@@ -62,7 +68,8 @@ def fingerprint(con: duckdb.DuckDBPyConnection, relation: str) -> str:
     O(n log n); a batch of digests in memory, the sort spills to disk.
     """
     columns = columns_of(con, relation, STAGE)
-    query = sqlfiles.render("evidence/rows.sql.j2", relation=relation, columns=[name for name, _ in columns])
+    values = [(name, _carries_its_type(type_text)) for name, type_text in columns]
+    query = sqlfiles.render("evidence/rows.sql.j2", relation=relation, columns=values)
     state = hashlib.sha256(json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
     with _in_utc(con, columns):
         for batch in engine.batches(con, query, STAGE):
@@ -70,10 +77,15 @@ def fingerprint(con: duckdb.DuckDBPyConnection, relation: str) -> str:
     return state.hexdigest()
 
 
+def _carries_its_type(type_text: str) -> bool:
+    """Whether values of a type have types of their own, which their text does not tell: 1 or '1'."""
+    return _TYPED.search(_QUOTED.sub("", type_text)) is not None
+
+
 @contextlib.contextmanager
 def _in_utc(con: duckdb.DuckDBPyConnection, columns: Sequence[tuple[str, str]]) -> Iterator[None]:
     """Make the text of times with a zone the same in every session."""
-    if not any("WITH TIME ZONE" in type_text for _, type_text in columns):
+    if not any(_ZONED.search(type_text) for _, type_text in columns):
         yield
         return
     before = engine.rows(con, sqlfiles.read("export/time_zone.sql"), STAGE)[0][0]

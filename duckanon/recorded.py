@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from duckanon import catalog, engine, sqlfiles
+from duckanon import engine, sqlfiles
 from duckanon.catalog import SCHEMA, SCHEMA_VERSION, Target
 from duckanon.errors import ReleaseError
 from duckanon.policy import AuditPolicy
-from duckanon.report import COLUMNS
+from duckanon.report import COLUMNS, Measure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +38,7 @@ _AUDIT = (
     "policy_hash",
     "fingerprint",
     "duckanon_version",
+    "duckdb_version",
 )
 
 
@@ -57,8 +58,8 @@ class RecordedAudit:
         What made it: release, audit or export; None in version 1.
     policy, policy_hash, fingerprint : str or None
         What it looked at; None in version 1.
-    duckanon_version : str or None
-        The program; None in version 1.
+    duckanon_version, duckdb_version : str or None
+        The programs; None in version 1.
     measures : tuple of dict
         The report rows.
     """
@@ -71,6 +72,7 @@ class RecordedAudit:
     policy_hash: str | None
     fingerprint: str | None
     duckanon_version: str | None
+    duckdb_version: str | None
     measures: tuple[dict[str, Any], ...]
 
     def __str__(self) -> str:
@@ -80,10 +82,12 @@ class RecordedAudit:
 
 @dataclass(frozen=True)
 class RecordedRelease:
-    """A release as it was recorded.
+    """A release as it was recorded; what was recorded as NULL is None.
 
     Attributes
     ----------
+    exported : bool
+        In an exported file; else in the database in which it was made.
     release_id, schema_version : int
         Its number, and the layout of the metadata that knew it.
     target : Target
@@ -106,16 +110,17 @@ class RecordedRelease:
         In the order of time.
     """
 
+    exported: bool
     release_id: int
     schema_version: int
     target: Target
     table: str
-    records: int
-    classes: int
-    suppressed: int
-    information_loss: float
-    duckanon_version: str
-    created_at: str
+    records: int | None
+    classes: int | None
+    suppressed: int | None
+    information_loss: float | None
+    duckanon_version: str | None
+    created_at: str | None
     policy: str | None
     columns: tuple[tuple[Any, ...], ...]
     thresholds: tuple[tuple[Any, ...], ...]
@@ -184,17 +189,17 @@ def read_releases(con: duckdb.DuckDBPyConnection, home: str) -> list[RecordedRel
     if kind not in {"releases", "exported"}:
         other = f": its table {SCHEMA}.releases is of another kind" if kind else ""
         raise ReleaseError(f"the database {home!r} holds no release of duckanon{other}")
-    query = sqlfiles.render("evidence/releases.sql.j2", catalog=home, exported=kind == "exported")
-    found = _rows(con, query)
+    exported = kind == "exported"
+    found = _rows(con, sqlfiles.render("evidence/releases.sql.j2", catalog=home, exported=exported))
     if not found:
         raise ReleaseError(f"the database {home!r} holds no release of duckanon: its metadata is empty")
     layout = _rows(con, sqlfiles.render("evidence/layout.sql.j2", catalog=home))
     complete = ("duckdb_version",) in layout
-    return [_release(con, home, row, complete=complete) for row in found]
+    return [_release(con, home, row, exported=exported, complete=complete) for row in found]
 
 
 def _release(
-    con: duckdb.DuckDBPyConnection, home: str, row: tuple[Any, ...], *, complete: bool
+    con: duckdb.DuckDBPyConnection, home: str, row: tuple[Any, ...], *, exported: bool, complete: bool
 ) -> RecordedRelease:
     number, version, schema, view, table, *sizes = row
     if None in (number, version, schema, view, table):
@@ -209,6 +214,7 @@ def _release(
     thresholds = _rows(con, sqlfiles.render("evidence/thresholds.sql.j2", **values))
     audits = _rows(con, sqlfiles.render("evidence/audits.sql.j2", **values, complete=complete))
     return RecordedRelease(
+        exported=exported,
         release_id=number,
         schema_version=version,
         target=Target(home, schema, view),
@@ -223,6 +229,8 @@ def _release(
 def _audits(found: Sequence[tuple[Any, ...]]) -> list[RecordedAudit]:
     heads: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in found:
+        if row[1] is None:
+            raise ReleaseError(f"the metadata is broken: audit {row[0]} has no version")
         # An audit of which some rows say something else than the others falls apart into several.
         heads.setdefault(row[: len(_AUDIT)], []).append(dict(zip(COLUMNS, row[len(_AUDIT) :], strict=True)))
     return [
@@ -235,30 +243,29 @@ def _rows(con: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
     return engine.rows(con, query, "verify: the metadata cannot be read", error=ReleaseError)
 
 
-def published(release: RecordedRelease) -> catalog.Published:
-    """Form of a release that an audit takes; its policy is given to the audit.
+def of_the_source(
+    classes: int, *, information_loss: float | None, suppressed: int | None
+) -> tuple[Measure, ...]:
+    """Measures of a release that its rows do not tell: CREATE finds them, ``duckanon.releases`` keeps them.
 
     Parameters
     ----------
-    release : RecordedRelease
-        The release.
+    classes : int
+        Classes of the release.
+    information_loss : float or None
+        IL in per cent.
+    suppressed : int or None
+        Records left out.
 
     Returns
     -------
-    Published
-        Without source.
+    tuple of Measure
+        In the order of the report.
     """
-    return catalog.Published(
-        target=release.target,
-        release_id=release.release_id,
-        table=release.table,
-        records=release.records,
-        classes=release.classes,
-        suppressed=release.suppressed,
-        method="",
-        information_loss=release.information_loss,
-        policy=release.policy or "",
-        source_sql="",
-        source_catalog="",
-        source_schema="",
+    values = {
+        "information_loss": information_loss,
+        "suppressed_records": None if suppressed is None else float(suppressed),
+    }
+    return tuple(
+        Measure(name, None, None, value, classes, None, None, None) for name, value in values.items()
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from duckanon import catalog, engine, progress, sqlfiles
 from duckanon.errors import AuditFailure, DuckanonWarning, InfeasibleError, SourceError
-from duckanon.report import Measure
+from duckanon.recorded import of_the_source
 from duckanon.stages.advice import collapse, warnings_of
 from duckanon.stages.audit import audit_candidate
 from duckanon.stages.bucket import bucket
@@ -175,11 +175,8 @@ def _build(con: duckdb.DuckDBPyConnection, ready: Prepared, policy: Policy, unti
         repaired_classes=repaired,
     )
     suppressed = staged.left_out + repaired.suppressed
-    extra = (
-        Measure(
-            "information_loss", None, None, repaired.information_loss, repaired.class_count, None, None, None
-        ),
-        Measure("suppressed_records", None, None, float(suppressed), repaired.class_count, None, None, None),
+    extra = of_the_source(
+        repaired.class_count, information_loss=repaired.information_loss, suppressed=suppressed
     )
     return Built(
         candidate,

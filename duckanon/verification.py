@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import Counter
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from duckanon import catalog, engine, sqlfiles
 from duckanon.auditing import audit_published, trees_of
-from duckanon.catalog import METADATA, SCHEMA, Target
+from duckanon.catalog import SCHEMA, Published, Target
 from duckanon.errors import DuckanonError
 from duckanon.evidence import changes
 from duckanon.fingerprints import digest, fingerprint
+from duckanon.holdings import held
 from duckanon.places import columns_of, relation_of
 from duckanon.policy import Policy
-from duckanon.recorded import STAGE, published, read_releases
+from duckanon.recorded import STAGE, of_the_source, read_releases
 from duckanon.recording import canonical, read_canonical
-from duckanon.report import COLUMNS, Measure
+from duckanon.report import COLUMNS
 from duckanon.verified import Verification, Verified
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
     from duckanon.policy import AuditPolicy
     from duckanon.recorded import RecordedAudit, RecordedRelease
-    from duckanon.report import Report
+    from duckanon.report import Measure, Report
 
 
 def verify(con: duckdb.DuckDBPyConnection, expected: Sequence[str] = ()) -> Verification:
@@ -54,17 +57,34 @@ def verify(con: duckdb.DuckDBPyConnection, expected: Sequence[str] = ()) -> Veri
     -----
     One audit for each different policy, and one fingerprint, a release.
     """
-    home = catalog.current(con)[0]
-    recorded = read_releases(con, home)
-    releases = tuple(_verified(con, home, release) for release in recorded)
-    others = tuple(_others(con, home, recorded))
+    with _own_functions(con) as home:
+        recorded = read_releases(con, home)
+        releases = tuple(_verified(con, home, release) for release in recorded)
+        beside = held(con, home, recorded)
     known = {text for release in releases for text in (release.fingerprint, release.policy_hash)}
     missing = tuple(
         f"{text.strip()} was expected, and no release has this fingerprint or policy hash"
         for text in expected
         if text.strip().lower() not in known
     )
-    return Verification(home, releases, (*missing, *others))
+    return Verification(home, releases, (*missing, *beside.differences), beside.notes, beside.macros)
+
+
+@contextlib.contextmanager
+def _own_functions(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """Let names mean DuckDB's own functions; give the database that was current.
+
+    A macro hides the function of its name from all queries while its database is current, so a file could
+    otherwise bring along its own sha256, or a duckdb_functions that does not show it.
+    """
+    ((home, schema, before),) = engine.rows(con, sqlfiles.read("evidence/home.sql"), STAGE)
+    engine.run(con, sqlfiles.read("evidence/own_functions.sql"), STAGE)
+    try:
+        yield home
+    finally:
+        # The names of the search path may be meant in the database that was current.
+        engine.run(con, sqlfiles.render("catalog/use.sql.j2", catalog=home, schema=schema), STAGE)
+        engine.run(con, sqlfiles.render("catalog/restore.sql.j2", search_path=before), STAGE)
 
 
 def _verified(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease) -> Verified:
@@ -118,10 +138,10 @@ def _subject(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease
     def audit(policy: AuditPolicy) -> Report:
         key = canonical(policy, columns, {})
         if key not in done:
-            done[key] = audit_published(con, con, published(release), relation, wanted=policy, home=home)
+            done[key] = audit_published(con, con, _published(release), relation, wanted=policy, home=home)
         return done[key]
 
-    trees = trees_of(con, published(release), home)
+    trees = trees_of(con, _published(release), home)
     count = engine.rows(con, sqlfiles.render("evidence/count.sql.j2", relation=relation), STAGE)
     return _Subject(
         columns=columns,
@@ -132,13 +152,32 @@ def _subject(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease
     )
 
 
+def _published(release: RecordedRelease) -> Published:
+    """Form of a release that an audit takes, which is given the policy and needs no size."""
+    return Published(
+        target=release.target,
+        release_id=release.release_id,
+        table=release.table,
+        records=release.records or 0,
+        classes=release.classes or 0,
+        suppressed=release.suppressed or 0,
+        method="",
+        information_loss=release.information_loss or 0.0,
+        policy=release.policy or "",
+        source_sql="",
+        source_catalog="",
+        source_schema="",
+    )
+
+
 def _place(
     con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease
 ) -> tuple[str | None, list[str]]:
     """Find the rows of a release as SQL text, and say what is wrong with the place they are in."""
-    rows = engine.rows(con, sqlfiles.render("evidence/relations.sql.j2", catalog=home), STAGE)
+    query = sqlfiles.render("evidence/objects.sql.j2", catalog=home, metadata=())
+    rows = engine.rows(con, query, STAGE)
     wanted = release.target
-    if release.policy is None:
+    if release.exported:
         if ("table", "main", wanted.name) in [row[:3] for row in rows]:
             return relation_of(Target(home, "main", wanted.name)), []
         return None, [f"the table {wanted.name!r} of the release is not in the file"]
@@ -162,20 +201,6 @@ def _place(
     return None, [*differences, f"the table {SCHEMA}.{release.table} of the release is gone"]
 
 
-def _others(con: duckdb.DuckDBPyConnection, home: str, recorded: list[RecordedRelease]) -> Iterator[str]:
-    """Tell what an exported file holds beside its releases; in the database of the owner all may be."""
-    if any(release.policy is not None for release in recorded):
-        return
-    ours = {("main", release.target.name) for release in recorded}
-    ours |= {(SCHEMA, name) for name in METADATA}
-    ours |= {(SCHEMA, column[4]) for release in recorded for column in release.columns}
-    for kind, schema, name, _ in engine.rows(
-        con, sqlfiles.render("evidence/relations.sql.j2", catalog=home), STAGE
-    ):
-        if (schema, name) not in ours:
-            yield f"the file holds the {kind} {schema}.{name}, which no release names"
-
-
 def _structure(release: RecordedRelease, subject: _Subject, report: Report) -> Iterator[str]:
     recorded = [(column[0], column[2]) for column in release.columns]
     if recorded != subject.columns:
@@ -185,13 +210,19 @@ def _structure(release: RecordedRelease, subject: _Subject, report: Report) -> I
     classes = report.measures[0].classes
     if release.classes != classes:
         yield f"classes recorded {release.classes}, found {classes}"
+    for (measure, attribute), times in Counter(row[:2] for row in release.thresholds).items():
+        if times > 1:
+            about = measure if attribute is None else f"{measure} of {attribute}"
+            yield f"{SCHEMA}.thresholds names {about} {times} times"
 
 
 def _policies(release: RecordedRelease, subject: _Subject, text: str) -> Iterator[str]:
     """Compare the three places that state the policy of the release."""
-    if release.policy is not None:
+    if not release.exported:
         try:
-            stated = canonical(Policy.from_toml(release.policy).audited(), subject.columns, subject.trees)
+            stated = canonical(
+                Policy.from_toml(release.policy or "").audited(), subject.columns, subject.trees
+            )
         except DuckanonError as failure:
             yield f"the policy of the release cannot be read: {failure}"
         else:
@@ -233,7 +264,7 @@ def _redone(
         yield f"it cannot be done again: {failure}"
         return
     if audit.statement in {"release", None}:
-        again += _of_the_source(release, audit)
+        again += _of_the_source(release, audit, again[0].classes)
     yield from _measures(release, audit, again)
 
 
@@ -242,18 +273,11 @@ def _trees(audit: RecordedAudit, text: str) -> Iterator[str]:
         yield "the recorded policy is not the one that these columns and trees give"
 
 
-def _of_the_source(release: RecordedRelease, audit: RecordedAudit) -> tuple[Measure, ...]:
+def _of_the_source(release: RecordedRelease, audit: RecordedAudit, classes: int) -> tuple[Measure, ...]:
     """Give the measures that need the source: the release states them a second time."""
-    values = {
-        "information_loss": release.information_loss,
-        "suppressed_records": float(release.suppressed),
-    }
+    stated = of_the_source(classes, information_loss=release.information_loss, suppressed=release.suppressed)
     recorded = {row["measure"] for row in audit.measures}
-    return tuple(
-        Measure(name, None, None, value, release.classes, None, None, None)
-        for name, value in values.items()
-        if name in recorded or audit.schema_version > 1
-    )
+    return tuple(m for m in stated if m.measure in recorded or audit.schema_version > 1)
 
 
 def _measures(release: RecordedRelease, audit: RecordedAudit, again: tuple[Measure, ...]) -> Iterator[str]:

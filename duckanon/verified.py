@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from duckanon.legible import legible
+
 if TYPE_CHECKING:
     from duckanon.report import Report
 
@@ -18,7 +20,7 @@ class Verified:
     ----------
     release : str
         Number and name.
-    created_at : str
+    created_at : str or None
         When it was made, UTC.
     records : int
         Its records, counted.
@@ -35,7 +37,7 @@ class Verified:
     """
 
     release: str
-    created_at: str
+    created_at: str | None
     records: int | None
     fingerprint: str | None
     policy_hash: str | None
@@ -61,12 +63,19 @@ class Verification:
     releases : tuple of Verified
         One entry a release.
     differences : tuple of str
-        What was expected and is in none of them.
+        What was expected and is in none of them, and what the database holds and should not.
+    notes : tuple of str
+        What could not be compared.
+    macros : bool or None
+        Whether the audit macros in an exported file are those that EXPORT writes; None for a database in
+        which releases are made: its macros and other objects are the owner's own.
     """
 
     database: str
     releases: tuple[Verified, ...]
     differences: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    macros: bool | None = None
 
     @property
     def verified(self) -> bool:
@@ -86,7 +95,9 @@ class Verification:
         return {
             "database": self.database,
             "verified": self.verified,
+            "macros_verified": self.macros,
             "differences": list(self.differences),
+            "notes": list(self.notes),
             "releases": entries,
         }
 
@@ -101,27 +112,43 @@ class Verification:
         """A paragraph a release, and the verdict in the last line."""
         lines: list[str] = []
         for release in self.releases:
-            lines.append(f"{release.release}, made {release.created_at} UTC")
+            lines.append(legible(f"{release.release}, made {release.created_at or 'at an unknown time'} UTC"))
             lines.append(f"fingerprint: {release.fingerprint or 'unknown'}")
             lines.append(f"policy hash: {release.policy_hash or 'unknown'}")
             if release.report is not None:
                 lines += release.report.to_text().splitlines()
-            lines += [f"note: {note}" for note in release.notes]
-            lines += [f"difference: {difference}" for difference in release.differences]
-            lines.append("")
-        lines += [f"difference: {difference}" for difference in self.differences]
-        return "\n".join([*lines, self._verdict()])
+            lines += [*_remarks(release), ""]
+        return "\n".join([*lines, *_remarks(self), self._verdict()])
 
     def _verdict(self) -> str:
         audits = sum(release.audits for release in self.releases)
         done = f"{_count(len(self.releases), 'release')}, {_count(audits, 'recorded audit')}"
         if self.verified:
-            return f"verified: {done}; all agree with the released rows, and every policy is kept"
+            return (
+                f"verified: {done}; all agree with the released rows, and every policy is kept{self._macros}"
+            )
         broken = sum(release.report is not None and not release.report.passed for release in self.releases)
         found = len(self.differences) + sum(len(release.differences) for release in self.releases)
         return (
             f"NOT VERIFIED: {done}; {_count(found, 'difference')}, {_count(broken, 'release')} in violation"
         )
+
+    @property
+    def _macros(self) -> str:
+        """Second half of the verdict: an auditor who asks the macros in the file must know whose they are."""
+        return {
+            None: "",
+            True: "; the audit macros are those that EXPORT writes",
+            False: "; the audit macros in the file were NOT verified: see the note",
+        }[self.macros]
+
+
+def _remarks(found: Verified | Verification) -> list[str]:
+    """Give a line for each note and difference; names in a file are written by anyone."""
+    return [
+        *(f"note: {legible(note)}" for note in found.notes),
+        *(f"difference: {legible(difference)}" for difference in found.differences),
+    ]
 
 
 def _count(number: int, what: str) -> str:

@@ -5,43 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pytest
 
-import duckanon
 from duckanon.commands.verify import verify
-from duckanon.errors import DuckanonError, ReleaseError, SourceError
-from tests.e2e.scenes import CREATE, OPTIONS, command, patients
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-SECOND = f"CREATE ANONYMIZED VIEW w AS SELECT * REPLACE (age + 1 AS age) FROM patients WITH ({OPTIONS})"
+from tests.e2e.evidence_scene import altered, copied, everything_wrong, verified, with_evidence
+from tests.e2e.scenes import command
 
 
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home database with two releases and a few audits, and an exported file."""
-    folder = tmp_path_factory.mktemp("evidence")
-    with patients(folder / "home.duckdb") as con:
-        con.sql(CREATE.replace("k = 3", "k = 3, t = 0.5"))
-        con.sql(SECOND)
-        con.sql("AUDIT VIEW v; AUDIT VIEW v WITH (l = 2, l_diversity = 'entropy')")
-        con.sql(f"EXPORT ANONYMIZED VIEW v TO '{folder / 'file.duckdb'}'")
-    return folder
-
-
-def verified(file: Path, capsys: pytest.CaptureFixture[str], **options: Any) -> tuple[int, dict[str, Any]]:
-    """Give exit code and JSON of the command."""
-    code = verify(file, form="json", **options)
-    return code, json.loads(capsys.readouterr().out)
-
-
-def everything_wrong(found: dict[str, Any]) -> list[str]:
-    """Give all differences of the JSON form."""
-    return found["differences"] + [d for release in found["releases"] for d in release["differences"]]
+    return with_evidence(tmp_path_factory.mktemp("evidence"))
 
 
 @pytest.mark.parametrize(("name", "releases", "audits"), [("home", 2, [3, 1]), ("file", 1, [4])])
@@ -147,9 +121,43 @@ ALTERED: dict[str, tuple[str, str, str]] = {
         "the audit with which the release was made is not recorded",
     ),
     "the table renamed": ("file", "ALTER TABLE v RENAME TO u", "the table 'v' of the release is not in the file"),
-    "another table": ("file", "CREATE TABLE more AS SELECT 1 AS a", "the table main.more, which no release names"),
     "the count of records": ("file", "UPDATE duckanon.releases SET records = 61", "records recorded 61, found 60"),
     "the count of classes": ("file", "UPDATE duckanon.releases SET classes = 3", "classes recorded 3"),
+    "no count of suppressed records": (
+        "file",
+        "UPDATE duckanon.releases SET suppressed = NULL",
+        "suppressed_records: value 0 -> none",
+    ),
+    "the count of suppressed records": (
+        "home",
+        "UPDATE duckanon.releases SET suppressed = 7 WHERE release_id = 1",
+        "suppressed_records: value 0 -> 7",
+    ),
+    "the release recorded twice": (
+        "file",
+        "INSERT INTO duckanon.releases FROM duckanon.releases",
+        "duckanon.releases names release 1 2 times",
+    ),
+    "a threshold recorded twice": (
+        "file",
+        "INSERT INTO duckanon.thresholds FROM duckanon.thresholds WHERE attribute = 'charge'",
+        "duckanon.thresholds names t_closeness of charge 2 times",
+    ),
+    "audits of no release": (
+        "file",
+        "UPDATE duckanon.audits SET release_id = 9 WHERE statement = 'audit' AND policy NOT LIKE '%entropy%'",
+        "duckanon.audits has 8 rows of release 9, which duckanon.releases does not name",
+    ),
+    "columns of no release": (
+        "home",
+        "INSERT INTO duckanon.columns SELECT * REPLACE (NULL AS release_id) FROM duckanon.columns LIMIT 1",
+        "duckanon.columns has 1 row of release None",
+    ),
+    "no policy of the owner": (
+        "home",
+        "UPDATE duckanon.releases SET policy = NULL WHERE release_id = 1",
+        "the policy of the release cannot be read",
+    ),
     "the information loss": (
         "file",
         "UPDATE duckanon.releases SET information_loss = 0.1",
@@ -204,10 +212,7 @@ def test_every_change_is_noticed(
     originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
     name, statements, message = ALTERED[what]
-    file = Path(shutil.copy(originals / f"{name}.duckdb", tmp_path / f"{name}.duckdb"))
-    with duckdb.connect(str(file)) as con:
-        con.execute(statements)
-    code, found = verified(file, capsys)
+    code, found = verified(copied(originals / f"{name}.duckdb", tmp_path, statements), capsys)
     assert code == 1
     assert found["verified"] is False
     assert any(message in difference for difference in everything_wrong(found)), everything_wrong(found)
@@ -216,7 +221,7 @@ def test_every_change_is_noticed(
 def test_the_text_names_every_difference(
     originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = Path(shutil.copy(originals / "file.duckdb", tmp_path / "file.duckdb"))
+    file = copied(originals / "file.duckdb", tmp_path)
     assert verify(file) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1].startswith("verified: 1 release, 4 recorded audits;")
@@ -231,47 +236,6 @@ def test_the_text_names_every_difference(
     assert any(
         line.startswith("violation: k_anonymity is 1 in the class of 1 records with") for line in lines
     )
-
-
-BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
-    "not there": (lambda file: file.unlink(), "does not exist"),
-    "not a database": (lambda file: file.write_text("age,zip\n1,2\n" * 100), "cannot be opened"),
-    "a folder": (lambda file: (file.unlink(), file.mkdir()), "does not exist"),
-    "cut off": (lambda file: file.write_bytes(file.read_bytes()[:9000]), "cannot be opened|cannot be read"),
-    "no release": (lambda file: altered(file, "DROP SCHEMA duckanon CASCADE"), "holds no release"),
-    "no release recorded": (lambda file: altered(file, "DELETE FROM duckanon.releases"), "holds no release"),
-    "no audits": (lambda file: altered(file, "DROP TABLE duckanon.audits"), "the metadata cannot be read"),
-    "no columns": (lambda file: altered(file, "DROP TABLE duckanon.columns"), "the metadata cannot be read"),
-    "another table of that name": (
-        lambda file: altered(file, "DROP TABLE duckanon.releases; CREATE TABLE duckanon.releases(a INT)"),
-        "holds no release of duckanon: its table",
-    ),
-    "no name": (lambda file: altered(file, "UPDATE duckanon.releases SET view_name = NULL"), "is broken"),
-    "of the future": (
-        lambda file: altered(file, "UPDATE duckanon.releases SET schema_version = 99"),
-        "use the newer duckanon",
-    ),
-}  # fmt: skip
-
-
-def altered(file: Path, statements: str) -> None:
-    """Run statements in a file."""
-    with duckdb.connect(str(file)) as con:
-        con.execute(statements)
-
-
-@pytest.mark.parametrize("what", BROKEN)
-def test_what_cannot_be_verified_is_an_error(originals: Path, tmp_path: Path, what: str) -> None:
-    damage, message = BROKEN[what]
-    file = Path(shutil.copy(originals / "file.duckdb", tmp_path / "file.duckdb"))
-    damage(file)
-    with pytest.raises((ReleaseError, SourceError), match=message):
-        verify(file)
-
-
-def test_a_format_that_is_unknown(originals: Path) -> None:
-    with pytest.raises(DuckanonError, match="text or json"):
-        verify(originals / "file.duckdb", form="xml")
 
 
 def test_a_fingerprint_that_was_kept_elsewhere(originals: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -291,57 +255,13 @@ def test_a_forger_who_rewrites_everything_is_found_by_the_kept_fingerprint_only(
 ) -> None:
     """What docs/evidence.md says: the file alone proves nothing against this."""
     _, honest = verified(originals / "file.duckdb", capsys)
-    file = Path(shutil.copy(originals / "file.duckdb", tmp_path / "file.duckdb"))
+    file = copied(originals / "file.duckdb", tmp_path)
     altered(file, "UPDATE v SET charge = charge + 1")
     _, found = verified(file, capsys)
     new = found["releases"][0]["fingerprint"]
     altered(file, f"UPDATE duckanon.audits SET fingerprint = '{new}'")
     assert verified(file, capsys)[0] == 0
     assert verified(file, capsys, expect=[honest["releases"][0]["fingerprint"]])[0] == 1
-
-
-@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
-@pytest.mark.parametrize(
-    "options",
-    [
-        'quasi_identifiers = ("my age", "a\'b"), sensitive = ("s""x", day, flag), insensitive = *, k = 2, t = {"s""x": 0.6, day: 1}',
-        'quasi_identifiers = (day), sensitive = ("s""x"), insensitive = *, k = 3, l = 2, l_diversity = \'recursive\', c = 2.5',
-        "quasi_identifiers = (\"my age\", flag, mood), sensitive = (zoned, day), insensitive = *, k = 2, l = 1.5, l_diversity = 'entropy'",
-        "quasi_identifiers = (\"MY AGE\"), sensitive = (mood), insensitive = *, k = 4, l_diversity = 'entropy', suppression_limit = 0.2",
-        "quasi_identifiers = (\"my age\"), sensitive = (mood), insensitive = *, k = 4, distance = {mood: 'hierarchical'}, hierarchies = {mood: 'tree'}, t = 0.7",
-        "quasi_identifiers = (half, zoned), insensitive = *, k = 2, nulls = 'suppress', suppression_limit = 0.5",
-    ],
-)
-def test_releases_of_all_kinds_are_verified(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: str
-) -> None:
-    """Quoted names, NULL, NaN, -0.0, dates, ENUM, trees, other schemas, a time zone in one session only."""
-    home, file = tmp_path / "my home.duckdb", tmp_path / "file.duckdb"
-    with duckanon.connect(home) as con:
-        con.execute("""
-            CREATE SCHEMA "s p"; CREATE TABLE p AS SELECT
-                CASE WHEN i % 9 = 0 THEN NULL ELSE i % 5 END AS "my age", 'x' || i % 2 AS "a'b",
-                CASE i % 4 WHEN 0 THEN NULL WHEN 1 THEN '' ELSE 'v' || i % 3 END AS "s""x",
-                DATE '2020-01-01' + (i % 6)::INTEGER AS day, i % 3 = 0 AS flag,
-                (['low', 'high', 'none'])[1 + i % 3]::ENUM('low', 'high', 'none', 'never') AS mood,
-                TIMESTAMPTZ '2020-01-01 00:00:00+00' + INTERVAL (i % 4) HOUR AS zoned,
-                CASE i % 7 WHEN 0 THEN NULL WHEN 1 THEN -0.0 ELSE i / 2 END AS half,
-                CASE i % 3 WHEN 0 THEN 'nan'::DOUBLE WHEN 1 THEN -0.0 ELSE 0.0 END AS odd,
-                [i % 2, NULL] AS list, '1:a' AS "colon"
-            FROM range(72) r(i);
-            CREATE TABLE tree AS FROM (VALUES ('low', 'some', 'all'), ('high', 'some', 'all'), ('none', 'nothing', 'all')) t(leaf, up, top);
-            SET TimeZone = 'America/New_York'
-        """)
-        con.sql(f'CREATE ANONYMIZED VIEW "s p"."v w" AS FROM p WITH ({options})')
-        con.sql('AUDIT VIEW "s p"."v w"; AUDIT VIEW "s p"."v w" WITH (k = 2)')
-        con.sql(f"""EXPORT ANONYMIZED VIEW "s p"."v w" TO '{file}'""")
-    for path in (home, file):
-        code, found = verified(path, capsys)
-        assert (code, everything_wrong(found)) == (0, [])
-    if "hierarchical" in options:
-        altered(file, "UPDATE duckanon.tree_1_1 SET node = 'all' WHERE node = 'nothing'")
-        code, found = verified(file, capsys)
-        assert any("hierarchies" in difference for difference in everything_wrong(found))
 
 
 def test_a_copy_under_another_name_is_verified(
@@ -356,7 +276,7 @@ def test_the_command_line(originals: Path, tmp_path: Path) -> None:
     done = command("verify", originals / "file.duckdb")
     assert done.returncode == 0, done.stderr
     assert "fingerprint: " in done.stdout
-    file = Path(shutil.copy(originals / "file.duckdb", tmp_path / "file.duckdb"))
+    file = copied(originals / "file.duckdb", tmp_path)
     altered(file, "DELETE FROM v WHERE rowid = 0")
     done = command("verify", file, "--format", "json")
     assert done.returncode == 1, done.stderr

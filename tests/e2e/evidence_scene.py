@@ -1,0 +1,52 @@
+"""Databases with evidence in them, and what `duckanon verify` says of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from duckanon.commands.verify import verify
+from tests.e2e.scenes import CREATE, OPTIONS, patients
+
+if TYPE_CHECKING:
+    import pytest
+
+SECOND = f"CREATE ANONYMIZED VIEW w AS SELECT * REPLACE (age + 1 AS age) FROM patients WITH ({OPTIONS})"
+
+
+def with_evidence(folder: Path) -> Path:
+    """Make a home database with two releases and a few audits, and an exported file."""
+    with patients(folder / "home.duckdb") as con:
+        con.sql(CREATE.replace("k = 3", "k = 3, t = 0.5"))
+        con.sql(SECOND)
+        con.sql("AUDIT VIEW v; AUDIT VIEW v WITH (l = 2, l_diversity = 'entropy')")
+        con.sql(f"EXPORT ANONYMIZED VIEW v TO '{folder / 'file.duckdb'}'")
+    return folder
+
+
+def copied(original: Path, folder: Path, statements: str = "") -> Path:
+    """Copy a database and run statements in the copy."""
+    file = Path(shutil.copy(original, folder / original.name))
+    altered(file, statements)
+    return file
+
+
+def altered(file: Path, statements: str) -> None:
+    """Run statements in a file."""
+    with duckdb.connect(str(file)) as con:
+        con.execute(statements)
+
+
+def verified(file: Path, capsys: pytest.CaptureFixture[str], **options: Any) -> tuple[int, dict[str, Any]]:
+    """Give exit code and JSON of the command."""
+    code = verify(file, form="json", **options)
+    return code, json.loads(capsys.readouterr().out)
+
+
+def everything_wrong(found: dict[str, Any]) -> list[str]:
+    """Give all differences of the JSON form."""
+    return [*found["differences"], *(d for release in found["releases"] for d in release["differences"])]

@@ -1,0 +1,271 @@
+"""duckanon verify: a released file holds what EXPORT writes and nothing else (section 9 of the contract)."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from duckanon import auditsql
+from duckanon.commands.verify import verify
+from duckanon.verification import verify as verification
+from tests.e2e.evidence_scene import copied, everything_wrong, verified, with_evidence
+from tests.e2e.scenes import CREATE, ROOT, patients, rows, stock_cli
+
+LIE = "CREATE OR REPLACE MACRO audit(tbl, qi, s, k := NULL, l := NULL, t := NULL, distance := NULL, l_diversity := 'distinct', c := NULL) AS TABLE SELECT 'k_anonymity' AS measure, 99 AS value, true AS passed"
+
+DIFFERS = f"the macro main.{{}} is not the one that duckanon {version('duckanon')} writes: ask it nothing"
+
+OLDER = "UPDATE duckanon.audits SET duckanon_version = '0.0.9' WHERE statement = 'export';"
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return with_evidence(tmp_path_factory.mktemp("evidence"))
+
+
+def rewritten(before: str, after: str) -> str:
+    """Give the statement of a macro of ours in which one text stands for another."""
+    (statement,) = [text for text in auditsql.macro_statements(temporary=False) if before in text]
+    return statement.replace(before, after, 1)
+
+
+ALTERED = {
+    "lies": LIE,
+    "has another default": rewritten("l_diversity := 'distinct'", "l_diversity := 'entropy'"),
+    "has another name of a parameter": rewritten("audit(tbl, qi, s, k", "audit(tbl, qi, s, j"),
+    "compares otherwise": rewritten("MACRO audit(", "MACRO audit(").replace(" > ", " >= ", 1),
+    "has one more form": f"{LIE.replace('AS TABLE', 'AS TABLE (')}), (tbl) AS TABLE (SELECT true AS passed)",
+    "is scalar": "DROP MACRO TABLE audit; CREATE MACRO audit(tbl, qi, s) AS true",
+    "has a scalar namesake": "CREATE MACRO audit(tbl, qi, s) AS true",
+}
+
+
+@pytest.mark.parametrize("how", ALTERED)
+def test_a_macro_that_is_not_ours_is_a_difference(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], how: str
+) -> None:
+    code, found = verified(copied(originals / "file.duckdb", tmp_path, ALTERED[how]), capsys)
+    assert (code, found["macros_verified"], everything_wrong(found)) == (1, False, [DIFFERS.format("audit")])
+
+
+def test_every_macro_is_compared(originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that were compared with nothing would be a hole."""
+    lies = [f"CREATE OR REPLACE MACRO {name}() AS TABLE SELECT true AS passed" for name in auditsql.MACROS]
+    _, found = verified(copied(originals / "file.duckdb", tmp_path, ";".join(lies)), capsys)
+    assert sorted(found["differences"]) == sorted(DIFFERS.format(name) for name in auditsql.MACROS)
+    gone = [f"DROP MACRO TABLE {name}" for name in auditsql.MACROS]
+    _, found = verified(copied(originals / "file.duckdb", tmp_path, ";".join(gone)), capsys)
+    assert sorted(found["differences"]) == sorted(
+        f"the macro main.{name} is missing" for name in auditsql.MACROS
+    )
+
+
+ADDED = {
+    "macro duckanon.audit": LIE.replace("MACRO audit", "MACRO duckanon.audit"),
+    "macro main.bool_and": "CREATE MACRO bool_and(x) AS true",
+    "table main.more": "CREATE TABLE more AS SELECT 1 AS a",
+    "view main.few": "CREATE VIEW few AS SELECT 1 AS a",
+    "view duckanon.audits": "ALTER TABLE duckanon.audits RENAME TO kept; CREATE VIEW duckanon.audits AS FROM duckanon.kept",
+    "table duckanon.kept": "SELECT 'the table behind the view'",
+    "type main.mood": "CREATE TYPE mood AS ENUM ('low')",
+    "sequence main.numbers": "CREATE SEQUENCE numbers",
+    "schema other": "CREATE SCHEMA other",
+    "column duckanon.thresholds.c VARCHAR": "ALTER TABLE duckanon.thresholds ALTER c TYPE VARCHAR",
+    "column duckanon.columns.note VARCHAR": "ALTER TABLE duckanon.columns ADD COLUMN note VARCHAR",
+    "value computed for main.v.age": "ALTER TABLE v ALTER age SET DEFAULT 34",
+    "constraint NOT NULL on main.v": "ALTER TABLE v ALTER zip SET NOT NULL",
+    "index main.by_age": "CREATE INDEX by_age ON v (age)",
+}  # fmt: skip
+
+
+def test_what_export_does_not_write_is_a_difference(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = copied(originals / "file.duckdb", tmp_path, ";".join(ADDED.values()))
+    code, found = verified(file, capsys)
+    assert code == 1
+    assert sorted(everything_wrong(found)) == sorted(
+        f"the file holds the {what}, which EXPORT does not write" for what in ADDED
+    )
+
+
+def test_a_trigger_is_a_difference(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only a file of DuckDB 2.0 can hold one: whoever adds it must copy the file into such a one."""
+    with duckdb.connect() as con:
+        con.execute(f"""
+            ATTACH '{originals / "file.duckdb"}' AS file (READ_ONLY);
+            ATTACH '{tmp_path / "copy.duckdb"}' AS copy (STORAGE_VERSION 'v2.0.0');
+            COPY FROM DATABASE file TO copy;
+            USE copy;
+            CREATE TRIGGER fired AFTER INSERT ON v INSERT INTO duckanon.columns (position) VALUES (1)
+        """)
+    _, found = verified(tmp_path / "copy.duckdb", capsys)
+    assert found["differences"] == ["the file holds the trigger main.fired, which EXPORT does not write"]
+
+
+def test_a_column_that_shows_every_query_something_else_is_a_difference(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A generated column may read the text of the query, so that it shows the auditor what the auditor wants."""
+    file = copied(
+        originals / "file.duckdb",
+        tmp_path,
+        """CREATE TABLE u (age BIGINT, zip VARCHAR, diagnosis VARCHAR, charge BIGINT AS (CASE
+        WHEN contains(current_query(), 'sha256') THEN 1 ELSE 2 END));
+        INSERT INTO u SELECT age, zip, diagnosis FROM v; DROP TABLE v; ALTER TABLE u RENAME TO v""",
+    )
+    code, found = verified(file, capsys)
+    assert code == 1
+    assert (
+        "the file holds the value computed for main.v.charge, which EXPORT does not write"
+        in found["differences"]
+    )
+
+
+def test_the_macros_of_a_file_are_recognised_however_often_it_was_written(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """DuckDB writes the names of EXCLUDE in another order at every checkpoint."""
+    file = copied(originals / "file.duckdb", tmp_path)
+    for _ in range(4):
+        with duckdb.connect(str(file)) as con:
+            con.execute("CREATE TABLE more AS SELECT 1 AS a; DROP TABLE more; CHECKPOINT")
+        assert verify(file) == 0
+        assert (
+            capsys.readouterr().out.splitlines()[-1].endswith("the audit macros are those that EXPORT writes")
+        )
+
+
+def test_another_version_wrote_the_file(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it installed is not known here: that is said, and is no difference."""
+    file = copied(originals / "file.duckdb", tmp_path, OLDER)
+    code, found = verified(file, capsys)
+    assert (code, found["macros_verified"], found["notes"]) == (0, True, []), "they are the same all the same"
+    file = copied(originals / "file.duckdb", tmp_path, OLDER + LIE)
+    code, found = verified(file, capsys)
+    assert (code, found["macros_verified"], everything_wrong(found)) == (0, False, [])
+    (note,) = found["notes"]
+    assert "duckanon 0.0.9" in note
+    assert f"duckanon {version('duckanon')}" in note
+    assert "main.audit" in note
+    assert verify(file) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2] == f"note: {note}"
+    assert lines[-1].startswith("verified: ")
+    assert lines[-1].endswith("the audit macros in the file were NOT verified: see the note")
+
+
+def test_another_duckdb_wrote_the_file(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another DuckDB may write the same macro as another text."""
+    older = "UPDATE duckanon.audits SET duckdb_version = '1.9.0' WHERE statement = 'export';"
+    code, found = verified(copied(originals / "file.duckdb", tmp_path, older + LIE), capsys)
+    assert (code, found["macros_verified"]) == (0, False)
+    assert "DuckDB 1.9.0" in found["notes"][0]
+
+
+def test_one_record_of_this_version_is_enough(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A second record of an older version does not excuse the macros."""
+    more = "INSERT INTO duckanon.audits SELECT * REPLACE ('0.0.9' AS duckanon_version, 'x' AS audit_id) FROM duckanon.audits WHERE statement = 'export';"
+    code, found = verified(copied(originals / "file.duckdb", tmp_path, more + LIE), capsys)
+    assert code == 1
+    assert found["macros_verified"] is False
+
+
+def test_the_owner_may_have_anything_beside_the_releases(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = copied(
+        originals / "home.duckdb",
+        tmp_path,
+        f"{LIE}; CREATE TYPE mood AS ENUM ('low'); CREATE SEQUENCE numbers; CREATE VIEW more AS SELECT 1 AS a",
+    )
+    code, found = verified(file, capsys)
+    assert (code, found["macros_verified"], everything_wrong(found)) == (0, None, [])
+
+
+HIDING = [
+    "sha256(x) AS 'lie'", "length(x) AS 1", "concat(x, y, z, a) AS 'lie'", "count(x) AS 42", "sum(x) AS 42", "min(x) AS 42",
+    "strftime(x, y) AS 'lie'", "coalesce(x, y) AS y", "lower(x) AS 'lie'", "\"+\"(x, y) AS 1", "\"-\"(x, y) AS 1", "\">\"(x, y) AS true",
+    "current_database() AS 'lie'", "current_setting(x) AS 'lie'", "current_schema() AS 'lie'",
+    "duckdb_views() AS TABLE SELECT 1 AS a", "duckdb_tables() AS TABLE SELECT 1 AS a", "duckdb_columns() AS TABLE SELECT 1 AS a",
+    "duckdb_functions() AS TABLE SELECT 1 AS a", "query_table(x) AS TABLE SELECT 1 AS a", "unnest(x) AS 1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["home", "file"])
+def test_verify_asks_duckdb_and_not_the_functions_of_the_database(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """A macro in the current database hides a function of DuckDB, also from those who look for it."""
+    honest = verified(originals / f"{name}.duckdb", capsys)[1]
+    statements = ";".join(f"CREATE MACRO {macro}" for macro in HIDING)
+    file = copied(originals / f"{name}.duckdb", tmp_path, statements)
+    code, found = verified(file, capsys)
+    assert found["releases"] == honest["releases"]
+    named = {difference.split()[5].rstrip(",") for difference in found["differences"]}
+    expected = {f"main.{macro.partition('(')[0]}".replace('"', "") for macro in HIDING}
+    assert (code, named) == ((0, set()) if name == "home" else (1, expected))
+
+
+def test_a_forged_function_does_not_hide_a_changed_value(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With `sha256` as the file has it every row had the digest of any other row."""
+    file = copied(originals / "home.duckdb", tmp_path, "CREATE MACRO sha256(x) AS 'lie'")
+    before = verified(file, capsys)[1]["releases"][0]["fingerprint"]
+    with duckdb.connect(str(file)) as con:
+        con.execute("UPDATE duckanon.release_1 SET diagnosis = 'none' WHERE rowid = 0")
+    code, found = verified(file, capsys)
+    assert code == 1
+    assert found["releases"][0]["fingerprint"] != before
+
+
+def test_a_file_that_is_attached_hides_no_function(originals: Path, tmp_path: Path) -> None:
+    """The advice of docs/evidence.md, in the stock command line; whoever opens the file is deceived."""
+    file = copied(originals / "file.duckdb", tmp_path, "CREATE MACRO min(x) AS 99;" + LIE)
+    page = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
+    (advice,) = [part for part in page.split("```sh\n") if "ATTACH 'patients.duckdb'" in part]
+    words = shlex.split(
+        advice.split("```")[0].replace("patients.duckdb", str(file)).replace("main.patients", "main.v")
+    )
+    words[0] = str(Path(sys.executable).parent / "duckdb")
+    asked = subprocess.run(
+        [words[0], "-csv", *words[1:]], capture_output=True, text=True, check=True, cwd=ROOT, timeout=120
+    )
+    assert asked.stdout.splitlines()[-1].split(",")[0] == "3"
+    opened = stock_cli(file, "FROM k_anonymity('v', ['zip', 'age'])")
+    assert opened.stdout.splitlines()[1].split(",")[0] == "99"
+
+
+def test_the_connection_looks_names_up_as_before(tmp_path: Path) -> None:
+    with patients(tmp_path / "p.duckdb") as con:
+        con.sql(CREATE)
+        con.execute("CREATE SCHEMA other; USE other")
+        assert verification(con.duckdb).verified
+        assert rows(con, "SELECT current_schema() AS name") == [{"name": "other"}]
+
+
+def test_names_from_the_file_are_printed_in_one_line(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = copied(
+        originals / "file.duckdb", tmp_path, 'CREATE TABLE "more\nverified: 1 release\x1b[2J" (a INTEGER)'
+    )
+    assert verify(file) == 1
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert not any(line.startswith("verified:") for line in out.splitlines())
