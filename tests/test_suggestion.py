@@ -16,7 +16,7 @@ from duckanon import statements
 from duckanon.options import options_to_policy
 from duckanon.schema import Role
 from duckanon.suggestion import ColumnSuggestion, suggest
-from duckanon.suggestion.names import code_named, key_named, named, words
+from duckanon.suggestion.names import code_named, key_named, named, person_named, words
 from duckanon.suggestion.statement import statement_of
 
 ROLES = {
@@ -54,6 +54,13 @@ ROLES = {
     "income_state": "quasi_identifier",
     "date_of_treatment": "quasi_identifier",
     "language": "quasi_identifier",
+    "loan_officer": "quasi_identifier",
+    "TreatmentDoctor": "quasi_identifier",
+    "diagnosis_by": "quasi_identifier",
+    "doctor_fee_income": "sensitive",
+    "union_member": "sensitive",
+    "loan_applicant_name": "identifier",
+    "next-of-kin": "identifier",
     "sex": "quasi_identifier",
 }
 """What a person who reads the name would say."""
@@ -91,6 +98,10 @@ def test_names_that_only_contain_a_telling_word_say_nothing(name: str) -> None:
         ("UTILITYID", "key"),
         ("plan_id", "key"),
         ("record", "key"),
+        ("loan_id", "key"),
+        ("mortgage account", "key"),
+        ("account_balance", None),
+        ("preference", None),
         ("unpaid", None),
         ("number_of_children", None),
         ("body_mass_index", None),
@@ -99,6 +110,25 @@ def test_names_that_only_contain_a_telling_word_say_nothing(name: str) -> None:
 )
 def test_names_of_keys(name: str, key: str | None) -> None:
     assert key_named(name) == key
+
+
+@pytest.mark.parametrize(
+    ("name", "person"),
+    [
+        ("loanOfficer", True),
+        ("tax_payer", True),
+        ("cancer_patient", True),
+        ("diagnosis_by", True),
+        ("wife", True),
+        ("age_of_spouse", False),
+        ("income_per_person", False),
+        ("officers_report", False),
+        ("season", False),
+        ("standby", False),
+    ],
+)
+def test_names_of_persons(name: str, person: bool) -> None:
+    assert person_named(name) == person
 
 
 def test_codes_are_known_by_their_name() -> None:
@@ -172,7 +202,7 @@ def test_any_name_is_read_back_from_the_statement(
         column(sensitive, Role.SENSITIVE, distance="equal", t=0.3),
         column(dropped, Role.IDENTIFIER),
     ]
-    text, reasons = statement_of(columns, 100, view, "FROM somewhere", [quasi])
+    text, reasons = statement_of(columns, 100, view, "FROM somewhere", {quasi: "finite"})
     assert text is not None
     assert not reasons
     (piece,) = statements.split(text)

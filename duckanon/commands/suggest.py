@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from duckanon import files, progress, sqlfiles
-from duckanon.commands.options import PASSED, Form, Output, deliver, known_form
+from duckanon.commands.options import PASSED, Form, Output, check_output, deliver, known_form
 from duckanon.connection import connect
 from duckanon.interrupts import stopping
+from duckanon.qualified import parse_name
 from duckanon.suggestion.find import query_of, suggest_query
 
 
@@ -23,22 +24,24 @@ def suggest(
 ) -> int:
     """Rank columns by uniqueness, propose a role for each, print a CREATE ANONYMIZED VIEW."""
     known_form(form)
+    check_output(output, table)
     path, within = files.split(table)
-    own = None if within is None else query_of(_parts(within))
     with progress.shown(sys.stderr), connect() as con, stopping(con.duckdb):
-        query = sqlfiles.render("files/query.sql.j2", relation=files.relation(con.duckdb, table)).strip()
+        relation = files.relation(con.duckdb, table)
+        own = None if within is None else _within(relation)
         found = suggest_query(
             con.duckdb,
-            query,
+            sqlfiles.render("files/query.sql.j2", relation=relation).strip(),
             name=table,
-            view=f"{path.stem if within is None else _parts(within)[-1]}_anon",
-            source=own,
-            database=None if within is None else str(path),
+            view=f"{path.stem if own is None else own[-1]}_anon",
+            source=None if own is None else query_of(own),
+            database=None if own is None else str(path),
         )
     deliver(found.to_json() if form == "json" else found.to_text(), output)
     return PASSED
 
 
-def _parts(table: str) -> list[str]:
-    schema, _, name = table.rpartition(".")
-    return [schema, name] if schema else [name]
+def _within(relation: str) -> list[str]:
+    """Return the name of a table as its own database knows it."""
+    named = parse_name(relation)
+    return [named.name] if named.schema in {None, "main"} else [str(named.schema), named.name]

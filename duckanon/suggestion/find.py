@@ -18,6 +18,7 @@ from duckanon.suggestion.profile import Column, profile
 from duckanon.suggestion.proposal import column_suggestions
 from duckanon.suggestion.sets import uniqueness_of_sets
 from duckanon.suggestion.statement import statement_of
+from duckanon.tokens import split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,7 +128,7 @@ def suggest_query(
     SourceError
         The query fails, or has no records.
     """
-    text = query.strip().rstrip(";").rstrip()
+    text = _single(query)
     workspace = engine.workspace()
     try:
         columns = _columns(con, text, name)
@@ -140,8 +141,8 @@ def suggest_query(
         together = _together(con, records, quasi)
     finally:
         drop(con, workspace)
-    unusable = [own.column.name for own in facts if own.unusable]
-    statement, reasons = statement_of(proposed, size, _free(con, view), source or text, unusable)
+    repairs = {own.column.name: own.repair for own in facts if own.repair}
+    statement, reasons = statement_of(proposed, size, _free(con, view), source or text, repairs)
     return Suggestion(
         name=name,
         records=size,
@@ -156,6 +157,12 @@ def suggest_query(
         statement=statement,
         database=database,
     )
+
+
+def _single(query: str) -> str:
+    """Return a query without its semicolon and what follows; DuckDB refuses several statements."""
+    pieces = split(query)
+    return pieces[0].text if len(pieces) == 1 else query
 
 
 def _columns(con: duckdb.DuckDBPyConnection, query: str, name: str) -> tuple[Column, ...]:

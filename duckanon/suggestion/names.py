@@ -9,7 +9,7 @@ Meaning = Literal["identifier", "quasi_identifier", "sensitive"]
 
 _WORD = re.compile(r"[^\W\d_]+|\d+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_HEAD = re.compile(r"_(?:of|at|by|per|in|for|since|der|des|de|du)_")
+_HEAD = re.compile(r"_(?:of|at|by|per|in|for|since|der|des|de|du)_(?!$)")
 
 SUBJECTS = (
     "patient|person|people|customer|client|employee|staff|user|member|student|pupil|subject|participant|"
@@ -18,11 +18,29 @@ SUBJECTS = (
 )
 """Words for what a record may be about: a number of one of them is a key, however often it repeats."""
 
+PERSONS = (
+    "patient|person|customer|client|employee|user|member|student|pupil|participant|respondent|citizen|resident|"
+    "owner|contact|donor|tenant|driver|passenger"
+)
+"""Those of them that are one person: a name of these may also be that of a yes or no (``cancer_patient``)."""
+
+OTHERS = (
+    "doctor|physician|surgeon|dentist|nurse|midwife|therapist|clinician|practitioner|pharmacist|prescriber|carer|"
+    "caregiver|officer|agent|clerk|broker|advis[eo]r|consultant|counsell?or|lawyer|attorney|solicitor|judge|"
+    "prosecutor|witness|victim|suspect|offender|defendant|plaintiff|teacher|tutor|lecturer|professor|instructor|"
+    "coach|author|writer|editor|reviewer|examiner|assessor|inspector|preparer|payer|payor|payee|tax_?payer|"
+    "applicant|borrower|debtor|creditor|lender|guarantor|co_?signer|beneficiary|(?:policy_?)?holder|heir|"
+    "supervisor|manager|assistant|secretary|operator|sponsor|referrer|representative|delegate|spouse|husband|wife|"
+    "partner|mother|father|parent|guardian|child|son|daughter|brother|sister|sibling|neighbou?r|landlord|"
+    "arzt|[aä](?:e)?rztin|pfleger|pflegerin|(?:sach)?bearbeiter|sachbearbeiterin|m[eé]decin|m[eé]dico"
+)
+"""Words for a person beside the subject: who treats, judges, pays or is kin."""
+
 _IDENTIFIERS = {
     "a name of a person": rf"""(?<=^_)names?_$
-        (?:{SUBJECTS}|author|doctor|physician|nurse|teacher|parent)_?names?_
-        (?:mother|father|spouse|guardian|first|last|given|full|middle|maiden|sur|fore|nick|christian)_?names?_
-        surname vorname nachname familienname prenom nom_ apellidos? nombre_""",
+        (?:{SUBJECTS}|{OTHERS})_?names?_
+        (?:first|last|given|full|middle|maiden|sur|fore|nick|christian)_?names?_
+        surname vorname nachname familienname prenom nom_ apellidos? nombre_ next_of_kin_""",
     "an e-mail address": "e_?mails?(?:_addr[a-z]*)?_ mail_(?:addr[a-z]*_)?",
     "a telephone number": """(?:tele|cell|mobile|home|work)?_?phones?(?:_?(?:no|nr|num|number))?_ telephone
         telefon[a-z]*_ (?:mobile|cell)_(?:no|nr|num|number)_ mobile_$ tel_ fax_""",
@@ -66,10 +84,13 @@ _QUASI = {
         citizen[a-z]*_ native_ language marital married_ civil_status spouse children_ famil[a-z]*_ household
         relation[a-z]*_ education degree_ school[a-z]*_ occupation job_ profession employ[a-z]*_ work_?class
         class_of_worker industry_ veteran military height_ weight_ (?:eye|hair|skin)_""",
+    "a person": f"(?:{OTHERS}|by)_$",
     "a time": """dates?_ year_ month_ days?_ weeks?_ time[a-z]*_ datum_ jahr_ fecha_ admission discharge_""",
 }
 
-_KEY = re.compile(r"_(?:id|uuid|guid|key|pk|rowid|nr|no|num|number|seq|serial)_$")
+_KEY = re.compile(
+    r"_(?:id|uuid|guid|key|pk|rowid|nr|no|num|number|seq|serial|account|acct|ref|reference|case)_$"
+)
 _UNSEGMENTED_KEY = re.compile(r"^_[a-z]{3,}(?:id|key)_$")
 _NO_KEYS = frozenset(
     ("unpaid", "prepaid", "valid", "invalid", "grid", "hybrid", "solid", "fluid", "liquid", "rapid", "covid")
@@ -78,6 +99,7 @@ _SUBJECT_KEY = re.compile(rf"_(?:{SUBJECTS})s?_?(?:id|uuid|guid|key|pk|nr|no|num
 _BARE_KEY = re.compile(r"^_(?:id|uuid|guid|key|pk|rowid|row|idx|index|nr|number)_$")
 _BARE_SUBJECT = re.compile(rf"^_(?:{SUBJECTS})_$")
 _TITLE = re.compile(r"name_$")
+_PERSON = re.compile(rf"_(?:{PERSONS}|{OTHERS}|by)_$")
 _CODE = re.compile(
     r"_(?:code|type|kind|class|category|status|flag|group|level|zip|plz|post_?code|postal_?code|icd)_$"
 )
@@ -142,15 +164,14 @@ def named(name: str) -> Named | None:
 
     Examples
     --------
-    >>> named("household_income"), named("age_at_diagnosis").role
-    (Named(role='sensitive', what='money'), 'quasi_identifier')
+    >>> named("household_income"), named("age_at_diagnosis").role, named("loan_officer").what
+    (Named(role='sensitive', what='money'), 'quasi_identifier', 'a person')
     """
     text = words(name)
     identifier = _last(text, "identifier")
     if identifier is not None:
         return identifier[1]
-    head = _HEAD.split(text)[0].rstrip("_") + "_"
-    for part in (head, text):
+    for part in (_head(text), text):
         ends = [found for found in (_last(part, "quasi_identifier"), _last(part, "sensitive")) if found]
         if ends:
             return max(ends, key=lambda end: end[0])[1]
@@ -175,6 +196,22 @@ def key_named(name: str) -> Literal["subject", "key"] | None:
         return "subject"
     unsegmented = _UNSEGMENTED_KEY.search(text) and text.strip("_") not in _NO_KEYS
     return "key" if _KEY.search(text) or _BARE_SUBJECT.search(text) or unsegmented else None
+
+
+def person_named(name: str) -> bool:
+    """Whether a name ends with a word for a person, so that its values may be names of persons.
+
+    Parameters
+    ----------
+    name : str
+        Of a column.
+
+    Returns
+    -------
+    bool
+        True for ``loan_officer``, ``tax_payer``, ``diagnosis_by``; False for ``age_of_spouse``.
+    """
+    return _PERSON.search(_head(words(name))) is not None
 
 
 def title_named(name: str) -> bool:
@@ -207,6 +244,11 @@ def code_named(name: str) -> bool:
         True for ``zip``, ``plan_type``, ``icd``.
     """
     return _CODE.search(words(name)) is not None
+
+
+def _head(text: str) -> str:
+    """Return the part of a name before "of", "at", "by" and the like, which says what it names."""
+    return _HEAD.split(text)[0].rstrip("_") + "_"
 
 
 def _last(text: str, role: Meaning) -> tuple[int, Named] | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from duckanon import engine, progress, sqlfiles
 from duckanon.schema import kind_of
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
     import duckdb
 
     from duckanon.schema import Kind
+
+Repair = Literal["finite", "double"]
+"""What a statement does to a quasi-identifier: NaN and infinity become NULL, or large numbers DOUBLE."""
+
+EXACT = 2**125
+"""Up to this sum of whole numbers, those behind a DECIMAL included, a mean is computed exactly as HUGEINT."""
 
 SHAPED = 10_000
 """Values of a column that are compared with the patterns."""
@@ -37,6 +44,8 @@ PATTERNS = {
 }
 """Regular expressions of what values may be; ``email`` is also found inside longer texts."""
 
+_ENUM = re.compile(r"ENUM\((?:'[^']*'(?:, )?)*\)")
+
 
 @dataclass(frozen=True)
 class Column:
@@ -45,6 +54,16 @@ class Column:
     name: str
     type: str
     code: str
+
+    @property
+    def shown(self) -> str:
+        """Its type for readers: without the values of an ENUM, which are values of the table."""
+        return _ENUM.sub("ENUM", self.type)
+
+    @property
+    def scale(self) -> int:
+        """Digits after the point of a DECIMAL; 0 for other types."""
+        return int(self.type.rstrip(")").rpartition(",")[2]) if self.kind == "decimal" else 0
 
     @property
     def kind(self) -> Kind:
@@ -107,6 +126,21 @@ class Facts:
     def unique_share(self) -> float:
         """Share of all records that are alone with their value."""
         return self.alone / self.records
+
+    @property
+    def own_share(self) -> float:
+        """Share of the records with a value that are alone with it."""
+        return (self.alone - (self.nulls == 1)) / self.present if self.present else 0.0
+
+    @property
+    def repair(self) -> Repair | None:
+        """What a release with a mean needs first; None where it takes the column as it is."""
+        if self.unusable:
+            return "finite"
+        if self.column.kind not in {"integer", "decimal"}:
+            return None
+        largest = max(abs(self.low or 0), abs(self.high or 0)) * 10.0**self.column.scale
+        return "double" if largest * self.records > EXACT else None
 
     def share(self, pattern: str) -> float:
         """Share of the values that match a pattern."""

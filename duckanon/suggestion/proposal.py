@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from duckanon import engine, sqlfiles
 from duckanon.schema import Role
+from duckanon.suggestion.looks import is_code
 from duckanon.suggestion.model import ColumnSuggestion
 from duckanon.suggestion.names import named
-from duckanon.suggestion.roles import NUMBERS, Proposal, is_code, propose
+from duckanon.suggestion.roles import NUMBERS, Proposal, propose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +70,7 @@ def column_suggestions(
 
 
 def _column(facts: Facts, proposal: Proposal) -> ColumnSuggestion:
-    name, type_text, role = facts.column.name, facts.column.type, proposal.role
+    name, type_text, role = facts.column.name, facts.column.shown, proposal.role
     recode = distance = t = diversity = None
     ordered = facts.column.kind in NUMBERS and not is_code(facts)
     if role is Role.QUASI_IDENTIFIER:
@@ -94,6 +95,8 @@ def _of_values(facts: Facts, proposal: Proposal) -> list[str]:
             f"{name} is NaN or infinite in {_records(facts.unusable)}, which a release does not take: "
             "the statement turns them into NULL"
         )
+    if facts.repair == "double" and proposal.role is Role.QUASI_IDENTIFIER and not is_code(facts):
+        found.append(f"{name} has numbers too large for an exact mean: the statement makes them DOUBLE")
     if proposal.role is Role.SENSITIVE and facts.values == 1 and not facts.nulls:
         found.append(
             f"sensitive column {name} has one value: who is known to be in the table has it, whatever k is"

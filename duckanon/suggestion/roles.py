@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from duckanon.errors import PolicyError
 from duckanon.policy import Policy
 from duckanon.schema import Role, bind
-from duckanon.suggestion.names import code_named, key_named, named, title_named
+from duckanon.suggestion.looks import FEW, MANY, described, guess
+from duckanon.suggestion.names import key_named, named, person_named, title_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,14 +19,15 @@ if TYPE_CHECKING:
 KEY_RATIO = 0.05
 """Different values for each record from which a column with the name of a key is taken for one."""
 
-OWN_TEXT = 0.5
-"""Share of records alone with their text from which its mode would be somebody's own text."""
+KEY_VALUES = 1000
+"""The same as a number: more values than a code has, however many records there are."""
 
-FEW = 20
-"""Up to so many different values a column of texts or whole numbers looks like a code."""
+OWN = 0.5
+"""Share of records alone with their text from which its mode would be somebody's own text, and different
+values for each record from which a key of what outsiders know (``school_id``) points at one record."""
 
-MANY = 0.5
-"""Share of values of a pattern from which a column is taken to be made of it."""
+POSTAL = 10
+"""Characters that a postal code has at most."""
 
 SOME = 0.01
 """Share of values with an e-mail address from which a text is not released."""
@@ -46,7 +48,6 @@ _DIRECT = {
     "url": "addresses of pages",
     "uuid": "UUIDs",
 }
-_LOOKS = {"date": "dates as text", "zip": "postal codes", "coordinates": "coordinates"}
 
 
 class Proposal(NamedTuple):
@@ -75,61 +76,8 @@ def propose(facts: Facts) -> Proposal:
         found = rule(facts, meaning)
         if found is not None:
             return found
-    about = f"{described(facts)}{_guess(facts)}"
+    about = f"{described(facts)} {guess(facts)}".rstrip()
     return Proposal(Role.QUASI_IDENTIFIER, f"nothing says that outsiders cannot know it: {about}")
-
-
-def described(facts: Facts) -> str:
-    """What the values of a column are, in a few words without any of the values.
-
-    Parameters
-    ----------
-    facts : Facts
-        What was counted in the column.
-
-    Returns
-    -------
-    str
-        For example ``a code of 7 values``.
-    """
-    looks = [what for pattern, what in _LOOKS.items() if facts.share(pattern) >= MANY]
-    if looks and facts.column.kind == "text":
-        return f"looks like {looks[0]}"
-    if facts.column.kind in {"date", "timestamp"}:
-        return f"{facts.values} times within {_years(facts)}"
-    if facts.column.kind == "text" or is_code(facts):
-        return f"a code of {facts.values} values" if facts.values <= FEW else f"{facts.values} texts or codes"
-    return f"{facts.values} values" if facts.column.kind == "boolean" else f"{facts.values} numbers"
-
-
-def _guess(facts: Facts) -> str:
-    """Return what numbers without a telling name may be."""
-    if facts.column.kind not in {"integer", "decimal", "float"} or is_code(facts):
-        return ""
-    if facts.whole and _within(facts, 0, 120) and facts.values > FEW:
-        return " within 0 and 120, as ages are"
-    if facts.share("fine_decimal") >= MANY and _within(facts, -180, 180):
-        return " within -180 and 180, with four digits or more, as coordinates are"
-    return ""
-
-
-def is_code(facts: Facts) -> bool:
-    """Whether the numbers of a column are codes rather than quantities.
-
-    Parameters
-    ----------
-    facts : Facts
-        What was counted in the column.
-
-    Returns
-    -------
-    bool
-        True for whole numbers named as codes, and for two values.
-    """
-    kinds = {"integer", "decimal", "float"}
-    if facts.column.kind not in kinds or not facts.whole:
-        return False
-    return facts.values <= 2 or code_named(facts.column.name)
 
 
 def _unusable_type(facts: Facts, meaning: Named | None) -> Proposal | None:
@@ -143,7 +91,7 @@ def _unusable_type(facts: Facts, meaning: Named | None) -> Proposal | None:
     except PolicyError as refused:
         # The text after the colon says what to write instead; the one before it names the type.
         return _dropped(
-            facts, f"{facts.column.type[:24]} cannot be recoded", str(refused).rpartition(": ")[2]
+            facts, f"{facts.column.shown[:24]} cannot be recoded", str(refused).rpartition(": ")[2]
         )
     return None
 
@@ -169,13 +117,26 @@ def _subject_key(facts: Facts, meaning: Named | None) -> Proposal | None:
 
 
 def _other_key(facts: Facts, meaning: Named | None) -> Proposal | None:
-    key = key_named(facts.column.name) == "key"
-    if meaning is not None or not _countable(facts) or facts.distinct_ratio < KEY_RATIO:
+    """Take what ends in a word for a key, a name or a person for one where it has many values.
+
+    What stands before that word does not matter: ``loan_id`` is no loan, ``loan_officer`` is a person. But
+    ``diagnosis_name`` is a diagnosis, and ``school_id`` a school unless it has few records each.
+    """
+    name = facts.column.name
+    role = None if meaning is None else meaning.role
+    if not _countable(facts):
         return None
-    if key or title_named(facts.column.name):
-        counts = f"{facts.values} values in {facts.records} records"
-        return Proposal(Role.IDENTIFIER, f"named like a {'key' if key else 'name'}, {counts}")
-    return None
+    many = facts.distinct_ratio >= KEY_RATIO or facts.values > KEY_VALUES
+    if key_named(name) == "key" and (facts.distinct_ratio >= OWN if role == "quasi_identifier" else many):
+        like = "key"
+    elif many and person_named(name):
+        like = "person"
+    elif many and role is None and title_named(name):
+        like = "name"
+    else:
+        return None
+    counts = f"{facts.values} values in {facts.records} records"
+    return Proposal(Role.IDENTIFIER, f"named like a {like}, {counts}")
 
 
 def _direct_values(facts: Facts, meaning: Named | None) -> Proposal | None:
@@ -193,16 +154,33 @@ def _direct_values(facts: Facts, meaning: Named | None) -> Proposal | None:
 
 
 def _text(facts: Facts, meaning: Named | None) -> Proposal | None:
-    if facts.column.kind != "text" or facts.share("date") >= MANY or facts.share("zip") >= MANY:
+    if facts.column.kind != "text":
         return None
     varied = facts.values > FEW or facts.distinct_ratio >= 0.1
     if varied and (facts.words >= 5 or facts.length >= 50 or facts.longest > 200):
         return Proposal(Role.IDENTIFIER, "free text, which may hold names or anything else")
-    place = meaning is not None and meaning.role == "quasi_identifier"
-    if facts.unique_share >= OWN_TEXT and facts.present > 1 and not place and facts.share("number") < MANY:
-        reason = f"{100 * facts.unique_share:.0f} % of the records have a text of their own"
-        return Proposal(Role.IDENTIFIER, f"{reason}, and a recoded text would be somebody's")
-    return None
+    if facts.own_share < OWN or _postal(facts, meaning):
+        return None
+    reason = f"{100 * facts.own_share:.0f} % of the records with a text have one of their own"
+    reason = f"{reason}, and a recoded text would be somebody's"
+    use = _instead_of_text(facts, meaning)
+    return Proposal(Role.IDENTIFIER, reason) if use is None else _dropped(facts, reason, use)
+
+
+def _postal(facts: Facts, meaning: Named | None) -> bool:
+    """Tell whether a text is a postal code, which is a place of many even where the table has one of them."""
+    return meaning is not None and meaning.what == "a postal code" and facts.longest <= POSTAL
+
+
+def _instead_of_text(facts: Facts, meaning: Named | None) -> str | None:
+    """Return what to write for a text that is nobody's own, where the column may be worth it."""
+    if facts.share("date") >= MANY:
+        return "CAST it to DATE"
+    if facts.share("coordinates") >= MANY:
+        return "write latitude and longitude as two numbers"
+    if facts.share("number") >= MANY:
+        return "CAST it to a number, if it is a quantity,"
+    return None if meaning is None else "group its values"
 
 
 def _sensitive(facts: Facts, meaning: Named | None) -> Proposal | None:
@@ -230,6 +208,8 @@ def _advice(facts: Facts, meaning: Named) -> str | None:
     name = repr(facts.column.name)
     if meaning.what == "a coordinate" and facts.unique_share >= 0.1:
         return f"{name} is nearly an address: round coordinates in the query, two decimals are about 1 km"
+    if _postal(facts, meaning) and facts.own_share >= OWN:
+        return f"{name} is nearly a text of one's own: shorten it in the query, to three digits for example"
     if facts.column.kind == "text" and facts.share("date") >= MANY:
         return f"{name} holds dates as text, recoded by their mode: CAST it to DATE to have their mean"
     return None
@@ -256,16 +236,6 @@ def _constant(facts: Facts, meaning: Named | None) -> Proposal | None:
     if facts.values == 1 and facts.nulls == 0 and facts.records > 1:
         return Proposal(Role.INSENSITIVE, "one value in all records today; look again when the data change")
     return None
-
-
-def _years(facts: Facts) -> str:
-    span = int((facts.high or 0) - (facts.low or 0)) + 1
-    born = ", as dates of birth are" if span >= 40 and (facts.low or 0) >= 1880 else ""
-    return f"{span} year{'' if span == 1 else 's'}{born}"
-
-
-def _within(facts: Facts, low: float, high: float) -> bool:
-    return facts.low is not None and facts.high is not None and low <= facts.low and facts.high <= high
 
 
 def _countable(facts: Facts) -> bool:

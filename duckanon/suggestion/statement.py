@@ -11,9 +11,10 @@ from duckanon.schema import Role, kind_of
 from duckanon.suggestion.roles import NUMBERS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from duckanon.suggestion.model import ColumnSuggestion
+    from duckanon.suggestion.profile import Repair
 
 K = 5
 """Size of a class to start from."""
@@ -23,7 +24,7 @@ _RESERVED = frozenset(["as", "with", "to", "true", "false", "null", "e", "select
 
 
 def statement_of(
-    columns: Sequence[ColumnSuggestion], records: int, view: str, query: str, unusable: Sequence[str]
+    columns: Sequence[ColumnSuggestion], records: int, view: str, query: str, repairs: Mapping[str, Repair]
 ) -> tuple[str | None, tuple[str, ...]]:
     """CREATE ANONYMIZED VIEW with the proposed roles.
 
@@ -37,8 +38,8 @@ def statement_of(
         Name of the view.
     query : str
         What stands after AS.
-    unusable : sequence of str
-        Columns with NaN or infinite values.
+    repairs : mapping of str to Repair
+        What some columns need before they have a mean.
 
     Returns
     -------
@@ -53,6 +54,32 @@ def statement_of(
         return None, (
             "no column is left that a class could share: there is no statement; name a quasi-identifier",
         )
+    lists = [
+        (Role.SENSITIVE, "sensitive"),
+        (Role.IDENTIFIER, "identifiers"),
+        (Role.INSENSITIVE, "insensitive"),
+    ]
+    averaged = {column.name for column in quasi if column.recode == "mean"}
+    taken = averaged | {column.name for column in quasi if repairs.get(column.name) == "finite"}
+    repaired = {name: repair for name, repair in repairs.items() if name in taken}
+    text = sqlfiles.render(
+        "suggest/statement.sql.j2",
+        word=word,
+        view=view,
+        query=query,
+        repairs=repaired,
+        quasi_identifiers=[column.name for column in quasi],
+        lists={option: [column.name for column in by_role[role]] for role, option in lists},
+        k=max(2, min(K, records // 3)),
+        maps=_maps(quasi, sensitive),
+    )
+    return text.strip(), ()
+
+
+def _maps(
+    quasi: Sequence[ColumnSuggestion], sensitive: Sequence[ColumnSuggestion]
+) -> dict[str, dict[str, object]]:
+    """Return the options that hold a value for each column; what is the default anyway is left out."""
     maps: dict[str, dict[str, object]] = {
         "t": {column.name: column.t for column in sensitive if column.t is not None},
         "l": {column.name: column.l for column in sensitive if column.l is not None},
@@ -67,24 +94,7 @@ def statement_of(
             if kind_of(column.type) in NUMBERS and column.recode == "mode"
         },
     }
-    lists = [
-        (Role.SENSITIVE, "sensitive"),
-        (Role.IDENTIFIER, "identifiers"),
-        (Role.INSENSITIVE, "insensitive"),
-    ]
-    names = {column.name for column in quasi}
-    text = sqlfiles.render(
-        "suggest/statement.sql.j2",
-        word=word,
-        view=view,
-        query=query,
-        unusable=[column for column in unusable if column in names],
-        quasi_identifiers=[column.name for column in quasi],
-        lists={option: [column.name for column in by_role[role]] for role, option in lists},
-        k=max(2, min(K, records // 3)),
-        maps={option: values for option, values in maps.items() if values},
-    )
-    return text.strip(), ()
+    return {option: values for option, values in maps.items() if values}
 
 
 def word(name: str) -> str:

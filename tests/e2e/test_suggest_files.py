@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -56,11 +57,20 @@ def test_the_statement_for_a_file_runs_anywhere(
 
 
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
-@pytest.mark.parametrize(("table", "view"), [("patients", "patients_anon"), ("s.odd name", "odd name_anon")])
+@pytest.mark.parametrize(
+    ("table", "view"),
+    [
+        ("patients", "patients_anon"),
+        ("main.PATIENTS", "patients_anon"),
+        ("s.odd name", "odd name_anon"),
+        ('s."odd name"', "odd name_anon"),
+    ],
+)
 def test_the_statement_for_a_table_runs_on_its_database(
     files: Path, table: str, view: str, tmp_path: Path
 ) -> None:
-    database, out = files / "hospital.duckdb", tmp_path / "out.txt"
+    database, out = tmp_path / "hospital.duckdb", tmp_path / "out.txt"
+    shutil.copy(files / database.name, database)
     assert command_function(f"{database}:{table}", output=out) == 0
     text = out.read_text(encoding="utf-8")
     head, _, statement = text.partition("\nCREATE ")
