@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-import duckdb
-
 from duckanon import catalog, engine, progress, sqlfiles
 from duckanon.connection import Connection
-from duckanon.errors import DuckanonError, SourceError, StatementError
-from duckanon.names import fold
+from duckanon.errors import DuckanonError, SourceError
 from duckanon.qualified import parse_name
-from duckanon.tokens import split, tokenize, unquoted
-from duckanon.workload_match import Query, Result, query_error
+from duckanon.workload_match import ZONED, Query, Result, query_error
 from duckanon.workload_report import Cell, QueryError, Summary, Workload
+from duckanon.workload_script import check_reads_data, check_reads_nothing_else, described, read_queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+
+    import duckdb
 
 __all__ = [
     "Cell",
@@ -32,16 +30,8 @@ __all__ = [
     "read_queries",
 ]
 
-DATA = "data"
-"""What the queries call the table."""
-
 ROWS = 1_000_000
 """Most rows that the result of a query may have."""
-
-_DIRECTIVE = re.compile(
-    r"^[ \t]*--[ \t]*(name|keys?)[ \t]*:[ \t]*(\S.*?)[ \t]*$", re.IGNORECASE | re.MULTILINE
-)
-_BEGINS = frozenset({"SELECT", "FROM", "WITH", "VALUES", "("})
 
 
 def compare(
@@ -83,6 +73,7 @@ def compared(
     names: tuple[str, str],
     queries: tuple[Query, ...],
     *,
+    alone: bool = False,
     guard: Callable[[duckdb.DuckDBPyConnection], AbstractContextManager[None]] | None = None,
 ) -> Workload:
     """Run queries on two relations that are given as SQL text.
@@ -95,6 +86,8 @@ def compared(
         Original and release: what stands after FROM, and how the result calls them.
     queries : tuple of Query
         The workload.
+    alone : bool
+        Refuse queries that read anything beside ``data``.
     guard : callable, optional
         Entered with the cursor of each table while its queries run.
 
@@ -104,11 +97,14 @@ def compared(
         As `compare` gives it.
     """
     watch = guard or (lambda _: nullcontext())
+    check_reads_data(con, queries)
     with ExitStack() as stack, progress.step("compare", 2 * len(queries), "queries") as step:
         results: list[list[Result]] = []
         for relation, name in zip(relations, names, strict=True):
             cursor = stack.enter_context(_sandbox(con, relation, name))
             with watch(cursor):
+                if alone:
+                    check_reads_nothing_else(cursor, queries, name)
                 found = []
                 for query in queries:
                     found.append(_result(cursor, query, name))
@@ -116,48 +112,6 @@ def compared(
                 results.append(found)
     pairs = zip(queries, *results, strict=True)
     return Workload(*names, tuple(query_error(query, before, after) for query, before, after in pairs))
-
-
-def read_queries(script: str) -> tuple[Query, ...]:
-    r"""Queries of a script.
-
-    Parameters
-    ----------
-    script : str
-        SELECT statements over ``data``.
-
-    Returns
-    -------
-    tuple of Query
-        In order.
-
-    Raises
-    ------
-    StatementError
-        A statement is not a SELECT or does not read ``data``, or there is none.
-
-    Examples
-    --------
-    >>> read_queries("-- name: all\nSELECT count(*) AS n FROM data")[0].title
-    'all (line 2)'
-    """
-    queries = []
-    for number, piece in enumerate(split(script), start=1):
-        tokens = list(tokenize(piece.text))
-        comment = piece.text[: tokens[0].start]
-        line = piece.line + comment.count("\n")
-        said = {word.lower().rstrip("s"): rest for word, rest in _DIRECTIVE.findall(comment)}
-        name = said.get("name", f"query {number}")
-        if tokens[0].text.upper() not in _BEGINS:
-            raise StatementError(f"{name} is no SELECT: it begins with {tokens[0].text[:20]!r}", line, 1)
-        named = {fold(unquoted(token)) for token in tokens if token.kind in {"word", "name"}}
-        if DATA not in named:
-            raise StatementError(f"{name} does not read the relation {DATA!r}, so there is no error", line, 1)
-        keys = [unquoted(token) for token in tokenize(said.get("key", "")) if token.kind in {"word", "name"}]
-        queries.append(Query(name, piece.text, line, tuple(keys)))
-    if not queries:
-        raise StatementError("there is no query to compare", 1, 1)
-    return tuple(queries)
 
 
 @contextmanager
@@ -179,15 +133,10 @@ def _sandbox(con: duckdb.DuckDBPyConnection, relation: str, name: str) -> Iterat
 
 def _result(cursor: duckdb.DuckDBPyConnection, query: Query, name: str) -> Result:
     stage = f"{query.title} on {name}"
-    try:
-        statements = cursor.extract_statements(query.text)
-    except duckdb.Error as cause:
-        raise engine.wrapped(cause, query.text, stage, error=SourceError) from cause
-    if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
-        raise StatementError(f"{query.name} is no SELECT", query.line, 1)
-    described = sqlfiles.render("workload/columns.sql.j2", query=query.text)
-    columns = [(row[0], row[1]) for row in engine.rows(cursor, described, stage, error=SourceError)]
-    rows = engine.run(cursor, query.text, stage, error=SourceError).fetchmany(ROWS + 1)
+    columns = described(cursor, query.text, stage)
+    moments = [column for column, type_text in columns if type_text in ZONED]
+    text = sqlfiles.render("workload/rows.sql.j2", query=query.text, moments=moments)
+    rows = engine.run(cursor, text, stage, error=SourceError).fetchmany(ROWS + 1)
     if len(rows) > ROWS:
         raise SourceError(f"{stage}: more than {ROWS} rows; a workload is aggregate queries")
     return Result(columns, rows)

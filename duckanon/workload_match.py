@@ -10,7 +10,10 @@ from duckanon.names import fold, suggestion
 from duckanon.schema import kind_of
 from duckanon.workload_report import QueryError, cell, summary
 
-_NUMBERS = frozenset({"integer", "decimal", "float"})
+ZONED = frozenset({"TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"})
+"""Types of moments; DuckDB hands them to Python only where the package pytz is, so they are read as text."""
+
+_NUMBER = "number"
 
 
 @dataclass(frozen=True)
@@ -27,12 +30,15 @@ class Query:
         Line of its first word, from 1.
     keys : tuple of str
         Numeric columns that are keys, too, from ``-- keys:`` before it.
+    column : int
+        Column of its first word, from 1.
     """
 
     name: str
     text: str
     line: int
     keys: tuple[str, ...] = ()
+    column: int = 1
 
     @property
     def title(self) -> str:
@@ -116,16 +122,26 @@ def _parts(query: Query, original: Result, release: Result) -> tuple[list[int], 
     keys: list[int] = []
     values: list[int] = []
     for at, ((name, before), (_, after)) in enumerate(zip(original.columns, release.columns, strict=True)):
-        kinds = {kind_of(before) in _NUMBERS, kind_of(after) in _NUMBERS}
+        kinds = {_comparable_type(before), _comparable_type(after)}
         if len(kinds) > 1:
             raise SourceError(
                 f"{query.title}: column {name!r} is {before[:40]} on the original and {after[:40]} on the "
                 "release: CAST it in the query"
             )
-        (values if kinds == {True} and fold(name) not in wanted else keys).append(at)
+        (values if kinds == {_NUMBER} and fold(name) not in wanted else keys).append(at)
     if not values:
         raise SourceError(f"{query.title} gives no number to compare: add an aggregate, as in count(*)")
     return keys, values
+
+
+def _comparable_type(type_text: str) -> str:
+    """Return the same text for types whose values can be equal: numbers, texts, times without a zone."""
+    kind = kind_of(type_text)
+    if kind in {"integer", "decimal", "float"}:
+        return _NUMBER
+    if type_text == "JSON" or type_text.startswith("ENUM("):
+        return "VARCHAR"
+    return "TIMESTAMP" if kind == "timestamp" and type_text not in ZONED else type_text
 
 
 def _key(row: tuple[Any, ...], keys: list[int]) -> tuple[Any, ...]:

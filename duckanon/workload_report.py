@@ -104,7 +104,8 @@ class QueryError:
 
     def lines(self) -> list[str]:
         """Text of this query: its columns, its worst cells, and the groups of one table only."""
-        head = f"{self.name} (line {self.line}): {self.groups} groups in both"
+        both = f"{self.groups} group{'' if self.groups == 1 else 's'} in both"
+        head = f"{self.name} (line {self.line}): {both}"
         lines = [f"{head}, {len(self.missing)} missing, {len(self.extra)} extra"]
         titles = ("column", "cells", "mean error", "max error", "mean relative", "max relative", "undefined")
         rows = [
@@ -151,7 +152,8 @@ class Workload:
 
     def to_text(self) -> str:
         """One paragraph a query."""
-        blocks = [[f"{len(self.queries)} queries on {self.original} and on {self.release}"]]
+        queries = "1 query" if len(self.queries) == 1 else f"{len(self.queries)} queries"
+        blocks = [[f"{queries} on {self.original} and on {self.release}"]]
         blocks += [query.lines() for query in self.queries]
         return "\n\n".join("\n".join(lines) for lines in blocks)
 

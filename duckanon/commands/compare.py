@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from duckanon import engine, files, progress, sqlfiles
-from duckanon.commands.options import PASSED, Form, Output, Table, deliver, known_form
+from duckanon.commands.options import PASSED, Form, Output, Table, check_output, deliver, known_form
 from duckanon.connection import connect
 from duckanon.errors import SourceError
 from duckanon.interrupts import stopping
@@ -27,6 +27,7 @@ def compare(
 ) -> int:
     """Run your aggregate queries on a table and its release, and report the error of each."""
     known_form(form)
+    check_output(output, original, release, queries)
     if queries is None:
         raise SourceError(
             "--queries is missing: give a file of SELECT statements over a relation called data"
@@ -40,8 +41,8 @@ def compare(
     wanted = read_queries(script)
     with progress.shown(sys.stderr), connect() as con:
         before, after = (files.relation(con.duckdb, name) for name in (original, release))
-        paths = [str(files.split(name)[0]) for name in (original, release)]
+        paths = [str(files.split(name)[0].absolute()) for name in (original, release)]
         engine.run(con.duckdb, sqlfiles.render("workload/lock.sql.j2", paths=paths), "compare")
-        found = compared(con.duckdb, (before, after), (original, release), wanted, guard=stopping)
+        found = compared(con.duckdb, (before, after), (original, release), wanted, alone=True, guard=stopping)
     deliver(found.to_json() if form == "json" else found.to_text(), output)
     return PASSED

@@ -157,7 +157,10 @@ def test_what_is_no_query_is_refused(con: duckdb.DuckDBPyConnection, script: str
     ("script", "words"),
     [
         ("SELECT nope FROM data", r"query 1 \(line 1\) on original: Binder Error.*nope"),
-        ("SELECT count(*) AS n FROM data;\n\n-- name: bad\nSELECT FROM data", r"bad \(line 4\) on original"),
+        (
+            "SELECT count(*) AS n FROM data;\n\n-- name: bad\nSELECT FROM data",
+            r"bad \(line 4\): Parser Error",
+        ),
         ("SELECT sum(pay) AS s, error('boom') AS e FROM data", "boom"),
         ("SELECT town FROM data GROUP BY town", "no number to compare"),
         ("SELECT count(*) AS n FROM data GROUP BY town HAVING false", "no row on either table"),
