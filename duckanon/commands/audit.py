@@ -26,6 +26,7 @@ from duckanon.commands.options import (
     Table,
     Trees,
     Words,
+    check_output,
     deliver,
     known_form,
 )
@@ -91,6 +92,7 @@ def audit(
     flags |= {"l_diversity": l_diversity, "c": c, "hierarchies": hierarchies}
     options = _options(flags, policy)
     wanted = AuditPolicy(**{name: value for name, value in options.items() if name in AUDIT_OPTIONS})
+    check_output(output, source, policy, original, against, *wanted.hierarchies.values())
     if form == "html":
         required()
     elif original is not None:
@@ -100,7 +102,7 @@ def audit(
     asked = Policy(**{"insensitive": "*", **options}) if frontier else None
     before = None if against is None else _saved(against)
     with progress.shown(sys.stderr), connect() as con, stopping(con.duckdb):
-        relation = files.relation(con.duckdb, source)
+        relation = files.relation(con.duckdb, source, apart=wanted.quasi_identifiers)
         proved = form in _PROVED or before is not None
         report = audit_relation(con.duckdb, relation, wanted, name=source, evidence=proved)
         report = _with_warnings(con.duckdb, relation, report, options.get("identifiers", ()))

@@ -10,7 +10,16 @@ import typer
 
 from duckanon import files, progress
 from duckanon.attack.options import SAMPLE, Attack, Interval
-from duckanon.commands.options import PASSED, Form, Output, QuasiIdentifiers, Table, deliver, known_form
+from duckanon.commands.options import (
+    PASSED,
+    Form,
+    Output,
+    QuasiIdentifiers,
+    Table,
+    check_output,
+    deliver,
+    known_form,
+)
 from duckanon.connection import connect
 from duckanon.errors import PolicyError
 from duckanon.flags import policy_of_flags, read_flag
@@ -41,16 +50,16 @@ def linkage(
 ) -> int:
     """Attack a release: link the records of its original to it, and count who is found."""
     known_form(form)
-    if qi is None:
-        raise PolicyError("--qi is missing: name the quasi-identifiers, as in --qi age,zip")
+    applied = None if policy is None else policy_of_flags({}, policy)
+    check_output(output, original, release, policy, *(applied.hierarchies.values() if applied else ()))
     attack = Attack(
-        quasi_identifiers=_names(qi),
+        quasi_identifiers=_quasi(qi),
         subsets=None if subset is None else [_names(one) for one in subset],
         columns=None if columns is None else _names(columns),
         percent=percent,
         interval=cast("Interval", interval),
         id=id_column,
-        policy=None if policy is None else policy_of_flags({}, policy),
+        policy=applied,
         sample=sample,
         seed=seed,
     )
@@ -59,6 +68,12 @@ def linkage(
         found = attacked(con.duckdb, Sides(before, after, original, release), attack)
     deliver(found.to_json() if form == "json" else found.to_text(), output)
     return PASSED
+
+
+def _quasi(text: str | None) -> list[str]:
+    if text is None:
+        raise PolicyError("--qi is missing: name the quasi-identifiers, as in --qi age,zip")
+    return _names(text)
 
 
 def _names(text: str) -> list[str]:

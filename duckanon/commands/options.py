@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from duckanon import files
 from duckanon.errors import DuckanonError
 from duckanon.names import suggestion
 from duckanon.output import line
@@ -59,6 +63,38 @@ def known_form(form: str, known: Sequence[str] = ("text", "json")) -> str:
     return form
 
 
+def check_output(output: Path | None, *inputs: str | Path | None) -> None:
+    """Raise unless a document can go to its file; asked before the work, which may take long.
+
+    Parameters
+    ----------
+    output : Path or None
+        The file; None is stdout.
+    *inputs : str, Path or None
+        What the command reads, named as on the command line (``hospital.duckdb:patients`` is the database).
+
+    Raises
+    ------
+    DuckanonError
+        The file is one of the inputs, is a folder, or cannot be written.
+    """
+    if output is None:
+        return
+    for name in inputs:
+        path = None if name is None else files.split(str(name))[0]
+        # A database is also what its log holds that was not written back yet.
+        for own in [] if path is None else [path, path.with_name(f"{path.name}.wal")]:
+            if own.exists() and output.exists() and output.samefile(own):
+                raise DuckanonError(f"-o {str(output)!r} is read by this command: give another file")
+    folder = _target(output).parent
+    if output.is_dir():
+        raise DuckanonError(f"-o {str(output)!r} is a folder: give a file")
+    if not folder.is_dir():
+        raise DuckanonError(f"cannot write {str(output)!r}: the folder {str(folder)!r} does not exist")
+    if not os.access(output if output.exists() else folder, os.W_OK):
+        raise DuckanonError(f"cannot write {str(output)!r}: permission denied")
+
+
 def deliver(text: str, output: Path | None) -> None:
     """Write a document to its file, or to stdout where there is none.
 
@@ -67,9 +103,39 @@ def deliver(text: str, output: Path | None) -> None:
     text : str
         The document, without a newline at its end.
     output : Path or None
-        The file.
+        The file: as it was, or with the whole document.
+
+    Raises
+    ------
+    DuckanonError
+        The file cannot be written.
     """
     if output is None:
         line(text)
-    else:
-        output.write_text(text + "\n", encoding="utf-8")
+        return
+    target = _target(output)
+    try:
+        if target.exists() and not target.is_file():
+            # A pipe or a device takes what is written, and a rename would remove it.
+            target.write_text(text + "\n", encoding="utf-8")
+        else:
+            _replace(target, text + "\n")
+    except OSError as unwritten:
+        raise DuckanonError(f"cannot write {str(output)!r}: {unwritten.strerror or unwritten}") from unwritten
+
+
+def _target(output: Path) -> Path:
+    """Return the file behind symbolic links, so that a rename replaces it and not the link."""
+    return Path(os.path.realpath(output))
+
+
+def _replace(target: Path, text: str) -> None:
+    """Write a file aside in its folder and rename it, so that no half of it is ever there."""
+    draft = target.with_name(f".duckanon.{secrets.token_hex(4)}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        if target.exists():
+            shutil.copymode(target, draft)
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)

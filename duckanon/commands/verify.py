@@ -17,6 +17,9 @@ from duckanon.interrupts import stopping
 from duckanon.output import line
 from duckanon.verification import verify as verified
 
+_MAGIC = b"DUCK"
+"""What stands in a DuckDB database behind the first eight bytes."""
+
 
 def verify(
     file: Annotated[Path, typer.Argument(help="an exported .duckdb file, or a database with releases")],
@@ -30,6 +33,12 @@ def verify(
     known_form(form)
     if not file.is_file():
         raise SourceError(f"{str(file)!r} does not exist")
+    with file.open("rb") as head:
+        if head.read(12)[8:] != _MAGIC:
+            raise SourceError(
+                f"{str(file)!r} is no DuckDB database: "
+                "give an exported .duckdb file, or a database with releases"
+            )
     try:
         con = connect(file, read_only=True)
     except duckdb.Error as cause:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -126,22 +127,37 @@ def test_compare_reports_every_query(folder: Path) -> None:
     assert third["columns"]["correlation"]["cells"] == 1
 
 
+def test_compare_reads_files_whatever_their_names(folder: Path, tmp_path: Path) -> None:
+    """The names are patterns for DuckDB, and the lock of the command knows files by their names."""
+    for name, copy in (("patients.csv", "p[1].csv"), ("release.csv", "r?.csv"), ("queries.sql", "q*.sql")):
+        shutil.copy(folder / name, tmp_path / copy)
+    done = command("compare", "p[1].csv", "r?.csv", "--queries", "q*.sql", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("3 queries on p[1].csv and on r?.csv\n")
+
+
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("SELECT 1; DROP TABLE data", "query 1 does not read"),
+        ("SELECT 1 AS data", "query 1 does not read"),
+        ("SELECT count(*) AS n FROM data; DROP TABLE data", "query 2 is no SELECT: it begins with 'DROP' (line 1, column 33)"),
+        ("SELECT count(*) AS n, avg(age) AS data FROM hospital.patients", "query 1 does not read"),
+        ("SELECT avg(age) AS a, (FROM hospital.patients SELECT avg(age)) AS b FROM data", "query 1 reads something beside"),
+        ("SELECT avg(age) AS a, (FROM '{original}' SELECT avg(age)) AS b FROM data", "query 1 reads something beside"),
         ("DELETE FROM data", "query 1 is no SELECT"),
         ("SELECT count(*) AS n FROM data, read_text('{secret}')", "disabled"),
         ("SELECT count(*) AS n FROM data, '{secret}'", "disabled"),
-        ("SELECT count(*) AS n FROM data WHERE nope > 1", "query 1 (line 1) on patients.csv: Binder Error"),
+        ("SELECT count(*) AS n FROM data WHERE nope > 1", "query 1 (line 1) on hospital.duckdb:patients: Binder Error"),
     ],
-)
+)  # fmt: skip
 def test_a_query_reaches_nothing_but_the_two_tables(
     folder: Path, tmp_path: Path, query: str, words: str
 ) -> None:
     secret = tmp_path / "secret.csv"
     secret.write_text("a\n1\n", encoding="utf-8")
-    (tmp_path / "q.sql").write_text(query.format(secret=secret), encoding="utf-8")
-    done = command("compare", "patients.csv", "release.csv", "--queries", tmp_path / "q.sql", cwd=folder)
+    original = folder / "patients.csv"
+    (tmp_path / "q.sql").write_text(query.format(secret=secret, original=original), encoding="utf-8")
+    original_table = "patients.csv" if "{original}" in query else "hospital.duckdb:patients"
+    done = command("compare", original_table, "release.csv", "--queries", tmp_path / "q.sql", cwd=folder)
     assert done.returncode == 2
     assert words in done.stderr
