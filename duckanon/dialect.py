@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
+from pathlib import Path
+
+from duckanon.errors import SourceError
+
+_GLOB = re.compile(r"[*?\[]")
 
 
 def ident(name: str) -> str:
@@ -53,3 +59,36 @@ def literal(value: str | int | float | Decimal | bool | None) -> str:
     if isinstance(value, Decimal):
         return format(value, "f")
     return repr(value)
+
+
+def file_literal(path: str | Path) -> str:
+    r"""SQL literal by which DuckDB reads one file, whatever characters its name has.
+
+    DuckDB takes ``data[1].csv`` for a pattern and reads ``data1.csv``, a leading ``~`` for the home of the
+    user, and the beginning of ``s3:/x.csv`` for a protocol.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file that exists.
+
+    Returns
+    -------
+    str
+        Its absolute path in single quotes, as a pattern that matches nothing else.
+
+    Raises
+    ------
+    SourceError
+        No pattern matches the name.
+
+    Examples
+    --------
+    >>> print(file_literal("/data/it's[1].csv"))
+    '/data/it''s[[]1].csv'
+    """
+    text = Path(path).absolute().as_posix()
+    if "\\" in text and _GLOB.search(text):
+        # In a pattern a backslash parts folders, also where it is an ordinary character in names.
+        raise SourceError(f"{str(path)!r} has a backslash and one of [ * ? in its path: rename it")
+    return literal(_GLOB.sub(r"[\g<0>]", text))

@@ -117,7 +117,7 @@ def _settle(draft: Path, file: Path) -> None:
 def _to_parquet(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> Report:
     columns = columns_of(con, relation_of(published.target), "export")
     _copy(con, published, draft, columns, "parquet")
-    relation = sqlfiles.render("export/read_parquet.sql.j2", path=str(draft)).strip()
+    relation = sqlfiles.render("files/parquet.sql.j2", path=str(draft)).strip()
     report = audit_published(con, con, published, relation, home=published.target.catalog)
     _check_same(con, con, published, relation)
     return report

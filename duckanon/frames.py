@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from duckanon import release, sqlfiles
 from duckanon.errors import SourceError
+from duckanon.names import twice
 
 if TYPE_CHECKING:
     from duckanon.policy import Policy
@@ -62,16 +63,27 @@ def arrow_table(table: object) -> pa.Table:
     Raises
     ------
     SourceError
-        It is no table.
+        It is no table, Arrow cannot hold its values, or it has two columns of one name.
     """
+    kind = type(table).__name__
+    try:
+        found = _arrow(table)
+    except (pa.ArrowException, ValueError, TypeError, OSError) as cause:
+        words = "; ".join(map(str, cause.args)) or kind
+        raise SourceError(f"cannot read a table from {kind}: {words}") from cause
+    if found is None:
+        raise SourceError(f"cannot read a table from {kind}: give a pandas, polars or Arrow table")
+    again = twice(found.column_names)
+    if again is not None:
+        raise SourceError(f"the {kind} has the column {again!r} twice: rename one")
+    return found
+
+
+def _arrow(table: object) -> pa.Table | None:
     if isinstance(table, pa.Table):
         return table
     if isinstance(table, pa.RecordBatch):
         return pa.Table.from_batches([table])
     if type(table).__module__.partition(".")[0] == "pandas":
-        return pa.Table.from_pandas(table, preserve_index=False)
-    if hasattr(table, "__arrow_c_stream__"):
-        return pa.table(table)
-    raise SourceError(
-        f"cannot read a table from {type(table).__name__}: give a pandas, polars or Arrow table"
-    )
+        return pa.Table.from_pandas(table, preserve_index=False) if hasattr(table, "columns") else None
+    return pa.table(table) if hasattr(table, "__arrow_c_stream__") else None

@@ -61,6 +61,34 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f", did you mean {spelled[near[0]]!r}?" if near else ""
 
 
+def twice(names: Iterable[str]) -> str | None:
+    """First name that another column of the same table has before it.
+
+    DuckDB renames such a column without a word, so a policy would speak of the first one only.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names of columns, as the table spells them.
+
+    Returns
+    -------
+    str or None
+        None where every column has a name of its own.
+
+    Examples
+    --------
+    >>> twice(["zip", "age", "ZIP"]), twice(["zip", "age"])
+    ('ZIP', None)
+    """
+    seen: set[str] = set()
+    for name in names:
+        if fold(name) in seen:
+            return name
+        seen.add(fold(name))
+    return None
+
+
 class ByColumn(Mapping[str, V]):
     """Read-only values by column name; a name is found in any spelling, and kept as it was written.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jinja2
 
-from duckanon.dialect import ident, literal
+from duckanon.dialect import file_literal, ident, literal
 
 _INSTALLED = Path(__file__).parent / "sql"
 _CHECKOUT = Path(__file__).parent.parent / "sql"
@@ -52,6 +52,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters["ident"] = ident
     environment.filters["literal"] = literal
+    environment.filters["file"] = file_literal
     return environment
 
 

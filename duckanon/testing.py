@@ -12,6 +12,7 @@ from duckanon import api, engine, files
 from duckanon.auditing import audit_relation
 from duckanon.errors import PolicyError, SourceError
 from duckanon.frames import arrow_table
+from duckanon.names import twice
 from duckanon.policy import AuditPolicy
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def assert_private(
     table : duckdb.DuckDBPyRelation, str, Path, pandas.DataFrame, polars.DataFrame or pyarrow.Table
         A relation, read where it is. With `con`, text is the name of a table or view, as in SQL. Without it,
         text is a file as on the command line: ``file.csv``, ``file.parquet``, ``file.duckdb:table``. Anything
-        with an Arrow C stream is read, too; a pandas index is not a column.
+        with an Arrow C stream is read, too; a pandas index is not a column. Texts of quasi-identifiers in a
+        CSV are kept apart, also where they are one number, as 1 and 1.0 are.
     quasi_identifiers, sensitive : str or iterable of str
         Columns that make the classes, and columns that l and t speak of.
     k, l, t : numbers, optional
@@ -64,8 +66,8 @@ def assert_private(
     AssertionError
         A threshold is violated; its text is the report with the worst classes.
     DuckanonError
-        The table is empty or cannot be read, a column does not exist, or there is no threshold: a test that
-        checks nothing does not pass.
+        The table is empty or cannot be read, a column does not exist or stands twice, or there is no
+        threshold: a test that checks nothing does not pass.
 
     Examples
     --------
@@ -100,22 +102,33 @@ def _audit(table: object, policy: AuditPolicy, con: Connection | duckdb.DuckDBPy
     if con is not None:
         raise SourceError(f"con goes with the name of a table, not with a {type(table).__name__}")
     if isinstance(table, duckdb.DuckDBPyRelation):
-        reader = _OfRelation(table, engine.workspace())
-        # It has what the engine uses of a connection.
-        plain = cast("duckdb.DuckDBPyConnection", reader)
-        return audit_relation(plain, reader.name, policy, name="the relation")
-    with _opened(table) as (own, relation, name):
+        return _audit_relation(table, policy)
+    with _opened(table, policy) as (own, relation, name):
         return audit_relation(own, relation, policy, name=name)
 
 
+def _audit_relation(relation: duckdb.DuckDBPyRelation, policy: AuditPolicy) -> Report:
+    name, reader = "the relation", _OfRelation(relation, engine.workspace())
+    # It has what the engine uses of a connection.
+    plain = cast("duckdb.DuckDBPyConnection", reader)
+    try:
+        again = twice(relation.columns)
+        if again is not None:
+            raise SourceError(f"{name} has the column {again!r} twice: rename one with AS")
+        return audit_relation(plain, reader.name, policy, name=name)
+    except duckdb.Error as cause:
+        raise SourceError(f"{name} cannot be read: {engine.first_line(cause)}") from cause
+
+
 @contextmanager
-def _opened(table: object) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, str]]:
+def _opened(table: object, policy: AuditPolicy) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, str]]:
     """Give a connection that sees a file or a table in memory, the relation as SQL text, and its name."""
     with duckdb.connect() as con:
         if isinstance(table, str | Path):
             if not files.split(str(table))[0].suffix:
                 raise SourceError(f"{str(table)!r} is no file: for the name of a table, give con=...")
-            yield con, files.relation(con, str(table)), str(table)
+            relation = files.relation(con, str(table), apart=policy.quasi_identifiers)
+            yield con, relation, str(table)
         else:
             con.register("assert_private", arrow_table(table))
             yield con, "assert_private", f"the {type(table).__name__}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from duckanon.schema import Attribute
     from duckanon.stages.stage import Field, Staged
+
+_FORMS = {"csv": (".csv", ".tsv", ".csv.gz", ".tsv.gz"), "parquet": (".parquet",)}
 
 
 def tree_relation(staged: Staged, field: Field) -> str:
@@ -121,8 +124,11 @@ def _checked_tree(con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree:
 
 
 def _source(hierarchy: str) -> str:
-    """Relation as the user wrote it: a name with up to three parts, or a file in quotes."""
-    return sqlfiles.render("tree/relation.sql.j2", name=hierarchy).strip()
+    """Relation as the user wrote it: a file that exists, or a name with up to three parts."""
+    form = next((form for form, endings in _FORMS.items() if hierarchy.lower().endswith(endings)), None)
+    if not Path(hierarchy).is_file():
+        form = None
+    return sqlfiles.render("tree/relation.sql.j2", name=hierarchy, form=form).strip()
 
 
 def _columns(con: duckdb.DuckDBPyConnection, hierarchy: str, table: str) -> list[str]:

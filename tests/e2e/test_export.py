@@ -147,6 +147,15 @@ def test_plain_files(con: duckanon.Connection, tmp_path: Path, ending: str) -> N
     assert k_anonymity(released, QI) >= 3
 
 
+@pytest.mark.parametrize("name", ["charge=7/out.csv", "charge=7/out.parquet", "out[1].csv", "out[1].parquet"])
+def test_what_was_written_is_what_is_read_back(con: duckanon.Connection, tmp_path: Path, name: str) -> None:
+    """DuckDB would take charge = 7 from the folder's name, and out[1].csv for a pattern."""
+    (tmp_path / "charge=7").mkdir()
+    report = rows(con, f"EXPORT ANONYMIZED VIEW v TO '{tmp_path / name}'")
+    assert [row["value"] for row in report if row["measure"] == "k_anonymity"] == [3]
+    assert (tmp_path / name).is_file()
+
+
 def test_export_never_overwrites(con: duckanon.Connection, tmp_path: Path) -> None:
     for ending in ("duckdb", "parquet", "csv"):
         file = tmp_path / f"mine.{ending}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -113,6 +115,41 @@ def test_what_cannot_be_read_is_an_error(
     options = {"con": con} if where else {}
     with pytest.raises(duckanon.SourceError, match=words):
         assert_private(table, quasi_identifiers="zip", k=2, **options)
+
+
+FRAMES: dict[str, Callable[[], object]] = {
+    "a column twice": lambda: pd.DataFrame([[1, 2], [1, 3]], columns=["zip", "zip"]),
+    "a column twice but for case": lambda: pd.DataFrame([[1, 2], [1, 3]], columns=["zip", "ZIP"]),
+    "Arrow": lambda: pa.table([[1, 1], [1, 2]], names=["zip", "Zip"]),
+    "a RecordBatch": lambda: pa.record_batch([pa.array([1, 1]), pa.array([1, 2])], names=["zip", "zip"]),
+    "mixed objects": lambda: pd.DataFrame({"zip": [1, "1", 1, "1"]}),
+    "objects": lambda: pd.DataFrame({"zip": [object(), object()]}),
+    "complex numbers": lambda: pd.DataFrame({"zip": [1j, 1j]}),
+    "a Series": lambda: pd.Series([1, 1], name="zip"),
+    "a polars Series": lambda: pl.Series("zip", [1, 1]),
+    "a LazyFrame": lambda: pl.LazyFrame({"zip": [1, 1]}),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_a_table_in_memory_that_cannot_be_judged_is_our_error(kind: str) -> None:
+    """By hand: of two columns of one name the first alone would give k = 2."""
+    with pytest.raises(duckanon.SourceError):
+        assert_private(FRAMES[kind](), quasi_identifiers="zip", k=2)
+    with pytest.raises(duckanon.SourceError):
+        duckanon.anonymize_table(FRAMES[kind](), duckanon.Policy(quasi_identifiers="zip", k=2))
+
+
+def test_a_relation_that_cannot_be_read_is_our_error(con: duckdb.DuckDBPyConnection) -> None:
+    twice = con.sql("SELECT 1 AS zip, 2 AS ZIP UNION ALL SELECT 1, 3")
+    gone = con.table("people")
+    con.execute("DROP TABLE people")
+    closed = con.cursor()
+    lost = closed.sql("SELECT 1 AS zip")
+    closed.close()
+    for relation, words in ((twice, "twice"), (gone, "people"), (lost, "closed")):
+        with pytest.raises(duckanon.SourceError, match=words):
+            assert_private(relation, quasi_identifiers="zip", k=1 + 1)
 
 
 def test_a_relation_keeps_its_types_and_its_transaction(con: duckdb.DuckDBPyConnection) -> None:
