@@ -24,7 +24,7 @@ import duckdb
 from duckanon import api, engine, schema, sqlfiles
 from duckanon.auditing import judgements
 from duckanon.errors import MissingExtra, PolicyError, SourceError
-from duckanon.functions import register
+from duckanon.functions import LEFT_OUT, given_options, register
 from duckanon.places import columns_of
 from duckanon.policy import AuditPolicy, Policy
 from duckanon.schema import Role
@@ -88,7 +88,7 @@ class Plugin(_Base):  # type: ignore[misc]  # dbt is optional, so its class is n
         """
         with _lock:
             register(cursor)
-            macro = sqlfiles.render("dbt/violating_classes.sql.j2", planner=self._planner)
+            macro = sqlfiles.render("dbt/violating_classes.sql.j2", planner=self._planner, left_out=LEFT_OUT)
             engine.run(cursor, macro, "register")
 
 
@@ -145,11 +145,7 @@ def _planner(con: duckdb.DuckDBPyConnection) -> Callable[[str, str], str]:
 
 
 def _audit_policy(options: str) -> AuditPolicy:
-    given = {
-        name: value
-        for name, value in json.loads(options, parse_float=Decimal).items()
-        if value is not None and value != []
-    }
+    given = given_options(options)
     if "quasi_identifiers" not in given:
         raise PolicyError("an audit needs at least one quasi-identifier: write quasi_identifiers := [...]")
     if not {"k", "l", "t"} & set(given):
@@ -162,17 +158,31 @@ def _audit_policy(options: str) -> AuditPolicy:
 def _violating_classes(con: duckdb.DuckDBPyConnection, relation: str, policy: AuditPolicy) -> str:
     """SQL text whose rows are the classes of a relation that break a threshold."""
     stage = f"audit of {relation}"
-    attributes = schema.bind_audit(policy, columns_of(con, relation, stage))
+    source = _selected(con, relation, stage)
+    attributes = schema.bind_audit(policy, columns_of(con, source, stage))
     # An empty table is found here and not in the query, where a filter of the caller's could hide it.
-    if not engine.rows(con, sqlfiles.render("dbt/any_record.sql.j2", relation=relation), stage):
+    if not engine.rows(con, sqlfiles.render("dbt/any_record.sql.j2", relation=source), stage):
         raise SourceError(f"{stage}: the table is empty: there is nothing to audit")
     asked = judgements(attributes, policy, {})
     if any(judgement.distance == "hierarchical" for judgement in asked):
         raise PolicyError(f"{stage}: a hierarchical distance needs its tree: use AUDIT TABLE, outside of dbt")
     quasi = [attribute.name for attribute in attributes if attribute.role is Role.QUASI_IDENTIFIER]
+    texts = {attribute.name for attribute in attributes if attribute.type == "VARCHAR"}
     return sqlfiles.render(
-        "dbt/rows.sql.j2", relation=relation, qi=quasi, attributes=asked, k=policy.k, limit=_ALL
+        "dbt/rows.sql.j2", relation=source, qi=quasi, attributes=asked, texts=texts, k=policy.k, limit=_ALL
     )
+
+
+def _selected(con: duckdb.DuckDBPyConnection, relation: str, stage: str) -> str:
+    """Subquery of what a caller wrote to stand after FROM: one SELECT, for all else would be run."""
+    query = sqlfiles.render("files/query.sql.j2", relation=relation)
+    try:
+        kinds = [statement.type for statement in con.extract_statements(query)]
+    except duckdb.Error as cause:
+        raise engine.wrapped(cause, query, stage, error=SourceError) from cause
+    if kinds != [duckdb.StatementType.SELECT]:
+        raise SourceError(f"{stage}: write what stands after FROM in one SELECT, and nothing else")
+    return sqlfiles.render("dbt/subquery.sql.j2", query=query).strip()
 
 
 if __name__ == "__main__":

@@ -29,6 +29,9 @@ SLOTS = 16
 PLANNER = "duckanon_plan_"
 """Begin of the name of the scalar function that a connection's table functions call."""
 
+LEFT_OUT = "(left out)"
+"""Value of an argument of a table function that the caller did not write."""
+
 _serial = itertools.count(1)
 
 
@@ -86,7 +89,9 @@ def register(con: duckdb.DuckDBPyConnection) -> None:
         )
     if "emd_ordered" not in present:
         con.create_function("emd_ordered", _emd_ordered, ["DOUBLE[]"] * 2, "DOUBLE", type=ARROW)
-    macros = sqlfiles.render("functions/table_functions.sql.j2", planner=_planner_name(serial))
+    macros = sqlfiles.render(
+        "functions/table_functions.sql.j2", planner=_planner_name(serial), left_out=LEFT_OUT
+    )
     engine.run(con, macros, "register")
     for statement in auditsql.macro_statements(temporary=True):
         engine.run(con, statement, "register")
@@ -155,12 +160,37 @@ def _rows(cursor: duckdb.DuckDBPyConnection, function: str, relation: str, optio
     return release.released_rows(cursor, query, policy)
 
 
-def _policy(options: str) -> Policy:
+def given_options(options: str) -> dict[str, Any]:
+    """Options that the caller of a table function wrote.
+
+    Parameters
+    ----------
+    options : str
+        All arguments as JSON; `LEFT_OUT` stands for those that were not written.
+
+    Returns
+    -------
+    dict
+        Value by name; an empty list is as good as none.
+
+    Raises
+    ------
+    PolicyError
+        A value is NULL: a threshold from a query without a row must not be lost.
+    """
     given = {
         name: value
         for name, value in json.loads(options, parse_float=Decimal).items()
-        if value is not None and value != []
+        if value not in (LEFT_OUT, [])
     }
+    for name, value in given.items():
+        if value is None:
+            raise PolicyError(f"{name} is NULL: give a value, or leave {name} out")
+    return given
+
+
+def _policy(options: str) -> Policy:
+    given = given_options(options)
     missing = [name for name in ("quasi_identifiers", "k") if name not in given]
     if missing:
         raise PolicyError(f"option {missing[0]!r} is missing: write {missing[0]} := ...")

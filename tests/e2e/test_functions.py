@@ -105,6 +105,14 @@ def test_errors_say_what_is_wrong(con: duckdb.DuckDBPyConnection, call: str, wor
         con.execute(f"FROM {call}")
 
 
+@pytest.mark.parametrize("option", ["t", "l", "sensitive", "suppression_limit"])
+def test_a_null_is_an_error_and_not_a_threshold_less(con: duckdb.DuckDBPyConnection, option: str) -> None:
+    """A variable that was never set is NULL; without t the release would be less than what was asked for."""
+    call = f"anonymize('patients', quasi_identifiers := ['age', 'zip'], insensitive := '*', k := 3, {option} := getvariable('unset'))"
+    with pytest.raises(duckdb.Error, match=f"{option} is NULL: give a value"):
+        con.execute(f"FROM {call}").fetchall()
+
+
 def test_uncommitted_and_temporary_relations_are_not_seen_and_that_is_said(
     con: duckdb.DuckDBPyConnection,
 ) -> None:

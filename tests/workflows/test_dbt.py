@@ -142,7 +142,7 @@ def test_violating_classes_are_counted_and_stored(clinic: Clinic) -> None:
         ("only_none", "the table is empty"),
         ("misspelt", "did you mean 'zip'"),
         ("no_columns", "at least one quasi-identifier"),
-        ("no_k", "nothing to judge"),
+        ("no_k", "k is NULL"),
         ("t_of_none", "write sensitive := [...]"),
         ("t_of_two", "above 0 and at most 1"),
         ("taken", "duckanon did not make and does not replace"),

@@ -136,6 +136,15 @@ def test_null_is_a_class(con: duckdb.DuckDBPyConnection) -> None:
             "'salaries', quasi_identifiers := ['zip'], sensitive := ['salary'], t := {'zip': 0.5}",
             "zip",
         ),
+        ("'salaries', quasi_identifiers := NULL, k := 3", "quasi_identifiers is NULL"),
+        (
+            "'salaries', quasi_identifiers := ['zip'], sensitive := ['salary'], t := 0.5, k := NULL",
+            "k is NULL",
+        ),
+        (
+            "'salaries', quasi_identifiers := ['zip'], sensitive := ['salary'], k := 3, t := NULL",
+            "t is NULL",
+        ),
     ],
 )
 def test_what_is_wrong_is_never_a_pass(con: duckdb.DuckDBPyConnection, call: str, words: str) -> None:
@@ -143,6 +152,46 @@ def test_what_is_wrong_is_never_a_pass(con: duckdb.DuckDBPyConnection, call: str
     for query in ("FROM {}", "SELECT count(*) FROM {}", "SELECT 1 FROM {} WHERE class_size < 3"):
         with pytest.raises(duckdb.Error, match=re.escape(words)):
             con.execute(query.format(f"violating_classes({call})"))
+
+
+@pytest.mark.parametrize(
+    "relation",
+    [
+        "salaries; DROP TABLE salaries",
+        "salaries; DELETE FROM salaries; FROM salaries",
+        "salaries; SELECT 1",
+        "salaries); DROP TABLE salaries; --",
+        "(INSERT INTO salaries VALUES ('4767*', 1) RETURNING *)",
+        "salaries /*",
+        "(PIVOT salaries ON zip USING sum(salary))",
+        "",
+    ],
+)
+@pytest.mark.parametrize("query", ["FROM {}", "EXPLAIN FROM {}", "PREPARE p AS FROM {}"])
+def test_a_relation_is_read_and_never_run(con: duckdb.DuckDBPyConnection, query: str, relation: str) -> None:
+    text = relation.replace("'", "''")
+    with pytest.raises(duckdb.Error):
+        con.execute(query.format(f"violating_classes('{text}', quasi_identifiers := ['zip'], k := 3)"))
+    assert con.execute("SELECT count(*) FROM salaries").fetchall() == [(9,)]
+
+
+@pytest.mark.parametrize(
+    ("relation", "violating"),
+    [
+        # By hand: three classes of 3 records; without salary 3 one has 2, and the least four are 3, 4, 5 and 6.
+        ("salaries -- all of them", 0),
+        ("(SELECT * FROM salaries) AS s", 0),
+        ("salaries WHERE salary <> 3", 1),
+        ("salaries ORDER BY salary LIMIT 4", 1),
+    ],
+)
+def test_what_stands_after_from_is_audited_as_a_whole(
+    con: duckdb.DuckDBPyConnection, relation: str, violating: int
+) -> None:
+    found = con.execute(
+        f"FROM violating_classes('{relation}', quasi_identifiers := ['zip'], k := 3)"
+    ).fetchall()
+    assert len(found) == violating
 
 
 def test_cursors_share_scalar_functions_and_nothing_else() -> None:

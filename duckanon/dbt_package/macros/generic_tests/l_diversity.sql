@@ -7,7 +7,9 @@ from violating_classes(
     quasi_identifiers := {{ duckanon.columns(quasi_identifiers) }},
     sensitive := {{ duckanon.columns(sensitive or column_name) }},
     l := {{ duckanon.value(l) }},
-    l_diversity := {{ duckanon.value(kind) }},
-    c := {{ duckanon.value(c) }}
+    {% if c is not none %}
+    c := {{ duckanon.value(c) }},
+    {% endif %}
+    l_diversity := {{ duckanon.value(kind) }}
 )
 {% endtest %}

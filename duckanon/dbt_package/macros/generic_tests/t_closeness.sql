@@ -6,7 +6,9 @@ from violating_classes(
     {{ duckanon.text(model) }},
     quasi_identifiers := {{ duckanon.columns(quasi_identifiers) }},
     sensitive := {{ duckanon.columns(sensitive or column_name) }},
-    t := {{ duckanon.value(t) }},
-    distance := {{ duckanon.value(distance) }}
+    {% if distance is not none %}
+    distance := {{ duckanon.value(distance) }},
+    {% endif %}
+    t := {{ duckanon.value(t) }}
 )
 {% endtest %}
