@@ -373,7 +373,14 @@ SELECT
   class,
   CAST(sum(members) AS BIGINT) AS class_size,
   count(*) AS distinct_l,
-  CAST(sum(members) AS DOUBLE) / exp(sum(members * ln(members)) / sum(members)) AS entropy_l,
+  CASE
+    WHEN min(members) = max(members)
+    THEN CAST(count(*) AS DOUBLE)
+    ELSE least(
+      CAST(sum(members) AS DOUBLE) / exp(sum(members * ln(members)) / sum(members)),
+      count(*) * CAST(0.999999999999 AS DOUBLE)
+    )
+  END AS entropy_l,
   map_from_entries(array_agg({'l': place, 'c': CAST(most_frequent AS DOUBLE) / CAST(members_from_here AS DOUBLE)})) AS recursive_c
 FROM tail
 GROUP BY
@@ -3401,7 +3408,14 @@ SELECT
   class,
   CAST(sum(members) AS BIGINT) AS class_size,
   count(*) AS distinct_l,
-  CAST(sum(members) AS DOUBLE) / exp(sum(members * ln(members)) / sum(members)) AS entropy_l,
+  CASE
+    WHEN min(members) = max(members)
+    THEN CAST(count(*) AS DOUBLE)
+    ELSE least(
+      CAST(sum(members) AS DOUBLE) / exp(sum(members * ln(members)) / sum(members)),
+      count(*) * CAST(0.999999999999 AS DOUBLE)
+    )
+  END AS entropy_l,
   map_from_entries(array_agg({'l': place, 'c': CAST(most_frequent AS DOUBLE) / CAST(members_from_here AS DOUBLE)})) AS recursive_c
 FROM tail
 GROUP BY
@@ -3466,7 +3480,11 @@ SELECT
   class_diversity.class,
   class_diversity.class_size,
   class_diversity.entropy_l AS value,
-  ln(class_diversity.entropy_l) < ln(CAST(threshold.l AS DOUBLE)) - 1e-9 AS violated
+  CASE
+    WHEN threshold.l = 1 OR class_diversity.entropy_l = class_diversity.distinct_l
+    THEN class_diversity.distinct_l < threshold.l
+    ELSE ln(class_diversity.entropy_l) < ln(CAST(threshold.l AS DOUBLE)) + 1e-9
+  END AS violated
 FROM class_diversity
 JOIN threshold
   ON threshold.attribute = class_diversity.attribute

@@ -72,10 +72,14 @@ def entropy_l(values: Counter[Key]) -> float:
 
 
 def reaches_entropy(values: Counter[Key], l: Fraction) -> bool:  # noqa: E741 - l is the name of the measure
-    """Tell exactly whether H >= log l: multiplied by n and exponentiated, n^n >= l^n * prod c^c."""
+    """Tell exactly whether H >= log l: multiplied by n and exponentiated, n^n >= l^n * prod c^c.
+
+    Counts that are not equal must exceed it: an audit rounds logarithms, and errs on the safe side.
+    """
     size: int = values.total()
     product: int = math.prod(count**count for count in values.values())
-    return bool((size * l.denominator) ** size >= l.numerator**size * product)
+    ours, asked = (size * l.denominator) ** size, l.numerator**size * product
+    return bool(ours > asked or (ours == asked and (l == 1 or len(set(values.values())) == 1)))
 
 
 def recursive_c(values: Counter[Key], l: int) -> Fraction | None:  # noqa: E741 - l is the name of the measure

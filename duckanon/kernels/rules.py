@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 STEPS = 10**12
 """Finest denominator of t and c: the audits compare with DECIMAL(18, 12)."""
 
-ENTROPY_TOLERANCE = 1e-9
+ENTROPY_MARGIN = 2e-9
+"""By how much the entropy of unequal counts must exceed log l, which is rounded; the audit asks for 1e-9."""
+
 LISTED = LARGEST_LISTED * (LARGEST_LISTED + 3) // 2
 """Entries of the list of quantiles of a path."""
 
@@ -189,13 +191,18 @@ def _scaled(size: int, rest: int, parts: int, extra: int) -> int:
 
 @compiled
 def _entropy_violation(weights: NDArray[np.int64], size: int, least: float) -> float:
-    """Return s (ln l - H) / ln l, or 0.0 if exp(H) reaches l."""
+    """Return s (ln l - H) / ln l, or 0.0 if exp(H) reaches l; equal counts have exp(H) = their number."""
+    if least <= 1.0 or size == 0:
+        return 0.0
+    if weights.min() == weights.max() and len(weights) >= least:
+        return 0.0
     entropy = 0.0
     for weight in weights:
         entropy -= weight / size * math.log(weight / size)
-    if math.exp(entropy) >= least - ENTROPY_TOLERANCE:
+    missed = math.log(least) - entropy
+    if missed <= -ENTROPY_MARGIN:
         return 0.0
-    return size * (math.log(least) - entropy) / math.log(least)
+    return size * max(missed, ENTROPY_MARGIN) / math.log(least)
 
 
 @compiled

@@ -40,7 +40,8 @@ class Threshold:
     l : Decimal, optional
         Least diversity, at least 1.
     l_kind : {'distinct', 'entropy', 'recursive'}
-        l distinct values; exp(entropy) of at least l, within 1e-9; r_1 < c (r_l + ... + r_m) for the counts
+        l distinct values; exp(entropy) of at least l, where the values are not equally frequent by a margin
+        of 2e-9 of its logarithm, since logarithms are rounded; r_1 < c (r_l + ... + r_m) for the counts
         r_1 >= r_2 >= ... of the values in the class. NULL is a value.
     c : Decimal, optional
         For 'recursive' only, above 0.

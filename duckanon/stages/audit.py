@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from duckanon import engine, sqlfiles
 from duckanon.errors import SourceError
+from duckanon.places import columns_of
 from duckanon.report import Measure, Report, Violation
 from duckanon.stages.tree import tree_relation
 
@@ -90,14 +91,17 @@ def audit_sql(
     -----
     O(n log n) in SQL; see sql/audit for the definitions.
     """
-    values = {"relation": relation, "qi": list(quasi_identifiers), "attributes": list(judgements), "k": k}
+    stage = f"audit of {name}"
+    texts = {column for column, kind in columns_of(con, relation, stage) if kind == "VARCHAR"}
+    values: dict[str, object] = {"relation": relation, "texts": texts, "k": k}
+    values |= {"qi": list(quasi_identifiers), "attributes": list(judgements)}
     statement = sqlfiles.render("audit_bind/report.sql.j2", **values)
-    found = engine.rows(con, statement, f"audit of {name}", error=SourceError)
+    found = engine.rows(con, statement, stage, error=SourceError)
     report = Report(name, tuple(Measure(*row) for row in found))
     if report.passed or not any(measure.violations for measure in report.measures):
         return report
     statement = sqlfiles.render("audit_bind/classes.sql.j2", **values, limit=WORST)
-    rows = engine.table(con, statement, f"audit of {name}").to_pylist()
+    rows = engine.table(con, statement, stage).to_pylist()
     return Report(name, report.measures, tuple(_violation(row, quasi_identifiers) for row in rows))
 
 

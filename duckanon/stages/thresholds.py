@@ -10,6 +10,7 @@ import numpy as np
 
 from duckanon.errors import InfeasibleError
 from duckanon.kernels.reference import reference
+from duckanon.kernels.rules import ENTROPY_MARGIN
 from duckanon.kernels.threshold import Threshold
 from duckanon.stages.tree import make_tree
 
@@ -174,12 +175,20 @@ def _check_l(field: Field, counts: npt.NDArray[np.int64], policy: Policy) -> Non
                 f"the whole table needs c above {least:g}",
                 least,
             )
-    elif float(wanted) > best + 1e-9:
+    elif _beyond(float(wanted), best, counts, policy):
         raise InfeasibleError(
             f"{policy.l_diversity} l-diversity with l = {wanted} is out of reach for {field.name!r}: "
             f"the whole table has l = {best:.10g}; ask for l <= {math.floor(best * 1e6) / 1e6:g}",
             best,
         )
+
+
+def _beyond(wanted: float, best: float, counts: npt.NDArray[np.int64], policy: Policy) -> bool:
+    """Tell whether even the whole table misses l; see `duckanon.kernels.rules.ENTROPY_MARGIN`."""
+    present = counts[counts > 0]
+    if policy.l_diversity != "entropy" or wanted <= 1 or present.min() == present.max():
+        return wanted > len(present) if policy.l_diversity == "entropy" else wanted > best
+    return math.log(best) < math.log(wanted) + ENTROPY_MARGIN
 
 
 def _whole_l(counts: npt.NDArray[np.int64], policy: Policy) -> float:

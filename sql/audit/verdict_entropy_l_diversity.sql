@@ -2,12 +2,17 @@
 -- question: Which classes have too little entropy?
 -- reads: class_diversity = the rows of l_diversity.sql, threshold(l)
 -- returns: class, class_size BIGINT (records), value DOUBLE (entropy_l), violated BOOLEAN or NULL
--- violation: log entropy_l < log l; logarithms are rounded, so less than 10^-9 below counts as reached
+-- violation: entropy_l < l; exact where all values are equally frequent. Else logarithms are rounded, and what
+--            does not exceed log l by 10^-9 counts as violated, so that no class passes by rounding
 -- source: Li et al. 2007, section 2, interpretation 2
 SELECT
     class_diversity.class,
     class_diversity.class_size,
     class_diversity.entropy_l AS value,
-    ln(class_diversity.entropy_l) < ln(CAST(threshold.l AS DOUBLE)) - 1e-9 AS violated
+    CASE
+        WHEN threshold.l = 1 OR class_diversity.entropy_l = class_diversity.distinct_l
+        THEN class_diversity.distinct_l < threshold.l
+        ELSE ln(class_diversity.entropy_l) < ln(CAST(threshold.l AS DOUBLE)) + 1e-9
+    END AS violated
 FROM class_diversity
 CROSS JOIN threshold

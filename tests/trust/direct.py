@@ -26,11 +26,12 @@ DISTINCT = values(
     "class, class_size, distinct_l, entropy_l",
     "(7, 4, 1, 2.9::DOUBLE), (8, 6, 2, 1), (9, 6, 3, 1)",
 )
-# 2 - 10^-10 is 2 but for rounding, 2 - 10^-8 is not.
+# Values that are equally frequent (6 and 9) have their number, exactly. Else log 2 must be exceeded by 10^-9: by
+# 5 * 10^-9 it is (5), by 5 * 10^-11 it is not (8).
 ENTROPY = values(
     "class_diversity",
     "class, class_size, distinct_l, entropy_l",
-    "(7, 4, 9, 1.99999999::DOUBLE), (8, 6, 1, 1.9999999999), (9, 6, 1, 3)",
+    "(5, 4, 3, 2.00000001::DOUBLE), (6, 4, 2, 2), (7, 4, 9, 1.99999999), (8, 6, 3, 2.0000000001), (9, 6, 3, 3)",
 )
 RECURSION = values("class_recursion", "class, class_size, recursive_l", "(7, 4, 1), (8, 6, 2), (9, 6, 3)")
 DISTANCES = values(
@@ -82,9 +83,14 @@ CASES: dict[str, list[Case]] = RISK_CASES | {
     ],
     "verdict_entropy_l_diversity": [
         Case(ENTROPY + threshold("2.0 AS l"), JUDGED,
-             [(7, 4, 1.99999999, True), (8, 6, 1.9999999999, False), (9, 6, 3.0, False)]),
+             [(5, 4, 2.00000001, False), (6, 4, 2.0, False), (7, 4, 1.99999999, True), (8, 6, 2.0000000001, True),
+              (9, 6, 3.0, False)]),
+        Case(ENTROPY + threshold("1 AS l"), JUDGED,
+             [(5, 4, 2.00000001, False), (6, 4, 2.0, False), (7, 4, 1.99999999, False), (8, 6, 2.0000000001, False),
+              (9, 6, 3.0, False)]),
         Case(ENTROPY + threshold(f"{NO_DECIMAL} AS l"), JUDGED,
-             [(7, 4, 1.99999999, None), (8, 6, 1.9999999999, None), (9, 6, 3.0, None)]),
+             [(5, 4, 2.00000001, None), (6, 4, 2.0, None), (7, 4, 1.99999999, None), (8, 6, 2.0000000001, None),
+              (9, 6, 3.0, None)]),
     ],
     "verdict_recursive_l_diversity": [
         Case(RECURSION + threshold("2 AS l"), JUDGED, [(7, 4, 1.0, True), (8, 6, 2.0, False), (9, 6, 3.0, False)]),
