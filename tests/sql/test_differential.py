@@ -241,7 +241,13 @@ def test_the_worst_classes_come_first(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(
         "CREATE OR REPLACE TABLE sizes AS FROM (VALUES (1, 'x'), (2, 'x'), (2, 'y'), (3, 'y'), (3, 'y'), (3, 'y')) v(a, s)"
     )
-    values = {"relation": "sizes", "qi": ["a"], "attributes": [Wanted("s", "equal", Decimal("0.1"))], "k": 3, "texts": set()}
+    values = {
+        "relation": "sizes",
+        "qi": ["a"],
+        "attributes": [Wanted("s", "equal", Decimal("0.1"))],
+        "k": 3,
+        "texts": set(),
+    }
     rows = con.execute(sqlfiles.render("audit_bind/classes.sql.j2", limit=4, **values)).fetchall()
     # The table has two x and four y: class 1 is 2/3 away, class 3 1/3, class 2 1/6.
     assert [row[:4] for row in rows] == [
@@ -252,7 +258,13 @@ def test_the_worst_classes_come_first(con: duckdb.DuckDBPyConnection) -> None:
 
 def test_an_audit_that_python_binds_never_passes_an_empty_relation(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("CREATE OR REPLACE TABLE nobody (a INTEGER, s INTEGER)")
-    values = {"relation": "nobody", "qi": ["a"], "attributes": [Wanted("s", "ordered")], "k": 2, "texts": set()}
+    values = {
+        "relation": "nobody",
+        "qi": ["a"],
+        "attributes": [Wanted("s", "ordered")],
+        "k": 2,
+        "texts": set(),
+    }
     with pytest.raises(duckdb.Error, match="the table is empty"):
         con.execute(sqlfiles.render("audit_bind/report.sql.j2", **values)).fetchall()
     with pytest.raises(duckdb.Error, match="the table is empty"):
