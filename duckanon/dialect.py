@@ -91,4 +91,25 @@ def file_literal(path: str | Path) -> str:
     if "\\" in text and _GLOB.search(text):
         # In a pattern a backslash parts folders, also where it is an ordinary character in names.
         raise SourceError(f"{str(path)!r} has a backslash and one of [ * ? in its path: rename it")
-    return literal(_GLOB.sub(r"[\g<0>]", text))
+    return literal(one_file(text))
+
+
+def one_file(path: str) -> str:
+    """Pattern of DuckDB that matches one path and nothing else.
+
+    Parameters
+    ----------
+    path : str
+        A path, or any other text.
+
+    Returns
+    -------
+    str
+        Every ``[``, ``*`` and ``?`` in brackets.
+
+    Examples
+    --------
+    >>> one_file("data[1].csv")
+    'data[[]1].csv'
+    """
+    return _GLOB.sub(r"[\g<0>]", path)

@@ -3137,9 +3137,11 @@ class_member AS MATERIALIZED (
 )
 ,
 given AS (
-    SELECT 'k' AS setting, lower(unnest(map_keys(one.given))) AS name, unnest(map_values(one.given)) AS given
+    SELECT
+        'k' AS setting, lower(unnest(map_keys(one.given))) AS name, unnest(map_values(one.given)) AS given,
+        one.by_column
     FROM (
-        SELECT CAST(
+        SELECT json_type(to_json(k)) = 'OBJECT' AS by_column, CAST(
             CASE
                 WHEN json_type(to_json(k)) = 'OBJECT' THEN to_json(k)
                 ELSE json_object('', k)
@@ -3147,9 +3149,11 @@ given AS (
         ) AS given
     ) AS one
     UNION ALL
-    SELECT 'l' AS setting, lower(unnest(map_keys(one.given))) AS name, unnest(map_values(one.given)) AS given
+    SELECT
+        'l' AS setting, lower(unnest(map_keys(one.given))) AS name, unnest(map_values(one.given)) AS given,
+        one.by_column
     FROM (
-        SELECT CAST(
+        SELECT json_type(to_json(l)) = 'OBJECT' AS by_column, CAST(
             CASE
                 WHEN json_type(to_json(l)) = 'OBJECT' THEN to_json(l)
                 ELSE json_object('', l)
@@ -3157,9 +3161,11 @@ given AS (
         ) AS given
     ) AS one
     UNION ALL
-    SELECT 't' AS setting, lower(unnest(map_keys(one.given))) AS name, unnest(map_values(one.given)) AS given
+    SELECT
+        't' AS setting, lower(unnest(map_keys(one.given))) AS name, unnest(map_values(one.given)) AS given,
+        one.by_column
     FROM (
-        SELECT CAST(
+        SELECT json_type(to_json(t)) = 'OBJECT' AS by_column, CAST(
             CASE
                 WHEN json_type(to_json(t)) = 'OBJECT' THEN to_json(t)
                 ELSE json_object('', t)
@@ -3167,9 +3173,11 @@ given AS (
         ) AS given
     ) AS one
     UNION ALL
-    SELECT 'c' AS setting, lower(unnest(map_keys(one.given))) AS name, unnest(map_values(one.given)) AS given
+    SELECT
+        'c' AS setting, lower(unnest(map_keys(one.given))) AS name, unnest(map_values(one.given)) AS given,
+        one.by_column
     FROM (
-        SELECT CAST(
+        SELECT json_type(to_json(c)) = 'OBJECT' AS by_column, CAST(
             CASE
                 WHEN json_type(to_json(c)) = 'OBJECT' THEN to_json(c)
                 ELSE json_object('', c)
@@ -3177,9 +3185,11 @@ given AS (
         ) AS given
     ) AS one
     UNION ALL
-    SELECT 'distance' AS setting, lower(unnest(map_keys(one.given))) AS name, unnest(map_values(one.given)) AS given
+    SELECT
+        'distance' AS setting, lower(unnest(map_keys(one.given))) AS name, unnest(map_values(one.given)) AS given,
+        one.by_column
     FROM (
-        SELECT CAST(
+        SELECT json_type(to_json(distance)) = 'OBJECT' AS by_column, CAST(
             CASE
                 WHEN json_type(to_json(distance)) = 'OBJECT' THEN to_json(distance)
                 ELSE json_object('', distance)
@@ -3188,7 +3198,7 @@ given AS (
     ) AS one
 ),
 number AS (
-    SELECT given.setting, given.name, given.given, TRY_CAST(given.given AS DECIMAL(38, 18)) AS value
+    SELECT given.setting, given.name, given.given, given.by_column, TRY_CAST(given.given AS DECIMAL(38, 18)) AS value
     FROM given
 ),
 setting AS (
@@ -3218,7 +3228,7 @@ setting_of_table AS (
 ),
 setting_problem AS (
     SELECT
-        sum(CASE WHEN number.name <> '' AND known.name IS NULL THEN 1 ELSE 0 END) AS unknown_names,
+        sum(CASE WHEN number.by_column AND known.name IS NULL THEN 1 ELSE 0 END) AS unknown_names,
         sum(CASE WHEN number.name <> '' AND number.given IS NULL THEN 1 ELSE 0 END) AS empty_values,
         sum(CASE WHEN number.name <> '' AND number.setting IN ('k', 'c') THEN 1 ELSE 0 END) AS misplaced_maps,
         count(*) - count(DISTINCT number.setting || ' ' || number.name) AS doubles,
@@ -3244,6 +3254,8 @@ setting_problem AS (
 ),
 setting_fault AS (
     SELECT CASE
+        WHEN '{}' IN (CAST(coalesce(to_json(k), '0') AS VARCHAR), CAST(coalesce(to_json(l), '0') AS VARCHAR), CAST(coalesce(to_json(t), '0') AS VARCHAR), CAST(coalesce(to_json(c), '0') AS VARCHAR), CAST(coalesce(to_json(distance), '0') AS VARCHAR))
+        THEN error('audit: an empty MAP is no threshold: leave it out, or name a column in it')
         WHEN p.misplaced_maps > 0 THEN error('audit: k and c are one number for the whole table')
         WHEN p.unknown_names > 0 THEN error('audit: l, t or distance names a column that is not in s')
         WHEN p.empty_values > 0 THEN error('audit: l, t or distance has no value for a column that it names')

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from duckanon import engine, sqlfiles
-from duckanon.dialect import ident
+from duckanon.dialect import ident, one_file
 from duckanon.files import split
 from duckanon.html.copies import STAGE
 from duckanon.schema import Role
@@ -81,6 +81,8 @@ def stock_sql(name: str, policy: AuditPolicy, attributes: Sequence[Attribute]) -
     if table is not None:
         schema, _, own = table.rpartition(".")
         name = ".".join(ident(part) for part in ("released", schema or "main", own))
+    elif path.is_file():
+        name = one_file(name)
     sensitive = [one for one in attributes if one.role is Role.SENSITIVE]
     plain = {one.name for one in sensitive if one.distance != "hierarchical"}
     one_value: list[tuple[str, Any]] = []

@@ -9,6 +9,8 @@ import duckdb
 import pytest
 
 import duckanon
+from duckanon import sqlfiles
+from duckanon.auditing import audit_relation
 from duckanon.errors import PolicyError, SourceError
 from duckanon.html_report import html_report
 from duckanon.policy import AuditPolicy
@@ -17,6 +19,7 @@ from tests.e2e.html_scene import NOW, SETUP, one_of, page_of, percents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -152,3 +155,18 @@ def test_a_variance_that_grew_is_told_as_such(con: duckdb.DuckDBPyConnection) ->
     policy = AuditPolicy(quasi_identifiers="q", sensitive="s", k=2)
     root = pages.tree(page_of(con, "broad", policy, original="narrow"))
     assert pages.cells(root, "Numbers: Information loss per column")[1][1] == "-300 %"
+
+
+def test_the_sql_to_copy_names_the_file_and_no_pattern(
+    con: duckdb.DuckDBPyConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB would read r1.csv for r[1].csv."""
+    monkeypatch.chdir(tmp_path)
+    con.execute("COPY (FROM range(4) AS r(i)) TO 'r[1].csv'")
+    con.execute("COPY (FROM range(9) AS r(i)) TO 'r1.csv'")
+    policy = AuditPolicy(quasi_identifiers="i", k=2)
+    report = audit_relation(con, "read_csv('r[[]1].csv')", policy, name="r[1].csv")
+    root = pages.tree(html_report(con, "read_csv('r[[]1].csv')", report, policy, now=NOW))
+    statement = "".join(next(one_of(root, "sql").iter("pre")).itertext())
+    con.execute(sqlfiles.read("install.sql"))
+    assert con.execute(statement.partition("\n")[2].split(";")[0]).fetchall() == [(1, 4, 4)]
