@@ -52,7 +52,7 @@ class RecordedAudit:
         Its id, or its time where it was recorded without one.
     schema_version : int
         Layout of the metadata that knew it.
-    audited_at : str
+    audited_at : str or None
         UTC.
     statement : str or None
         What made it: release, audit or export; None in version 1.
@@ -66,7 +66,7 @@ class RecordedAudit:
 
     audit_id: str
     schema_version: int
-    audited_at: str
+    audited_at: str | None
     statement: str | None
     policy: str | None
     policy_hash: str | None

@@ -210,6 +210,8 @@ def _structure(release: RecordedRelease, subject: _Subject, report: Report) -> I
     classes = report.measures[0].classes
     if release.classes != classes:
         yield f"classes recorded {release.classes}, found {classes}"
+    if any(audit.audited_at is None for audit in release.audits):
+        yield f"{SCHEMA}.audits has an audit without its time"
     for (measure, attribute), times in Counter(row[:2] for row in release.thresholds).items():
         if times > 1:
             about = measure if attribute is None else f"{measure} of {attribute}"

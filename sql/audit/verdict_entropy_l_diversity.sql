@@ -2,8 +2,8 @@
 -- question: Which classes have too little entropy?
 -- reads: class_diversity = the rows of l_diversity.sql, threshold(l)
 -- returns: class, class_size BIGINT (records), value DOUBLE (entropy_l), violated BOOLEAN or NULL
--- violation: entropy_l < l; exact where all values are equally frequent. Else logarithms are rounded, and what
---            does not exceed log l by 10^-9 counts as violated, so that no class passes by rounding
+-- violation: entropy_l < l; exact where all values are equally frequent. Else logarithms are rounded:
+--            what does not exceed log l by 10^-9 counts as violated, so that no class passes by rounding
 -- source: Li et al. 2007, section 2, interpretation 2
 SELECT
     class_diversity.class,

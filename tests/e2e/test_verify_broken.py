@@ -77,7 +77,7 @@ NOT_COMPARED = {
     "releases": {"method", "duckanon_version", "created_at"},
     "columns": {"schema_version", "position", "recode", "distance", "tree"},
     "thresholds": {"schema_version", "l_diversity", "c"},
-    "audits": {"audit_id", "audited_at", "position", "duckanon_version", "duckdb_version"},
+    "audits": {"audit_id", "position", "duckanon_version", "duckdb_version"},
 }
 """What only says how and when, or is NULL in a policy without it or says what is so without it."""
 
