@@ -145,7 +145,9 @@ def audit_published(
         Verdict of every threshold.
     """
     policy = wanted or Policy.from_toml(published.policy).audited()
-    return _audit(reader, relation, policy, trees_of(con, published, home), name=str(published.target))
+    name = str(published.target)
+    attributes = schema.bind_audit(policy, columns_of(reader, relation, f"audit of {name}"))
+    return _audit(reader, relation, attributes, policy, trees_of(con, published, home), name=name)
 
 
 def trees_of(con: duckdb.DuckDBPyConnection, published: Published, home: str) -> dict[str, str]:
@@ -202,19 +204,17 @@ def audit_relation(
         A column does not exist, or a hierarchy is unusable.
     """
     workspace = engine.workspace()
+    attributes = schema.bind_audit(policy, columns_of(con, relation, f"audit of {name}"))
+    graded = [attribute for attribute in attributes if attribute.distance == "hierarchical"]
     try:
-        columns = columns_of(con, relation, f"audit of {name}")
-        trees = {
-            attribute.name: audit_tree(con, workspace, attribute, relation=relation)
-            for attribute in schema.bind_audit(policy, columns)
-            if attribute.distance == "hierarchical"
-        }
-        report = _audit(con, relation, policy, trees, name=name)
+        trees = {each.name: audit_tree(con, workspace, each, relation=relation) for each in graded}
+        report = _audit(con, relation, attributes, policy, trees, name=name)
         if not evidence:
             return report
         return replace(report, evidence=evidence_of(con, relation, policy, trees).to_dict())
     finally:
-        drop(con, workspace)
+        if graded:
+            drop(con, workspace)
 
 
 def audit_table(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Options) -> Report:
@@ -276,16 +276,18 @@ def judgements(
 def _audit(
     con: duckdb.DuckDBPyConnection,
     relation: str,
+    attributes: Sequence[Attribute],
     policy: AuditPolicy,
     trees: Mapping[str, str],
     *,
     name: str,
 ) -> Report:
-    attributes = schema.bind_audit(policy, columns_of(con, relation, f"audit of {name}"))
     quasi = [attribute.name for attribute in attributes if attribute.role is Role.QUASI_IDENTIFIER]
     if not quasi:
         raise PolicyError("an audit needs at least one quasi-identifier")
-    return audit_sql(con, relation, quasi, judgements(attributes, policy, trees), k=policy.k, name=name)
+    asked = judgements(attributes, policy, trees)
+    texts = {attribute.name for attribute in attributes if attribute.type == "VARCHAR"}
+    return audit_sql(con, relation, quasi, asked, k=policy.k, name=name, texts=texts)
 
 
 def _audit_release(

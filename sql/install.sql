@@ -340,7 +340,7 @@ class_member AS MATERIALIZED (
 ,
 -- sql/audit/l_diversity.sql, for every sensitive column
 result AS (
-WITH present AS (
+WITH held AS (
   SELECT
     class_member.attribute,
     class,
@@ -353,11 +353,11 @@ WITH present AS (
     value
 ), descending AS (
   SELECT
-    present.attribute,
+    held.attribute,
     class,
     members,
     row_number() OVER (PARTITION BY class ORDER BY members DESC NULLS LAST, value ASC NULLS LAST) AS place
-  FROM present
+  FROM held
 ), tail AS (
   SELECT
     descending.attribute,
@@ -736,68 +736,69 @@ WITH present AS (
     class_member.attribute,
     class,
     value
-), domain AS (
-  SELECT
-    present.attribute,
-    value,
-    CAST(sum(members) AS BIGINT) AS records
-  FROM present
-  GROUP BY
-    present.attribute,
-    value
-), total AS (
-  SELECT
-    domain.attribute,
-    CAST(sum(records) AS BIGINT) AS n
-  FROM domain
-  GROUP BY
-    domain.attribute
 ), class_size AS (
   SELECT
     present.attribute,
     class,
-    CAST(sum(members) AS BIGINT) AS members
+    CAST(sum(members) AS BIGINT) AS class_size
   FROM present
   GROUP BY
     present.attribute,
     class
-), difference AS (
+), held AS (
   SELECT
-    present.attribute,
-    present.class,
-    class_size.members AS class_size,
-    abs(total.n * present.members - class_size.members * domain.records) - class_size.members * domain.records AS gain
-  FROM present
-  JOIN class_size
-    ON class_size.class = present.class AND class_size.attribute = present.attribute
-  JOIN domain
-    ON domain.value IS NOT DISTINCT FROM present.value AND domain.attribute = present.attribute
-  JOIN total
-    ON total.attribute = present.attribute
+    class_size.attribute,
+    class_size.class,
+    class_size.class_size,
+    present.value,
+    present.members
+  FROM class_size
+  JOIN present
+    ON present.class = class_size.class AND present.attribute = class_size.attribute
+), domain AS (
+  SELECT
+    held.attribute,
+    value,
+    CAST(sum(members) AS BIGINT) AS records
+  FROM held
+  GROUP BY
+    held.attribute,
+    value
+), total AS (
+  SELECT
+    class_size.attribute,
+    CAST(sum(class_size) AS BIGINT) AS n
+  FROM class_size
+  GROUP BY
+    class_size.attribute
 ), class_gain AS (
   SELECT
-    difference.attribute,
-    class,
-    class_size,
-    sum(gain) AS gain
-  FROM difference
+    held.attribute,
+    held.class,
+    held.class_size,
+    total.n,
+    sum(abs(total.n * held.members - held.class_size * domain.records) - held.class_size * domain.records) AS gain
+  FROM held
+  JOIN domain
+    ON domain.value IS NOT DISTINCT FROM held.value AND domain.attribute = held.attribute
+  JOIN total
+    ON total.attribute = held.attribute
   GROUP BY
-    difference.attribute,
-    class,
-    class_size
+    held.attribute,
+    held.class,
+    held.class_size,
+    total.n
 )
 SELECT
   class_gain.attribute,
-  class_gain.class,
-  class_gain.class_size,
-  class_gain.gain + class_gain.class_size * total.n AS emd_numerator,
-  2 * CAST(class_gain.class_size AS HUGEINT) * total.n AS emd_denominator,
-  CAST(class_gain.gain + class_gain.class_size * total.n AS DOUBLE) / (
-    2 * CAST(class_gain.class_size AS DOUBLE) * total.n
+  class,
+  class_size,
+  gain + class_size * n AS emd_numerator,
+  2 * CAST(class_size AS HUGEINT) * n AS emd_denominator,
+  CAST(gain + class_size * n AS DOUBLE) / (
+    2 * CAST(class_size AS DOUBLE) * n
   ) AS emd
 FROM class_gain
-JOIN total
-  ON total.attribute = class_gain.attribute
 )
 SELECT duckanon_class.class, result.class_size, duckanon_sensitive.name AS attribute, result.emd
 FROM result
@@ -3387,7 +3388,7 @@ FROM share
 threshold AS (SELECT setting.attribute, setting.l, setting.c, setting.t FROM setting),
 -- sql/audit/l_diversity.sql and its verdicts, for every sensitive column
 class_diversity AS (
-WITH present AS (
+WITH held AS (
   SELECT
     class_member.attribute,
     class,
@@ -3400,11 +3401,11 @@ WITH present AS (
     value
 ), descending AS (
   SELECT
-    present.attribute,
+    held.attribute,
     class,
     members,
     row_number() OVER (PARTITION BY class ORDER BY members DESC NULLS LAST, value ASC NULLS LAST) AS place
-  FROM present
+  FROM held
 ), tail AS (
   SELECT
     descending.attribute,
@@ -3435,7 +3436,7 @@ GROUP BY
   class
 ),
 class_recursion AS (
-WITH present AS (
+WITH held AS (
   SELECT
     class_member.attribute,
     class,
@@ -3446,21 +3447,18 @@ WITH present AS (
     class_member.attribute,
     class,
     value
-), descending AS (
-  SELECT
-    present.attribute,
-    class,
-    members,
-    row_number() OVER (PARTITION BY class ORDER BY members DESC NULLS LAST, value ASC NULLS LAST) AS place
-  FROM present
 ), tail AS (
   SELECT
-    descending.attribute,
+    held.attribute,
     class,
     members,
-    sum(members) OVER (PARTITION BY class ORDER BY place ASC NULLS LAST ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS members_from_here,
+    sum(members) OVER (
+      PARTITION BY class
+      ORDER BY members DESC NULLS LAST, value ASC NULLS LAST
+      ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
+    ) AS members_from_here,
     max(members) OVER (PARTITION BY class) AS most_frequent
-  FROM descending
+  FROM held
 )
 SELECT
   tail.attribute,
@@ -3680,68 +3678,69 @@ WITH present AS (
     class_member.attribute,
     class,
     value
-), domain AS (
-  SELECT
-    present.attribute,
-    value,
-    CAST(sum(members) AS BIGINT) AS records
-  FROM present
-  GROUP BY
-    present.attribute,
-    value
-), total AS (
-  SELECT
-    domain.attribute,
-    CAST(sum(records) AS BIGINT) AS n
-  FROM domain
-  GROUP BY
-    domain.attribute
 ), class_size AS (
   SELECT
     present.attribute,
     class,
-    CAST(sum(members) AS BIGINT) AS members
+    CAST(sum(members) AS BIGINT) AS class_size
   FROM present
   GROUP BY
     present.attribute,
     class
-), difference AS (
+), held AS (
   SELECT
-    present.attribute,
-    present.class,
-    class_size.members AS class_size,
-    abs(total.n * present.members - class_size.members * domain.records) - class_size.members * domain.records AS gain
-  FROM present
-  JOIN class_size
-    ON class_size.class = present.class AND class_size.attribute = present.attribute
-  JOIN domain
-    ON domain.value IS NOT DISTINCT FROM present.value AND domain.attribute = present.attribute
-  JOIN total
-    ON total.attribute = present.attribute
+    class_size.attribute,
+    class_size.class,
+    class_size.class_size,
+    present.value,
+    present.members
+  FROM class_size
+  JOIN present
+    ON present.class = class_size.class AND present.attribute = class_size.attribute
+), domain AS (
+  SELECT
+    held.attribute,
+    value,
+    CAST(sum(members) AS BIGINT) AS records
+  FROM held
+  GROUP BY
+    held.attribute,
+    value
+), total AS (
+  SELECT
+    class_size.attribute,
+    CAST(sum(class_size) AS BIGINT) AS n
+  FROM class_size
+  GROUP BY
+    class_size.attribute
 ), class_gain AS (
   SELECT
-    difference.attribute,
-    class,
-    class_size,
-    sum(gain) AS gain
-  FROM difference
+    held.attribute,
+    held.class,
+    held.class_size,
+    total.n,
+    sum(abs(total.n * held.members - held.class_size * domain.records) - held.class_size * domain.records) AS gain
+  FROM held
+  JOIN domain
+    ON domain.value IS NOT DISTINCT FROM held.value AND domain.attribute = held.attribute
+  JOIN total
+    ON total.attribute = held.attribute
   GROUP BY
-    difference.attribute,
-    class,
-    class_size
+    held.attribute,
+    held.class,
+    held.class_size,
+    total.n
 )
 SELECT
   class_gain.attribute,
-  class_gain.class,
-  class_gain.class_size,
-  class_gain.gain + class_gain.class_size * total.n AS emd_numerator,
-  2 * CAST(class_gain.class_size AS HUGEINT) * total.n AS emd_denominator,
-  CAST(class_gain.gain + class_gain.class_size * total.n AS DOUBLE) / (
-    2 * CAST(class_gain.class_size AS DOUBLE) * total.n
+  class,
+  class_size,
+  gain + class_size * n AS emd_numerator,
+  2 * CAST(class_size AS HUGEINT) * n AS emd_denominator,
+  CAST(gain + class_size * n AS DOUBLE) / (
+    2 * CAST(class_size AS DOUBLE) * n
   ) AS emd
 FROM class_gain
-JOIN total
-  ON total.attribute = class_gain.attribute
 ),
 class_emd AS (
     SELECT e.attribute, e.class, e.class_size, e.emd_numerator, e.emd_denominator, e.emd FROM ordered_emd AS e

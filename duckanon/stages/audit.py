@@ -12,7 +12,7 @@ from duckanon.report import Measure, Report, Violation
 from duckanon.stages.tree import tree_relation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from decimal import Decimal
 
     import duckdb
@@ -59,6 +59,7 @@ def audit_sql(
     *,
     k: int | None,
     name: str,
+    texts: Collection[str] | None = None,
 ) -> Report:
     """Audit of any relation.
 
@@ -76,6 +77,8 @@ def audit_sql(
         Smallest class wanted.
     name : str
         How the report calls the relation.
+    texts : collection of str, optional
+        Columns of text, where the caller knows them.
 
     Returns
     -------
@@ -92,7 +95,8 @@ def audit_sql(
     O(n log n) in SQL; see sql/audit for the definitions.
     """
     stage = f"audit of {name}"
-    texts = {column for column, kind in columns_of(con, relation, stage) if kind == "VARCHAR"}
+    if texts is None:
+        texts = {column for column, kind in columns_of(con, relation, stage) if kind == "VARCHAR"}
     values: dict[str, object] = {"relation": relation, "texts": texts, "k": k}
     values |= {"qi": list(quasi_identifiers), "attributes": list(judgements)}
     statement = sqlfiles.render("audit_bind/report.sql.j2", **values)

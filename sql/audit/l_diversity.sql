@@ -1,12 +1,12 @@
 -- audit: l_diversity
 -- question: How varied are the sensitive values within every class?
 -- reads: class_member(class, value)
--- returns: class, class_size BIGINT (records), distinct_l BIGINT, entropy_l DOUBLE (= exp H; distinct_l exactly
---          where all values are equally frequent, less where not, however little),
+-- returns: class, class_size BIGINT (records), distinct_l BIGINT, entropy_l DOUBLE (= exp H; distinct_l where
+--          all values are equally frequent, less where not, however little),
 --          recursive_c MAP from l to r_1 / (r_l + ... + r_m): the class needs a larger c
 -- violation: distinct_l < l; entropy_l < l; for recursive (c, l): c <= recursive_c[l], or l not in the map
 -- source: Machanavajjhala et al. 2007; Li et al. 2007, section 2. NULL is a value like any other.
-WITH present AS (
+WITH held AS (
     SELECT class, value, count(*) AS members
     FROM class_member
     GROUP BY class, value
@@ -16,7 +16,7 @@ descending AS (
         class,
         members,
         row_number() OVER (PARTITION BY class ORDER BY members DESC, value ASC NULLS LAST) AS place
-    FROM present
+    FROM held
 ),
 tail AS (
     SELECT

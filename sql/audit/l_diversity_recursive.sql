@@ -6,27 +6,21 @@
 -- source: Machanavajjhala et al. 2007; Li et al. 2007, section 2: r_1 < c (r_l + ... + r_m)
 --
 -- The sums shrink as l grows, so the number of l that pass is the largest of them.
-WITH present AS (
+WITH held AS (
     SELECT class, value, count(*) AS members
     FROM class_member
     GROUP BY class, value
-),
-descending AS (
-    SELECT
-        class,
-        members,
-        row_number() OVER (PARTITION BY class ORDER BY members DESC, value ASC NULLS LAST) AS place
-    FROM present
 ),
 tail AS (
     SELECT
         class,
         members,
         sum(members) OVER (
-            PARTITION BY class ORDER BY place ASC ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
+            PARTITION BY class ORDER BY members DESC, value ASC NULLS LAST
+            ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
         ) AS members_from_here,
         max(members) OVER (PARTITION BY class) AS most_frequent
-    FROM descending
+    FROM held
 )
 SELECT
     tail.class,

@@ -11,42 +11,40 @@ WITH present AS (
     FROM class_member
     GROUP BY class, value
 ),
-domain AS (
-    SELECT value, CAST(sum(members) AS BIGINT) AS records
-    FROM present
-    GROUP BY value
-),
-total AS (
-    SELECT CAST(sum(records) AS BIGINT) AS n
-    FROM domain
-),
 class_size AS (
-    SELECT class, CAST(sum(members) AS BIGINT) AS members
+    SELECT class, CAST(sum(members) AS BIGINT) AS class_size
     FROM present
     GROUP BY class
 ),
-difference AS (
-    SELECT
-        present.class,
-        class_size.members AS class_size,
-        abs(total.n * present.members - class_size.members * domain.records)
-        - class_size.members * domain.records AS gain
-    FROM present
-    JOIN class_size ON class_size.class = present.class
-    JOIN domain ON domain.value IS NOT DISTINCT FROM present.value
-    CROSS JOIN total
+held AS (
+    SELECT class_size.class, class_size.class_size, present.value, present.members
+    FROM class_size
+    JOIN present ON present.class = class_size.class
 ),
+domain AS (
+    SELECT value, CAST(sum(members) AS BIGINT) AS records
+    FROM held
+    GROUP BY value
+),
+total AS (SELECT CAST(sum(class_size) AS BIGINT) AS n FROM class_size),
 class_gain AS (
-    SELECT class, class_size, sum(gain) AS gain
-    FROM difference
-    GROUP BY class, class_size
+    SELECT
+        held.class,
+        held.class_size,
+        total.n,
+        sum(
+            abs(total.n * held.members - held.class_size * domain.records)
+            - held.class_size * domain.records
+        ) AS gain
+    FROM held
+    JOIN domain ON domain.value IS NOT DISTINCT FROM held.value
+    CROSS JOIN total
+    GROUP BY held.class, held.class_size, total.n
 )
 SELECT
-    class_gain.class,
-    class_gain.class_size,
-    class_gain.gain + class_gain.class_size * total.n AS emd_numerator,
-    2 * CAST(class_gain.class_size AS HUGEINT) * total.n AS emd_denominator,
-    CAST(class_gain.gain + class_gain.class_size * total.n AS DOUBLE)
-    / (2 * CAST(class_gain.class_size AS DOUBLE) * total.n) AS emd
+    class,
+    class_size,
+    gain + class_size * n AS emd_numerator,
+    2 * CAST(class_size AS HUGEINT) * n AS emd_denominator,
+    CAST(gain + class_size * n AS DOUBLE) / (2 * CAST(class_size AS DOUBLE) * n) AS emd
 FROM class_gain
-CROSS JOIN total

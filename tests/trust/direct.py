@@ -85,6 +85,9 @@ CASES: dict[str, list[Case]] = RISK_CASES | {
         Case(ENTROPY + threshold("2.0 AS l"), JUDGED,
              [(5, 4, 2.00000001, False), (6, 4, 2.0, False), (7, 4, 1.99999999, True), (8, 6, 2.0000000001, True),
               (9, 6, 3.0, False)]),
+        # Every class reaches l = 1, also one in which hardly anybody has another value.
+        Case(values("class_diversity", "class, class_size, distinct_l, entropy_l", "(1, 9, 2, 1.0000000001::DOUBLE)")
+             + threshold("1 AS l"), JUDGED, [(1, 9, 1.0000000001, False)]),
         Case(ENTROPY + threshold("1 AS l"), JUDGED,
              [(5, 4, 2.00000001, False), (6, 4, 2.0, False), (7, 4, 1.99999999, False), (8, 6, 2.0000000001, False),
               (9, 6, 3.0, False)]),
