@@ -22,13 +22,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(qi)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -80,13 +81,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(qi)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -146,13 +148,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(qi)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -207,13 +210,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(qi)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -285,13 +289,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(qi)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -299,13 +304,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(s))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(s)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -431,13 +437,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(qi)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -445,13 +452,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(s))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(s)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -670,13 +678,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(qi)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -684,13 +693,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(s))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(s)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -842,13 +852,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(qi)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -856,13 +867,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(s))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(s)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -1130,13 +1142,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(qi)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -1144,13 +1157,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(s))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(s)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -1502,13 +1516,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(qi)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -1516,13 +1531,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(s))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(s)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -1774,13 +1790,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(qi)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -1851,13 +1868,14 @@ WITH duckanon_fault AS (
         WHEN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(qi)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(population)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -1873,13 +1891,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(qi)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -1956,13 +1975,14 @@ WITH duckanon_fault AS (
         WHEN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(qi)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(population)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -1978,13 +1998,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(qi)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -2110,13 +2131,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(qi)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -2185,13 +2207,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(qi)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -2199,13 +2222,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(s))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(s)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -3084,13 +3108,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(qi))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(qi)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(qi)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
@@ -3098,13 +3123,14 @@ WITH duckanon_fault AS (
     CROSS JOIN (
             SELECT min(substr(one.name, 3)) AS name
             FROM (
-                SELECT typeof(any_value(COLUMNS(s))) = 'VARCHAR' AND (
-                    left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'A' = 'a'
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' = chr(225)
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'e' || chr(769) = chr(233)
-                    OR left(CAST(any_value(COLUMNS(s)) AS VARCHAR), 0) || 'a' || chr(173) = 'a'
+                SELECT typeof(COLUMNS(s)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(s) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
                 ) AS "c \0"
                 FROM query_table(tbl)
+                LIMIT 1
             )
             UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
             WHERE one.found
