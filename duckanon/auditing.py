@@ -14,7 +14,7 @@ from duckanon.places import columns_of, relation_of
 from duckanon.policy import AuditPolicy, Policy
 from duckanon.recording import evidence_of, record
 from duckanon.schema import Role
-from duckanon.stages.audit import Judgement, audit_sql
+from duckanon.stages.audit import audit_sql, judgements
 from duckanon.stages.publish import transaction
 from duckanon.stages.stage import drop
 from duckanon.stages.tree import audit_tree
@@ -237,40 +237,6 @@ def audit_table(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Op
     parts = [part for part in (name.catalog, name.schema, name.name) if part is not None]
     relation = sqlfiles.render("audit_bind/named.sql.j2", parts=parts)
     return audit_relation(con, relation, options_to_audit(options), name=".".join(parts))
-
-
-def judgements(
-    attributes: Sequence[Attribute], policy: AuditPolicy, trees: Mapping[str, str]
-) -> list[Judgement]:
-    """What an audit asks of every sensitive column.
-
-    Parameters
-    ----------
-    attributes : sequence of Attribute
-        Columns with their roles, as `schema.bind_audit` gives them.
-    policy : AuditPolicy
-        Kind of l-diversity, and its c.
-    trees : mapping of str to str
-        Tree (value, level, node), as SQL text, by column.
-
-    Returns
-    -------
-    list of Judgement
-        In the order of the columns.
-    """
-    return [
-        Judgement(
-            attribute.name,
-            attribute.distance or "equal",
-            attribute.t,
-            attribute.l,
-            policy.l_diversity,
-            policy.c,
-            trees.get(attribute.name),
-        )
-        for attribute in attributes
-        if attribute.role is Role.SENSITIVE
-    ]
 
 
 def _audit(

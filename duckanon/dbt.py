@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from duckanon import api, engine, schema, sqlfiles
-from duckanon.auditing import judgements
 from duckanon.errors import MissingExtra, PolicyError, SourceError
 from duckanon.functions import LEFT_OUT, given_options, register
 from duckanon.places import columns_of
 from duckanon.policy import AuditPolicy, Policy
 from duckanon.schema import Role
+from duckanon.stages.audit import judgements
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from duckanon import schema, sqlfiles
-from duckanon.auditing import judgements
 from duckanon.errors import PolicyError, SourceError
 from duckanon.fingerprints import fingerprint
 from duckanon.html import evidence, sections, words
@@ -20,7 +19,7 @@ from duckanon.html.page import render
 from duckanon.html.svg import required
 from duckanon.html.utility import changed, correlations
 from duckanon.recording import evidence_of
-from duckanon.stages.audit import audit_sql
+from duckanon.stages.audit import audit_sql, judgements
 from duckanon.stages.tree import audit_tree
 
 if TYPE_CHECKING:

@@ -9,15 +9,17 @@ from duckanon import engine, sqlfiles
 from duckanon.errors import SourceError
 from duckanon.places import columns_of
 from duckanon.report import Measure, Report, Violation
+from duckanon.schema import Role
 from duckanon.stages.tree import tree_relation
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from decimal import Decimal
 
     import duckdb
 
-    from duckanon.policy import Policy
+    from duckanon.policy import AuditPolicy, Policy
+    from duckanon.schema import Attribute
     from duckanon.stages.stage import Staged
 
 WORST = 100
@@ -49,6 +51,40 @@ class Judgement:
     l_kind: str = "distinct"
     c: Decimal | None = None
     tree: str | None = None
+
+
+def judgements(
+    attributes: Sequence[Attribute], policy: AuditPolicy, trees: Mapping[str, str]
+) -> list[Judgement]:
+    """What an audit asks of every sensitive column.
+
+    Parameters
+    ----------
+    attributes : sequence of Attribute
+        Columns with their roles, as `schema.bind_audit` gives them.
+    policy : AuditPolicy
+        Kind of l-diversity, and its c.
+    trees : mapping of str to str
+        Tree (value, level, node), as SQL text, by column.
+
+    Returns
+    -------
+    list of Judgement
+        In the order of the columns.
+    """
+    return [
+        Judgement(
+            attribute.name,
+            attribute.distance or "equal",
+            attribute.t,
+            attribute.l,
+            policy.l_diversity,
+            policy.c,
+            trees.get(attribute.name),
+        )
+        for attribute in attributes
+        if attribute.role is Role.SENSITIVE
+    ]
 
 
 def audit_sql(
