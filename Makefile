@@ -4,6 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
+# The tests start hundreds of processes, each a quarter slower where Python must not keep what it compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint fmt bench mutate performance reproduce readme install-sql clean
 
@@ -26,7 +29,7 @@ demo: $(INSTALLED) ## the main job on real data: 299,285 persons become an audit
 	@$(BIN)/duckanon demo --export build/census.duckdb
 
 test: $(INSTALLED) ## all tests
-	@$(BIN)/python -m pytest -n auto --dist loadfile
+	@$(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST_ARGS)
 
 lint: $(INSTALLED) ## ruff, mypy, import-linter, SQL purity and generated SQL
 	@$(BIN)/ruff check .

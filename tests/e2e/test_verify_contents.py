@@ -239,9 +239,8 @@ def test_a_file_that_is_attached_hides_no_function(originals: Path, tmp_path: Pa
     file = copied(originals / "file.duckdb", tmp_path, "CREATE MACRO min(x) AS 99;" + LIE)
     page = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
     (advice,) = [part for part in page.split("```sh\n") if "ATTACH 'patients.duckdb'" in part]
-    words = shlex.split(
-        advice.split("```")[0].replace("patients.duckdb", str(file)).replace("main.patients", "main.v")
-    )
+    advice = advice.split("```")[0].replace("\\\n", " ")
+    words = shlex.split(advice.replace("patients.duckdb", str(file)).replace("main.patients", "main.v"))
     words[0] = str(Path(sys.executable).parent / "duckdb")
     asked = subprocess.run(
         [words[0], "-csv", *words[1:]], capture_output=True, text=True, check=True, cwd=ROOT, timeout=120
