@@ -12,6 +12,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from duckanon import arrays
 from duckanon.errors import DuckanonError
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ def column(con: duckdb.DuckDBPyConnection, sql: str, stage: str, size: int) -> n
     """
     values = np.full(size, np.nan)
     for batch in batches(con, sql, stage):
-        values[batch.column(0).to_numpy() - 1] = batch.column(1).to_numpy(zero_copy_only=False)
+        values[arrays.numbers(batch.column(0)) - 1] = arrays.numbers(batch.column(1))
     return values
 
 

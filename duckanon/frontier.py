@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from duckanon import engine, progress, sqlfiles
+from duckanon import arrays, engine, progress, sqlfiles
 from duckanon.errors import InfeasibleError, MissingExtra
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.merge import class_members
@@ -190,10 +190,10 @@ def _sample(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, 
         size=staged.size,
     )
     table = engine.table(con, query, "frontier")
-    columns = {axis.column: table.column(axis.column).to_numpy() for axis in embedded.axes}
+    columns = {axis.column: arrays.numbers(table.column(axis.column)) for axis in embedded.axes}
     codes = np.empty((len(wanted.codes), len(table)), dtype=np.int64)
     for row, name in enumerate(wanted.codes):
-        codes[row] = table.column(name).to_numpy()
+        codes[row] = arrays.numbers(table.column(name))
     limits, dense = thresholds_without(wanted, codes, np.ones(len(table), dtype=bool))
     return _Sample(coordinates(embedded.axes, columns), dense, limits, staged.size)
 

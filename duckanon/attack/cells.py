@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from duckanon import engine
+from duckanon import arrays, engine
 from duckanon.attack.columns import STAGE
 from duckanon.attack.numbers import above, alone, axis_of, check_near, pairs
 from duckanon.errors import PolicyError, SourceError
@@ -101,7 +101,7 @@ def cells(table: pa.Table, column: Column, number: int, drawn: pa.ChunkedArray, 
     SourceError
         A cell is no number or no range, or its distance cannot be computed.
     """
-    key = table.column(f"key{number}").to_numpy().astype(np.int64)
+    key = arrays.numbers(table.column(f"key{number}")).astype(np.int64)
     start, *ends = _alternatives(table, column, number)
     if wide is None:
         codes, known = coded(ends[0], drawn)
@@ -185,7 +185,7 @@ def counted(
             f"column {column.name!r} is a {column.form} in the release: name it as quasi-identifier"
         )
     table = engine.table(con, query, STAGE)
-    classes, records = (table.column(at).to_numpy().astype(np.int64) for at in (0, 2))
+    classes, records = (arrays.numbers(table.column(at)).astype(np.int64) for at in (0, 2))
     if wide is None:
         codes, known = coded(table.column(1), drawn)
         return Disclosed(Counted(classes, codes, records), known, None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon import engine
+from duckanon import arrays, engine
 from duckanon.attack.cells import cells, counted, suggested
 from duckanon.attack.columns import STAGE, columns_of, distribution, has_column, spreads
 from duckanon.attack.groups import Problem
@@ -96,7 +96,7 @@ def prepare(con: duckdb.DuckDBPyConnection, sides: Sides, attack: Attack) -> Pre
         size = min(attack.sample, records)
         run.run("sample", relation=sides.original, columns=every, id=attack.id, seed=attack.seed, size=size)
         rows = run.table("cells")
-        released = rows.column("records").to_numpy().astype(np.int64)
+        released = arrays.numbers(rows.column("records")).astype(np.int64)
         _check_size(records, int(released.sum()))
         truth = np.full(size, -1) if attack.id is None else true_classes(run, attack.id)
         return _prepared(run, rows, released, truth)

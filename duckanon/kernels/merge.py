@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from duckanon.kernels.classes import Classes, classes_of, copied
 from duckanon.kernels.emd import emd_per_class
 from duckanon.kernels.histograms import checked_offsets, class_histograms
+from duckanon.kernels.nearest import nearest
 from duckanon.kernels.partners import merge_all, merge_round
 from duckanon.kernels.points import distance_points
 from duckanon.kernels.principal import principal
@@ -250,9 +250,8 @@ def _candidates(
     both = np.vstack([np.hstack([points, weighted]), np.hstack([points, -weighted])])
     mirrored = principal(both, everyone)
     ranks = np.arange(1, min(NEIGHBOURS + 1, len(everyone)) + 1)
-    near = cKDTree(points[everyone]).query(points[violating], ranks, workers=-1)[1]
-    tree = cKDTree(mirrored[everyone])
-    opposite = tree.query(mirrored[len(points) + violating], ranks, workers=-1)[1]
+    near = nearest(points[everyone], points[violating], ranks, workers=-1)
+    opposite = nearest(mirrored[everyone], mirrored[len(points) + violating], ranks, workers=-1)
     return everyone[np.hstack([near, opposite])]
 
 

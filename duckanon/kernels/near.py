@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.spatial import cKDTree
 
+from duckanon.kernels.nearest import nearest
 from duckanon.kernels.principal import principal
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def neighbours(groups: Groups, count: int) -> NDArray[np.int64]:
     ranks = np.arange(2, min(count + 1, len(alive)) + 1)
     if len(ranks):
         features = principal(centroids, np.arange(len(alive)))
-        near[alive, : len(ranks)] = alive[cKDTree(features).query(features, ranks)[1]]
+        near[alive, : len(ranks)] = alive[nearest(features, features, ranks)]
     return near
 
 
@@ -83,5 +83,5 @@ def near_records(groups: Groups, count: int) -> NDArray[np.int64]:
     ranks = np.arange(1, min(count, len(alive)) + 1)
     both = np.vstack([centroids, groups.points])
     features = principal(both, np.arange(len(alive)))
-    found = cKDTree(features[: len(alive)]).query(features[len(alive) :], ranks)[1]
+    found = nearest(features[: len(alive)], features[len(alive) :], ranks)
     return np.ascontiguousarray(alive[found])

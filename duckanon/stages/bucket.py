@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from duckanon import engine, sqlfiles
+from duckanon import arrays, engine, sqlfiles
 from duckanon.kernels.threshold import violations_per_class
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def stream(
     pending: list[pa.RecordBatch] = []
     current: int | None = None
     for batch in engine.batches(con, query, "bucket"):
-        numbers = batch.column(0).to_numpy()
+        numbers = arrays.numbers(batch.column(0))
         starts = np.flatnonzero(np.diff(numbers)) + 1
         for start, stop in zip([0, *starts], [*starts, len(numbers)], strict=True):
             if stop == start:
@@ -229,7 +229,7 @@ def _ready(
     )
     table = engine.table(con, query, "bucket")
     records = _records(table, embedded.axes, codes)
-    starts = table.column("class_start").to_numpy()
+    starts = arrays.numbers(table.column("class_start"))
     offsets = np.concatenate([[0], np.flatnonzero(np.diff(starts)) + 1, [len(starts)]]).astype(np.int64)
     if len(starts) == 0:
         return records, np.zeros(0, dtype=np.int64)
@@ -254,7 +254,7 @@ def _deal(
     strata: int,
 ) -> None:
     registered = f"{staged.workspace}_ready"
-    con.register(registered, pa.table({"record_id": pa.array(ready.record_id, pa.int64())}))
+    con.register(registered, pa.table({"record_id": arrays.arrow(ready.record_id)}))
     try:
         statement = sqlfiles.render(
             "bucket/tiles.sql.j2",
@@ -286,9 +286,9 @@ def _cuts(axes: tuple[Coordinates, ...], tiles: int) -> list[Cut]:
 
 
 def _records(table: pa.Table, axes: tuple[Coordinates, ...], codes: tuple[str, ...]) -> Records:
-    record_id = table.column("record_id").to_numpy().astype(np.int64)
-    columns = {axis.column: table.column(axis.column).to_numpy().astype(np.float64) for axis in axes}
-    stacked = [table.column(column).to_numpy().astype(np.int64) for column in codes]
+    record_id = arrays.numbers(table.column("record_id")).astype(np.int64)
+    columns = {axis.column: arrays.numbers(table.column(axis.column)).astype(np.float64) for axis in axes}
+    stacked = [arrays.numbers(table.column(column)).astype(np.int64) for column in codes]
     values = np.stack(stacked) if stacked else np.zeros((0, len(record_id)), dtype=np.int64)
     return Records(record_id, columns, values)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon import engine, sqlfiles
+from duckanon import arrays, engine, sqlfiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -257,8 +257,7 @@ def sign_vectors(size: int, seed: int) -> npt.NDArray[np.float64]:
 
 def _counts(con: duckdb.DuckDBPyConnection, domain: str) -> npt.NDArray[np.int64]:
     query = sqlfiles.render("embed/counts.sql.j2", domain=domain)
-    counts: npt.NDArray[np.int64] = engine.table(con, query, "embed").column(0).to_numpy().astype(np.int64)
-    return counts
+    return arrays.numbers(engine.table(con, query, "embed").column(0)).astype(np.int64)
 
 
 def _render(con: duckdb.DuckDBPyConnection, name: str, /, **values: object) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from duckanon import engine, sqlfiles
+from duckanon import arrays, engine, sqlfiles
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.stages.means import class_means
 
@@ -81,11 +81,11 @@ def _means(
 ) -> pa.Table:
     """Arrow table of every class_id and the means of the floating-point columns; NULL where there is none."""
     classes = int(labels.max(initial=-1)) + 1
-    columns = {"class_id": pa.array(np.arange(classes))}
+    columns = {"class_id": arrays.arrow(np.arange(classes))}
     for field in averaged:
         query = sqlfiles.render("recode/column.sql.j2", records=staged.records, column=field.column)
         means = class_means(engine.column(con, query, "recode", staged.size), labels, classes)
-        columns[field.column] = pa.array(means, from_pandas=True)
+        columns[field.column] = arrays.arrow(means)
     return pa.table(columns)
 
 
@@ -114,4 +114,4 @@ def labels_table(labels: npt.NDArray[np.int64]) -> pa.Table:
     record_id = np.arange(1, len(labels) + 1)
     if len(labels) and labels.min() < 0:
         record_id, labels = record_id[labels >= 0], labels[labels >= 0]
-    return pa.table({"record_id": pa.array(record_id), "class_id": pa.array(labels)})
+    return pa.table({"record_id": arrays.arrow(record_id), "class_id": arrays.arrow(labels)})

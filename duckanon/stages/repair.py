@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from duckanon.kernels.merge import class_members, merge_classes
+from duckanon.kernels.nearest import nearest
 from duckanon.kernels.threshold import violations_per_class
 from duckanon.stages.classes import information_loss, joined, without_empty
 from duckanon.stages.thresholds import thresholds, thresholds_without
@@ -122,7 +122,7 @@ def _merged(
         if count < m:
             chosen[:] = False
             chosen[violating] = True
-            near = cKDTree(centroids).query(centroids[violating], count, workers=-1)[1]
+            near = nearest(centroids, centroids[violating], np.arange(1, count + 1), workers=-1)
             chosen[near.ravel()] = True
         numbers = np.flatnonzero(chosen)
         records = np.flatnonzero((labels >= 0) & chosen[labels])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon import engine, sqlfiles
+from duckanon import arrays, engine, sqlfiles
 from duckanon.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -142,9 +142,9 @@ def _columns(con: duckdb.DuckDBPyConnection, hierarchy: str, table: str) -> list
 def _paths(con: duckdb.DuckDBPyConnection, tree: str, domain: str, height: int) -> npt.NDArray[np.int64]:
     found = engine.table(con, sqlfiles.render("tree/paths.sql.j2", tree=tree, domain=domain), "hierarchy")
     size = engine.table(con, sqlfiles.render("embed/counts.sql.j2", domain=domain), "hierarchy").num_rows
-    numbers = found.column("node_number").to_numpy()
+    numbers = arrays.numbers(found.column("node_number"))
     paths = np.zeros((size, height + 1), dtype=np.int64)
-    paths[found.column("code").to_numpy(), found.column("level").to_numpy()] = numbers
+    paths[arrays.numbers(found.column("code")), arrays.numbers(found.column("level"))] = numbers
     with_path = found.num_rows // (height + 1)
     if with_path < size:
         # NULL is the last code: below the root it has no relatives.

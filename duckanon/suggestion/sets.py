@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon import engine, progress, sqlfiles
+from duckanon import arrays, engine, progress, sqlfiles
 from duckanon.suggestion.model import ColumnSet, SpecialUniques
 from duckanon.suggestion.text import SHOWN_SETS
 
@@ -144,7 +144,7 @@ def _wanted(paired: int, examined: int) -> list[tuple[int, ...]]:
 def _alone(con: duckdb.DuckDBPyConnection, codes: str, columns: list[str], size: int) -> Flags:
     query = sqlfiles.render("suggest/alone.sql.j2", codes=codes, columns=columns)
     flags = np.zeros(size, dtype=np.bool_)
-    flags[engine.table(con, query, "suggest").column(0).to_numpy()] = True
+    flags[arrays.numbers(engine.table(con, query, "suggest").column(0))] = True
     return flags
 
 

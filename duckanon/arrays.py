@@ -1,0 +1,73 @@
+"""Arrow columns as numpy arrays and back, without pandas.
+
+``to_numpy`` and ``pyarrow.array`` load pandas wherever it is installed, which takes a third of a second.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+def numbers(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
+    """Numbers of an Arrow column for numpy.
+
+    Parameters
+    ----------
+    column : pyarrow.Array or pyarrow.ChunkedArray of length n
+        Whole numbers of at most 64 bits without NULL, or floating-point ones.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        The same type, NaN for NULL; read only, and not copied, where one chunk has no NULL.
+
+    Raises
+    ------
+    ValueError
+        A whole number is NULL, or these are no numbers.
+    """
+    whole = pa.types.is_integer(column.type)
+    if not (whole or pa.types.is_floating(column.type)):
+        raise ValueError(f"no numbers of at most 64 bits: {column.type}")
+    if whole and column.null_count:
+        raise ValueError(f"{column.null_count} of {len(column)} whole numbers are NULL")
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    parts = [_plain(chunk) for chunk in chunks if len(chunk)]
+    dtype = column.type.to_pandas_dtype()
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype), *parts])
+
+
+def _plain(chunk: pa.Array) -> npt.NDArray[Any]:
+    """Return the numbers of one array of at least one."""
+    validity, data = chunk.buffers()
+    dtype = np.dtype(chunk.type.to_pandas_dtype())
+    values = np.frombuffer(data, dtype, len(chunk), chunk.offset * dtype.itemsize)
+    if not chunk.null_count:
+        return values
+    bits = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")
+    return np.where(bits[chunk.offset : chunk.offset + len(chunk)] == 1, values, np.nan)
+
+
+def arrow(values: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> pa.Array:
+    """Numbers of numpy for Arrow.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,), int64 or float64
+        NaN stands for NULL.
+
+    Returns
+    -------
+    pyarrow.Array of length n
+        The same type; not copied where the values are contiguous.
+    """
+    present = ~np.isnan(values)
+    validity = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
+    buffer = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [validity, buffer])

@@ -1,0 +1,95 @@
+"""Arrow columns as numpy arrays and back; expected values are pyarrow's own conversions."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duckanon import arrays
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+INTEGERS = st.integers(-(2**63), 2**63 - 1)
+CSV = "age,diagnosis\n31,a\n31,b\n64,a\n64,b\n"
+RELEASE = """
+import sys, duckanon
+con = duckanon.connect()
+con.execute("CREATE TABLE people AS SELECT i % 5 AS age, i / 3 AS height, i % 4 AS pay FROM range(40) AS r(i)")
+policy = duckanon.Policy(quasi_identifiers=["age", "height"], sensitive=["pay"], k=3, t=0.3)
+duckanon.anonymize(con, "people", policy, name="v")
+print(con.sql("SELECT count(*) FROM v").fetchall(), "pandas" in sys.modules)
+"""
+AUDIT = """
+import sys
+from duckanon import cli
+try:
+    cli.main(sys.argv[1:])
+finally:
+    print("scipy.spatial" in sys.modules, "pandas" in sys.modules, file=sys.stderr)
+"""
+
+
+@given(st.lists(st.floats()))
+def test_floats_there_and_back(values: list[float]) -> None:
+    """NaN, and nothing else, is NULL; infinities and -0.0 stay."""
+    column = arrays.arrow(np.array(values, dtype=np.float64))
+    assert column.to_pylist() == [None if value != value else value for value in values]
+    column.validate(full=True)
+    np.testing.assert_array_equal(arrays.numbers(column), np.array(values, dtype=np.float64))
+
+
+@given(st.lists(INTEGERS))
+def test_integers_there_and_back(values: list[int]) -> None:
+    """All 64 bits count: 2^63 - 1 is no double."""
+    column = arrays.arrow(np.array(values, dtype=np.int64))
+    assert column.type == pa.int64()
+    assert column.to_pylist() == values
+    assert arrays.numbers(column).tolist() == values
+
+
+@given(st.lists(st.lists(INTEGERS)))
+def test_chunks_are_one_array(chunks: list[list[int]]) -> None:
+    column = pa.chunked_array([pa.array(chunk, pa.int64()) for chunk in chunks], pa.int64())
+    assert arrays.numbers(column).tolist() == [value for chunk in chunks for value in chunk]
+
+
+def test_every_other_number_of_a_longer_array() -> None:
+    """A view with gaps is copied, not read as if it had none."""
+    assert arrays.arrow(np.arange(10)[::2]).to_pylist() == [0, 2, 4, 6, 8]
+
+
+def test_a_slice_begins_where_it_begins() -> None:
+    assert arrays.numbers(pa.array([1, 2, 3, 4]).slice(1, 2)).tolist() == [2, 3]
+    halves = pa.array([None, 0.5, None, 1.5, 2.5, None]).slice(1, 4)
+    np.testing.assert_array_equal(arrays.numbers(halves), [0.5, np.nan, 1.5, 2.5])
+
+
+@pytest.mark.parametrize("column", [[1, None], [Decimal(1)], [True], ["1"]])
+def test_what_is_no_number_is_refused(column: list[object]) -> None:
+    with pytest.raises(ValueError, match=r"NULL|no numbers"):
+        arrays.numbers(pa.array(column))
+
+
+def test_a_release_does_not_load_pandas() -> None:
+    """It takes a third of a second, which whoever has it installed would pay for nothing."""
+    done = subprocess.run([sys.executable, "-c", RELEASE], capture_output=True, text=True, check=True)
+    assert done.stdout == "[(40,)] False\n"
+
+
+def test_an_audit_loads_neither_scipy_spatial_nor_pandas(tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    file.write_text(CSV, encoding="utf-8")
+    arguments = ["audit", str(file), "--qi", "age", "--sensitive", "diagnosis", "-k", "2"]
+    command = [sys.executable, "-c", AUDIT, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "k_anonymity" in done.stdout
+    assert done.stderr == "False False\n"
