@@ -28,8 +28,9 @@ demo: $(INSTALLED) ## the main job on real data: 299,285 persons become an audit
 	@mkdir -p build && rm -f build/census.duckdb
 	@$(BIN)/duckanon demo --export build/census.duckdb
 
+# One worker a core; threads of linear algebra in each of them would only wait for one another.
 test: $(INSTALLED) ## all tests
-	@$(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST_ARGS)
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST_ARGS)
 
 lint: $(INSTALLED) ## ruff, mypy, import-linter, SQL purity and generated SQL
 	@$(BIN)/ruff check .
