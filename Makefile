@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint fmt bench mutate performance reproduce readme install-sql clean
+.PHONY: help install demo test test-long lint fmt bench mutate performance reproduce readme install-sql clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -31,6 +31,9 @@ demo: $(INSTALLED) ## the main job on real data: 299,285 persons become an audit
 # One worker a core; threads of linear algebra in each of them would only wait for one another.
 test: $(INSTALLED) ## all tests
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST_ARGS)
+
+test-long: $(INSTALLED) ## the random tests with many more cases, some 15 minutes
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m long $(PYTEST_ARGS)
 
 lint: $(INSTALLED) ## ruff, mypy, import-linter, SQL purity and generated SQL
 	@$(BIN)/ruff check .
