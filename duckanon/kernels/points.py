@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 LARGEST = 1e150
 """Largest absolute coordinate whose squared distances, and their sums, stay finite."""
 
+SMALLEST = 2.0**-64
+"""Where no coordinate is larger, points are enlarged before distances are taken: squares would vanish."""
+
 
 def finite_points(points: ArrayLike) -> NDArray[np.float64]:
     """Return the points as a C-contiguous matrix of finite float64.
@@ -41,7 +44,48 @@ def finite_points(points: ArrayLike) -> NDArray[np.float64]:
     return matrix
 
 
+def enlarged(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return numbers times the power of two that brings the largest absolute one between 1/2 and 1.
+
+    Squares of what matters then neither vanish nor overflow, and every comparison of distances, or of sums of
+    squares, has the same result: a power of two changes no digit.
+
+    Parameters
+    ----------
+    matrix : ndarray of float64
+        Finite numbers.
+
+    Returns
+    -------
+    ndarray of the same shape, float64
+        Zeros where all are 0.
+    """
+    return np.asarray(np.ldexp(matrix, -np.frexp(np.abs(matrix).max(initial=0.0))[1]))
+
+
 def distance_points(points: ArrayLike) -> NDArray[np.float64]:
+    """Return points whose distances can be compared: those of `squared_points`, `enlarged` if they are tiny.
+
+    Parameters
+    ----------
+    points : array_like of shape (n, d)
+        One row a record.
+
+    Returns
+    -------
+    ndarray of shape (n, max(d, 1)), float64
+        C-contiguous; the input itself where it has that form and a coordinate above 2^-64.
+
+    Raises
+    ------
+    ValueError
+        As `squared_points`.
+    """
+    matrix = squared_points(points)
+    return matrix if np.abs(matrix).max() > SMALLEST else enlarged(matrix)
+
+
+def squared_points(points: ArrayLike) -> NDArray[np.float64]:
     """Return finite points with at least one column and coordinates small enough to be squared.
 
     Parameters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -39,7 +40,7 @@ DEAR = 64
 DEAR_POOL = 5
 """Most classes of a neighbourhood with thresholds to keep."""
 
-FIRST_PRICE, LAST_PRICE = 2.0, 400.0
+FIRST_PRICE, LAST_PRICE = Decimal(2), Decimal(400)
 """Of one record beyond a threshold, in units of the mean squared distance to the centre."""
 
 SWEEPS_A_LEVEL = 2
@@ -190,11 +191,18 @@ def approach(
     grows to two hundred times that. Deterministic without `stop`.
     """
     work, search = WORK[effort], search_of(points, labels, k, codes, thresholds)
-    for price in np.geomspace(FIRST_PRICE, LAST_PRICE, work.levels):
+    for price in _prices(work.levels):
         if not (search.groups.missed > 0.0).any():
             break
         _passes(search.at_price(price), work, SWEEPS_A_LEVEL, stop)
     return labels_of(search)
+
+
+def _prices(levels: int) -> list[float]:
+    """Return prices from the first to the last in equal ratios, with digits that no processor rounds."""
+    with localcontext(Context(prec=28)):
+        ratio = LAST_PRICE / FIRST_PRICE
+        return [float(FIRST_PRICE * ratio ** (Decimal(level) / (levels - 1))) for level in range(levels)]
 
 
 def _passes(search: Search, work: Work, most: int, stop: Stop | None) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from duckanon.kernels.compiled import compiled
 from duckanon.kernels.emd import edge_sum
+from duckanon.kernels.logarithm import logarithm
 from duckanon.kernels.reference import LARGEST_LISTED, Edges
 
 if TYPE_CHECKING:
@@ -198,11 +199,11 @@ def _entropy_violation(weights: NDArray[np.int64], size: int, least: float) -> f
         return 0.0
     entropy = 0.0
     for weight in weights:
-        entropy -= weight / size * math.log(weight / size)
-    missed = math.log(least) - entropy
+        entropy -= weight / size * logarithm(weight / size)
+    missed = logarithm(least) - entropy
     if missed <= -ENTROPY_MARGIN:
         return 0.0
-    return size * max(missed, ENTROPY_MARGIN) / math.log(least)
+    return size * max(missed, ENTROPY_MARGIN) / logarithm(least)
 
 
 @compiled

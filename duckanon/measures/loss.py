@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.kernels import loss
-from duckanon.kernels.points import distance_points
+from duckanon.kernels.points import squared_points
 from duckanon.kernels.scale import Scale, scaled
 from duckanon.measures.inputs import class_labels, policy_errors
 
@@ -82,7 +82,7 @@ def sst(points: ArrayLike, scale: Scale = "zscore") -> float:
     >>> sst([[0.0], [0.0], [2.0], [4.0]], scale="none")
     11.0
     """
-    return loss.sst(distance_points(scaled(points, scale)))
+    return loss.sst(squared_points(scaled(points, scale)))
 
 
 @policy_errors()
@@ -236,5 +236,5 @@ def _partition(
     points: ArrayLike, labels: ArrayLike, scale: Scale
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return the points on their scale and the labels, both checked."""
-    matrix = distance_points(scaled(points, scale))
+    matrix = squared_points(scaled(points, scale))
     return matrix, class_labels(labels, len(matrix))

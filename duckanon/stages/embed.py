@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,10 +34,12 @@ class Coordinates:
     ----------
     column : str
         Column of the coded table that holds its number or its value code.
+    exponent : int
+        Power of two by which a number is divided first: then none is above 1/2.
     center, spread : float
-        Mean and standard deviation of a number; unused for a nominal attribute.
+        Mean and standard deviation of a number after that; unused for a nominal attribute.
     weight : float
-        Square root of the policy's weight: factor of every coordinate.
+        Square root of the policy's weight, relative to the largest: factor of every coordinate.
     missing : bool
         Whether a number has NULLs; being missing is a coordinate of its own, at squared distance 1.
     corners : ndarray of shape (values, directions) or None
@@ -46,6 +49,7 @@ class Coordinates:
     """
 
     column: str
+    exponent: int
     center: float
     spread: float
     weight: float
@@ -124,10 +128,11 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
         coded_fields=coded_fields,
         domains=domains,
     )
+    weights = _weights(staged.quasi)
     axes = tuple(
-        _nominal(field, _counts(con, domains[field.column]), policy.seed)
+        _nominal(field, _counts(con, domains[field.column]), weights[field.column], policy.seed)
         if field in nominal
-        else _number(con, coded, field, staged.size)
+        else _number(con, coded, field, weights[field.column], staged.size)
         for field in staged.quasi
     )
     counts = {field.column: _counts(con, domains[field.column]) for field in staged.sensitive}
@@ -160,46 +165,59 @@ def _parts(axis: Coordinates, values: npt.NDArray[np.float64]) -> list[npt.NDArr
     if axis.corners is not None:
         return [axis.corners[values.astype(np.int64)] * axis.weight]
     absent = np.isnan(values)
-    # Halved, so that the difference of two very large numbers does not overflow.
-    score = np.zeros(len(values)) if axis.spread == 0 else (values / 2 - axis.center / 2) / (axis.spread / 2)
+    score = np.zeros(len(values))
+    if axis.spread:
+        score = (np.ldexp(values, -axis.exponent) - axis.center) / axis.spread
     score[absent] = 0.0
     indicator = [absent * axis.weight] if axis.missing else []
     return [score * axis.weight, *indicator] if axis.spread else indicator
 
 
-def _number(con: duckdb.DuckDBPyConnection, coded: str, field: Field, size: int) -> Coordinates:
+def _weights(quasi: tuple[Field, ...]) -> dict[str, float]:
+    """Return the weight of each quasi-identifier, by column, the largest brought to 1..4 by a power of four.
+
+    Distances keep their order and their digits, and none overflows.
+    """
+    weights = {field.column: float(field.attribute.weight) for field in quasi}
+    shift = (math.frexp(max(weights.values()))[1] - 1) // 2 * 2
+    return {column: math.ldexp(weight, -shift) for column, weight in weights.items()}
+
+
+def _number(
+    con: duckdb.DuckDBPyConnection, coded: str, field: Field, weight: float, size: int
+) -> Coordinates:
     query = sqlfiles.render("embed/column.sql.j2", coded=coded, column=f"x_{field.column}")
     values = engine.column(con, query, "embed", size)
     absent = np.isnan(values)
     missing = bool(absent.any())
     present = values[~absent] if missing else values
     share = 1 - len(present) / size
-    center, spread = _moments(present) if len(present) else (0.0, 0.0)
-    weight = float(field.attribute.weight)
+    exponent, center, spread = _moments(present) if len(present) else (0, 0.0, 0.0)
     variance = weight * ((1 - share) * (spread > 0) + share * (1 - share))
-    return Coordinates(f"x_{field.column}", center, spread, weight**0.5, missing, None, variance)
+    return Coordinates(
+        f"x_{field.column}", exponent, center, spread, math.sqrt(weight), missing, None, variance
+    )
 
 
-def _moments(values: npt.NDArray[np.float64]) -> tuple[float, float]:
-    # Scaled first, so that no sum or square of very large numbers overflows. The values are overwritten:
-    # a copy of a column is a lot of memory.
+def _moments(values: npt.NDArray[np.float64]) -> tuple[int, float, float]:
+    # By a power of two, which changes no digit: no sum or square of very large numbers overflows, and none of
+    # very small ones vanishes. The values are overwritten: a copy of a column is a lot of memory.
     low, high = float(values.min()), float(values.max())
     if low == high:
-        return low, 0.0
-    largest = max(-low, high)
-    values /= largest
-    center = values.mean()
+        return 0, low, 0.0
+    exponent = math.frexp(max(-low, high))[1] + 1
+    np.ldexp(values, -exponent, out=values)
+    center = float(values.mean())
     values -= center
     values *= values
-    return float(center * largest), float(values.mean() ** 0.5 * largest)
+    return exponent, center, math.sqrt(values.mean())
 
 
-def _nominal(field: Field, counts: npt.NDArray[np.int64], seed: int) -> Coordinates:
+def _nominal(field: Field, counts: npt.NDArray[np.int64], weight: float, seed: int) -> Coordinates:
     shares = counts / counts.sum()
-    weight = float(field.attribute.weight)
     corners = simplex(len(counts)) if len(counts) <= EXACT_VALUES else sign_vectors(len(counts), seed)
     variance = weight * float(1 - (shares**2).sum()) / 2
-    return Coordinates(f"x_{field.column}", 0.0, 0.0, weight**0.5, False, corners, variance)
+    return Coordinates(f"x_{field.column}", 0, 0.0, 0.0, math.sqrt(weight), False, corners, variance)
 
 
 def simplex(size: int) -> npt.NDArray[np.float64]:
@@ -221,7 +239,7 @@ def simplex(size: int) -> npt.NDArray[np.float64]:
         corners[: direction + 1, direction] = 0.0
         corners[direction + 1, :direction] = corners[: direction + 1, :direction].mean(axis=0)
         base = ((corners[0, :direction] - corners[direction + 1, :direction]) ** 2).sum()
-        corners[direction + 1, direction] = (1.0 - base) ** 0.5
+        corners[direction + 1, direction] = math.sqrt(1.0 - base)
     return corners
 
 
@@ -251,7 +269,7 @@ def sign_vectors(size: int, seed: int) -> npt.NDArray[np.float64]:
         state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         state = state ^ (state >> np.uint64(31))
     bits = (state[:, None] >> np.arange(CODE_DIRECTIONS, dtype=np.uint64)) & np.uint64(1)
-    signs: npt.NDArray[np.float64] = (2.0 * bits.astype(np.float64) - 1.0) * (0.5 / CODE_DIRECTIONS) ** 0.5
+    signs: npt.NDArray[np.float64] = (2.0 * bits.astype(np.float64) - 1.0) * math.sqrt(0.5 / CODE_DIRECTIONS)
     return signs
 
 
