@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.points import finite_points
+from duckanon.kernels.points import enlarged, finite_points
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+LARGE = 2.0**900
+"""Above it a sum of as many numbers as fit in memory may overflow."""
 
 
 def class_means(points: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
@@ -25,7 +28,8 @@ def class_means(points: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
     Returns
     -------
     ndarray of shape (m, d), float64
-        Row c is the mean of class c; sums run in the order of the records, so the result is deterministic.
+        Row c is the mean of class c, within its values; sums run in the order of the records, so the result
+        is deterministic.
 
     Raises
     ------
@@ -35,8 +39,16 @@ def class_means(points: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
     matrix = finite_points(points)
     classes = _checked_labels(labels, len(matrix))
     sizes = np.bincount(classes)
-    sums = [np.bincount(classes, weights=column) for column in matrix.T]
-    return np.ascontiguousarray(np.reshape(sums, (matrix.shape[1], len(sizes))).T / sizes[:, None])
+    # Numbers near the largest one are summed at a 2^64th, or the sum would overflow.
+    exponent = 64 if np.abs(matrix).max(initial=0.0) > LARGE else 0
+    means, low, high = np.empty((3, len(sizes), matrix.shape[1]))
+    low[:], high[:] = np.inf, -np.inf
+    for number, column in enumerate(matrix.T):
+        means[:, number] = np.bincount(classes, weights=np.ldexp(column, -exponent)) / sizes
+        np.minimum.at(low[:, number], classes, column)
+        np.maximum.at(high[:, number], classes, column)
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(np.clip(np.ldexp(means, exponent), low, high))
 
 
 def sse(points: ArrayLike, labels: ArrayLike) -> float:
@@ -118,8 +130,9 @@ def information_loss(points: ArrayLike, labels: ArrayLike) -> float:
     >>> information_loss([[0.0], [0.0], [2.0], [4.0]], [0, 0, 1, 1])
     18.181818181818183
     """
-    total = sst(points)
-    within = sse(points, labels)
+    matrix = enlarged(finite_points(points))
+    total = sst(matrix)
+    within = sse(matrix, labels)
     return 100.0 * within / total if total > 0.0 else 0.0
 
 

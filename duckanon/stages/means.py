@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 CHUNK = 131_072
 """Records that are summed at once: copies of a whole column would be a lot of memory."""
 
+SHIFT = 64
+"""Power of two by which sums of large numbers are kept within range."""
+
 LARGE = 2.0**900
-"""Above it a sum of as many numbers as fit in memory may overflow; it is taken at a 2^64th."""
+"""Above it a sum of as many numbers as fit in memory may overflow: the class is summed at a 2^64th."""
 
 
 def class_means(
@@ -26,7 +29,7 @@ def class_means(
     Parameters
     ----------
     values : ndarray of shape (n,), float64
-        A finite number of each record in the order of record_id, or NaN where it has none; overwritten.
+        A finite number of each record in the order of record_id, or NaN where it has none.
     labels : ndarray of shape (n,), int64
         Class of each record, 0..classes-1; negative where suppressed.
     classes : int
@@ -35,46 +38,53 @@ def class_means(
     Returns
     -------
     ndarray of shape (classes,), float64
-        The means, never outside the values of their class; NaN for a class without any number.
+        The means, never outside the values of their class nor -0.0; NaN for a class without any number.
 
     Notes
     -----
     O(n + classes), summed in the order of the records and corrected once by the mean of what is left, which
-    makes a mean as good as one of a compensated sum. n numbers and one chunk in memory.
+    makes a mean as good as one of a compensated sum. n numbers and one chunk in memory. What one class holds
+    does not change the mean of another: each has its own scale.
 
     References
     ----------
     Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", section 3 (the two-pass
     mean and its correction).
     """
-    largest = max(np.fmax.reduce(values, initial=0.0), -np.fmin.reduce(values, initial=0.0))
-    scale = 2.0**64 if largest > LARGE else 1.0
-    if scale != 1:
-        values /= scale
     count = np.zeros(classes, dtype=np.int64)
     low, high = np.full(classes, np.inf), np.full(classes, -np.inf)
-    mean, left = np.zeros(classes), np.zeros(classes)
     for own, numbers in _chunks(values, labels):
         count += np.bincount(own, minlength=classes)
         np.minimum.at(low, own, numbers)
         np.maximum.at(high, own, numbers)
-        np.add.at(mean, own, numbers)
     empty = count == 0
     count[empty] = 1
+    large = np.maximum(high, -low) > LARGE
+    mean, left = np.zeros(classes), np.zeros(classes)
+    for own, numbers in _chunks(values, labels, large):
+        np.add.at(mean, own, numbers)
     mean /= count
-    for own, numbers in _chunks(values, labels):
+    for own, numbers in _chunks(values, labels, large):
         np.add.at(left, own, numbers - mean[own])
     left /= count
     mean += left
+    with np.errstate(over="ignore"):
+        mean[large & ~empty] *= 2.0**SHIFT
     mean[empty] = low[empty] = high[empty] = np.nan
-    return np.clip(mean, low, high, out=mean) * scale
+    # A mean of very small negative numbers rounds to -0.0.
+    return np.clip(mean, low, high, out=mean) + 0.0
 
 
 def _chunks(
-    values: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64], labels: npt.NDArray[np.int64], large: npt.NDArray[np.bool_] | None = None
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
-    """Classes and numbers of the released records that have a number."""
+    """Classes and numbers of the released records that have a number, at a 2^64th in the large classes."""
+    shifted = None if large is None or not large.any() else large
     for start in range(0, len(values), CHUNK):
         own, numbers = labels[start : start + CHUNK], values[start : start + CHUNK]
         use = (own >= 0) & ~np.isnan(numbers)
-        yield (own, numbers) if use.all() else (own[use], numbers[use])
+        if not use.all():
+            own, numbers = own[use], numbers[use]
+        if shifted is not None:
+            numbers = np.where(shifted[own], numbers * 2.0**-SHIFT, numbers)
+        yield own, numbers

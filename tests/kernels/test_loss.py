@@ -75,3 +75,20 @@ def test_sse_agrees_with_exact_fractions(case: tuple[NDArray[np.float64], NDArra
 def test_labels_that_do_not_fit_are_refused(labels: list[int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         information_loss(POINTS, labels)
+
+
+@pytest.mark.parametrize(
+    "values", [[0.1] * 3, [1.7e308] * 3, [5e-324, 5e-324, 0.0], [-1.7e308, 1.7e308, 1e-300]]
+)
+def test_a_mean_lies_within_the_values_of_its_class(values: list[float]) -> None:
+    """Three times 0.1 are 0.30000000000000004, and a third of that is above 0.1."""
+    points = np.array([[value, 1e308] for value in [*values, 1e308, 1e308]])
+    means = class_means(points, [0, 0, 0, 1, 1])
+    assert min(values) <= means[0, 0] <= max(values)
+    assert means[:, 1].tolist() == [1e308, 1e308]
+    assert means[1, 0] == 1e308
+
+
+@pytest.mark.parametrize("unit", [2.0**-900, 2.0**-1022, 2.0**900])
+def test_information_loss_has_no_unit(unit: float) -> None:
+    assert information_loss(POINTS * unit, LABELS) == information_loss(POINTS, LABELS)

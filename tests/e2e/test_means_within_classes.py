@@ -1,0 +1,115 @@
+"""A released mean or median lies within the values of its class, whatever other records hold.
+
+Oracle: every value belongs to one class by a quasi-identifier that no class mixes, so the values of a class are
+known beforehand; exact fractions say what their mean is.
+"""
+
+from __future__ import annotations
+
+import random
+from datetime import date, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import duckanon
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Draw = random.Random
+
+SIZES = {
+    "DOUBLE": (0.0, -0.0, 5e-324, -5e-324, 1.5e-323, 2.3e-308, -2.3e-308, 0.1, 1e300, 1.7e308, -1.7e308),
+    "FLOAT": (
+        0.0,
+        1.401298464324817e-45,
+        -1.401298464324817e-45,
+        1.1754943508222875e-38,
+        3.4028234663852886e38,
+    ),
+    "DECIMAL(38,30)": tuple(map(Decimal, ("0", "1e-30", "-1e-30", "9999999.999", "-9999999.999"))),
+    "DATE": tuple(date(1970, 1, 1) + timedelta(days) for days in (0, -1, 1, 2_900_000, -700_000)),
+}
+"""By type: values that are very small, very large and next to each other."""
+
+
+@pytest.fixture(scope="module")
+def con() -> Iterator[duckanon.Connection]:
+    with duckanon.connect() as connection:
+        yield connection
+
+
+def exact(value: Any) -> Fraction:
+    return Fraction(value.toordinal() if isinstance(value, date) else value)
+
+
+def median(values: list[Fraction]) -> Fraction:
+    ascending = sorted(values)
+    return (ascending[(len(values) - 1) // 2] + ascending[len(values) // 2]) / 2
+
+
+RECODES: dict[str, Callable[[list[Fraction]], Fraction]] = {
+    "mean": lambda values: sum(values, Fraction(0)) / len(values),
+    "median": median,
+}
+
+
+def check(con: duckanon.Connection, draw: Draw, recode: str) -> None:
+    classes = {
+        f"class {number}": [
+            {name: draw.choice([*values, None]) for name, values in SIZES.items()}
+            for _ in range(draw.randint(2, 5))
+        ]
+        for number in range(6)
+    }
+    columns = ", ".join(f'"{name}" {name}' for name in SIZES)
+    con.execute(f"CREATE OR REPLACE TABLE source (own VARCHAR, {columns})")
+    con.duckdb.executemany(
+        f"INSERT INTO source VALUES (?{', ?' * len(SIZES)})",
+        [[own, *row.values()] for own, rows in classes.items() for row in rows],
+    )
+    names = ", ".join(f'"{name}"' for name in SIZES)
+    con.execute(
+        f"CREATE OR REPLACE ANONYMIZED VIEW v AS FROM source WITH (quasi_identifiers = (own, {names}), k = 2, "
+        f"effort = 'fast', weights = {{own: 1e9}}, recode = {{{', '.join(f'{chr(34)}{n}{chr(34)}: {recode!r}' for n in SIZES)}}})"
+    )
+    released = con.duckdb.execute("SELECT DISTINCT own, COLUMNS(* EXCLUDE own) FROM v").fetchall()
+    seen: dict[str, int] = {}
+    for own, *values in released:
+        seen[own] = seen.get(own, 0) + 1
+        rows = classes[own]
+        for name, value in zip(SIZES, values, strict=True):
+            held = [exact(row[name]) for row in rows if row[name] is not None]
+            if value is None:
+                continue
+            assert min(held) <= exact(value), (name, own)
+            assert exact(value) <= max(held), (name, own)
+            if len(rows) < 4:
+                # Fewer than 2 k records are one class: one rounding away from the exact mean.
+                mean = RECODES[recode](held)
+                spare = Fraction(1, 2) if name == "DATE" else Fraction(1, 2 * 10**30)
+                if name in {"DOUBLE", "FLOAT"}:
+                    digits, least = (51, 1074) if name == "DOUBLE" else (22, 149)
+                    spare = max(map(abs, held)) / 2**digits + Fraction(1, 2**least)
+                assert abs(exact(value) - mean) <= spare, (name, own)
+    assert set(seen) == set(classes)
+
+
+@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
+@pytest.mark.parametrize("recode", RECODES)
+def test_a_mean_lies_within_the_values_of_its_class(con: duckanon.Connection, recode: str) -> None:
+    for seed in range(2):
+        check(con, random.Random(seed), recode)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
+@pytest.mark.parametrize("recode", RECODES)
+@pytest.mark.parametrize("seed", range(2, 42))
+def test_many_means_lie_within_the_values_of_their_classes(
+    con: duckanon.Connection, seed: int, recode: str
+) -> None:
+    check(con, random.Random(seed), recode)
