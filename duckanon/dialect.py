@@ -1,4 +1,4 @@
-"""Quoting of identifiers and literals: the only place where names become SQL text."""
+"""Quoting of identifiers and literals, and what types say of their values."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ from pathlib import Path
 from duckanon.errors import SourceError
 
 _GLOB = re.compile(r"[*?\[]")
+
+_FLOATS = re.compile(r'"(?:[^"]|"")*"|\b(?:DOUBLE|FLOAT)\b')
+"""Quoted names, and the types whose equal values can differ in bits."""
+
+_PLAIN = re.compile(
+    r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|BIGNUM|DECIMAL\(\d+,\d+\)|BOOLEAN|BLOB|BIT|UUID|DATE"
+    r"|TIME(_NS| WITH TIME ZONE)?|TIMESTAMP(_S|_MS|_NS| WITH TIME ZONE)?"
+)
+"""Types whose equal values are always the same."""
 
 
 def ident(name: str) -> str:
@@ -113,3 +122,45 @@ def one_file(path: str) -> str:
     'data[[]1].csv'
     """
     return _GLOB.sub(r"[\g<0>]", path)
+
+
+def plain(type_text: str) -> bool:
+    """Whether equal values of a type are the same value, whatever the session does.
+
+    Parameters
+    ----------
+    type_text : str
+        As DESCRIBE writes it.
+
+    Returns
+    -------
+    bool
+        False for text, which a collation may compare, for nested types and for those that are not known.
+
+    Examples
+    --------
+    >>> plain("DECIMAL(9,2)"), plain("DOUBLE"), plain("INTERVAL")
+    (True, False, False)
+    """
+    return _PLAIN.fullmatch(type_text) is not None
+
+
+def with_bits(type_text: str) -> str:
+    """Type to which values are cast to see the bits of the floating-point numbers in them.
+
+    Parameters
+    ----------
+    type_text : str
+        As DESCRIBE writes it: a name that is a keyword stands in double quotes.
+
+    Returns
+    -------
+    str
+        BIT in place of every DOUBLE and FLOAT.
+
+    Examples
+    --------
+    >>> with_bits('STRUCT(a DOUBLE, "DOUBLE" FLOAT[])')
+    'STRUCT(a BIT, "DOUBLE" BIT[])'
+    """
+    return _FLOATS.sub(lambda found: found[0] if found[0].startswith('"') else "BIT", type_text)

@@ -161,9 +161,7 @@ def _fill(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> 
         _on(fresh, sqlfiles.render("export/attach.sql.j2", path=str(draft)))
         for schema, name, relation in tables:
             columns = columns_of(con, relation, "export")
-            rows = sqlfiles.render(
-                "export/rows.sql.j2", columns=[c for c, _ in columns], relation=relation, ordered=True
-            )
+            rows = sqlfiles.render("export/rows.sql.j2", columns=columns, relation=relation, ordered=True)
             _write(con, fresh, rows, schema=schema, name=name, columns=columns)
         for table in catalog.METADATA:
             query = sqlfiles.render(
@@ -236,7 +234,7 @@ def _copy(
 ) -> None:
     statement = sqlfiles.render(
         "export/file.sql.j2",
-        columns=[column for column, _ in columns],
+        columns=columns,
         relation=relation_of(published.target),
         path=str(draft),
         format=form,

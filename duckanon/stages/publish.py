@@ -68,7 +68,7 @@ def publish(con: duckdb.DuckDBPyConnection, built: Built, source: Source, target
             schema=target.schema,
             view=target.name,
             table=table,
-            columns=[field.name for field in built.staged.fields],
+            fields=built.staged.fields,
             candidate=built.candidate,
             comment=catalog.comment(release_id),
         )

@@ -39,6 +39,16 @@ class Field:
         return self.attribute.type
 
     @property
+    def sort_type(self) -> str | None:
+        """Type of the released values, by which they are sorted; None where equal ones are always the same.
+
+        Quasi-identifiers have neither -0.0 nor NaN, and no type whose equal values differ.
+        """
+        if self.kind == "text":
+            return "VARCHAR[]" if self.recode == "set" else "VARCHAR"
+        return None if self.quasi else self.type
+
+    @property
     def recode(self) -> str | None:
         """How a quasi-identifier is recoded; None for other roles."""
         return self.attribute.recode
