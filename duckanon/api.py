@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from duckanon import catalog, sqlfiles
 from duckanon.auditing import audit_relation
 from duckanon.connection import Connection
-from duckanon.policy import AuditPolicy, Policy
 from duckanon.qualified import QualifiedName, parse_name
 from duckanon.views import create
 
 if TYPE_CHECKING:
     import duckdb
 
+    from duckanon.policy import AuditPolicy, Policy
     from duckanon.report import Report
     from duckanon.views import Release
 
@@ -79,8 +79,7 @@ def audit(con: Connection | duckdb.DuckDBPyConnection, relation: str, policy: Po
         The relation or a column does not exist, or the relation is empty: never a pass.
     """
     plain = con.duckdb if isinstance(con, Connection) else con
-    wanted = policy.audited() if isinstance(policy, Policy) else policy
-    return audit_relation(plain, _relation(parse_name(relation)), wanted, name=relation)
+    return audit_relation(plain, _relation(parse_name(relation)), policy, name=relation)
 
 
 def _relation(name: QualifiedName) -> str:

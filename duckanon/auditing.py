@@ -18,6 +18,7 @@ from duckanon.stages.audit import audit_sql, judgements
 from duckanon.stages.publish import transaction
 from duckanon.stages.stage import drop
 from duckanon.stages.tree import audit_tree
+from duckanon.unaudited import Roles, warnings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -174,7 +175,13 @@ def trees_of(con: duckdb.DuckDBPyConnection, published: Published, home: str) ->
 
 
 def audit_relation(
-    con: duckdb.DuckDBPyConnection, relation: str, policy: AuditPolicy, *, name: str, evidence: bool = False
+    con: duckdb.DuckDBPyConnection,
+    relation: str,
+    policy: AuditPolicy | Policy,
+    *,
+    name: str,
+    roles: Roles | None = None,
+    evidence: bool = False,
 ) -> Report:
     """Audit of any relation by a policy.
 
@@ -184,17 +191,20 @@ def audit_relation(
         The caller's connection.
     relation : str
         What stands after FROM.
-    policy : AuditPolicy
+    policy : AuditPolicy or Policy
         Roles, thresholds and hierarchy tables.
     name : str
         How the report calls it.
+    roles : Roles, optional
+        What is known of other columns; by default what a Policy says of them.
     evidence : bool
         Say in the report what was asked of which rows; that takes a sort of all rows.
 
     Returns
     -------
     Report
-        Verdict of every threshold; a measure without one is reported only.
+        Verdict of every threshold; a measure without one is reported only. Its warnings name the columns
+        that are not audited, and say how many records are unique on them.
 
     Raises
     ------
@@ -203,18 +213,39 @@ def audit_relation(
     PolicyError
         A column does not exist, or a hierarchy is unusable.
     """
-    workspace = engine.workspace()
-    attributes = schema.bind_audit(policy, columns_of(con, relation, f"audit of {name}"))
+    workspace, stage = engine.workspace(), f"audit of {name}"
+    roles = roles or roles_of(policy)
+    policy = policy.audited() if isinstance(policy, Policy) else policy
+    columns = columns_of(con, relation, stage)
+    attributes = schema.bind_audit(policy, columns)
     graded = [attribute for attribute in attributes if attribute.distance == "hierarchical"]
     try:
         trees = {each.name: audit_tree(con, workspace, each, relation=relation) for each in graded}
         report = _audit(con, relation, attributes, policy, trees, name=name)
+        beyond = warnings_of(con, relation, columns, attributes, roles=roles, stage=stage)
+        report = replace(report, warnings=(*report.warnings, *beyond))
         if not evidence:
             return report
         return replace(report, evidence=evidence_of(con, relation, policy, trees).to_dict())
     finally:
         if graded:
             drop(con, workspace)
+
+
+def roles_of(policy: AuditPolicy | Policy) -> Roles:
+    """Roles of the columns that an audit does not look at.
+
+    Parameters
+    ----------
+    policy : AuditPolicy or Policy
+        The policy.
+
+    Returns
+    -------
+    Roles
+        Empty of an AuditPolicy, which does not know them.
+    """
+    return Roles(policy.insensitive, policy.identifiers) if isinstance(policy, Policy) else Roles()
 
 
 def audit_table(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Options) -> Report:

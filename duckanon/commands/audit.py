@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +11,7 @@ import typer
 
 from duckanon import catalog, engine, evidence, files, progress, sqlfiles
 from duckanon.auditing import audit_relation
+from duckanon.checks import checked
 from duckanon.commands.options import (
     PASSED,
     VIOLATION,
@@ -39,14 +39,15 @@ from duckanon.frontier import frontier as measured
 from duckanon.html.svg import required
 from duckanon.html_report import html_report
 from duckanon.interrupts import stopping
-from duckanon.names import fold, suggestion
+from duckanon.names import suggestion
 from duckanon.output import complain, line
 from duckanon.policy import AUDIT_OPTIONS, OPTIONS, AuditPolicy, Policy
 from duckanon.policy_toml import options_from_toml
 from duckanon.stages.candidate import Source
+from duckanon.unaudited import Roles
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     import duckdb
 
@@ -100,15 +101,15 @@ def audit(
     if frontier and original is None:
         raise PolicyError("--frontier measures the table that the release was made from: give --original")
     asked = Policy(**{"insensitive": "*", **options}) if frontier else None
+    roles = Roles(*(checked(name, options.get(name, ())) for name in ("insensitive", "identifiers")))
     before = None if against is None else _saved(against)
     with progress.shown(sys.stderr), connect() as con, stopping(con.duckdb):
         relation = files.relation(con.duckdb, source, apart=wanted.quasi_identifiers)
         proved = form in _PROVED or before is not None
-        report = audit_relation(con.duckdb, relation, wanted, name=source, evidence=proved)
-        report = _with_warnings(con.duckdb, relation, report, options.get("identifiers", ()))
+        report = audit_relation(con.duckdb, relation, wanted, name=source, roles=roles, evidence=proved)
         changed = None if before is None else evidence.changes(before, json.loads(report.to_json()))
         if form == "html":
-            text = _html(con.duckdb, relation, report, wanted, original, asked)
+            text = _html(con.duckdb, relation, report, wanted, roles, original, asked)
         else:
             text = _with_changes(formatted(report, form), form, changed)
     _deliver(text, report, changed, form=form, output=output)
@@ -154,22 +155,9 @@ def _saved(file: Path) -> dict[str, Any]:
     return dict(saved)
 
 
-def _with_warnings(
-    con: duckdb.DuckDBPyConnection, relation: str, report: Report, identifiers: Sequence[str]
-) -> Report:
-    """Report that tells of columns which the policy drops and the table still has."""
-    query = sqlfiles.render("export/describe.sql.j2", relation=relation)
-    columns = {fold(str(row[0])) for row in engine.rows(con, query, "audit", error=SourceError)}
-    left = [name for name in identifiers if fold(name) in columns]
-    if not left:
-        return report
-    words = f"the policy drops {', '.join(left)}, and the audited table still has it"
-    return replace(report, warnings=(*report.warnings, words))
-
-
 def _html(
-    con: duckdb.DuckDBPyConnection, relation: str, report: Report, wanted: AuditPolicy, original: str | None,
-    asked: Policy | None,
+    con: duckdb.DuckDBPyConnection, relation: str, report: Report, wanted: AuditPolicy, roles: Roles,
+    original: str | None, asked: Policy | None,
 ) -> str:  # fmt: skip
     try:
         before = None if original is None else files.relation(con, original)
@@ -177,7 +165,7 @@ def _html(
         if asked is not None and before is not None:
             query = sqlfiles.render("files/query.sql.j2", relation=before)
             cost = measured(con, Source(query, *catalog.current(con)), asked)
-        return html_report(con, relation, report, wanted, original=before, frontier=cost)
+        return html_report(con, relation, report, wanted, roles=roles, original=before, frontier=cost)
     except Exception:
         # The audit took place, so its verdicts are told, whatever the page lacks.
         complain(report.to_text())
@@ -218,9 +206,7 @@ def _deliver(text: str, report: Report, changed: Changes | None, *, form: str, o
 def _verdict(report: Report) -> str:
     """One line for the log of a CI system while the document is in a file."""
     broken = [titled(measure) for measure in report.measures if measure.passed is False]
-    if broken:
-        return f"{report.name}: VIOLATED: {', '.join(broken)}"
     judged = sum(measure.passed is True for measure in report.measures)
-    return (
-        f"{report.name}: passed, thresholds: {judged}" if judged else f"{report.name}: no threshold was set"
-    )
+    verdict = f"passed, thresholds: {judged}" if judged else "no threshold was set"
+    warned = f"; warnings: {len(report.warnings)}" if report.warnings else ""
+    return f"{report.name}: {'VIOLATED: ' + ', '.join(broken) if broken else verdict}{warned}"

@@ -74,7 +74,7 @@ def test_every_format_has_the_exit_code_and_a_document(
     done = audit(source, *QI, "--sensitive", "charge", "-k", str(k), "--format", form, "-o", out)
     assert (done.returncode, done.stderr) == (code, "")
     verdict = "VIOLATED: k_anonymity" if code else "passed, thresholds: 1"
-    assert done.stdout == f"{source}: {verdict}\n"
+    assert done.stdout == f"{source}: {verdict}; warnings: 1\n"
     document = parsed(form, out.read_text(encoding="utf-8"))
     if form == "junit":
         assert int(document.get("failures")) == code
@@ -289,3 +289,14 @@ def test_the_html_page_shows_what_other_k_and_t_would_cost(
     alone = audit(hospital / "patients.csv", *flags, "--frontier")
     assert alone.returncode == 2
     assert "give --original" in alone.stderr
+
+
+def test_text_and_json_name_what_is_not_audited(audit: Audit, hospital: Path, tmp_path: Path) -> None:
+    source = hospital / "patients.csv"
+    told = (
+        "2 of 5 released columns are not audited: id, diagnosis; 60 of 60 records are unique on them together"
+    )
+    arguments = (source, "--qi", "zip,age", "--sensitive", "charge", "-k", "2")
+    assert f"warning: {told}" in audit(*arguments).stdout.splitlines()
+    assert json.loads(audit(*arguments, "--format", "json").stdout)["warnings"] == [told]
+    assert audit(*arguments, "-o", tmp_path / "audit.txt").stdout.endswith("; warnings: 1\n")
