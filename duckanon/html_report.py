@@ -7,17 +7,23 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from duckanon import schema, sqlfiles
+from duckanon import schema, sqlfiles, unaudited
+from duckanon.auditing import roles_of
 from duckanon.errors import PolicyError, SourceError
 from duckanon.fingerprints import fingerprint
-from duckanon.html import evidence, sections, words
+from duckanon.html import evidence, sections, verdict, words
 from duckanon.html.classes import distances, risk, sizes
 from duckanon.html.copies import STAGE, copied, described
+from duckanon.html.effects import effects
 from duckanon.html.frontier import frontier_chart
+from duckanon.html.matching import effect, matching
 from duckanon.html.numbers import clean
 from duckanon.html.page import render
+from duckanon.html.released import released_columns, revealed, uniqueness
+from duckanon.html.spread import summary
 from duckanon.html.svg import required
 from duckanon.html.utility import changed, correlations
+from duckanon.policy import Policy
 from duckanon.recording import evidence_of
 from duckanon.stages.audit import audit_sql, judgements
 from duckanon.stages.tree import audit_tree
@@ -33,9 +39,7 @@ if TYPE_CHECKING:
     from duckanon.policy import AuditPolicy
     from duckanon.report import Measure, Report
     from duckanon.schema import Attribute
-
-LISTED = 25
-"""Violating classes that the page lists."""
+    from duckanon.unaudited import Roles
 
 _NEAR = 1e-9
 
@@ -44,8 +48,9 @@ def html_report(
     con: duckdb.DuckDBPyConnection,
     relation: str,
     report: Report,
-    policy: AuditPolicy,
+    policy: AuditPolicy | Policy,
     *,
+    roles: Roles | None = None,
     original: str | None = None,
     title: str | None = None,
     now: datetime | None = None,
@@ -62,11 +67,13 @@ def html_report(
         The released table: what stands after FROM, quoted.
     report : Report
         Audit of that table.
-    policy : AuditPolicy
-        The policy of the audit.
+    policy : AuditPolicy or Policy
+        The policy of the audit, or the policy of the release, which also names what is not audited.
+    roles : Roles, optional
+        What is known of the columns that are not audited; by default what a Policy says of them.
     original : str, optional
-        The table that the release was made from: then distributions, correlations and information loss are
-        shown before and after, and the page is for internal use.
+        The table that the release was made from: then distributions and correlations are shown before and
+        after, with what changed and what was lost, and the page is for internal use.
     title : str, optional
         Heading; by default the name of the report.
     now : datetime, optional
@@ -97,22 +104,18 @@ def html_report(
     Of the original, values and tails that fewer than k records share are not shown.
     """
     required()
-    attributes = schema.bind_audit(policy, described(con, relation))
-    with copied(con, relation, attributes, original=original) as copies:
+    roles = roles or roles_of(policy)
+    policy = policy.audited() if isinstance(policy, Policy) else policy
+    columns = described(con, relation)
+    attributes = schema.bind_audit(policy, columns)
+    beyond = set(unaudited.unaudited([name for name, _ in columns], attributes))
+    others = [column for column in columns if column[0] in beyond]
+    with copied(con, relation, attributes, others, original=original) as copies:
         paths = _trees(copies, attributes, relation, trees)
         _agree(copies, report, policy, attributes, paths)
-        found = sizes(copies, policy.k)
-        apart = [
-            distances(copies, column, attribute, tree=paths.get(attribute.name))
-            for column, attribute in _sensitive(copies, attributes)
-        ]
-        changes = [changed(copies, column, k=policy.k or 2) for column in (*copies.quasi, *copies.sensitive)]
         parts = {
-            **_verdicts(report),
-            **sections.classes(found, policy.k),
-            "distances": [sections.distance(one) for one in apart],
-            "risks": _risks(risk(copies), found),
-            **sections.utility(changes, correlations(copies), original=original is not None),
+            **_privacy(copies, report, policy, attributes, others, roles, paths),
+            **_utility(copies, policy, original=original is not None),
         }
     made = evidence_of(con, relation, policy, trees)
     hashes = [("Released rows", made.fingerprint), ("Audit policy", made.policy_hash)]
@@ -124,18 +127,62 @@ def html_report(
         title=clean(title or f"Audit of {report.name}"),
         name=clean(report.name),
         when=_stamp(now),
-        sizes=found,
         internal=original is not None,
-        missing=_missing(copies),
         policy=_policy(policy, attributes),
         policy_text=made.policy,
         plan=report.plan,
         frontier_chart=None if frontier is None else frontier_chart(frontier),
-        hashes=hashes,
+        hashes=[*hashes, evidence.install_hash()],
         versions=evidence.versions(con),
         audits=evidence.audits(),
-        stock_sql=evidence.stock_sql(report.name, policy, attributes),
+        stock_sql=evidence.stock_sql(report.name, policy, attributes, [name for name, _ in others]),
     )
+
+
+def _privacy(
+    copies: Copies,
+    report: Report,
+    policy: AuditPolicy,
+    attributes: Sequence[Attribute],
+    others: Sequence[tuple[str, str]],
+    roles: Roles,
+    paths: Mapping[str, str],
+) -> dict[str, Any]:
+    """Verdict, what it does not say, and the risks."""
+    found = sizes(copies, policy.k)
+    released = released_columns(copies, attributes, others, roles)
+    alone = uniqueness(copies, found.records)
+    uniform = {column.place: revealed(copies, column) for column in copies.sensitive}
+    told = unaudited.told(alone.unaudited, len(released), found.records, alone.alone_unaudited, roles)
+    distinct = {one.column.place: summary(copies.con, one.column).distinct for one in released}
+    return {
+        **verdict.verdicts(report, [text for text in report.warnings if text != told]),
+        **sections.classes(found, policy.k),
+        "sizes": found,
+        "released": verdict.rows(released, policy, distinct),
+        "audited": len(attributes),
+        "unaudited": verdict.unaudited(alone, len(released)),
+        "unsaid": verdict.unsaid(released, alone, uniform, classes=found.classes, policy=policy),
+        "beside": verdict.beside(alone),
+        "distances": [
+            sections.distance(distances(copies, column, attribute, tree=paths.get(attribute.name)))
+            for column, attribute in _sensitive(copies, attributes)
+        ],
+        "risks": _risks(risk(copies), found),
+    }
+
+
+def _utility(copies: Copies, policy: AuditPolicy, *, original: bool) -> dict[str, Any]:
+    """What the release kept of the original, where that is given."""
+    k = policy.k or 2
+    changes = [changed(copies, column, k=k) for column in copies.columns]
+    found = matching(copies)
+    measured = [] if found is None else [effect(copies, found, column, k=k) for column in copies.columns]
+    return {
+        **sections.utility(changes, correlations(copies), original=original),
+        "missing": _missing(copies),
+        "effect": None if found is None else effects(found, measured, k=k),
+    }
 
 
 def _sensitive(copies: Copies, attributes: Sequence[Attribute]) -> list[tuple[Column, Attribute]]:
@@ -200,26 +247,6 @@ def _same(one: Measure, other: Measure) -> bool:
     return math.isclose(one.value, other.value, rel_tol=_NEAR, abs_tol=_NEAR)
 
 
-def _verdicts(report: Report) -> dict[str, Any]:
-    judged = [measure for measure in report.measures if measure.passed is not None]
-    return {
-        "verdict": "failed" if report.violated else "passed" if report.passed else "not judged",
-        "cards": [words.card(measure) for measure in judged],
-        "reported": [
-            (words.name_of(measure.measure), measure.attribute, measure.value)
-            for measure in report.measures
-            if measure.passed is None
-        ],
-        "violations": [
-            (words.name_of(one.measure), one.attribute, one.value, one.class_size, one.class_values)
-            for one in report.violations[:LISTED]
-        ],
-        "violating": sum(measure.violations or 0 for measure in judged),
-        "columns": list(report.violations[0].class_values) if report.violations else [],
-        "warnings": list(report.warnings),
-    }
-
-
 def _risks(row: Mapping[str, float], found: Sizes) -> list[tuple[str, float]]:
     return [
         *((words.RISKS.get(name, name.replace("_", " ")), value) for name, value in row.items()),
@@ -239,9 +266,7 @@ def _policy(policy: AuditPolicy, attributes: Sequence[Attribute]) -> dict[str, A
 
 def _missing(copies: Copies) -> list[str]:
     """Return columns that the original does not have."""
-    if not copies.before:
-        return []
-    return [clean(one.name) for one in (*copies.quasi, *copies.sensitive) if one.place not in copies.before]
+    return [clean(one.name) for one in copies.columns if copies.before and one.place not in copies.before]
 
 
 def _stamp(now: datetime | None) -> str:

@@ -165,15 +165,15 @@ def _by_value(name: str, drawn: Spread, sides: Sequence[str], title: str, descri
         return inlined(figure, name, title=title, description=description)
 
 
-def loss(name: str, bars: Sequence[tuple[str, float, bool]], *, title: str, description: str) -> str:
+def loss(name: str, bars: Sequence[tuple[str, float, float, bool]], *, title: str, description: str) -> str:
     """Chart of the information loss of columns.
 
     Parameters
     ----------
     name : str
         Unique in the page.
-    bars : sequence of (str, float, bool)
-        Column, loss from 0 to 1, whether it is a number.
+    bars : sequence of (str, float, float, bool)
+        Column, least and most loss, whether it is a number. What is above 1 is drawn up to 1.
     title, description : str
         For screen readers.
 
@@ -185,14 +185,18 @@ def loss(name: str, bars: Sequence[tuple[str, float, bool]], *, title: str, desc
     with sheet(0.6 + 0.2 * len(bars)) as figure:
         axes = figure.add_subplot(xlabel="lost")
         for numeric, what, colour in (
-            (True, "numbers: variance lost", "one"),
-            (False, "others: records changed", "two"),
+            (True, "numbers: SSE / SST", "one"),
+            (False, "others: share changed", "two"),
         ):
-            own = [(row, max(0.0, size)) for row, (_, size, kind) in enumerate(bars) if kind == numeric]
+            own = [
+                (row, min(1.0, least), min(1.0, most))
+                for row, (_, least, most, kind) in enumerate(bars)
+                if kind == numeric
+            ]
             if own:
                 axes.barh(
-                    [row for row, _ in own],
-                    [size for _, size in own],
+                    [row for row, _, _ in own],
+                    [least for _, least, _ in own],
                     height=0.65,
                     color=COLOURS[colour],
                     hatch=None if numeric else "////",
@@ -200,7 +204,14 @@ def loss(name: str, bars: Sequence[tuple[str, float, bool]], *, title: str, desc
                     linewidth=0.4,
                     label=what,
                 )
-        axes.set_yticks(range(len(bars)), [short(column, _LABEL) for column, _, _ in bars])
+                axes.hlines(
+                    [row for row, _, _ in own],
+                    [least for _, least, _ in own],
+                    [most for _, _, most in own],
+                    color=COLOURS["ink"],
+                    linewidth=0.8,
+                )
+        axes.set_yticks(range(len(bars)), [short(column, _LABEL) for column, _, _, _ in bars])
         axes.set_ylim(len(bars) - 0.4, -0.6)
         axes.set_xlim(0, 1)
         axes.xaxis.set_major_formatter(_share)

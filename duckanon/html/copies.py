@@ -36,7 +36,8 @@ class Column:
     name : str
         As the relation spells it.
     place : str
-        Its short name in the copy: q_1, q_2, ... or s_1, s_2, ...
+        Its short name in the copy: q_1, q_2, ... of quasi-identifiers, s_1, ... of sensitive columns, and
+        o_1, ... of all others.
     table : str
         The temporary table.
     kind, type : str
@@ -69,13 +70,13 @@ class Copies:
     ----------
     con : duckdb.DuckDBPyConnection
         Where they are.
-    released, classes, members : str
-        Temporary tables of the released columns, of the equivalence classes, and of the class and sensitive
-        values of every record.
+    released, original, classes, members : str
+        Temporary tables of the released columns, of those of the original (which is there if `before` is not
+        empty), of the equivalence classes, and of the class and sensitive values of every record.
     workspace : str
         Prefix of all temporary tables.
-    quasi, sensitive : tuple of Column
-        Columns of the released table.
+    quasi, sensitive, others : tuple of Column
+        Columns of the released table; the others are those that are not audited.
     before : mapping from str to Column
         Columns of the original by their place; empty without original.
     """
@@ -83,11 +84,18 @@ class Copies:
     con: duckdb.DuckDBPyConnection
     workspace: str
     released: str
+    original: str
     classes: str
     members: str
     quasi: tuple[Column, ...]
     sensitive: tuple[Column, ...]
+    others: tuple[Column, ...]
     before: Mapping[str, Column]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All released columns."""
+        return *self.quasi, *self.sensitive, *self.others
 
     def of_class(self, column: Column, number: int | None) -> Column:
         """Return a sensitive column among the members, of one class or of all."""
@@ -115,7 +123,12 @@ def described(con: duckdb.DuckDBPyConnection, relation: str) -> list[tuple[str, 
 
 @contextlib.contextmanager
 def copied(
-    con: duckdb.DuckDBPyConnection, relation: str, attributes: Sequence[Attribute], *, original: str | None
+    con: duckdb.DuckDBPyConnection,
+    relation: str,
+    attributes: Sequence[Attribute],
+    others: Sequence[tuple[str, str]],
+    *,
+    original: str | None,
 ) -> Iterator[Copies]:
     """Copies for the time of a report; nothing is left of them.
 
@@ -127,6 +140,8 @@ def copied(
         The released rows, as SQL text.
     attributes : sequence of Attribute
         Quasi-identifiers and sensitive columns.
+    others : sequence of (str, str)
+        Name and type of all other columns.
     original : str or None
         The original rows; columns that it does not have are left out.
 
@@ -140,8 +155,10 @@ def copied(
     One scan of each relation, one grouping and one join of n records.
     """
     workspace = engine.workspace()
-    released, classes, members = (f"{workspace}_{part}" for part in ("released", "classes", "members"))
-    columns = _columns(attributes, released)
+    released, before, classes, members = (
+        f"{workspace}_{part}" for part in ("released", "original", "classes", "members")
+    )
+    columns = _columns(attributes, others, released)
     quasi = tuple(column for column in columns if column.place.startswith("q"))
     sensitive = tuple(column for column in columns if column.place.startswith("s"))
     try:
@@ -150,20 +167,22 @@ def copied(
         _run(
             con, "members", members=members, table=released, classes=classes, quasi=quasi, sensitive=sensitive
         )
-        before = _original(con, f"{workspace}_original", original, columns) if original else {}
-        yield Copies(con, workspace, released, classes, members, quasi, sensitive, before)
+        old = _original(con, before, original, columns) if original else {}
+        rest = tuple(columns[len(attributes) :])
+        yield Copies(con, workspace, released, before, classes, members, quasi, sensitive, rest, old)
     finally:
         drop(con, workspace)
 
 
-def _columns(attributes: Sequence[Attribute], table: str) -> list[Column]:
+def _columns(attributes: Sequence[Attribute], others: Sequence[tuple[str, str]], table: str) -> list[Column]:
     counts = {"q": 0, "s": 0}
     columns = []
     for attribute in attributes:
         letter = "q" if attribute.role is Role.QUASI_IDENTIFIER else "s"
         counts[letter] += 1
         columns.append(_column(attribute.name, attribute.type, f"{letter}_{counts[letter]}", table))
-    return columns
+    rest = [_column(*other, f"o_{number}", table) for number, other in enumerate(others, start=1)]
+    return columns + rest
 
 
 def _column(name: str, type_text: str, place: str, table: str) -> Column:
@@ -183,7 +202,7 @@ def _original(
         for column in columns
         if fold(column.name) in types
     ]
-    if not found:
+    if not any(column.place[0] in "qs" for column in found):
         raise SourceError(
             f"{STAGE}: the original has none of the columns of the policy; give the table the release is from"
         )

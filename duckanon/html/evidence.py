@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -60,7 +61,20 @@ def audits() -> list[tuple[str, str, str]]:
     return found
 
 
-def stock_sql(name: str, policy: AuditPolicy, attributes: Sequence[Attribute]) -> str:
+def install_hash() -> tuple[str, str]:
+    """Name the file that the statements of the page read, and its hash.
+
+    Returns
+    -------
+    tuple of str
+        ``sql/install.sql`` and its SHA-256.
+    """
+    return "sql/install.sql", hashlib.sha256(sqlfiles.read("install.sql").encode()).hexdigest()
+
+
+def stock_sql(
+    name: str, policy: AuditPolicy, attributes: Sequence[Attribute], unaudited: Sequence[str] = ()
+) -> str:
     """Statements that repeat the audit in the stock ``duckdb`` command line.
 
     Parameters
@@ -71,6 +85,8 @@ def stock_sql(name: str, policy: AuditPolicy, attributes: Sequence[Attribute]) -
         The policy.
     attributes : sequence of Attribute
         Its columns.
+    unaudited : sequence of str
+        Columns of which no threshold speaks.
 
     Returns
     -------
@@ -103,6 +119,7 @@ def stock_sql(name: str, policy: AuditPolicy, attributes: Sequence[Attribute]) -
         file=None if table is None else str(path),
         quasi=[one.name for one in attributes if one.role is Role.QUASI_IDENTIFIER],
         sensitive=sensitive,
+        unaudited=unaudited,
         thresholds=one_value,
         by_column=by_column + ([("distance", chosen)] if chosen else []),
     ).lstrip()

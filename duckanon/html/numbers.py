@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from duckanon.legible import legible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MISSING = "missing"
 """How NULL, and among numbers NaN and infinity, is shown."""
@@ -54,22 +58,26 @@ def percent(value: float | None) -> str:
     Parameters
     ----------
     value : float or None
-        0 to 1.
+        0 to 1; a loss can be more.
 
     Returns
     -------
     str
-        Two decimals at most; what is not zero is not shown as zero.
+        Two decimals at most; what is not zero is not shown as zero, what is not all is not shown as all.
 
     Examples
     --------
-    >>> percent(0.25), percent(0.00001), percent(1)
-    ('25 %', '<0.01 %', '100 %')
+    >>> percent(0.25), percent(0.00001), percent(0.99999), percent(1)
+    ('25 %', '<0.01 %', '>99.99 %', '100 %')
     """
     if value is None or math.isnan(value):
         return "–"
     if 0 < value < 0.0001:
         return "<0.01 %"
+    if 0.9999 < value < 1:
+        return ">99.99 %"
+    if value >= 1e6:
+        return f"{100 * value:.3g} %"
     return f"{100 * value:.2f}".rstrip("0").rstrip(".") + " %"
 
 
@@ -94,6 +102,30 @@ def counted(value: int, one: str, many: str) -> str:
     ('1 class', '1,200 classes')
     """
     return f"{value:,} {one if value == 1 else many}"
+
+
+def listed(names: Sequence[str], limit: int = 20) -> str:
+    """Names one after the other.
+
+    Parameters
+    ----------
+    names : sequence of str
+        One name or more.
+    limit : int
+        How many are named.
+
+    Returns
+    -------
+    str
+        And how many more there are.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    named = ", ".join(names[:limit])
+    return named if len(names) <= limit else f"{named} and {len(names) - limit:,} more"
 
 
 def threshold(value: Decimal | float) -> str:

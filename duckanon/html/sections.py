@@ -51,8 +51,8 @@ def classes(found: Sizes, k: int | None) -> dict[str, Any]:
     """
     title = "Class sizes"
     caption = (
-        f"{found.classes:,} classes of {found.smallest:,} to {found.largest:,} records; half of them have "
-        f"at most {found.median:,}."
+        f"{found.classes:,} classes of {found.smallest:,} to {found.largest:,} records; at least half of "
+        f"them have at most {found.median:,}."
         if found.smallest < found.largest
         else f"{_classes(found.classes)} of {_records(found.smallest)}."
     )
@@ -130,7 +130,7 @@ def _worst(column: Column, worst: Worst, place: int) -> Chart:
 
 
 def utility(changes: Sequence[Change], related: Correlations | None, *, original: bool) -> dict[str, Any]:
-    """Sections of the distributions, the correlations and the information loss.
+    """Sections of the distributions, the correlations and the figures of all columns.
 
     Parameters
     ----------
@@ -150,8 +150,7 @@ def utility(changes: Sequence[Change], related: Correlations | None, *, original
         "spreads": [_change(change) for change in changes if change.spread is not None],
         "correlations": [] if related is None else _correlations(related),
         "related": related,
-        "loss_chart": _loss_chart([one for one in changes if one.column.place.startswith("q")]),
-        "columns_head": _HEAD if original else _HEAD[:-1],
+        "columns_head": _HEAD,
         "columns_table": [row for change in changes for row in _figures(change, original=original)],
     }
 
@@ -203,33 +202,14 @@ def _correlations(related: Correlations) -> list[Chart]:
     return made
 
 
-def _loss_chart(changes: Sequence[Change]) -> Chart | None:
-    bars = [(clean(one.column.name), one.loss, one.column.numeric) for one in changes if one.loss is not None]
-    if not bars:
-        return None
-    title = "Information loss per column"
-    caption = (
-        "Of numbers: the share of the variance that is gone, which is SSE / SST where classes release their "
-        "means. Of other values: the smallest share of records whose value must have changed."
-    )
-    svg = charts.loss("loss", bars, title=title, description=caption)
-    head = ["Column", "Lost", "Measured as"]
-    rows = [
-        [name, percent(size), "variance" if numeric else "records changed, at least"]
-        for name, size, numeric in bars
-    ]
-    return Chart(Markup(svg), title, caption, head, rows)
-
-
-_HEAD = ["Table", "Records", "Missing", "Different values", "Mean", "Deviation", "Quartiles", "Lost"]
+_HEAD = ["Table", "Records", "Missing", "Different values", "Mean", "Deviation", "Quartiles"]
 
 
 def _figures(change: Change, *, original: bool) -> list[tuple[str, list[list[str]]]]:
     rows = []
     if original and change.before is not None:
-        rows.append([BEFORE, *_summary(change.before, change.column), ""])
-    lost = "–" if change.loss is None else percent(change.loss)
-    rows.append([AFTER, *_summary(change.after, change.column), *([lost] if original else [])])
+        rows.append([BEFORE, *_summary(change.before, change.column)])
+    rows.append([AFTER, *_summary(change.after, change.column)])
     return [(clean(change.column.name), rows)]
 
 

@@ -30,13 +30,9 @@ class Change:
     after, before : Summary
         Figures; before is None without original.
     spread : Spread or None
-        Distribution, the released one last; None for a sensitive column.
+        Distribution, the released one last; None for other columns than a quasi-identifier.
     both : bool
         Whether the spread shows the original, too.
-    loss : float or None
-        Of numbers the share of the variance that is gone: 1 - var(released) / var(original), which is
-        SSE / SST where classes release their means. Else the total variation: the smallest share of records
-        whose value must have changed. None where the two cannot be compared.
     """
 
     column: Column
@@ -44,7 +40,6 @@ class Change:
     before: Summary | None
     spread: Spread | None
     both: bool
-    loss: float | None
 
 
 @dataclass(frozen=True)
@@ -87,7 +82,7 @@ def changed(copies: Copies, column: Column, *, k: int) -> Change:
     copies : Copies
         The copies.
     column : Column
-        A quasi-identifier or sensitive column.
+        A released column.
     k : int
         What fewer records of the original have in common is not shown.
 
@@ -106,10 +101,7 @@ def changed(copies: Copies, column: Column, *, k: int) -> Change:
         sides = [old, column] if both and old is not None else [column]
         figures = [before, after] if both and before is not None else [after]
         distribution = spread(con, sides, figures, least=k)
-    loss = None
-    if both and old is not None and before is not None:
-        loss = _variance_lost(before, after) if column.numeric else _total_variation(copies, old, column)
-    return Change(column, after, before, distribution, both, loss)
+    return Change(column, after, before, distribution, both)
 
 
 def _unit(column: Column) -> str:
@@ -117,19 +109,6 @@ def _unit(column: Column) -> str:
     if column.kind in {"date", "timestamp"}:
         return "time"
     return "number" if column.numeric else column.kind
-
-
-def _variance_lost(before: Summary, after: Summary) -> float | None:
-    if before.deviation is None or after.deviation is None:
-        return None
-    if before.deviation == 0:
-        return 0.0 if after.deviation == 0 else None
-    return rounded(1 - (after.deviation / before.deviation) ** 2, 8)
-
-
-def _total_variation(copies: Copies, old: Column, new: Column) -> float | None:
-    query = sqlfiles.render("report/changed.sql.j2", sides=[old, new])
-    return rounded(engine.rows(copies.con, query, STAGE)[0][0])
 
 
 def correlations(copies: Copies) -> Correlations | None:

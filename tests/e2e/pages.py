@@ -33,6 +33,9 @@ class _Reader(HTMLParser):
         self.open: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "wbr":
+            # Where a word may break is no part of its text.
+            return
         self.builder.start(tag, {name: value or "" for name, value in attrs})
         if tag in VOID:
             self.builder.end(tag)

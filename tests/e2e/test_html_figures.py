@@ -148,13 +148,17 @@ def test_no_character_turns_the_direction_of_others(con: duckdb.DuckDBPyConnecti
     assert "a\ufffdb" in page
 
 
-def test_a_variance_that_grew_is_told_as_such(con: duckdb.DuckDBPyConnection) -> None:
-    """By hand: 0, 2 becomes -1, 3: the variance from 1 to 4, so 1 - 4 / 1 = -300 % is lost."""
+def test_a_variance_that_grew_is_no_negative_loss(con: duckdb.DuckDBPyConnection) -> None:
+    """By hand: 0, 2 becomes -1, 3: all moved by 1, the variance was 1, so SSE / SST = 100 %; never -300 %."""
     con.execute("CREATE TABLE narrow AS SELECT 2 * (i % 2) AS q, i AS s FROM range(4) AS r(i)")
     con.execute("CREATE TABLE broad AS SELECT 2 * q - 1 AS q, s FROM narrow")
     policy = AuditPolicy(quasi_identifiers="q", sensitive="s", k=2)
     root = pages.tree(page_of(con, "broad", policy, original="narrow"))
-    assert pages.cells(root, "Numbers: Information loss per column")[1][1] == "-300 %"
+    assert pages.cells(root, "Numbers: Information loss per column")[1][1] == "100 %"
+    assert pages.cells(root, "What changed")[1] == [
+        "q", "100 %", "1", "0 to 2", "-1 to 3", "400 %", "100 %",
+    ]  # fmt: skip
+    assert "Overall information loss 100 %" in pages.text(root)
 
 
 def test_the_sql_to_copy_names_the_file_and_no_pattern(
