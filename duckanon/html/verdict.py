@@ -65,6 +65,9 @@ def verdicts(report: Report, warnings: Sequence[str]) -> dict[str, Any]:
             for measure in report.measures
             if measure.passed is None
         ],
+        "recorded_loss": next(
+            (one.value for one in report.measures if one.measure == "information_loss"), None
+        ),
         "violations": [
             (words.name_of(one.measure), one.attribute, one.value, one.class_size, one.class_values)
             for one in report.violations[:LISTED]

@@ -174,6 +174,65 @@ def test_nothing_is_wider_than_the_screen(folder: Path, report: Path) -> None:
         assert letters >= 7, "letters in charts are readable"
 
 
+def test_violating_classes_break_no_word_and_leave_no_room(folder: Path) -> None:
+    """Rectangles of the words in the browser: a word of letters alone stands in one line, at any width.
+
+    At 1,280 pixels the table is as wide as the page, so that no part of it is empty.
+    """
+    names = [
+        "age",
+        "marital status at admission",
+        "居住地区",
+        "sum_of_internationalization_and_electroencephalography",
+    ]
+    file = folder / "violating.html"
+    with duckdb.connect() as con:
+        con.execute(f"""
+            CREATE TABLE t AS
+            SELECT 20 + i % 60 AS age, ['married', 'divorced and living alone', 'נשוי ומתגורר'][1 + i % 3] AS "{names[1]}",
+                ['东京都千代田区丸之内一丁目', '大阪'][1 + i % 2] AS "{names[2]}", 'https://example.com/long/path/to/' || i % 60 AS "{names[3]}",
+                i % 7 AS charge
+            FROM range(120) AS r(i)
+        """)
+        policy = AuditPolicy(quasi_identifiers=names, sensitive="charge", k=5, t=0.01)
+        page = html_report(
+            con, "t", duckanon.audit(con, "t", policy), policy, now=datetime(2026, 1, 1, tzinfo=UTC)
+        )
+    assert page.count("k-anonymity") > 5
+    inner = html.escape(page, quote=True)
+    frames = "".join(
+        f'<iframe style="width:{width}px;height:900px;border:0" srcdoc="{inner}"></iframe>'
+        for width in (390, 1280)
+    )
+    file.write_text(
+        f"""<!DOCTYPE html><meta charset="utf-8"><body>{frames}<p id=found></p><script>onload = () => {{
+            document.getElementById('found').textContent = [...document.querySelectorAll('iframe')].map(f => {{
+                const d = f.contentDocument, table = d.querySelector('#violations table'), broken = [];
+                const walker = d.createTreeWalker(table, 4);
+                for (let n = walker.nextNode(); n; n = walker.nextNode())
+                    for (const m of n.data.matchAll(/[A-Za-z\u0590-\u05ff]+/g)) {{
+                        const range = d.createRange();
+                        range.setStart(n, m.index); range.setEnd(n, m.index + m[0].length);
+                        const tops = new Set([...range.getClientRects()].map(r => Math.round(r.top)));
+                        if (tops.size > 1) broken.push(m[0]);
+                    }}
+                const room = table.parentElement.clientWidth - table.clientWidth;
+                const main = d.querySelector('main').clientWidth - table.parentElement.clientWidth;
+                return [broken.join(' ') || '-', room, main].join('|');
+            }}).join(';');
+        }}</script>""",
+        encoding="utf-8",
+    )
+    dom = pages.browse(folder, file, "--dump-dom", "--window-size=1700,900")
+    found = re.search(r'<p id="found">([^<]+)</p>', dom)
+    assert found is not None
+    for line in found[1].split(";"):
+        broken, room, margin = line.split("|")
+        assert broken == "-"
+        assert int(room) <= 1, line
+        assert int(margin) <= 60, line
+
+
 def test_it_prints_in_light_colours_on_few_pages(folder: Path, report: Path) -> None:
     file = folder / "report.pdf"
     pages.browse(folder, report, f"--print-to-pdf={file}", "--no-pdf-header-footer", DARK)
