@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from duckanon import engine, sqlfiles
+from duckanon.dialect import ident
 from duckanon.errors import SourceError
+from duckanon.legible import legible
 from duckanon.names import fold
 from duckanon.schema import Role
 
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
     import duckdb
 
     from duckanon.schema import Attribute
+
+_PLAIN = re.compile(r"[^\s,;:()\"](?:[^,;:()\"]*[^\s,;:()\"])?")
 
 LISTED = 20
 """Columns that a warning names."""
@@ -143,6 +148,12 @@ def warnings_of(
     return tuple(found)
 
 
+def _named(name: str) -> str:
+    """Return a name that stays one name in a list: quoted as in SQL where it is not plainly one."""
+    text = legible(name)
+    return text if _PLAIN.fullmatch(text) else ident(text)
+
+
 def told(left: Sequence[str], columns: int, records: int, alone: int, roles: Roles) -> str:
     """Warning of columns that are not audited.
 
@@ -160,7 +171,10 @@ def told(left: Sequence[str], columns: int, records: int, alone: int, roles: Rol
     str
         One line.
     """
-    named = [f"{name} ({role.value})" if (role := roles.of(name)) else name for name in left[:LISTED]]
+    named = [
+        f"{_named(name)} ({role.value})" if (role := roles.of(name)) else _named(name)
+        for name in left[:LISTED]
+    ]
     if len(left) > LISTED:
         named.append(f"and {len(left) - LISTED:,} more")
     is_, it = ("is", "it") if len(left) == 1 else ("are", "them together")

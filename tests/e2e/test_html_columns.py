@@ -196,6 +196,16 @@ def test_a_policy_tells_its_insensitive_columns_and_those_that_it_drops(
     assert con.execute(last).fetchall() == [(6, 6, 1.0)]
 
 
+def test_a_name_in_a_warning_stays_one_name_in_one_line(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute('CREATE TABLE odd AS SELECT q, s, 1 AS "a, b", 2 AS "x\x1b[31m\ny", 3 AS """" FROM six')
+    report = duckanon.audit(con, "odd", AuditPolicy(quasi_identifiers="q", sensitive="s", k=5))
+    (warning,) = report.warnings
+    assert warning.endswith(
+        'are not audited: "a, b", x\ufffd[31m\ufffdy, """"; 0 of 6 records are unique on them together'
+    )
+    assert len([line for line in report.to_text().splitlines() if line.startswith("warning: ")]) == 1
+
+
 def test_a_class_of_one_sensitive_value_is_told_though_t_is_kept(con: duckdb.DuckDBPyConnection) -> None:
     """By hand: of three classes of four records one holds only NULL, one only b, one both."""
     con.execute("""
