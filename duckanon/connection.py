@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
 from duckdb import DuckDBPyConnection, DuckDBPyRelation, ExpectedResultType
 
-from duckanon import sqlfiles, statements
+from duckanon import misspelt, sqlfiles, statements
 from duckanon.dispatch import Outcome, run_statement
 from duckanon.errors import StatementError
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
     from types import TracebackType
+
+    from duckanon.tokens import Piece
 
 
 class Connection:
@@ -86,7 +89,8 @@ class Connection:
         if pieces and statements.parse(pieces[-1]) is None:
             for piece in pieces[:-1]:
                 self.run_script(piece.text)
-            return self._connection.execute(pieces[-1].text, params)
+            with _arguments_named(pieces[-1]):
+                return self._connection.execute(pieces[-1].text, params)
         return self.sql(text, params) or self._connection
 
     def run_script(self, script: str | Path) -> list[Outcome]:
@@ -133,7 +137,9 @@ class Connection:
         for piece in pieces:
             statement = statements.parse(piece)
             if statement is None:
-                yield self._rows(piece.text, params, lazy=lazy_end and piece is pieces[-1])
+                with _arguments_named(piece):
+                    rows = self._rows(piece.text, params, lazy=lazy_end and piece is pieces[-1])
+                yield rows
             elif params:
                 raise StatementError(
                     "our statements take no parameters; write the values", piece.line, piece.column
@@ -167,6 +173,18 @@ class Connection:
 
     def _relation(self, outcome: Outcome) -> DuckDBPyRelation | None:
         return None if outcome.table is None else self._connection.from_arrow(outcome.table)
+
+
+@contextmanager
+def _arguments_named(piece: Piece) -> Iterator[None]:
+    """Name the argument of a table function of ours that DuckDB does not find in its long list of all."""
+    try:
+        yield
+    except duckdb.BinderException as refused:
+        wrong = misspelt.wrong_argument(piece) if "does not support the supplied" in str(refused) else None
+        if wrong is None:
+            raise
+        raise wrong from refused
 
 
 def connect(database: str | Path = ":memory:", *, read_only: bool = False, **config: Any) -> Connection:

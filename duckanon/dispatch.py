@@ -101,6 +101,8 @@ def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement) -> Outco
         case statements.Create():
             target = catalog.resolve(con, statement.name)
             policy = options_to_policy(statement.options)
+            if statement.if_not_exists and catalog.find(con, target) is not None:
+                return Outcome(f"{target} exists: nothing was done, and it keeps its own policy", None)
             made = views.create(con, statement.query, policy, target, or_replace=statement.or_replace)
             return _reported(f"released {made.name}", made.report)
         case statements.Refresh():

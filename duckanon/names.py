@@ -8,7 +8,7 @@ from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 V = TypeVar("V")
 
@@ -59,6 +59,24 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     spelled = {fold(other): other for other in known}
     near = get_close_matches(fold(name), spelled, n=1)
     return f", did you mean {spelled[near[0]]!r}?" if near else ""
+
+
+def unknown_option(name: str, known: Sequence[str]) -> str:
+    """Error text for an option that does not exist.
+
+    Parameters
+    ----------
+    name : str
+        What was written.
+    known : sequence of str
+        The options that exist.
+
+    Returns
+    -------
+    str
+        One line with the nearest name, if one is near, and all of them.
+    """
+    return f"unknown option {name!r}{suggestion(name, known) or ';'} Options: {', '.join(known)}"
 
 
 def twice(names: Iterable[str]) -> str | None:

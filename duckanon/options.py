@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from duckanon import checks
 from duckanon.errors import PolicyError, StatementError
-from duckanon.names import fold, suggestion
+from duckanon.names import fold, unknown_option
 from duckanon.policy import AUDIT_OPTIONS, OPTIONS, THRESHOLD_OPTIONS, AuditPolicy, Policy
 from duckanon.tokens import unquoted
 
@@ -155,7 +155,7 @@ def _unknown(name: str, known: Sequence[str]) -> str:
     if name in OPTIONS and name not in known:
         fixed = "the view keeps its own" if known is THRESHOLD_OPTIONS else "an audit has none"
         return f"option {name!r} is not one of AUDIT, {fixed}; options here: {', '.join(known)}"
-    return f"unknown option {name!r}{suggestion(name, known) or ';'} Options: {', '.join(known)}"
+    return unknown_option(name, known)
 
 
 def _sequence(reader: Reader, close: str, read: Callable[[Reader], T]) -> Iterator[T]:

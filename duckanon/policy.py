@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, SupportsIndex, TypeVar
 
 from duckanon.checks import METHODS, Columns, Distance, Effort, LDiversity, Nulls, Number, Recode, checked
 from duckanon.consistency import check_columns, check_roles, check_sensitive
 from duckanon.errors import PolicyError
-from duckanon.names import ByColumn, suggestion
+from duckanon.names import ByColumn, unknown_option
 from duckanon.policy_toml import options_from_toml, options_to_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from decimal import Decimal
 
 __all__ = [
@@ -37,6 +39,27 @@ ROLES = ("quasi_identifiers", "sensitive", "identifiers", "insensitive")
 """Options that give columns a role."""
 
 _NO_COLUMN: ByColumn[Any] = ByColumn()
+
+P = ParamSpec("P")
+S = TypeVar("S")
+
+
+def _known_options(init: Callable[Concatenate[S, P], None]) -> Callable[Concatenate[S, P], None]:
+    """Make an unknown keyword, or one left out, an error of ours: Python's names no other spelling."""
+    parameters = dict(list(signature(init).parameters.items())[1:])
+    required = [name for name, one in parameters.items() if one.default is one.empty]
+
+    @wraps(init)
+    def checked_init(self: S, /, *args: P.args, **options: P.kwargs) -> None:
+        for name in options:
+            if name not in parameters:
+                raise PolicyError(unknown_option(name, tuple(parameters)))
+        for name in required:
+            if name not in options and not args:
+                raise PolicyError(f"option {name!r} is missing: write {name} = ...")
+        init(self, *args, **options)
+
+    return checked_init
 
 
 @dataclass(frozen=True, init=False)
@@ -68,6 +91,7 @@ class AuditPolicy:
     distance: ByColumn[Distance]
     hierarchies: ByColumn[str]
 
+    @_known_options
     def __init__(
         self,
         *,
@@ -191,6 +215,7 @@ class Policy:
     time_limit: float | None = None
     seed: int = 0
 
+    @_known_options
     def __init__(
         self,
         *,
@@ -250,8 +275,7 @@ class Policy:
         options = options_from_toml(text) | overrides
         for name in options:
             if name not in OPTIONS:
-                hint = suggestion(name, OPTIONS)
-                raise PolicyError(f"unknown option {name!r}{hint or ':'} Options: {', '.join(OPTIONS)}")
+                raise PolicyError(unknown_option(name, OPTIONS))
         for name in ("quasi_identifiers", "k"):
             if name not in options:
                 raise PolicyError(f"option {name!r} is missing: add {name} = ... to the policy")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from duckanon.misspelt import refused
 from duckanon.options import read_options
 from duckanon.qualified import QualifiedName, parse_name, read_name, read_text
 from duckanon.tokens import BLANKS, Piece, Reader, Token, split
@@ -34,12 +35,14 @@ __all__ = [
     "split",
 ]
 
-_CREATE_FORM = "write CREATE [OR REPLACE] ANONYMIZED VIEW name AS query WITH (option = value, ...)"
+_CREATE_FORM = (
+    "write CREATE [OR REPLACE] ANONYMIZED VIEW [IF NOT EXISTS] name AS query WITH (option = value, ...)"
+)
 
 
 @dataclass(frozen=True)
 class Create:
-    """CREATE [OR REPLACE] ANONYMIZED VIEW name AS query WITH (options).
+    """CREATE [OR REPLACE] ANONYMIZED VIEW [IF NOT EXISTS] name AS query WITH (options).
 
     Attributes
     ----------
@@ -51,12 +54,15 @@ class Create:
         What stands in WITH.
     or_replace : bool
         Whether an anonymized view of that name is replaced.
+    if_not_exists : bool
+        Whether an anonymized view of that name stays as it is, and nothing is done.
     """
 
     name: QualifiedName
     query: str
     options: Options
     or_replace: bool = False
+    if_not_exists: bool = False
 
 
 @dataclass(frozen=True)
@@ -134,7 +140,8 @@ def parse(text: str | Piece) -> Statement | None:
     Raises
     ------
     StatementError
-        It begins like a statement of ours and is not one; with line and column.
+        It begins like a statement of ours and is not one, or one of our keywords is misspelt; with line and
+        column.
 
     Examples
     --------
@@ -146,6 +153,9 @@ def parse(text: str | Piece) -> Statement | None:
     reader = Reader(text if isinstance(text, Piece) else Piece(text, 1, 1))
     read = _reader_of([token.keyword for token in reader.tokens[:6]])
     if read is None:
+        wrong = refused(reader)
+        if wrong is not None:
+            raise wrong
         return None
     for token in reader.tokens:
         if token.kind == "unterminated":
@@ -194,11 +204,15 @@ def _create(reader: Reader) -> Create:
         raise reader.error(f"an anonymized view is never temporary, leave out {reader.next.text}")
     reader.accept("ANONYMIZED")
     _expect_view(reader)
+    clause = reader.next
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    if or_replace and if_not_exists:
+        raise reader.error("OR REPLACE and IF NOT EXISTS contradict each other: leave out one", clause)
     name = read_name(reader)
     if not reader.accept("AS"):
         raise reader.expected("AS after the name of the view", _CREATE_FORM)
     query = _query(reader)
-    return Create(name, query, read_options(reader), or_replace)
+    return Create(name, query, read_options(reader), or_replace, if_not_exists)
 
 
 def _explain(reader: Reader) -> Explain:
@@ -251,7 +265,8 @@ def _drop(reader: Reader) -> Drop:
 
 def _expect_view(reader: Reader) -> None:
     if not reader.accept("VIEW"):
-        raise reader.expected("VIEW after ANONYMIZED")
+        only = "a release is always a view, and its rows are a table behind it"
+        raise reader.expected("VIEW after ANONYMIZED", only if reader.next.keyword == "TABLE" else "")
 
 
 def _query(reader: Reader) -> str:

@@ -45,6 +45,31 @@ def test_defaults_are_those_of_the_contract() -> None:
     )
 
 
+def test_a_misspelt_option_of_a_policy_names_the_right_one_in_one_line() -> None:
+    """Python would say TypeError, and of the option that is then missing."""
+    for wrong, right in [("quasi_identifer", "quasi_identifiers"), ("sensitve", "sensitive")]:
+        for kind, known in [(Policy, OPTIONS), (AuditPolicy, AUDIT_OPTIONS)]:
+            with pytest.raises(
+                PolicyError, match=f"unknown option '{wrong}', did you mean '{right}'"
+            ) as raised:
+                kind(**{wrong: ["age"]}, k=5)
+            assert str(raised.value).endswith(f"Options: {', '.join(known)}")
+            assert "\n" not in str(raised.value)
+    with pytest.raises(PolicyError, match="unknown option 'weights'"):
+        AuditPolicy(quasi_identifiers="age", weights={"age": 2})  # type: ignore[call-arg]
+    with pytest.raises(PolicyError, match="unknown option 'quasi_identifer', did you mean"):
+        Policy.from_toml("quasi_identifer = 'age'\nk = 5")
+
+
+def test_a_required_option_that_is_left_out_is_named() -> None:
+    with pytest.raises(PolicyError, match="option 'k' is missing"):
+        Policy(quasi_identifiers="age")  # type: ignore[call-arg]
+    with pytest.raises(PolicyError, match="option 'quasi_identifiers' is missing"):
+        AuditPolicy(k=5)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="positional"):
+        Policy(["age"], 5)  # type: ignore[misc]
+
+
 @pytest.mark.parametrize(
     ("given_t", "kept"),
     [

@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 import duckanon
+from duckanon.errors import StatementError
 from tests.e2e.scenes import PATIENTS, QI
 from tests.oracle import class_emds, k_anonymity
 
@@ -47,6 +48,25 @@ def test_effort_and_time_limit_are_arguments(con: duckdb.DuckDBPyConnection) -> 
         con.execute(f"FROM {given.replace('fast', 'bset')}")
     with pytest.raises(duckdb.Error, match="use seconds, a number above 0"):
         con.execute(f"FROM {given.replace('30.5', '-1')}")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"), [("quasi_identifer", "quasi_identifiers"), ("sensitve", "sensitive"), ("kk", "k")]
+)
+def test_a_misspelt_argument_names_the_right_one(wrong: str, right: str) -> None:
+    """In one line with its place; DuckDB's own error lists all arguments and none of those written."""
+    with duckanon.connect() as ours:
+        ours.execute(PATIENTS)
+        duckanon.register(ours.duckdb)
+        call = f"SELECT 1;\nFROM {CALL.replace(f'{right} :=', f'{wrong} :=')}"
+        place = rf"unknown option '{wrong}', did you mean '{right}'\?.* \(line 2, column \d+\)$"
+        for run in (ours.sql, ours.execute, ours.run_script):
+            with pytest.raises(StatementError, match=place) as raised:
+                run(call)
+            assert "\n" not in str(raised.value)
+        with pytest.raises(duckdb.BinderException, match="supplied arguments"):
+            ours.sql("FROM anonymize()")
+        duckanon.unregister(ours.duckdb)
 
 
 def test_two_calls_in_one_query(con: duckdb.DuckDBPyConnection) -> None:

@@ -42,6 +42,28 @@ def test_create_refuses_an_existing_name_and_replaces_only_its_own() -> None:
         assert rows(con, "FROM mine") == [{"x": 1}]
 
 
+def test_if_not_exists_leaves_an_anonymized_view_as_it_is_and_nothing_else() -> None:
+    """A table or plain view of that name is no release: an error, where DuckDB would do nothing."""
+    quiet = CREATE.replace("VIEW v", "VIEW IF NOT EXISTS v")
+    with patients() as con:
+        (made,) = con.run_script(quiet)
+        assert made.report is not None
+        (left,) = con.run_script(quiet.replace("k = 3", "k = 7"))
+        assert left.title == "memory.main.v exists: nothing was done, and it keeps its own policy"
+        assert (left.report, left.table) == (None, None)
+        assert rows(con, "SELECT count(*) AS n FROM duckanon.releases") == [{"n": 1}]
+        assert "k = 3" in rows(con, "SELECT policy FROM duckanon.releases")[0]["policy"]
+        with pytest.raises(PolicyError, match="unknown option"):
+            con.sql(quiet.replace("k = 3", "kk = 3"))
+        con.execute("CREATE TABLE mine AS SELECT 1 AS x; CREATE VIEW shown AS FROM patients")
+        for name in ("mine", "shown"):
+            with pytest.raises(ReleaseError, match="did not make"):
+                con.sql(quiet.replace("EXISTS v", f"EXISTS {name}"))
+        con.execute("DROP VIEW v")
+        (again,) = con.run_script(quiet)
+        assert again.report is not None
+
+
 def test_a_view_that_replaced_ours_is_never_replaced() -> None:
     with patients() as con:
         con.sql(CREATE)

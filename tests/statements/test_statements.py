@@ -64,7 +64,6 @@ NOT_OURS = [
     "SELECT 1",
     "CREATE VIEW anonymized AS SELECT 1",
     "CREATE OR REPLACE VIEW v AS SELECT 'ANONYMIZED VIEW'",
-    "CREATE ANONYMISED VIEW v AS SELECT 1 WITH (k = 5)",
     'CREATE "ANONYMIZED" VIEW v AS SELECT 1 WITH (k = 5)',
     "CREATE TEMP VIEW v AS SELECT 1",
     "SHOW anonymized",
@@ -78,6 +77,43 @@ NOT_OURS = [
     "EXPORT DATABASE 'anonymized'",
     "FROM audit",
     "SELECT 'never closed",
+]
+
+# What DuckDB refuses in any case, and was meant for us: each names the keyword and where it stands.
+MISSPELT = [
+    ("CREATE ANONYMISED VIEW v AS SELECT 1 WITH (k = 5)", "write CREATE ANONYMIZED VIEW", 8),
+    ("create or replace anonymised view v AS SELECT 1", "write CREATE OR REPLACE ANONYMIZED VIEW", 19),
+    ("CREATE ANONYMOUS VIEW v AS SELECT 1", "write CREATE ANONYMIZED VIEW", 8),
+    ("ANONYMIZE TABLE v", "write CREATE ANONYMIZED VIEW", 1),
+    ("ANONYMOUS VIEW v AS SELECT 1", "write CREATE ANONYMIZED VIEW", 1),
+    ("REFRESH ANONYMISED VIEW v", "write REFRESH ANONYMIZED VIEW", 9),
+    ("DROP ANONIMIZED VIEW v", "write DROP ANONYMIZED VIEW", 6),
+    ("EXPORT ANONYMISED VIEW v TO 'f.csv'", "write EXPORT ANONYMIZED VIEW", 8),
+    ("SHOW ANONYMISED VIEWS", "write SHOW ANONYMIZED VIEWS", 6),
+    ("EXPLAIN CREATE ANONYMISED VIEW v AS SELECT 1", "write EXPLAIN CREATE ANONYMIZED VIEW", 16),
+    ("CREATE VIEW ANONYMIZED v AS SELECT 1", "write CREATE ANONYMIZED VIEW name AS query", 13),
+    ("CREATE VIEW a.v ANONYMIZED AS SELECT 1", "write CREATE ANONYMIZED VIEW name AS query", 17),
+    ("CREATE VIEW v AS FROM t WITH (k = 5, quasi_identifiers = a)", "write CREATE ANONYMIZED VIEW", 8),
+    ("CREATE TABLE v AS FROM t WITH (quasi_identifiers = (a), k = 5)", "write CREATE ANONYMIZED VIEW", 8),
+    ("CREATE ANONYMIZED TABLE v AS SELECT 1", "a release is always a view", 19),
+]
+
+# The same words where they are names: DuckDB parses all of these.
+NAMED_LIKE_US = [
+    "CREATE VIEW anonymised AS SELECT 1",
+    "CREATE OR REPLACE TEMP VIEW anonymized(a) AS SELECT 1",
+    "CREATE VIEW anonymized.main AS SELECT 1",
+    "CREATE TABLE anonymized (quasi_identifiers INTEGER)",
+    "CREATE TABLE anonymous AS SELECT 1 AS quasi_identifiers WHERE (quasi_identifiers = 1)",
+    "CREATE VIEW v AS WITH x AS (SELECT 1 AS quasi_identifiers) FROM x WHERE quasi_identifiers = 1",
+    "CREATE VIEW IF NOT EXISTS anonymised AS SELECT 1",
+    "DROP TABLE anonymised",
+    "DROP VIEW IF EXISTS anonymous",
+    "SHOW anonymised",
+    "SELECT anonymise FROM anonymous AS view",
+    "FROM anonymise",
+    "EXPLAIN FROM anonymised",
+    "ALTER TABLE anonymised RENAME TO anonymous",
 ]
 
 CREATE = "CREATE ANONYMIZED VIEW v AS"
@@ -94,7 +130,13 @@ WRONG = [
     ("CREATE ANONYMIZED VIEW 'v' AS SELECT 1 WITH (k = 5)", "expected a name", 24),
     ("CREATE ANONYMIZED VIEW a.b.c.d AS SELECT 1 WITH (k = 5)", "at most three parts", 32),
     ("CREATE ANONYMIZED VIEW v SELECT 1 WITH (k = 5)", "expected AS after the name of the view", 26),
-    ("CREATE ANONYMIZED VIEW IF NOT EXISTS v AS SELECT 1", "expected AS after the name of the view", 27),
+    ("CREATE ANONYMIZED VIEW IF NOT EXISTS v AS SELECT 1", "WITH (...) is missing at the end", 51),
+    ("CREATE ANONYMIZED VIEW IF EXISTS v AS SELECT 1", "expected AS after the name of the view", 27),
+    (
+        "CREATE OR REPLACE ANONYMIZED VIEW IF NOT EXISTS v AS SELECT 1 WITH (k = 5)",
+        "OR REPLACE and IF NOT EXISTS contradict each other",
+        35,
+    ),
     (f"{CREATE} SELECT 1", "WITH (...) is missing at the end", 37),
     (f"{CREATE} SELECT (SELECT 1 WITH (k = 5))", "WITH (...) is missing at the end", 59),
     (f"{CREATE} WITH (k = 5)", "the source query between AS and WITH is missing", 29),
@@ -179,8 +221,18 @@ def test_create_is_read() -> None:
     assert isinstance(statement, Create)
     assert statement.name == name("s", "my view")
     assert statement.query == "SELECT a /* with (x) */\n  FROM t "
-    assert statement.or_replace
+    assert (statement.or_replace, statement.if_not_exists) == (True, False)
     assert [(o.name, o.line, o.column) for o in statement.options.values()] == [("k", 3, 16), ("t", 4, 1)]
+
+
+def test_if_not_exists_is_read_and_if_stays_a_name() -> None:
+    """By hand: IF alone is a name, as it is for DROP."""
+    read = parse("create anonymized view If Not exists s.v AS SELECT 1 WITH (k = 5)")
+    assert isinstance(read, Create)
+    assert (read.name, read.if_not_exists, read.or_replace) == (name("s", "v"), True, False)
+    plain = parse("CREATE ANONYMIZED VIEW if AS SELECT 1 WITH (k = 5)")
+    assert isinstance(plain, Create)
+    assert (plain.name, plain.if_not_exists) == (name("if"), False)
 
 
 def test_explain_create_is_read() -> None:
@@ -210,6 +262,25 @@ def test_audit_options_are_read() -> None:
     read = parse("AUDIT TABLE 'x.csv' WITH (quasi_identifiers = (age), k = 2)")
     assert isinstance(read, Audit)
     assert list(read.options) == ["quasi_identifiers", "k"]
+
+
+@pytest.mark.parametrize(("text", "message", "column"), MISSPELT)
+def test_a_misspelt_keyword_is_named(text: str, message: str, column: int) -> None:
+    """DuckDB refuses the statement, so that no statement of its own can be meant."""
+    with pytest.raises(duckdb.ParserException):
+        duckdb.extract_statements(text)
+    with pytest.raises(StatementError) as wrong:
+        parse(text)
+    assert message in str(wrong.value)
+    assert (wrong.value.line, wrong.value.column) == (1, column)
+    assert "\n" not in str(wrong.value)
+
+
+@pytest.mark.parametrize("text", NAMED_LIKE_US)
+def test_a_name_like_our_keyword_is_left_to_duckdb(text: str) -> None:
+    """DuckDB is asked whether it reads them."""
+    assert len(duckdb.extract_statements(text)) == 1
+    assert parse(text) is None
 
 
 @pytest.mark.parametrize(("text", "message", "column"), WRONG)
