@@ -63,10 +63,12 @@ _SENSITIVE = {
         bmi_ (?:lab|test)_results?_ medical_condition_
         health_(?:status|condition|problems?|score)_ health_$ krankheit maladie enfermedad""",
     "money": """salar(?:y|ies)_ wages?_ incomes?_ earnings?_ payroll compensation_ bonus_ charges?_
-        debts?_ loans?_ mortgage net_?worth_ credit_?(?:score|limit|rating)_ account_?balance_ balance_$
+        debts?_ loans?_ mortgage net_?worth_ credits?_ account_?balance_ balance_$ amounts?_ savings?_
+        checking_(?:accounts?|status|balance)_ dividends?_ capital_(?:gains?|loss(?:es)?)_
         [a-z]*tax(?:es)?_ fica_ alimony pension_ gehalt einkommen lohn_ salaire sueldo ingresos""",
     "beliefs or private life": """religi[a-z]*_ faith_ church_ politic[a-z]*_ union_member[a-z]*_
         sexual[a-z_]*_ voted?_""",
+    "a risk": "risks?_ risk_?(?:score|level|class)_ credit_?worth[a-z]*_ default(?:ed)?_$",
     "an offence": "crimes?_ criminal offen[cs]es?_ convict[a-z]*_ arrests?_ felon[a-z]*_",
     "performance": "grades?_ gpa_ marks_ iq_",
 }
@@ -83,7 +85,8 @@ _QUASI = {
     "a trait that others can see or know": """sex_ gender geschlecht sexo_ race_ ethnic[a-z]*_ nationality
         citizen[a-z]*_ native_ language marital married_ civil_status spouse children_ famil[a-z]*_ household
         relation[a-z]*_ education degree_ school[a-z]*_ occupation job_ profession employ[a-z]*_ work_?class
-        class_of_worker industry_ veteran military height_ weight_ (?:eye|hair|skin)_""",
+        class_of_worker industry_ veteran military height_ (?:eye|hair|skin)_
+        (?<!instance_)(?<!sample_)(?<!sampling_)(?<!survey_)(?<!design_)weight_""",
     "a person": f"(?:{OTHERS}|by)_$",
     "a time": """dates?_ year_ month_ days?_ weeks?_ time[a-z]*_ datum_ jahr_ fecha_ admission discharge_""",
 }

@@ -104,14 +104,14 @@ def _dropped(facts: Facts, reason: str, use: str) -> Proposal:
 def _named_identifier(facts: Facts, meaning: Named | None) -> Proposal | None:
     if facts.column.type == "UUID":
         return Proposal(Role.IDENTIFIER, "a UUID points at one thing")
-    if meaning is None or meaning.role != "identifier":
+    if meaning is None or meaning.role != "identifier" or _two_values(facts):
         return None
     return Proposal(Role.IDENTIFIER, f"named like {meaning.what}")
 
 
 def _subject_key(facts: Facts, meaning: Named | None) -> Proposal | None:
     del meaning
-    if _countable(facts) and key_named(facts.column.name) == "subject":
+    if _countable(facts) and key_named(facts.column.name) == "subject" and not _two_values(facts):
         return Proposal(Role.IDENTIFIER, "named like the key of a record or person")
     return None
 
@@ -124,7 +124,7 @@ def _other_key(facts: Facts, meaning: Named | None) -> Proposal | None:
     """
     name = facts.column.name
     role = None if meaning is None else meaning.role
-    if not _countable(facts):
+    if not _countable(facts) or _two_values(facts):
         return None
     many = facts.distinct_ratio >= KEY_RATIO or facts.values > KEY_VALUES
     if key_named(name) == "key" and (facts.distinct_ratio >= OWN if role == "quasi_identifier" else many):
@@ -204,6 +204,14 @@ def _known(facts: Facts, meaning: Named | None) -> Proposal | None:
     )
 
 
+def _flag(facts: Facts, meaning: Named | None) -> Proposal | None:
+    """Take a column of two values that is named like an identifier for a yes or no about it."""
+    if meaning is None or meaning.role != "identifier" or not _two_values(facts):
+        return None
+    reason = f"named like {meaning.what}, but two values in {facts.records} records are no identifier"
+    return Proposal(Role.QUASI_IDENTIFIER, reason)
+
+
 def _advice(facts: Facts, meaning: Named) -> str | None:
     name = repr(facts.column.name)
     if meaning.what == "a coordinate" and facts.unique_share >= 0.1:
@@ -238,6 +246,11 @@ def _constant(facts: Facts, meaning: Named | None) -> Proposal | None:
     return None
 
 
+def _two_values(facts: Facts) -> bool:
+    """Tell whether a column has two values in many records: ``own_telephone`` is yes or no, and no number."""
+    return facts.values == 2 and facts.distinct_ratio < OWN
+
+
 def _countable(facts: Facts) -> bool:
     """Tell whether values can be keys: texts and whole numbers."""
     return facts.column.kind in {"text", "integer"} or bool(facts.whole)
@@ -251,6 +264,7 @@ _RULES: tuple[Callable[[Facts, Named | None], Proposal | None], ...] = (
     _other_key,
     _text,
     _sensitive,
+    _flag,
     _known,
     _key_values,
     _constant,

@@ -202,13 +202,13 @@ def test_no_value_of_an_enum_is_in_the_suggestion() -> None:
 )
 def test_the_statement_runs_with_numbers_of_any_size(con: duckanon.Connection, value: str) -> None:
     """HUGEINT ends at 2^127: the sum of 300 such numbers does not fit, and an exact mean needs it."""
-    table(con, f"{value} AS amount", records=300)
+    table(con, f"{value} AS quantity", records=300)
     found = suggest(con, "t")
     run(con, found)
     assert found.of(Role.QUASI_IDENTIFIER)
     large = value != "9223372036854775807 - i % 50"
     assert any("DOUBLE" in warning for warning in found.warnings) == large
-    (kind,) = con.execute("SELECT DISTINCT typeof(amount) FROM t_anon").fetchall()
+    (kind,) = con.execute("SELECT DISTINCT typeof(quantity) FROM t_anon").fetchall()
     assert kind == ("DOUBLE" if large else "BIGINT",)
 
 
