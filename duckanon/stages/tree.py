@@ -103,32 +103,55 @@ def audit_tree(con: duckdb.DuckDBPyConnection, workspace: str, attribute: Attrib
 def _checked_tree(con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree: str, domain: str) -> int:
     """Make the temporary tree of a column, or say what is wrong with its hierarchy; return its height."""
     hierarchy = str(attribute.hierarchy)
-    table = _source(hierarchy)
-    columns = _columns(con, hierarchy, table)
-    height = len(columns) - 1
     text = attribute.kind == "text"
+    kind = "VARCHAR" if text else attribute.type
+    table, columns, note = _relation(con, hierarchy, kind, domain)
+    height = len(columns) - 1
     statement = sqlfiles.render(
-        "tree/tree.sql.j2",
-        tree=tree,
-        columns=columns,
-        table=table,
-        type="VARCHAR" if text else attribute.type,
-        text=text,
+        "tree/tree.sql.j2", tree=tree, columns=columns, table=table, type=kind, text=text
     )
     engine.run(con, statement, f"hierarchy of {attribute.name!r}", error=PolicyError)
     query = sqlfiles.render("tree/flaws.sql.j2", tree=tree, domain=domain, height=height)
     flaws = engine.rows(con, query, "hierarchy")
     if flaws:
-        raise PolicyError(f"hierarchy {hierarchy!r} of {attribute.name!r} {flaws[0][1]}: mend the table")
+        raise PolicyError(
+            f"hierarchy {hierarchy!r} of {attribute.name!r} {flaws[0][1]}{note}: mend the table"
+        )
     return height
 
 
-def _source(hierarchy: str) -> str:
-    """Relation as the user wrote it: a file that exists, or a name with up to three parts."""
+def _relation(
+    con: duckdb.DuckDBPyConnection, hierarchy: str, kind: str, domain: str
+) -> tuple[str, list[str], str]:
+    """Relation as the user wrote it, its columns, and for errors what its first line was taken for.
+
+    It is a name with up to three parts, or a file that exists. The files of ARX have no header, and DuckDB
+    takes the first line of text for one, so that the leaf in it would be lost.
+    """
     form = next((form for form, endings in _FORMS.items() if hierarchy.lower().endswith(endings)), None)
     if not Path(hierarchy).is_file():
         form = None
-    return sqlfiles.render("tree/relation.sql.j2", name=hierarchy, form=form).strip()
+    headless = False
+    table = _table(hierarchy, form)
+    columns = _columns(con, hierarchy, table)
+    if form != "csv":
+        return table, columns, ""
+    query = sqlfiles.render("tree/first_line.sql.j2", name=hierarchy)
+    cells = engine.rows(con, query, f"hierarchy {hierarchy!r}", error=PolicyError)[0]
+    if len(cells) == len(columns) and None not in cells and cells[0] == columns[0]:
+        query = sqlfiles.render(
+            "tree/headless.sql.j2", table=table, columns=columns, cells=cells, type=kind, domain=domain
+        )
+        headless = any(engine.rows(con, query, f"hierarchy {hierarchy!r}", error=PolicyError)[0])
+    if headless:
+        table = _table(hierarchy, form, headless=True)
+        columns = _columns(con, hierarchy, table)
+    taken = "as a header" if cells[0] == columns[0] else "as a leaf, not as a header"
+    return table, columns, f" (its first line, {';'.join(map(str, cells))!r}, was read {taken})"
+
+
+def _table(hierarchy: str, form: str | None, *, headless: bool = False) -> str:
+    return sqlfiles.render("tree/relation.sql.j2", name=hierarchy, form=form, headless=headless).strip()
 
 
 def _columns(con: duckdb.DuckDBPyConnection, hierarchy: str, table: str) -> list[str]:

@@ -1,0 +1,102 @@
+"""Hierarchy files with and without a header: ARX writes none, and its first leaf must not be lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import duckanon
+from duckanon.errors import PolicyError
+from tests.e2e.scenes import EFFORT, command, rows
+from tests.reference import reference_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LEAVES = ["flu;lung;*", "cold;lung;*", "ulcer;stomach;*", "gastritis;stomach;*"]
+ILL = "SELECT i % 6 AS a, ['flu', 'cold', 'ulcer', 'gastritis'][1 + i % 4] AS ill FROM range(120) AS r(i)"
+
+
+def released(path: Path, query: str = ILL, ill: str = "ill") -> list[tuple[object, ...]]:
+    """Give the report rows of a release whose distance comes from a hierarchy file."""
+    options = f"distance = {{{ill}: 'hierarchical'}}, hierarchies = {{{ill}: '{path}'}}, {EFFORT}"
+    with duckanon.connect() as con:
+        statement = f"CREATE ANONYMIZED VIEW v AS {query} WITH (quasi_identifiers = a, sensitive = {ill}, k = 4, t = 0.3, {options})"
+        return [tuple(row.values()) for row in rows(con, statement)]
+
+
+@pytest.mark.parametrize("name", ["tree.csv", "tree.tsv"])
+def test_a_hierarchy_file_without_a_header_loses_no_leaf(tmp_path: Path, name: str) -> None:
+    """The same tree with a header is the oracle; so is the same file with its lines in any order."""
+    path = tmp_path / name
+    path.write_text("\n".join(["ill;part;all", *LEAVES]) + "\n", encoding="utf-8")
+    expected = released(path)
+    for first in range(len(LEAVES)):
+        path.write_text("\n".join(LEAVES[first:] + LEAVES[:first]) + "\n", encoding="utf-8")
+        assert released(path) == expected
+    # Nothing but the last line of the first group is left of the root in a file of one line.
+    path.write_text("flu;*\n", encoding="utf-8")
+    assert released(path, "SELECT i % 6 AS a, 'flu' AS ill FROM range(60) AS r(i)")
+
+
+def test_titles_stay_titles(tmp_path: Path) -> None:
+    """By hand: a title that is a value of the column has a line of its own; numbers never meet a title."""
+    path = tmp_path / "tree.csv"
+    path.write_text("\n".join(["flu;cold;any", *LEAVES]) + "\n", encoding="utf-8")
+    assert released(path)
+    path.write_text("ill;part;*\n" + "\n".join(LEAVES) + "\n", encoding="utf-8")
+    assert released(path)
+    path.write_text("age;decade;*\n1;0;*\n2;0;*\n11;10;*\n", encoding="utf-8")
+    assert released(path, "SELECT i % 6 AS a, [1, 2, 11][1 + i % 3] AS ill FROM range(120) AS r(i)")
+    path.write_text("1;0;*\n2;0;*\n11;10;*\n", encoding="utf-8")
+    assert released(path, "SELECT i % 6 AS a, [1, 2, 11][1 + i % 3] AS ill FROM range(120) AS r(i)")
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        # The first line could be titles: its root is another, and its leaf is no value of the column.
+        (
+            ["influenza;lung;all", *LEAVES[1:]],
+            "'flu' (its first line, 'influenza;lung;all', was read as a header)",
+        ),
+        (
+            ["flu;lung;all", *LEAVES[1:]],
+            "(its first line, 'flu;lung;all', was read as a leaf, not as a header)",
+        ),
+    ],
+)
+def test_an_error_says_what_the_first_line_was_taken_for(
+    tmp_path: Path, lines: list[str], words: str
+) -> None:
+    path = tmp_path / "tree.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.raises(PolicyError) as wrong:
+        released(path)
+    assert words.removeprefix("'flu' ") in str(wrong.value)
+    assert ("has no row for the value flu" in str(wrong.value)) == words.startswith("'flu'")
+    assert "\n" not in str(wrong.value)
+
+
+@pytest.mark.parametrize("column", ["occupation", "workclass", "salary-class"])
+def test_the_hierarchies_of_arx_are_read_as_they_are(tmp_path: Path, column: str) -> None:
+    """Through the command line, which audits the file that it wrote with the same tree."""
+    tree = reference_file(f"adult/hierarchy_{column}.csv")
+    adult = reference_file("adult/adult.csv").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "adult.csv").write_text("\n".join(adult[:2000]) + "\n", encoding="utf-8")
+    options = [
+        "--sensitive",
+        column,
+        "--distance",
+        f"{column}=hierarchical",
+        "--hierarchies",
+        f"{column}={tree}",
+    ]
+    made = command(
+        "anonymize", tmp_path / "adult.csv", tmp_path / "out.csv", "--qi", "age", *options, "--insensitive", "*",
+        "-k", "5", "-t", "0.4", "--effort", "fast",
+    )  # fmt: skip
+    assert (made.returncode, "error" in made.stderr) == (0, False), made.stderr
+    done = command("audit", tmp_path / "out.csv", "--qi", "age", *options, "-k", "5", "-t", "0.4")
+    assert done.returncode == 0, done.stderr
