@@ -15,6 +15,7 @@ from duckanon.stages.advice import collapse, warnings_of
 from duckanon.stages.audit import audit_candidate
 from duckanon.stages.bucket import bucket
 from duckanon.stages.candidate import Built, Source
+from duckanon.stages.effects import flattened
 from duckanon.stages.partition import partition
 from duckanon.stages.plan import stratum_size
 from duckanon.stages.prepare import prepared
@@ -166,14 +167,10 @@ def _build(con: duckdb.DuckDBPyConnection, ready: Prepared, policy: Policy, unti
     with progress.step("audit"):
         report = audit_candidate(con, candidate, staged, policy)
     _require_pass(report, policy)
-    advice = warnings_of(con, staged, embedded) + collapse(
-        con,
-        embedded,
-        bucketed,
-        policy=policy,
-        thresholds=limits,
-        repaired_classes=repaired,
-    )
+    cost = collapse(
+        con, embedded, bucketed, policy=policy, thresholds=limits, repaired_classes=repaired
+    ) or flattened(con, staged, candidate=candidate)
+    advice = warnings_of(con, staged, embedded, candidate=candidate) + cost
     suppressed = staged.left_out + repaired.suppressed
     extra = of_the_source(
         repaired.class_count, information_loss=repaired.information_loss, suppressed=suppressed

@@ -169,6 +169,7 @@ def test_a_database_has_its_own_name(tmp_path: Path, stem: str) -> None:
         assert k_of(run(tmp_path, "audit", f"{stem}.duckdb:{table}", "--qi", "x", "--format", "json")) == 2
 
 
+@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 @pytest.mark.parametrize(
     "stem", ["memory", "system", "temp", "main", "duckanon", "MEMORY", "information_schema"]
 )

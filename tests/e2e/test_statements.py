@@ -78,6 +78,7 @@ def test_a_view_that_replaced_ours_is_never_replaced() -> None:
         assert rows(con, "FROM v") == [{"mine": 1}]
 
 
+@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 def test_refresh_takes_the_source_of_today_and_the_policy_of_then() -> None:
     with patients() as con:
         con.sql(CREATE)
@@ -267,6 +268,7 @@ def test_a_database_called_like_our_schema_is_refused_clearly(tmp_path: Path) ->
         con.sql(CREATE)
 
 
+@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 def test_a_statement_joins_an_open_transaction(tmp_path: Path) -> None:
     file = tmp_path / "p.duckdb"
     with patients(file) as con:
@@ -324,6 +326,7 @@ SOURCES = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 @pytest.mark.parametrize("source", SOURCES)
 def test_any_query_of_duckdb_is_a_source(source: str) -> None:
     with patients() as con:

@@ -1,1 +1,0 @@
-FROM census_t LIMIT 3
