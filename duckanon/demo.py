@@ -42,16 +42,17 @@ def run_demo(export: str | None) -> None:
     export : str, optional
         A new ``.duckdb`` file for the t-close release.
     """
-    script = sqlfiles.render("demo/demo.sql.j2", census=str(census()))
+    data = str(census())
+    script = sqlfiles.render("demo/demo.sql.j2", census=data)
     with connect() as con, stopping(con.duckdb):
         con.run_script(script)
-        line("First rows of the released view census_t:\n")
-        rows = con.duckdb.sql(sqlfiles.read("demo/first_rows.sql"))
+        line("Three of 299,285 persons, what they were and what they are in the released view census_t:")
+        rows = con.duckdb.sql(sqlfiles.render("demo/persons.sql.j2", census=data))
         line("\n".join(text_table(rows.columns, rows.fetchall())))
         audits = [outcome.report for outcome in con.run_script(sqlfiles.read("demo/audits.sql"))]
         k_only, t_close = (report for report in audits if report is not None)
-        line("\nThe audit by plain SQL, of k-anonymity alone (census_k) beside t-closeness (census_t):\n")
+        line("\nThe audit by plain SQL, of k-anonymity alone (census_k) beside t-closeness (census_t):")
         line(side_by_side(k_only, t_close, ("census_k", "census_t")))
         if export is not None:
             for outcome in con.run_script(sqlfiles.render("demo/export.sql.j2", path=export)):
-                line(f"\n-- {outcome.title}")
+                line(f"-- {outcome.title}")
