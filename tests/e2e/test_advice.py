@@ -66,6 +66,29 @@ def test_many_adults_have_a_known_salary_class() -> None:
     assert len(said) == 1
 
 
+def check_random_tables(seeds: range) -> None:
+    """The warning stands exactly where the slow count from the released rows finds classes, with its numbers."""
+    for seed in seeds:
+        values = 2 + seed % 4
+        query = (
+            f"SELECT hash(i + {seed}) % {4 + seed % 9} AS a, chr(97 + (hash(-i - {seed}) % 3)::INTEGER) AS b, "
+            f"nullif(hash(i * 7 + {seed}) % {values}, 1) AS s FROM range({40 + seed % 50}) AS r(i)"
+        )
+        found, said = released(query, quasi_identifiers=["a", "b"], sensitive="s", k=2 + seed % 3)
+        classes, alike, records = one_valued(found, ("a", "b"), "s")
+        begin = f"{alike} of {classes} classes, {records} of {len(found)} records reveal 's'"
+        assert [one.partition(":")[0] for one in said] == ([begin] if alike else []), seed
+
+
+def test_what_classes_reveal_is_counted_in_random_tables() -> None:
+    check_random_tables(range(4))
+
+
+@pytest.mark.long
+def test_what_classes_reveal_is_counted_in_many_random_tables() -> None:
+    check_random_tables(range(4, 150))
+
+
 def test_a_constant_is_known_of_everyone() -> None:
     _, said = released(
         "SELECT i % 9 AS a, 'flu' AS s FROM range(90) r(i)", quasi_identifiers="a", sensitive="s", k=5
