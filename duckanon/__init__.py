@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+
 from duckanon.api import anonymize, audit
 from duckanon.connection import Connection, connect
 from duckanon.errors import (
@@ -23,6 +25,8 @@ from duckanon.registry import Method
 from duckanon.report import Measure, Report, Violation
 from duckanon.views import Release
 
+__version__ = version("duckanon")
+
 __all__ = [
     "AuditFailure",
     "AuditPolicy",
@@ -41,6 +45,7 @@ __all__ = [
     "SourceError",
     "StatementError",
     "Violation",
+    "__version__",
     "anonymize",
     "anonymize_table",
     "audit",

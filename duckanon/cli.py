@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import duckdb
 import typer
 
-from duckanon import engine
+from duckanon import __version__, engine
 from duckanon.commands.anonymize import anonymize
 from duckanon.commands.audit import audit
 from duckanon.commands.compare import compare
@@ -22,12 +22,13 @@ from duckanon.commands.demo import demo
 from duckanon.commands.linkage import linkage
 from duckanon.commands.methods import methods
 from duckanon.commands.options import ERROR, PASSED, VIOLATION
+from duckanon.commands.parsing import Command, Group
 from duckanon.commands.run import run
 from duckanon.commands.sql import sql
 from duckanon.commands.suggest import suggest
 from duckanon.commands.verify import verify
 from duckanon.errors import AuditFailure, DuckanonError, DuckanonWarning
-from duckanon.output import complain
+from duckanon.output import complain, line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,22 +38,33 @@ _INTERRUPTED = 130
 
 app = typer.Typer(
     name="duckanon",
-    no_args_is_help=True,
-    add_completion=False,
+    cls=Group,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        line(f"duckanon {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def duckanon(debug: Annotated[bool, typer.Option(help="show the traceback of an error")] = False) -> None:
+def duckanon(
+    debug: Annotated[bool, typer.Option("--debug", help="show the traceback of an error")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="show the version")
+    ] = False,
+) -> None:
     """Anonymize inside DuckDB: k-anonymity, l-diversity and t-closeness, proved by plain SQL."""
     # `main` looks at the flag itself, since an error can happen before this runs.
-    del debug
+    del debug, version
 
 
 for _command in (demo, run, sql, anonymize, audit, verify, compare, linkage, suggest, methods):
-    app.command()(_command)
+    app.command(cls=Command)(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -67,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.showwarning = _warn
     warnings.simplefilter("always", DuckanonWarning)
     try:
-        code = app(given, standalone_mode=False)
+        code = app(given, standalone_mode=False, prog_name="duckanon")
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     except AuditFailure as failure:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,6 +16,8 @@ from duckanon.commands.options import (
     LDiversity,
     Names,
     Number,
+    Numbers,
+    PolicyFile,
     QuasiIdentifiers,
     T,
     Trees,
@@ -51,13 +52,13 @@ def anonymize(
     hierarchies: Trees = None,
     method: Annotated[str | None, typer.Option(help="see duckanon methods")] = None,
     recode: Words = None,
-    weights: Number = None,
+    weights: Numbers = None,
     suppression_limit: Number = None,
     nulls: Annotated[str | None, typer.Option(help="category, suppress or error")] = None,
     effort: Annotated[str | None, typer.Option(help="fast, balanced or best: how much to refine")] = None,
     time_limit: Annotated[float | None, typer.Option(help="seconds; refinement stops then")] = None,
     seed: Annotated[int | None, typer.Option(help="for explicit randomness only")] = None,
-    policy: Annotated[Path | None, typer.Option(help="policy file (TOML); flags win over it")] = None,
+    policy: PolicyFile = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="show the plan, write nothing")] = False,
 ) -> int:
     """Release a file or table as a new file."""

@@ -21,6 +21,7 @@ from duckanon.commands.options import (
     Names,
     Number,
     Output,
+    PolicyFile,
     QuasiIdentifiers,
     T,
     Table,
@@ -32,7 +33,7 @@ from duckanon.commands.options import (
 )
 from duckanon.connection import connect
 from duckanon.errors import PolicyError, SourceError
-from duckanon.flags import read_flag
+from duckanon.flags import read_flags, read_text
 from duckanon.formats import FORMATS, formatted
 from duckanon.formats.words import titled
 from duckanon.frontier import frontier as measured
@@ -47,8 +48,6 @@ from duckanon.stages.candidate import Source
 from duckanon.unaudited import Roles
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import duckdb
 
     from duckanon.evidence import Changes
@@ -74,7 +73,7 @@ def audit(
     c: Number = None,
     distance: Words = None,
     hierarchies: Trees = None,
-    policy: Annotated[Path | None, typer.Option(help="policy file (TOML); flags win over it")] = None,
+    policy: PolicyFile = None,
     form: Annotated[str, typer.Option("--format", help=" | ".join(KNOWN))] = "text",
     output: Output = None,
     original: Annotated[
@@ -89,8 +88,8 @@ def audit(
 ) -> int:
     """Audit any table or file; exit code 1 when it violates a threshold."""
     known_form(form, KNOWN)
-    flags = {"quasi_identifiers": qi, "sensitive": sensitive, "k": k, "t": t, "l": l, "distance": distance}
-    flags |= {"l_diversity": l_diversity, "c": c, "hierarchies": hierarchies}
+    flags: dict[str, Any] = {"quasi_identifiers": qi, "sensitive": sensitive, "k": k, "t": t, "l": l}
+    flags |= {"distance": distance, "l_diversity": l_diversity, "c": c, "hierarchies": hierarchies}
     options = _options(flags, policy)
     wanted = AuditPolicy(**{name: value for name, value in options.items() if name in AUDIT_OPTIONS})
     check_output(output, source, policy, original, against, *wanted.hierarchies.values())
@@ -116,17 +115,12 @@ def audit(
     return VIOLATION if report.violated else PASSED
 
 
-def _options(flags: Mapping[str, Any], file: Path | None) -> dict[str, Any]:
+def _options(flags: dict[str, Any], file: Path | None) -> dict[str, Any]:
     """Options of the policy file, and of the flags, which win."""
-    given = {name: read_flag(name, value) for name, value in flags.items() if value is not None}
+    given = read_flags(flags)
     options: dict[str, Any] = {}
     if file is not None:
-        try:
-            options = options_from_toml(file.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as unread:
-            raise PolicyError(
-                f"cannot read the policy {str(file)!r}: {engine.first_line(unread)}"
-            ) from unread
+        options = options_from_toml(read_text(file, "policy", error=PolicyError))
     for name in options:
         if name not in OPTIONS:
             hint = suggestion(name, OPTIONS)

@@ -12,6 +12,7 @@ from duckanon import engine, files, progress, sqlfiles
 from duckanon.commands.options import PASSED, Form, Output, Table, check_output, deliver, known_form
 from duckanon.connection import connect
 from duckanon.errors import SourceError
+from duckanon.flags import read_text
 from duckanon.interrupts import stopping
 from duckanon.workload import compared, read_queries
 
@@ -32,12 +33,7 @@ def compare(
         raise SourceError(
             "--queries is missing: give a file of SELECT statements over a relation called data"
         )
-    try:
-        script = queries.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as unread:
-        raise SourceError(
-            f"cannot read the queries {str(queries)!r}: {engine.first_line(unread)}"
-        ) from unread
+    script = read_text(queries, "queries", error=SourceError)
     wanted = read_queries(script)
     with progress.shown(sys.stderr), connect() as con:
         before, after = (files.relation(con.duckdb, name) for name in (original, release))

@@ -22,7 +22,7 @@ from duckanon.commands.options import (
 )
 from duckanon.connection import connect
 from duckanon.errors import PolicyError
-from duckanon.flags import policy_of_flags, read_flag
+from duckanon.flags import policy_of_flags, read_names
 from duckanon.interrupts import stopping
 from duckanon.linkage import Sides, attacked
 
@@ -32,9 +32,13 @@ def linkage(
     release: Table,
     qi: QuasiIdentifiers = None,
     subset: Annotated[
-        list[str] | None, typer.Option(help="columns that the attacker knows, as in age,zip; may be repeated")
+        list[str] | None,
+        typer.Option(metavar="COLUMN,...", help="columns an attacker knows; repeated: another one"),
     ] = None,
-    columns: Annotated[str | None, typer.Option(help="columns to be disclosed; default: --qi")] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN,...", help="columns to be disclosed; default: --qi; may be repeated"),
+    ] = None,
     percent: Annotated[float, typer.Option(help="half the width of the interval of disclosure")] = 5.0,
     interval: Annotated[str, typer.Option(help="of what: range, rank or sd")] = "range",
     id_column: Annotated[
@@ -54,8 +58,8 @@ def linkage(
     check_output(output, original, release, policy, *(applied.hierarchies.values() if applied else ()))
     attack = Attack(
         quasi_identifiers=_quasi(qi),
-        subsets=None if subset is None else [_names(one) for one in subset],
-        columns=None if columns is None else _names(columns),
+        subsets=None if subset is None else [read_names("--subset", [one]) for one in subset],
+        columns=None if columns is None else read_names("--columns", columns),
         percent=percent,
         interval=cast("Interval", interval),
         id=id_column,
@@ -70,12 +74,7 @@ def linkage(
     return PASSED
 
 
-def _quasi(text: str | None) -> list[str]:
-    if text is None:
+def _quasi(given: list[str] | None) -> list[str]:
+    if given is None:
         raise PolicyError("--qi is missing: name the quasi-identifiers, as in --qi age,zip")
-    return _names(text)
-
-
-def _names(text: str) -> list[str]:
-    names: list[str] = read_flag("quasi_identifiers", text)
-    return names
+    return read_names("--qi", given)

@@ -22,14 +22,40 @@ PASSED, VIOLATION, ERROR = 0, 1, 2
 """Exit codes: done and every check passed; the audit found a violation; an error."""
 
 Database = Annotated[Path | None, typer.Option("--database", "-d", help="DuckDB file; in memory without it")]
-Names = Annotated[str | None, typer.Option(help="columns, separated by commas")]
-Number = Annotated[str | None, typer.Option(help="a number, or column=number pairs")]
-Words = Annotated[str | None, typer.Option(help="a word, or column=word pairs")]
-Trees = Annotated[str | None, typer.Option(help="column=file pairs: trees from leaf to root")]
-QuasiIdentifiers = Annotated[str | None, typer.Option("--qi", help="quasi-identifiers, separated by commas")]
+Names = Annotated[list[str] | None, typer.Option(metavar="COLUMN,...", help="columns; may be repeated")]
+Numbers = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN=NUMBER,...", help="a number by column; may be repeated")
+]
+Words = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN=WORD,...", help="a word by column; may be repeated")
+]
+Trees = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN=FILE,...", help="trees, columns from leaf to root; may be repeated"),
+]
+QuasiIdentifiers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--qi", "--quasi-identifiers", metavar="COLUMN,...", help="quasi-identifiers; may be repeated"
+    ),
+]
 K = Annotated[int | None, typer.Option("-k", help="smallest equivalence class")]
-T = Annotated[str | None, typer.Option("-t", help="largest EMD, or column=number pairs")]
-L = Annotated[str | None, typer.Option("-l", help="least diversity, or column=number pairs")]
+T = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-t", metavar="NUMBER|COLUMN=NUMBER,...", help="largest EMD; with columns it may be repeated"
+    ),
+]
+L = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-l", metavar="NUMBER|COLUMN=NUMBER,...", help="least diversity; with columns it may be repeated"
+    ),
+]
+Number = Annotated[str | None, typer.Option(metavar="NUMBER", help="a number")]
+PolicyFile = Annotated[
+    Path | None, typer.Option("--policy", help="policy file (TOML), - for stdin; flags win over it")
+]
 LDiversity = Annotated[str | None, typer.Option(help="distinct, entropy or recursive")]
 Table = Annotated[str, typer.Argument(help="file.csv, file.parquet or file.duckdb:table")]
 Form = Annotated[str, typer.Option("--format", help="text or json")]
