@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
@@ -10,14 +11,15 @@ from duckdb import DuckDBPyConnection, DuckDBPyRelation, ExpectedResultType
 
 from duckanon import misspelt, sqlfiles, statements
 from duckanon.dispatch import Outcome, run_statement
-from duckanon.errors import StatementError
+from duckanon.errors import DuckanonError, StatementError
+from duckanon.script import Script, begin, locate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
     from types import TracebackType
 
-    from duckanon.tokens import Piece
+    from duckanon.statements import Piece, Statement
 
 
 class Connection:
@@ -85,11 +87,12 @@ class Connection:
         duckdb.DuckDBPyConnection or duckdb.DuckDBPyRelation
             The plain connection after a statement of DuckDB's, a relation of rows after one of ours.
         """
-        pieces = statements.split(text)
+        script = Script(text)
+        pieces = script.pieces
         if pieces and statements.parse(pieces[-1]) is None:
             for piece in pieces[:-1]:
-                self.run_script(piece.text)
-            with _arguments_named(pieces[-1]):
+                self._run(script, piece, None, lazy=False)
+            with _located(script, pieces[-1]):
                 return self._connection.execute(pieces[-1].text, params)
         return self.sql(text, params) or self._connection
 
@@ -111,11 +114,14 @@ class Connection:
         DuckanonError, duckdb.Error
             The first statement that fails; those before it have run.
         """
-        text = script if isinstance(script, str) else script.read_text(encoding="utf-8")
-        return [outcome for outcome in self.outcomes(text) if isinstance(outcome, Outcome)]
+        if isinstance(script, str):
+            outcomes = self.outcomes(script)
+        else:
+            outcomes = self.outcomes(script.read_text(encoding="utf-8"), name=script.name)
+        return [outcome for outcome in outcomes if isinstance(outcome, Outcome)]
 
     def outcomes(
-        self, text: str, params: object = None, *, lazy_end: bool = False
+        self, text: str, params: object = None, *, lazy_end: bool = False, name: str | None = None
     ) -> Iterator[Outcome | DuckDBPyRelation | None]:
         """Outcome of each statement of a text, one after the other; each runs when it is asked for.
 
@@ -127,25 +133,18 @@ class Connection:
             Values for the parameters of DuckDB's statements.
         lazy_end : bool
             Whether the rows of a query at the end wait until they are read.
+        name : str, optional
+            Name of the file that the text is from: errors name it beside the line.
 
         Yields
         ------
         Outcome, duckdb.DuckDBPyRelation or None
             An outcome for a statement of ours, rows for a query, None for any other statement.
         """
-        pieces = statements.split(text)
+        script = Script(text, name)
+        pieces = script.pieces
         for piece in pieces:
-            statement = statements.parse(piece)
-            if statement is None:
-                with _arguments_named(piece):
-                    rows = self._rows(piece.text, params, lazy=lazy_end and piece is pieces[-1])
-                yield rows
-            elif params:
-                raise StatementError(
-                    "our statements take no parameters; write the values", piece.line, piece.column
-                )
-            else:
-                yield run_statement(self._connection, statement)
+            yield self._run(script, piece, params, lazy=lazy_end and piece is pieces[-1])
 
     def close(self) -> None:
         """Close the plain connection."""
@@ -158,6 +157,21 @@ class Connection:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _run(
+        self, script: Script, piece: Piece, params: object, *, lazy: bool
+    ) -> Outcome | DuckDBPyRelation | None:
+        """Run one statement of a script; its errors tell the line of the script."""
+        with _located(script, piece):
+            statement = statements.parse(piece)
+        with _located(script, piece, statement):
+            if statement is None:
+                return self._rows(piece.text, params, lazy=lazy)
+            if params:
+                raise StatementError(
+                    "our statements take no parameters; write the values", piece.line, piece.column
+                )
+            return replace(run_statement(self._connection, statement), place=begin(script, piece))
 
     def _rows(self, text: str, params: object, *, lazy: bool) -> DuckDBPyRelation | None:
         """Run a statement of DuckDB's; a count of changed rows or a success is not a result to show."""
@@ -175,7 +189,7 @@ class Connection:
         return None if outcome.table is None else self._connection.from_arrow(outcome.table)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _arguments_named(piece: Piece) -> Iterator[None]:
     """Name the argument of a table function of ours that DuckDB does not find in its long list of all."""
     try:
@@ -185,6 +199,17 @@ def _arguments_named(piece: Piece) -> Iterator[None]:
         if wrong is None:
             raise
         raise wrong from refused
+
+
+@contextlib.contextmanager
+def _located(script: Script, piece: Piece, statement: Statement | None = None) -> Iterator[None]:
+    try:
+        with _arguments_named(piece):
+            yield
+    except (DuckanonError, duckdb.Error) as failure:
+        if not isinstance(failure, duckdb.InterruptException):
+            locate(failure, script, piece, statement)
+        raise
 
 
 def connect(database: str | Path = ":memory:", *, read_only: bool = False, **config: Any) -> Connection:

@@ -19,6 +19,7 @@ from duckanon.stages.candidate import Source
 if TYPE_CHECKING:
     import duckdb
 
+    from duckanon.errors import Place
     from duckanon.report import Report
     from duckanon.statements import Statement
 
@@ -65,11 +66,14 @@ class Outcome:
         Rows to show.
     report : Report or None
         Set when the rows are an audit.
+    place : Place or None
+        Where in its script the statement stands.
     """
 
     title: str
     table: pa.Table | None
     report: Report | None = None
+    place: Place | None = None
 
     @property
     def violated(self) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon import arrays
-from duckanon.errors import DuckanonError
+from duckanon.errors import DuckanonError, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("duckanon")
 
-_LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
+LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
+"""How a message of DuckDB begins to show the line it is about."""
+
 _serial = itertools.count(1)
 
 
@@ -132,11 +134,10 @@ def described(failure: BaseException) -> str:
     if isinstance(failure, DuckanonError):
         return str(failure)
     at = place(failure)
-    where = "" if at is None else f" (line {at[0]}, column {at[1]})"
-    return first_line(failure) + where
+    return first_line(failure) + ("" if at is None else f" ({Place(*at)})")
 
 
-def place(cause: BaseException) -> tuple[int, int] | None:
+def place(cause: BaseException) -> tuple[int, int | None] | None:
     """Line and column, counted from 1, that an engine message points at.
 
     Parameters
@@ -147,17 +148,17 @@ def place(cause: BaseException) -> tuple[int, int] | None:
     Returns
     -------
     tuple of int or None
-        None when the message names no place.
+        None when the message names no place; the column is None where only a part of the line is shown.
     """
     text = str(cause)
-    found = _LINE.search(text)
+    found = LINE.search(text)
     if found is None:
         return None
     shown, _, rest = text[found.start() :].partition("\n")
     caret = rest.partition("\n")[0].find("^")
     prefix = len(found.group(0))
-    column = caret - prefix + 1 if caret >= prefix and not shown.startswith(found.group(0) + "...") else 1
-    return int(found.group(1)), column
+    whole = caret >= prefix and not shown.startswith(found.group(0) + "...")
+    return int(found.group(1)), caret - prefix + 1 if whole else None
 
 
 def rows(

@@ -19,10 +19,35 @@ original exception as ``__cause__`` and name the statement (``.sql``) and the st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
     from duckanon.report import Report
+
+
+SOURCE_QUERY = "the source query"
+"""Text of a place that is counted from the begin of the query of CREATE, wherever that stands."""
+
+
+class Place(NamedTuple):
+    """Where in a text something is wrong.
+
+    Attributes
+    ----------
+    line, column : int
+        Counted from 1; column is None where it is not known.
+    of : str or None
+        What the text is: the name of a file, ``the source query``; None for the script.
+    """
+
+    line: int
+    column: int | None = None
+    of: str | None = None
+
+    def __str__(self) -> str:
+        """Return the place as errors end in it."""
+        column = "" if self.column is None else f", column {self.column}"
+        return f"line {self.line}{column}" + ("" if self.of is None else f" of {self.of}")
 
 
 class DuckanonError(Exception):
@@ -34,10 +59,22 @@ class DuckanonError(Exception):
         The statement that the engine refused, where an engine error is the cause.
     stage : str or None
         The stage of the pipeline in which it happened.
+    places : tuple of Place
+        Where in the script, as far as it is known; the message ends in them.
     """
 
     sql: str | None = None
     stage: str | None = None
+    places: tuple[Place, ...] = ()
+
+    def at(self, line: int, column: int | None = None, of: str | None = None) -> Self:
+        """Add a place, and return the error."""
+        self.places = (*self.places, Place(line, column, of))
+        return self
+
+    def __str__(self) -> str:
+        """Return the message and its places."""
+        return super().__str__() + "".join(f" ({place})" for place in self.places)
 
 
 class PolicyError(DuckanonError, ValueError):
@@ -86,15 +123,16 @@ class StatementError(DuckanonError):
     Parameters
     ----------
     message : str
-        What is wrong; line and column are appended.
+        What is wrong.
     line, column : int
         Place in the script, both counted from 1.
     """
 
     def __init__(self, message: str, line: int, column: int) -> None:
-        super().__init__(f"{message} (line {line}, column {column})")
+        super().__init__(message)
         self.line = line
         self.column = column
+        self.at(line, column)
 
 
 class ReleaseError(DuckanonError):

@@ -141,13 +141,12 @@ def _checked(options: Options, known: Sequence[str]) -> dict[str, Any]:
     """Return the values in the form a policy keeps, or an error with the place of the option."""
     values = {}
     for option in options.values():
-        place = f"(line {option.line}, column {option.column})"
         if option.name not in known:
-            raise PolicyError(f"{_unknown(option.name, known)} {place}")
+            raise PolicyError(_unknown(option.name, known)).at(option.line, option.column)
         try:
             values[option.name] = checks.checked(option.name, option.value)
         except PolicyError as wrong:
-            raise PolicyError(f"{wrong} {place}") from wrong
+            raise PolicyError(str(wrong)).at(option.line, option.column) from wrong
     return values
 
 

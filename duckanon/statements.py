@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from duckanon.misspelt import refused
 from duckanon.options import read_options
 from duckanon.qualified import QualifiedName, parse_name, read_name, read_text
-from duckanon.tokens import BLANKS, Piece, Reader, Token, split
+from duckanon.tokens import BLANKS, Piece, Reader, Token, place_of, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,6 +56,8 @@ class Create:
         Whether an anonymized view of that name is replaced.
     if_not_exists : bool
         Whether an anonymized view of that name stays as it is, and nothing is done.
+    query_place : tuple of int
+        Line and column of the first character of the query in the script, counted from 1.
     """
 
     name: QualifiedName
@@ -63,6 +65,7 @@ class Create:
     options: Options
     or_replace: bool = False
     if_not_exists: bool = False
+    query_place: tuple[int, int] = field(default=(1, 1), compare=False)
 
 
 @dataclass(frozen=True)
@@ -211,8 +214,8 @@ def _create(reader: Reader) -> Create:
     name = read_name(reader)
     if not reader.accept("AS"):
         raise reader.expected("AS after the name of the view", _CREATE_FORM)
-    query = _query(reader)
-    return Create(name, query, read_options(reader), or_replace, if_not_exists)
+    query, place = _query(reader)
+    return Create(name, query, read_options(reader), or_replace, if_not_exists, place)
 
 
 def _explain(reader: Reader) -> Explain:
@@ -269,8 +272,8 @@ def _expect_view(reader: Reader) -> None:
         raise reader.expected("VIEW after ANONYMIZED", only if reader.next.keyword == "TABLE" else "")
 
 
-def _query(reader: Reader) -> str:
-    """Read up to the WITH of the options, and that WITH; return the text before it."""
+def _query(reader: Reader) -> tuple[str, tuple[int, int]]:
+    """Read up to the WITH of the options, and that WITH; return the text before it, and its place."""
     begin = reader.tokens[reader.position - 1].end
     clause = _clause(reader)
     if clause is None:
@@ -278,7 +281,10 @@ def _query(reader: Reader) -> str:
     if clause == reader.position:
         raise reader.error("the source query between AS and WITH is missing")
     reader.position = clause + 1
-    return reader.piece.text[begin : reader.tokens[clause].start].lstrip(BLANKS)
+    raw = reader.piece.text[begin : reader.tokens[clause].start]
+    query = raw.lstrip(BLANKS)
+    skipped = begin + len(raw) - len(query)
+    return query, place_of(reader.piece.text, skipped, reader.piece.line, reader.piece.column)
 
 
 def _clause(reader: Reader) -> int | None:

@@ -5,18 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import duckdb
 import typer
 
 from duckanon import engine
 from duckanon.commands.options import Database  # noqa: TC001 - typer reads it at run time
 from duckanon.commands.sql import run_text
-from duckanon.errors import SourceError
+from duckanon.errors import DuckanonError, SourceError
+from duckanon.flags import read_text
 
 
-def run(file: Annotated[Path, typer.Argument(help="SQL script")], database: Database = None) -> int:
+def run(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="SQL script; - for stdin")],
+    database: Database = None,
+) -> int:
     """Run a script; stop at the first error or failed audit."""
+    name = "stdin" if str(file) == "-" else file.name
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as unread:
-        raise SourceError(f"cannot read the script {str(file)!r}: {engine.first_line(unread)}") from unread
-    return run_text(text, database)
+        return run_text(read_text(file, "script", error=SourceError), database, name=name)
+    except duckdb.Error as cause:
+        failure = DuckanonError(engine.first_line(cause))
+        place = engine.place(cause)
+        raise (failure if place is None else failure.at(*place, name)) from cause

@@ -32,7 +32,9 @@ def sql(
     return run_text(text, database, picture)
 
 
-def run_text(text: str, database: Path | None, picture: Path | None = None) -> int:
+def run_text(
+    text: str, database: Path | None, picture: Path | None = None, *, name: str | None = None
+) -> int:
     """Exit code of a script, of which every statement shows what it returns.
 
     Parameters
@@ -43,6 +45,8 @@ def run_text(text: str, database: Path | None, picture: Path | None = None) -> i
         A DuckDB file; in memory without it.
     picture : Path, optional
         A new SVG file for the rows of EXPLAIN ... FRONTIER.
+    name : str, optional
+        Name of the file that the statements are from: errors name it beside the line.
 
     Returns
     -------
@@ -54,10 +58,13 @@ def run_text(text: str, database: Path | None, picture: Path | None = None) -> i
         raise SourceError(f"{str(picture)!r} exists: a picture never overwrites, give a new name")
     try:
         with progress.shown(sys.stderr), connect(database or ":memory:") as con, stopping(con.duckdb):
-            for outcome in con.outcomes(text):
+            for outcome in con.outcomes(text, name=name):
                 show(outcome)
                 if isinstance(outcome, Outcome) and outcome.violated:
-                    complain(f"error: {outcome.title}: the audit found a violation; the rest was not run")
+                    where = "" if outcome.place is None else f" ({outcome.place})"
+                    complain(
+                        f"error: {outcome.title}: the audit found a violation; the rest was not run{where}"
+                    )
                     return VIOLATION
                 if picture is not None and (rows := _frontier_rows(outcome)) is not None:
                     picture.write_text(drawn(rows), encoding="utf-8")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from duckanon import engine, schema, sqlfiles
-from duckanon.errors import PolicyError, SourceError
+from duckanon.errors import SOURCE_QUERY, PolicyError, SourceError
 from duckanon.schema import Role
 
 if TYPE_CHECKING:
@@ -177,9 +177,10 @@ def _read_source(con: duckdb.DuckDBPyConnection, query: str, raw: str) -> None:
         raise KeyboardInterrupt from interrupt
     except duckdb.Error as cause:
         at = engine.place(cause)
-        # The query begins on the second line of the statement that was run.
-        where = "" if at is None else f" (line {max(at[0] - 1, 1)}, column {at[1]} of the source query)"
-        raised = SourceError(f"the source query fails: {engine.first_line(cause)}{where}")
+        raised = SourceError(f"the source query fails: {engine.first_line(cause)}")
+        if at is not None:
+            # The query begins on the second line of the statement that was run.
+            raised.at(max(at[0] - 1, 1), at[1], SOURCE_QUERY)
         raised.sql, raised.stage = query, "stage"
         raise raised from cause
 
