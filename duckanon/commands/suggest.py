@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from duckanon import files, progress, sqlfiles
 from duckanon.commands.options import PASSED, Form, Output, check_output, deliver, known_form
 from duckanon.connection import connect
+from duckanon.errors import DuckanonError, SourceError
 from duckanon.interrupts import stopping
+from duckanon.output import complain
 from duckanon.qualified import parse_name
 from duckanon.suggestion.find import query_of, suggest_query
+from duckanon.suggestion.text import advice_of
+
+if TYPE_CHECKING:
+    from duckanon.suggestion.model import Suggestion
 
 
 def suggest(
@@ -21,9 +27,14 @@ def suggest(
     ],
     form: Form = "text",
     output: Output = None,
+    sql: Annotated[bool, typer.Option("--sql", help="the statement alone; warnings go to stderr")] = False,
 ) -> int:
     """Rank columns by uniqueness, propose a role for each, print a CREATE ANONYMIZED VIEW."""
     known_form(form)
+    if sql and form != "text":
+        raise DuckanonError(
+            "--sql is the statement alone, --format json all that was found: give one of both"
+        )
     check_output(output, table)
     path, within = files.split(table)
     with progress.shown(sys.stderr), connect() as con, stopping(con.duckdb):
@@ -37,8 +48,20 @@ def suggest(
             source=None if own is None else query_of(own),
             database=None if own is None else str(path),
         )
-    deliver(found.to_json() if form == "json" else found.to_text(), output)
+    if sql:
+        deliver(_statement(found), output)
+    else:
+        deliver(found.to_json() if form == "json" else found.to_text(), output)
     return PASSED
+
+
+def _statement(found: Suggestion) -> str:
+    """Return the statement; what a reader of the whole text would learn beside it goes to stderr."""
+    for told in advice_of(found):
+        complain(told)
+    if found.statement is None:
+        raise SourceError(f"{found.name}: there is no statement to propose")
+    return found.statement
 
 
 def _within(relation: str) -> list[str]:

@@ -48,6 +48,22 @@ def text_of(found: Suggestion) -> str:
     return "\n\n".join("\n".join(part) for part in [*parts, _statement(found)] if part)
 
 
+def advice_of(found: Suggestion) -> list[str]:
+    """What the reader of the statement alone must know: warnings, limits, and where it runs.
+
+    Parameters
+    ----------
+    found : Suggestion
+        What was found.
+
+    Returns
+    -------
+    list of str
+        Lines.
+    """
+    return [*_warnings(found), LIMITS, *_home(found)]
+
+
 def _columns(found: Suggestion) -> list[str]:
     rows = [
         (
@@ -130,12 +146,14 @@ def _warnings(found: Suggestion) -> list[str]:
 def _statement(found: Suggestion) -> list[str]:
     if found.statement is None:
         return []
-    if found.database is None:
-        return [found.statement]
-    return [
-        f"Run it on the database: duckanon run FILE.sql --database {_line(found.database)}",
-        found.statement,
-    ]
+    return [*_home(found), found.statement]
+
+
+def _home(found: Suggestion) -> list[str]:
+    """Where the statement runs; nothing where it runs anywhere."""
+    if found.statement is None or found.database is None:
+        return []
+    return [f"Run it on the database: duckanon run FILE.sql --database {_line(found.database)}"]
 
 
 def _proposal(column: ColumnSuggestion) -> str:

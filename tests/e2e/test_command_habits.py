@@ -1,0 +1,147 @@
+"""What is expected of any good command line: version, help, completion, stdin, a statement to pipe."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import typer
+
+import duckanon
+from duckanon import cli
+from duckanon.tokens import split
+from tests.e2e.scenes import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GROUP = typer.main.get_command(cli.app)
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    with pytest.raises(SystemExit) as left:
+        cli.main(["--version"])
+    assert (left.value.code, capsys.readouterr().out) == (0, f"duckanon {wanted}\n")
+    assert duckanon.__version__ == wanted
+
+
+@pytest.mark.parametrize("name", [None, *GROUP.commands])
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_is_on_stdout_with_exit_code_0(
+    capsys: pytest.CaptureFixture[str], name: str | None, flag: str
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main([flag] if name is None else [name, flag])
+    told, error = capsys.readouterr()
+    assert (left.value.code, error) == (0, "")
+    assert told.startswith(f"Usage: duckanon {'[OPTIONS]' if name is None else name}")
+    assert "-h, --help" in told
+
+
+def test_duckanon_alone_shows_its_help_and_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+    """A job whose command came to nothing must not pass."""
+    with pytest.raises(SystemExit) as left:
+        cli.main([])
+    told, error = capsys.readouterr()
+    assert (left.value.code, told) == (2, "")
+    assert error.startswith("Usage: duckanon [OPTIONS] COMMAND")
+    assert all(name in error for name in GROUP.commands)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """Give exit code, stdout and stderr of the command line in this process."""
+    with pytest.raises(SystemExit) as left:
+        cli.main([str(argument) for argument in arguments])
+    assert isinstance(left.value.code, int)
+    return left.value.code, *capsys.readouterr()
+
+
+@pytest.fixture
+def piped(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    return lambda text: monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("duckanon anon", {"anonymize"}),
+        ("duckanon audit --s", {"--sensitive"}),
+        ("duckanon audit f.csv -k 5 --q", {"--qi", "--quasi-identifiers"}),
+    ],
+)
+def test_a_shell_completes_commands_and_options(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: str, expected: set[str]
+) -> None:
+    """As bash asks: the words so far in COMP_WORDS, the place of the cursor in COMP_CWORD."""
+    monkeypatch.setenv("_DUCKANON_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    code, told, _ = run(capsys)
+    assert (code, set(told.split())) == (0, expected)
+
+
+def test_completion_is_shown_for_a_known_shell_and_an_error_for_another(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bash = shutil.which("bash")
+    assert bash is not None
+    program = f"{Path(sys.executable).parent / 'duckanon'} --show-completion; echo code $?"
+    done = subprocess.run([bash, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert "complete -o default -F _duckanon_completion duckanon" in done.stdout
+    assert done.stdout.endswith("code 0\n")
+    # What asks is no shell: an error is 2, since 1 is a violation.
+    monkeypatch.setattr("typer.completion._get_shell_name", lambda: "nushell")
+    assert run(capsys, "--show-completion")[:2] == (2, "")
+
+
+def test_a_policy_and_queries_come_from_stdin(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], piped: Callable[[str], None]
+) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("age,charge\n" + "".join(f"{i % 2},{i}\n" for i in range(10)))
+    piped('\ufeffquasi_identifiers = ["age"]\nk = 6\n')
+    code, told, error = run(capsys, "audit", table, "--policy", "-")
+    assert (code, "k_anonymity" in told) == (1, True), error
+    piped("SELECT sum(charge) AS total FROM data")
+    code, told, error = run(capsys, "compare", table, table, "--queries", "-")
+    assert (code, "total" in told) == (0, True), error
+
+
+def test_suggest_prints_the_statement_alone_and_run_takes_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], piped: Callable[[str], None]
+) -> None:
+    table = tmp_path / "t.csv"
+    rows = [f"{i},{20 + i % 7},{'abc'[i % 3]},{i * 37 % 11}" for i in range(40)]
+    table.write_text("\n".join(["id,age,plan,charge", *rows]) + "\n")
+    code, whole, _ = run(capsys, "suggest", table)
+    alone, statement, error = run(capsys, "suggest", table, "--sql")
+    assert (code, alone) == (0, 0)
+    assert statement.startswith("CREATE ANONYMIZED VIEW t_anon AS")
+    assert whole.endswith(statement)
+    assert len(split(statement)) == 1
+    told = re.findall(r"^warning: .*$", whole, re.MULTILINE)
+    assert all(warning in error for warning in told)
+    assert "Check every role" in error
+    piped(statement)
+    code, told_rows, error = run(capsys, "run", "-")
+    assert (code, "k_anonymity" in told_rows) == (0, True), error
+
+
+def test_suggest_without_a_statement_is_an_error_where_it_alone_was_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("age\n30\n")
+    code, told, error = run(capsys, "suggest", table, "--sql")
+    assert (code, told) == (2, "")
+    assert "there is no statement" in error.splitlines()[-1]
+    code, told, error = run(capsys, "suggest", table, "--sql", "--format", "json")
+    assert (code, told, error.count("\n")) == (2, "", 1)
