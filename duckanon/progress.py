@@ -1,4 +1,7 @@
-"""Progress of long work on a terminal: a line for every running step, gone when the step ends."""
+"""Progress of long work on a terminal: a line for every running step, gone when the step ends.
+
+That kernels are compiled is told on any stream, since it takes half a minute where nothing else happens.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.text import Text
+
+from duckanon.kernels.compiled import COMPILING, watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,6 +96,42 @@ class _Display:
                 self._progress = None
 
 
+class _Compiling:
+    """A step of a display while functions are compiled, the outermost and those that it calls."""
+
+    def __init__(self, display: _Display) -> None:
+        self._display = display
+        self._depth = self._done = 0
+        self._line: tuple[Progress, TaskID] | None = None
+
+    def __call__(self, name: str, begins: bool) -> None:
+        del name
+        self._depth += 1 if begins else -1
+        if self._line is None:
+            self._line = self._display.open(COMPILING, None, "functions")
+            self._line[0].advance(self._line[1], self._done)
+        if not begins:
+            self._done += 1
+            self._line[0].advance(self._line[1])
+        if not self._depth:
+            self._display.close(*self._line)
+            self._line = None
+
+
+class _Told:
+    """One line on a stream that shows no steps, at the first function that is compiled."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream: TextIO | None = stream
+
+    def __call__(self, name: str, begins: bool) -> None:
+        del name, begins
+        if self._stream is not None:
+            self._stream.write(f"{COMPILING} ...\n")
+            self._stream.flush()
+            self._stream = None
+
+
 _SILENT = Step()
 _display: ContextVar[_Display | None] = ContextVar("duckanon_progress", default=None)
 
@@ -102,8 +143,8 @@ def shown(stream: TextIO) -> Iterator[None]:
     Parameters
     ----------
     stream : TextIO
-        Where to, as a rule ``sys.stderr``. Nothing is written when it is no terminal, or one without cursor
-        movement.
+        Where to, as a rule ``sys.stderr``. When it is no terminal, or one without cursor movement, all that
+        is written is one plain line when kernels have to be compiled.
 
     Yields
     ------
@@ -113,12 +154,14 @@ def shown(stream: TextIO) -> Iterator[None]:
     console = Console(file=stream)
     # rich takes a pipe for a terminal where FORCE_COLOR says so: colour is not what is asked here.
     if not (stream.isatty() and console.is_interactive):
-        yield
+        with watched(_Told(stream)):
+            yield
         return
     display = _Display(console)
     before = _display.set(display)
     try:
-        yield
+        with watched(_Compiling(display)):
+            yield
     finally:
         _display.reset(before)
         display.end()
@@ -168,6 +211,14 @@ class _Known(ProgressColumn):
         return Text() if task.total is None else self._column(task)
 
 
+class _Count(ProgressColumn):
+    """What is done of a step without a known total; empty until there is something."""
+
+    def render(self, task: Task) -> RenderableType:
+        counted = task.total is None and task.completed
+        return Text(f"{task.completed:,.0f} {task.fields['unit']}" if counted else "")
+
+
 class _Rate(ProgressColumn):
     """What is done in a second, over the last half minute."""
 
@@ -183,6 +234,7 @@ def _lines(console: Console) -> Progress:
         _Known(BarColumn(bar_width=30)),
         _Known(MofNCompleteColumn()),
         _Known(_Rate()),
+        _Count(),
         TimeElapsedColumn(),
         _Known(TimeRemainingColumn()),
         console=console,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import duckanon
+from duckanon.kernels.compiled import COMPILING
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -61,7 +62,7 @@ def command(
     *arguments: str | Path, cwd: Path | None = None, stdin: str | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the command line as a user does."""
-    return subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "duckanon", *map(str, arguments)],
         capture_output=True,
         text=True,
@@ -71,6 +72,13 @@ def command(
         env={**os.environ, **environment, "PYTHONPATH": str(ROOT)},
         check=False,
     )
+    done.stderr = settled(done.stderr)
+    return done
+
+
+def settled(written: str) -> str:
+    """Give what was written to stderr without what the first use of an installation says once."""
+    return written.replace(f"{COMPILING} ...\n", "")
 
 
 def stock_cli(database: str | Path, *statements: str) -> subprocess.CompletedProcess[str]:

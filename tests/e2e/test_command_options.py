@@ -13,6 +13,7 @@ from duckanon import cli
 from duckanon.errors import DuckanonError, PolicyError
 from duckanon.flags import read_flags
 from duckanon.policy import Policy
+from tests.e2e.scenes import settled
 from tests.oracle import k_anonymity
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
     with pytest.raises(SystemExit) as left:
         cli.main([str(argument) for argument in arguments])
     assert isinstance(left.value.code, int)
-    return left.value.code, *capsys.readouterr()
+    told, error = capsys.readouterr()
+    return left.value.code, told, settled(error)
 
 
 @pytest.fixture

@@ -1,0 +1,80 @@
+"""The first use compiles kernels: that is told once, on any stream, and not again when they are cached."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from duckanon.kernels.compiled import COMPILING
+from tests.e2e.scenes import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Two small kernels of a file of its own, and one of somebody else; `outer` makes numba compile `inside`, too.
+KERNELS = """
+import numba
+from duckanon.kernels.compiled import compiled, inner
+
+@numba.njit(cache=True)
+def foreign(x):
+    return x - 1
+
+@inner
+def inside(x):
+    return x + 1
+
+@compiled
+def outer(x):
+    return inside(x) * 2
+
+@compiled
+def other(x):
+    return x * 3
+"""
+PROGRAM = """
+import io, logging, sys
+logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(levelname)s %(message)s")
+from duckanon import progress
+import kernels
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+with progress.shown(sys.stderr):
+    assert kernels.foreign(3) == 2
+    print("begin", flush=True)
+    assert kernels.outer(3) == 8
+    assert kernels.other(1.5) == 4.5
+terminal = Terminal()
+with progress.shown(terminal):
+    assert kernels.outer(1.5) == 5
+print("terminal", repr(terminal.getvalue()))
+"""
+
+
+def run(folder: Path) -> tuple[list[str], str]:
+    """Give stdout and stderr of a process with the cache of that folder."""
+    own = {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": f"{ROOT}:{folder}"}
+    own |= {"TERM": "xterm", "COLUMNS": "150", "PYTHONDONTWRITEBYTECODE": "1"}
+    dropped = {"FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"}
+    environment = {name: value for name, value in os.environ.items() if name not in dropped} | own
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment, check=True
+    )
+    return done.stdout.splitlines(), done.stderr
+
+
+def test_compiling_is_told_once_for_an_installation(tmp_path: Path) -> None:
+    (tmp_path / "kernels.py").write_text(KERNELS)
+    printed, told = run(tmp_path)
+    assert told == f"{COMPILING} ...\n"
+    # In Python it is logged; what somebody else compiles before is not ours to tell.
+    assert printed[:2] == ["begin", f"INFO {COMPILING}"]
+    assert COMPILING in printed[2]
+    assert "functions" in printed[2]
+    printed, told = run(tmp_path)
+    assert (printed, told) == (["begin", "terminal ''"], "")
