@@ -25,6 +25,7 @@ def anonymize(
     *,
     name: str,
     or_replace: bool = False,
+    effect: bool = False,
 ) -> Release:
     """Release of a table or query as an anonymized view.
 
@@ -40,6 +41,8 @@ def anonymize(
         Name of the view, as in SQL: ``schema.view``, quoted where it must be.
     or_replace : bool
         Whether an anonymized view of that name is replaced.
+    effect : bool
+        Whether to tell what changes in each quasi-identifier, as `Release.effect`.
 
     Returns
     -------
@@ -53,7 +56,7 @@ def anonymize(
     """
     plain = con.duckdb if isinstance(con, Connection) else con
     target = catalog.resolve(plain, parse_name(name))
-    return create(plain, _query(source), policy, target, or_replace=or_replace)
+    return create(plain, _query(source), policy, target, or_replace=or_replace, effect=effect)
 
 
 def audit(con: Connection | duckdb.DuckDBPyConnection, relation: str, policy: Policy | AuditPolicy) -> Report:

@@ -121,7 +121,13 @@ class Connection:
         return [outcome for outcome in outcomes if isinstance(outcome, Outcome)]
 
     def outcomes(
-        self, text: str, params: object = None, *, lazy_end: bool = False, name: str | None = None
+        self,
+        text: str,
+        params: object = None,
+        *,
+        lazy_end: bool = False,
+        name: str | None = None,
+        effect: bool = False,
     ) -> Iterator[Outcome | DuckDBPyRelation | None]:
         """Outcome of each statement of a text, one after the other; each runs when it is asked for.
 
@@ -135,6 +141,8 @@ class Connection:
             Whether the rows of a query at the end wait until they are read.
         name : str, optional
             Name of the file that the text is from: errors name it beside the line.
+        effect : bool
+            Whether CREATE and REFRESH tell what changes in each quasi-identifier.
 
         Yields
         ------
@@ -144,7 +152,8 @@ class Connection:
         script = Script(text, name)
         pieces = script.pieces
         for piece in pieces:
-            yield self._run(script, piece, params, lazy=lazy_end and piece is pieces[-1])
+            lazy = lazy_end and piece is pieces[-1]
+            yield self._run(script, piece, params, lazy=lazy, effect=effect)
 
     def close(self) -> None:
         """Close the plain connection."""
@@ -159,7 +168,7 @@ class Connection:
         self.close()
 
     def _run(
-        self, script: Script, piece: Piece, params: object, *, lazy: bool
+        self, script: Script, piece: Piece, params: object, *, lazy: bool, effect: bool = False
     ) -> Outcome | DuckDBPyRelation | None:
         """Run one statement of a script; its errors tell the line of the script."""
         with _located(script, piece):
@@ -171,7 +180,8 @@ class Connection:
                 raise StatementError(
                     "our statements take no parameters; write the values", piece.line, piece.column
                 )
-            return replace(run_statement(self._connection, statement), place=begin(script, piece))
+            outcome = run_statement(self._connection, statement, effect=effect)
+            return replace(outcome, place=begin(script, piece))
 
     def _rows(self, text: str, params: object, *, lazy: bool) -> DuckDBPyRelation | None:
         """Run a statement of DuckDB's; a count of changed rows or a success is not a result to show."""

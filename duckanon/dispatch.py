@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from duckanon.errors import Place
     from duckanon.report import Report
+    from duckanon.stages.effect import Effect
     from duckanon.statements import Statement
 
 REPORT_SCHEMA = pa.schema(
@@ -68,12 +69,15 @@ class Outcome:
         Set when the rows are an audit.
     place : Place or None
         Where in its script the statement stands.
+    effect : tuple of Effect
+        What a release changed, where it was asked for.
     """
 
     title: str
     table: pa.Table | None
     report: Report | None = None
     place: Place | None = None
+    effect: tuple[Effect, ...] = ()
 
     @property
     def violated(self) -> bool:
@@ -81,7 +85,7 @@ class Outcome:
         return self.report is not None and self.report.violated
 
 
-def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement) -> Outcome:
+def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement, *, effect: bool = False) -> Outcome:
     """Outcome of one of our statements.
 
     Parameters
@@ -90,6 +94,8 @@ def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement) -> Outco
         The plain connection.
     statement : Statement
         What to do.
+    effect : bool
+        Whether CREATE and REFRESH tell what changes in each quasi-identifier.
 
     Returns
     -------
@@ -107,11 +113,12 @@ def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement) -> Outco
             policy = options_to_policy(statement.options)
             if statement.if_not_exists and catalog.find(con, target) is not None:
                 return Outcome(f"{target} exists: nothing was done, and it keeps its own policy", None)
-            made = views.create(con, statement.query, policy, target, or_replace=statement.or_replace)
-            return _reported(f"released {made.name}", made.report)
+            replaces = statement.or_replace
+            made = views.create(con, statement.query, policy, target, or_replace=replaces, effect=effect)
+            return _reported(f"released {made.name}", made.report, made.effect)
         case statements.Refresh():
-            made = views.refresh(con, catalog.resolve(con, statement.name))
-            return _reported(f"refreshed {made.name}", made.report)
+            made = views.refresh(con, catalog.resolve(con, statement.name), effect=effect)
+            return _reported(f"refreshed {made.name}", made.report, made.effect)
         case statements.Audit():
             if statement.kind == "table":
                 report = audit_table(con, statement.name, statement.options)
@@ -154,8 +161,8 @@ def report_table(report: Report) -> pa.Table:
     return pa.table(columns, schema=REPORT_SCHEMA)
 
 
-def _reported(title: str, report: Report) -> Outcome:
-    return Outcome(title, report_table(report), report)
+def _reported(title: str, report: Report, effect: tuple[Effect, ...] = ()) -> Outcome:
+    return Outcome(title, report_table(report), report, effect=effect)
 
 
 def _explain(con: duckdb.DuckDBPyConnection, statement: statements.Explain) -> pa.Table:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.dispatch import Outcome
 from duckanon.report import COLUMNS, text_table
+from duckanon.stages.effect import effect_text
 
 if TYPE_CHECKING:
     import duckdb
@@ -32,6 +33,9 @@ def show(outcome: Outcome | duckdb.DuckDBPyRelation | None) -> None:
     if outcome.report is not None:
         # Warnings go to stderr when they arise.
         line(replace(outcome.report, warnings=()).to_text())
+        if outcome.effect:
+            line(f"\neffect on the {outcome.effect[0].records} released records:")
+            line(effect_text(outcome.effect))
     elif outcome.table is not None:
         rows = list(zip(*outcome.table.to_pydict().values(), strict=True))
         line("\n".join(text_table(outcome.table.column_names, rows)))

@@ -154,6 +154,10 @@ class Report:
         """JSON text of `to_dict`; numbers stay numbers, dates and others become text."""
         return json.dumps(_finite(self.to_dict()), indent=2, default=_plain, allow_nan=False)
 
+    def __str__(self) -> str:
+        """The text for a reader; `repr` has the plain data."""
+        return self.to_text()
+
     def to_text(self) -> str:
         """Aligned table of the measures, then the worst classes, the plan and the warnings."""
         lines = text_table(COLUMNS, [_told_apart(measure) for measure in self.measures])

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from duckanon import catalog, engine, progress, sqlfiles
 from duckanon.errors import ReleaseError
+from duckanon.legible import legible
 from duckanon.policy import Policy
 from duckanon.release import built, names_of, warn
 from duckanon.report import shown
 from duckanon.stages.candidate import Source
+from duckanon.stages.effect import effect_text, effects
 from duckanon.stages.publish import forget, publish, transaction
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from duckanon.catalog import Published, Target
     from duckanon.report import Report
+    from duckanon.stages.effect import Effect
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class Release:
         Method that made the partition.
     information_loss : float
         IL = 100 SSE / SST over the embedded quasi-identifiers, in per cent.
+    effect : tuple of Effect
+        What changed in each quasi-identifier; empty where it was not asked for.
     """
 
     name: str
@@ -49,18 +54,33 @@ class Release:
     suppressed: int
     method: str
     information_loss: float
+    effect: tuple[Effect, ...] = ()
 
-    def _repr_html_(self) -> str:
-        """What was released, and its report, as HTML for a notebook."""
-        figures = (
+    @property
+    def _figures(self) -> str:
+        return (
             f"{self.records} records in {self.classes} classes, {self.suppressed} suppressed, "
             f"information loss {shown(self.information_loss)} %, method {self.method}"
         )
-        return f"<p>Released: {html.escape(figures)}</p>{self.report._repr_html_()}"
+
+    def __str__(self) -> str:
+        """What was released, and its report, for a reader."""
+        effect = "\n\n" + effect_text(self.effect) if self.effect else ""
+        return f"released {legible(self.name)}: {self._figures}\n\n{self.report}{effect}"
+
+    def _repr_html_(self) -> str:
+        """What was released, and its report, as HTML for a notebook."""
+        return f"<p>Released: {html.escape(self._figures)}</p>{self.report._repr_html_()}"
 
 
 def create(
-    con: duckdb.DuckDBPyConnection, query: str, policy: Policy, target: Target, *, or_replace: bool = False
+    con: duckdb.DuckDBPyConnection,
+    query: str,
+    policy: Policy,
+    target: Target,
+    *,
+    or_replace: bool = False,
+    effect: bool = False,
 ) -> Release:
     """Release of a query under a name: staged, partitioned, recoded, audited, published.
 
@@ -76,6 +96,8 @@ def create(
         Name of the view.
     or_replace : bool
         Whether an anonymized view of that name is replaced; a user's table or view never is.
+    effect : bool
+        Whether to tell what changes in each quasi-identifier.
 
     Returns
     -------
@@ -89,10 +111,10 @@ def create(
     """
     catalog.check_writable(con, target)
     _check_free(con, target, or_replace=or_replace)
-    return _release(con, Source(query, *catalog.current(con)), policy, target)
+    return _release(con, Source(query, *catalog.current(con)), policy, target, effect=effect)
 
 
-def refresh(con: duckdb.DuckDBPyConnection, target: Target) -> Release:
+def refresh(con: duckdb.DuckDBPyConnection, target: Target, *, effect: bool = False) -> Release:
     """Release of today's source under the policy of an existing anonymized view.
 
     Parameters
@@ -101,6 +123,8 @@ def refresh(con: duckdb.DuckDBPyConnection, target: Target) -> Release:
         The caller's connection.
     target : Target
         The anonymized view.
+    effect : bool
+        Whether to tell what changes in each quasi-identifier.
 
     Returns
     -------
@@ -110,7 +134,8 @@ def refresh(con: duckdb.DuckDBPyConnection, target: Target) -> Release:
     catalog.check_writable(con, target)
     published = catalog.require(con, target)
     source = Source(published.source_sql, published.source_catalog, published.source_schema)
-    return _release(con, source, Policy.from_toml(published.policy), published.target)
+    policy = Policy.from_toml(published.policy)
+    return _release(con, source, policy, published.target, effect=effect)
 
 
 def drop_view(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists: bool = False) -> None:
@@ -154,9 +179,12 @@ def _drop_leftovers(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists
             forget(con, published)
 
 
-def _release(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy, target: Target) -> Release:
+def _release(
+    con: duckdb.DuckDBPyConnection, source: Source, policy: Policy, target: Target, *, effect: bool
+) -> Release:
     with names_of(con, source), built(con, source.query, policy) as candidate:
         warn(candidate)
+        changed = effects(con, candidate) if effect else ()
         with progress.step("publish"):
             publish(con, candidate, source, target)
     return Release(
@@ -168,6 +196,7 @@ def _release(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy, tar
         suppressed=candidate.suppressed,
         method=candidate.method,
         information_loss=candidate.information_loss,
+        effect=changed,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -19,6 +20,7 @@ from duckanon.commands.options import (
     Numbers,
     PolicyFile,
     QuasiIdentifiers,
+    ShowEffect,
     T,
     Trees,
     Words,
@@ -30,10 +32,11 @@ from duckanon.export import check_target, export
 from duckanon.flags import policy_of_flags
 from duckanon.interrupts import stopping
 from duckanon.output import show
+from duckanon.recorded import of_the_source
 from duckanon.stages.candidate import Source
 from duckanon.views import create
 
-_NOT_OPTIONS = {"source", "target", "qi", "policy", "dry_run"}
+_NOT_OPTIONS = {"source", "target", "qi", "policy", "dry_run", "effect"}
 
 
 def anonymize(
@@ -60,6 +63,7 @@ def anonymize(
     seed: Annotated[int | None, typer.Option(help="for explicit randomness only")] = None,
     policy: PolicyFile = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="show the plan, write nothing")] = False,
+    effect: ShowEffect = False,
 ) -> int:
     """Release a file or table as a new file."""
     flags = {name: value for name, value in locals().items() if name not in _NOT_OPTIONS}
@@ -73,7 +77,10 @@ def anonymize(
             show(Outcome("plan", explain(con.duckdb, Source(query, "memory", "main"), wanted)))
             return PASSED
         name = Target("memory", "main", table or path.stem)
-        create(con.duckdb, query, wanted, name)
+        made = create(con.duckdb, query, wanted, name, effect=effect)
         report = export(con.duckdb, name, str(path))
-    show(Outcome(f"wrote {path}", None, report))
+    # The audit is that of the file; what its rows do not tell is what CREATE found.
+    beside = of_the_source(made.classes, information_loss=made.information_loss, suppressed=made.suppressed)
+    told = replace(report, measures=report.measures + beside, plan=made.report.plan)
+    show(Outcome(f"wrote {path}", None, told, effect=made.effect))
     return PASSED

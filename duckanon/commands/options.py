@@ -59,6 +59,10 @@ PolicyFile = Annotated[
 LDiversity = Annotated[str | None, typer.Option(help="distinct, entropy or recursive")]
 Table = Annotated[str, typer.Argument(help="file.csv, file.parquet or file.duckdb:table")]
 Form = Annotated[str, typer.Option("--format", help="text or json")]
+ShowEffect = Annotated[
+    bool,
+    typer.Option("--effect", help="show what a release changed: share of records, mean absolute change"),
+]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="a file instead of stdout")]
 
 

@@ -9,7 +9,7 @@ import duckdb
 import typer
 
 from duckanon import engine
-from duckanon.commands.options import Database  # noqa: TC001 - typer reads it at run time
+from duckanon.commands.options import Database, ShowEffect  # noqa: TC001 - typer reads them at run time
 from duckanon.commands.sql import run_text
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.flags import read_text
@@ -18,11 +18,12 @@ from duckanon.flags import read_text
 def run(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="SQL script; - for stdin")],
     database: Database = None,
+    effect: ShowEffect = False,
 ) -> int:
     """Run a script; stop at the first error or failed audit."""
     name = "stdin" if str(file) == "-" else file.name
     try:
-        return run_text(read_text(file, "script", error=SourceError), database, name=name)
+        return run_text(read_text(file, "script", error=SourceError), database, name=name, effect=effect)
     except duckdb.Error as cause:
         failure = DuckanonError(engine.first_line(cause))
         place = engine.place(cause)

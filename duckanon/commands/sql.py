@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from duckanon import progress
-from duckanon.commands.options import ERROR, PASSED, VIOLATION, Database
+from duckanon.commands.options import ERROR, PASSED, VIOLATION, Database, ShowEffect
 from duckanon.connection import connect
 from duckanon.dispatch import Outcome
 from duckanon.errors import SourceError
@@ -27,13 +27,19 @@ def sql(
     picture: Annotated[
         Path | None, typer.Option(help="a new .svg file for the rows of EXPLAIN ... FRONTIER")
     ] = None,
+    effect: ShowEffect = False,
 ) -> int:
     """Run statements and print their rows."""
-    return run_text(text, database, picture)
+    return run_text(text, database, picture, effect=effect)
 
 
 def run_text(
-    text: str, database: Path | None, picture: Path | None = None, *, name: str | None = None
+    text: str,
+    database: Path | None,
+    picture: Path | None = None,
+    *,
+    name: str | None = None,
+    effect: bool = False,
 ) -> int:
     """Exit code of a script, of which every statement shows what it returns.
 
@@ -47,6 +53,8 @@ def run_text(
         A new SVG file for the rows of EXPLAIN ... FRONTIER.
     name : str, optional
         Name of the file that the statements are from: errors name it beside the line.
+    effect : bool
+        Whether CREATE and REFRESH show what changes in each quasi-identifier.
 
     Returns
     -------
@@ -58,7 +66,7 @@ def run_text(
         raise SourceError(f"{str(picture)!r} exists: a picture never overwrites, give a new name")
     try:
         with progress.shown(sys.stderr), connect(database or ":memory:") as con, stopping(con.duckdb):
-            for outcome in con.outcomes(text, name=name):
+            for outcome in con.outcomes(text, name=name, effect=effect):
                 show(outcome)
                 if isinstance(outcome, Outcome) and outcome.violated:
                     where = "" if outcome.place is None else f" ({outcome.place})"

@@ -50,6 +50,7 @@ def recode(con: duckdb.DuckDBPyConnection, staged: Staged, labels: npt.NDArray[n
     statement = sqlfiles.render(
         "recode/candidate.sql.j2",
         candidate=candidate,
+        classes=classes_relation(staged),
         records=staged.records,
         **relations,
         fields=staged.fields,
@@ -74,6 +75,23 @@ def recode(con: duckdb.DuckDBPyConnection, staged: Staged, labels: npt.NDArray[n
         for relation in relations.values():
             con.unregister(relation)
     return candidate
+
+
+def classes_relation(staged: Staged) -> str:
+    """Name of the temporary table of the classes that `recode` leaves beside the candidate.
+
+    Parameters
+    ----------
+    staged : Staged
+        The records.
+
+    Returns
+    -------
+    str
+        One row a class of the partition: class_id, the released value of each quasi-identifier, and
+        ``released_class``, 0.. in the order of these values, one number for classes that share them all.
+    """
+    return f"{staged.workspace}_classes"
 
 
 def _means(
