@@ -59,7 +59,7 @@ def measure(
 
 
 def command(
-    *arguments: str | Path, cwd: Path | None = None, stdin: str | None = None, **environment: str
+    *arguments: str | Path, cwd: Path | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the command line as a user does."""
     done = subprocess.run(
@@ -67,7 +67,6 @@ def command(
         capture_output=True,
         text=True,
         timeout=300,
-        input=stdin,
         cwd=cwd or ROOT,
         env={**os.environ, **environment, "PYTHONPATH": str(ROOT)},
         check=False,

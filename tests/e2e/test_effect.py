@@ -25,7 +25,7 @@ CREATE TABLE t AS FROM (VALUES
 """
 CREATE = """
 CREATE ANONYMIZED VIEW v AS FROM t WITH (
-    quasi_identifiers = (age, name, day, moment, score, low, tags, price), k = 2,
+    quasi_identifiers = (age, name, day, moment, score, low, tags, price), k = 2, effort = 'fast',
     recode = {low: 'range', tags: 'set'}
 )"""
 EXPECTED = {
@@ -67,7 +67,9 @@ def test_numbers_too_large_for_a_difference_do_not_fail_the_release() -> None:
         release = duckanon.anonymize(
             con,
             "t",
-            duckanon.Policy(quasi_identifiers=["a", "b"], k=3, recode={"a": "mode"}, weights={"a": 1e-6}),
+            duckanon.Policy(
+                quasi_identifiers=["a", "b"], k=3, recode={"a": "mode"}, weights={"a": 1e-6}, effort="fast"
+            ),
             name="v",
             effect=True,
         )
@@ -79,7 +81,7 @@ def test_numbers_too_large_for_a_difference_do_not_fail_the_release() -> None:
 def test_suppressed_records_are_not_counted_in_the_effect() -> None:
     with duckanon.connect() as con:
         con.sql("CREATE TABLE t AS SELECT CASE WHEN i > 0 THEN i // 2 END AS a FROM range(9) AS r(i)")
-        policy = duckanon.Policy(quasi_identifiers="a", k=2, nulls="suppress")
+        policy = duckanon.Policy(quasi_identifiers="a", k=2, nulls="suppress", effort="fast")
         with pytest.warns(duckanon.DuckanonWarning, match="left out 1 record"):
             release = duckanon.anonymize(con, "t", policy, name="v", effect=True)
         assert release.suppressed == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import pytest
 
 import duckanon
 from duckanon import cli
-from tests.e2e.scenes import PATIENTS, command
+from tests.e2e.scenes import PATIENTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,14 +88,17 @@ def test_run_names_the_file_and_the_line(
     assert error.endswith(f"(line {place[0]}, column {place[1]} of nightly.sql)\n")
 
 
-def test_a_violated_audit_names_its_line_and_a_script_comes_from_stdin(tmp_path: Path) -> None:
+def test_a_violated_audit_names_its_line_and_a_script_comes_from_stdin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = f"{PATIENTS};\n\nAUDIT TABLE patients WITH (quasi_identifiers = id, k = 2);\nCREATE TABLE later AS SELECT 1"
     line = text[: text.index("AUDIT")].count("\n") + 1
-    database = tmp_path / "d.duckdb"
-    done = command("run", "-", "-d", database, stdin=text)
-    assert done.returncode == 1
-    assert done.stderr.endswith(f"the rest was not run (line {line}, column 1 of stdin)\n"), done.stderr
-    with duckdb.connect(str(database)) as con:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    with pytest.raises(SystemExit) as left:
+        cli.main(["run", "-", "-d", str(tmp_path / "d.duckdb")])
+    assert left.value.code == 1
+    assert capsys.readouterr().err.endswith(f"the rest was not run (line {line}, column 1 of stdin)\n")
+    with duckdb.connect(str(tmp_path / "d.duckdb")) as con:
         assert con.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("patients",)]
 
 
