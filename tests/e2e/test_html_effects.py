@@ -150,7 +150,7 @@ def check_numbers(original: pd.DataFrame, released: pd.DataFrame, by: list[str],
 
 
 @given(tables())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_the_bounds_of_change_and_loss_are_those_of_all_assignments(
     case: tuple[pd.DataFrame, pd.DataFrame, list[str]],
 ) -> None:
@@ -159,7 +159,7 @@ def test_the_bounds_of_change_and_loss_are_those_of_all_assignments(
 
 @pytest.mark.long
 @given(tables())
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_the_bounds_of_change_and_loss_are_those_of_all_assignments_long(
     case: tuple[pd.DataFrame, pd.DataFrame, list[str]],
 ) -> None:
