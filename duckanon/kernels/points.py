@@ -44,7 +44,7 @@ def finite_points(points: ArrayLike) -> NDArray[np.float64]:
     return matrix
 
 
-def enlarged(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+def enlarged(matrix: NDArray[np.float64], limit: float = np.inf) -> NDArray[np.float64]:
     """Return numbers times the power of two that brings the largest absolute one between 1/2 and 1.
 
     Squares of what matters then neither vanish nor overflow, and every comparison of distances, or of sums of
@@ -54,13 +54,16 @@ def enlarged(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     ----------
     matrix : ndarray of float64
         Finite numbers.
+    limit : float
+        Where one is above it they stay as they are.
 
     Returns
     -------
     ndarray of the same shape, float64
         Zeros where all are 0.
     """
-    return np.asarray(np.ldexp(matrix, -np.frexp(np.abs(matrix).max(initial=0.0))[1]))
+    largest = np.abs(matrix).max(initial=0.0)
+    return matrix if largest > limit else np.asarray(np.ldexp(matrix, -np.frexp(largest)[1]))
 
 
 def distance_points(points: ArrayLike) -> NDArray[np.float64]:
@@ -81,8 +84,7 @@ def distance_points(points: ArrayLike) -> NDArray[np.float64]:
     ValueError
         As `squared_points`.
     """
-    matrix = squared_points(points)
-    return matrix if np.abs(matrix).max() > SMALLEST else enlarged(matrix)
+    return enlarged(squared_points(points), SMALLEST)
 
 
 def squared_points(points: ArrayLike) -> NDArray[np.float64]:

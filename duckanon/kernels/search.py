@@ -10,7 +10,7 @@ import numpy as np
 from duckanon.kernels.exchange import Bounds
 from duckanon.kernels.groups import Groups, Room, groups_of, room_of
 from duckanon.kernels.near import centroids_of
-from duckanon.kernels.points import check_class_size, distance_points, enlarged
+from duckanon.kernels.points import SMALLEST, check_class_size, distance_points, enlarged
 from duckanon.kernels.rules import Rules, rules_of
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def search_of(
     # Gains are differences of sums: far from zero they would drown in rounding.
     # Enlarged, or the squares of small ones would vanish, and with them the least gain that ends the search.
     matrix = matrix[moving]
-    matrix = np.ascontiguousarray(enlarged(matrix - matrix.mean(axis=0)) if len(matrix) else matrix)
+    matrix = np.ascontiguousarray(enlarged(matrix - matrix.mean(axis=0), SMALLEST) if len(matrix) else matrix)
     own = np.unique(owner[moving], return_inverse=True)[1].astype(np.int64)
     rules = rules_of(thresholds)
     classes = int(own.max(initial=-1)) + 1 + SPARE
