@@ -6,6 +6,7 @@ sign or a quote: ``'"last, first",age'``, ``'"x=y"=0.1'``. A flag for several co
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 from decimal import Decimal, InvalidOperation
@@ -143,7 +144,7 @@ def read_text(file: Path, what: str, *, error: type[DuckanonError] = DuckanonErr
     Parameters
     ----------
     file : Path
-        UTF-8, with or without a byte order mark; ``-`` is the standard input.
+        UTF-8, with or without a byte order mark, lines ended in any way; ``-`` is the standard input.
     what : str
         What it holds, for the error.
     error : type of DuckanonError
@@ -161,7 +162,7 @@ def read_text(file: Path, what: str, *, error: type[DuckanonError] = DuckanonErr
     """
     try:
         data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        return data.decode("utf-8-sig")
+        return io.StringIO(data.decode("utf-8-sig"), newline=None).read()
     except (OSError, UnicodeDecodeError) as unread:
         name = "from the standard input" if str(file) == "-" else repr(str(file))
         raise error(f"cannot read the {what} {name}: {first_line(unread)}") from unread

@@ -105,6 +105,10 @@ def test_a_policy_and_queries_come_from_stdin(
     piped('\ufeffquasi_identifiers = ["age"]\nk = 6\n')
     code, told, error = run(capsys, "audit", table, "--policy", "-")
     assert (code, "k_anonymity" in told) == (1, True), error
+    crlf = tmp_path / "crlf.sql"
+    crlf.write_bytes(b"\xef\xbb\xbfSELECT length('a\r\nb')\r\n    AS letters;\r\n")
+    code, told, error = run(capsys, "run", crlf)
+    assert (code, "letters" in told, "3" in told) == (0, True, True), error
     piped("SELECT sum(charge) AS total FROM data")
     code, told, error = run(capsys, "compare", table, table, "--queries", "-")
     assert (code, "total" in told) == (0, True), error
