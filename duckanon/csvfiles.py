@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from duckanon import engine, sqlfiles
 from duckanon.errors import DuckanonWarning, SourceError
-from duckanon.names import fold, twice
+from duckanon.names import DELIMITERS, fold, twice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -85,6 +85,7 @@ def csv_relation(con: duckdb.DuckDBPyConnection, path: Path, *, apart: Iterable[
     kept = {fold(name) for name in apart}
     form = _sniffed(con, path)
     _check_header(con, form)
+    _warn_of_one_column(con, form)
     form, facts = _scanned(con, form)
     types = {name: _type(con, form, name, facts[name], kept=fold(name) in kept) for name in facts}
     lost = {name for name, kind in types.items() if kind is None}
@@ -129,9 +130,27 @@ def _sniff(con: duckdb.DuckDBPyConnection, path: Path, *, plain: bool) -> _Form:
 def _check_header(con: duckdb.DuckDBPyConnection, form: _Form) -> None:
     query = sqlfiles.render("files/header.sql.j2", relation=form.typed({}).relation(header=False))
     for row in engine.rows(con, query, form.stage, error=SourceError):
+        if any("\0" in name for name in row if name):
+            raise SourceError(f"{form.stage}: this is no text: its first line holds the byte 0")
         again = twice(name.strip() for name in row if name)
         if again is not None:
             raise SourceError(f"{form.stage}: the header has the column {again!r} twice: rename one")
+
+
+def _warn_of_one_column(con: duckdb.DuckDBPyConnection, form: _Form) -> None:
+    """Say why a file that looks as if it had several columns has one: DuckDB read no delimiter in it."""
+    ((name, _), *others) = form.columns
+    delimiter = next((sign for sign in DELIMITERS if sign in name and sign != form.delimiter), None)
+    if others or delimiter is None:
+        return
+    columns = tuple((f"column {number}", "VARCHAR") for number in range(name.count(delimiter) + 1))
+    wanted = replace(form, delimiter=delimiter, quote='"', escape='"', comment="", columns=columns)
+    query = sqlfiles.render("evidence/count.sql.j2", relation=wanted.relation())
+    try:
+        engine.rows(con, query, form.stage, error=SourceError)
+    except SourceError as refused:
+        words = f"it has one column: read with the delimiter {delimiter!r}, {engine.first_line(refused)}"
+        warnings.warn(DuckanonWarning(f"{words}"), stacklevel=2)
 
 
 def _scanned(con: duckdb.DuckDBPyConnection, form: _Form) -> tuple[_Form, dict[str, dict[str, bool]]]:

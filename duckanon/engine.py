@@ -26,6 +26,7 @@ logger = logging.getLogger("duckanon")
 LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
 """How a message of DuckDB begins to show the line it is about."""
 
+_OF_A_CSV = re.compile(r"CSV Error on Line: \d+$|Error when sniffing file ")
 _serial = itertools.count(1)
 
 
@@ -115,7 +116,20 @@ def first_line(cause: BaseException) -> str:
         One line without trailing blanks.
     """
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    if lines and _OF_A_CSV.search(lines[0]):
+        return _of_a_csv(lines)
     return lines[0] if lines else type(cause).__name__
+
+
+def _of_a_csv(lines: list[str]) -> str:
+    """Join what DuckDB says of a CSV: the first line names the place, the next one the cause, then advice."""
+    cause = next((line for line in lines[1:] if not line.startswith("Original Line:")), "")
+    words = f"{lines[0].rstrip('.')}: {cause}".rstrip(": .")
+    if "utf-8" in cause:
+        return f"{words}. Convert it, or read it in SQL by read_csv(..., encoding = 'latin-1')"
+    if cause.startswith("Expected Number of Columns"):
+        return f"{words}. Mend that line, or read it in SQL by read_csv(..., null_padding = true)"
+    return words
 
 
 def described(failure: BaseException) -> str:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from duckanon import engine, sqlfiles
+from duckanon import engine, foreign, sqlfiles
 from duckanon.csvfiles import csv_relation
 from duckanon.errors import PolicyError, SourceError
-from duckanon.names import fold, suggestion, twice
+from duckanon.names import fold, listed, suggestion, twice
+from duckanon.places import Target, relation_of
 from duckanon.qualified import parse_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from contextlib import AbstractContextManager
 
     import duckdb
 
@@ -24,7 +26,31 @@ _RESERVED = frozenset(
 )
 
 
-def relation(con: duckdb.DuckDBPyConnection, name: str, *, apart: Iterable[str] = ()) -> str:
+def opened(
+    *names: str | Path, folders: Iterable[Path] = (), trust: bool = False
+) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+    """Connection that reaches the files that were named on the command line, and no other.
+
+    Parameters
+    ----------
+    *names : str or Path
+        As `relation` takes them; hierarchies that are files.
+    folders : iterable of Path
+        Where a release will be written.
+    trust : bool
+        The files are the user's own: what their views do is what the user wants.
+
+    Returns
+    -------
+    context manager
+        Gives a plain DuckDB connection, in memory, and closes it.
+    """
+    return foreign.opened([split(str(name))[0] for name in names], folders=folders, trust=trust)
+
+
+def relation(
+    con: duckdb.DuckDBPyConnection, name: str, *, apart: Iterable[str] = (), trust: bool = False
+) -> str:
     """Relation, as SQL text, of a file or table that was named on the command line.
 
     Parameters
@@ -36,6 +62,9 @@ def relation(con: duckdb.DuckDBPyConnection, name: str, *, apart: Iterable[str] 
     apart : iterable of str
         Columns of which no two texts of a CSV may become one value, as 1 and 1.0 would: an audit gives its
         quasi-identifiers, since whoever has the file tells such texts apart.
+    trust : bool
+        Whether the views and computed columns of a database may run: they are programs of who made it. The
+        view of a release, as duckanon wrote it, is none.
 
     Returns
     -------
@@ -45,17 +74,13 @@ def relation(con: duckdb.DuckDBPyConnection, name: str, *, apart: Iterable[str] 
     Raises
     ------
     SourceError
-        The file does not exist, cannot be read, has two columns of one name, or the name has another form.
+        The file does not exist, cannot be read, has two columns of one name, or the name has another form;
+        a table is a program, and nobody trusts it.
     """
     path, table = split(name)
-    if not path.exists():
-        raise SourceError(f"{str(path)!r} does not exist")
-    if path.is_dir():
-        raise SourceError(f"{str(path)!r} is a folder: give a file")
-    if path.is_file() and not path.stat().st_size:
-        raise SourceError(f"{str(path)!r} is empty")
+    check_readable(path)
     if table is not None:
-        return _attached(con, path, table)
+        return _table(con, path, table, trust=trust)
     if path.suffix.lower() == ".parquet":
         return _parquet(con, path)
     if path.suffix.lower() in {".csv", ".tsv"}:
@@ -64,6 +89,84 @@ def relation(con: duckdb.DuckDBPyConnection, name: str, *, apart: Iterable[str] 
         f"{name}:table" if path.suffix.lower() in DATABASES else "file.csv, file.parquet or file.duckdb:table"
     )
     raise SourceError(f"{name!r}: give {form}")
+
+
+def check_readable(path: Path) -> None:
+    """Raise unless a path is a file with something in it that may be read.
+
+    Parameters
+    ----------
+    path : Path
+        As the user named it.
+
+    Raises
+    ------
+    SourceError
+        It is not there, a folder, a pipe or device, which can be read once, empty, or nobody lets us read it.
+    """
+    shown = repr(str(path))
+    try:
+        if path.is_symlink() and not path.exists():
+            raise SourceError(f"{shown} is a link to {str(path.readlink())!r}, which does not exist")
+        if not path.exists():
+            raise SourceError(f"{shown} does not exist")
+        if path.is_dir():
+            raise SourceError(f"{shown} is a folder: give a file")
+        if not path.is_file():
+            raise SourceError(f"{shown} is a pipe or a device: write what it gives to a file first")
+        if not path.stat().st_size:
+            raise SourceError(f"{shown} is empty")
+        with path.open("rb"):
+            pass
+    except OSError as unread:
+        raise SourceError(f"{shown} cannot be read: {unread.strerror}") from unread
+
+
+def use(con: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Attach a database, read-only, and make it the current one.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection to which no database of this name is attached.
+    path : Path
+        The file.
+
+    Raises
+    ------
+    SourceError
+        It cannot be read, or is no DuckDB database.
+    """
+    check_readable(path)
+    catalog = _attached(con, path)
+    engine.run(con, sqlfiles.render("catalog/use.sql.j2", catalog=catalog, schema="main"), "open")
+
+
+def check_hierarchies(con: duckdb.DuckDBPyConnection, names: Iterable[str], *, trust: bool) -> None:
+    """Raise if a hierarchy is named that is a program in one of the files.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection to which the files are attached.
+    names : iterable of str
+        Hierarchies of a policy: files, or tables in an attached database.
+    trust : bool
+        Whether programs may run.
+
+    Raises
+    ------
+    SourceError
+        It is a view, or a column of it is computed.
+    """
+    for name in () if trust else names:
+        if Path(name).is_file():
+            continue
+        wanted = parse_name(name)
+        for catalog in _catalogs(con):
+            for schema, table, _ in _tables(con, catalog, "hierarchy"):
+                if fold(table) == fold(wanted.name):
+                    foreign.stored(con, Target(catalog, schema, table), "hierarchy")
 
 
 def split(name: str) -> tuple[Path, str | None]:
@@ -86,24 +189,40 @@ def split(name: str) -> tuple[Path, str | None]:
     return Path(name), None
 
 
-def _attached(con: duckdb.DuckDBPyConnection, path: Path, table: str) -> str:
+def _table(con: duckdb.DuckDBPyConnection, path: Path, table: str, *, trust: bool) -> str:
     stage = f"database {str(path)!r}"
-    known = dict(engine.rows(con, sqlfiles.read("files/attached.sql"), stage))
-    # DuckDB attaches a file once, so two tables of it share a name.
-    catalog = next((name for name, file in known.items() if file and path.samefile(file)), None)
+    catalog = _attached(con, path)
     own = path.name.partition(".")[0]
-    other = any(file and not path.samefile(file) and fold(name) == fold(own) for name, file in known.items())
-    if catalog is None:
-        catalog = _free(own, known)
-        statement = sqlfiles.render("files/attach.sql.j2", path=path.absolute().as_posix(), catalog=catalog)
-        engine.run(con, statement, stage, error=SourceError)
+    other = any(
+        file and not path.samefile(file) and fold(name) == fold(own) for name, file in _catalogs(con).items()
+    )
     schema, name, view = _located(con, catalog, stage, table)
+    if not trust:
+        return relation_of(foreign.stored(con, Target(catalog, schema, name), stage))
     if view and other:
         raise SourceError(
             f"{stage}: two files are called {own!r}, and a view may take one for the other: "
             "copy one of them to another name"
         )
-    return sqlfiles.render("export/relation.sql.j2", catalog=catalog, schema=schema, name=name)
+    return relation_of(Target(catalog, schema, name))
+
+
+def _attached(con: duckdb.DuckDBPyConnection, path: Path) -> str:
+    """Attach a database and give its name there: DuckDB attaches a file once, for all tables of it."""
+    stage = f"database {str(path)!r}"
+    known = _catalogs(con)
+    catalog = next((name for name, file in known.items() if file and path.samefile(file)), None)
+    if catalog is None:
+        foreign.check_database(path)
+        catalog = _free(path.name.partition(".")[0], known)
+        statement = sqlfiles.render("files/attach.sql.j2", path=path.absolute().as_posix(), catalog=catalog)
+        engine.run(con, statement, stage, error=SourceError)
+    return catalog
+
+
+def _catalogs(con: duckdb.DuckDBPyConnection) -> dict[str, str | None]:
+    """Give the attached databases with their files."""
+    return dict(engine.rows(con, sqlfiles.read("files/attached.sql"), "open"))
 
 
 def _free(own: str, known: Iterable[str]) -> str:
@@ -117,11 +236,11 @@ def _free(own: str, known: Iterable[str]) -> str:
 
 def _located(con: duckdb.DuckDBPyConnection, catalog: str, stage: str, table: str) -> tuple[str, str, bool]:
     """Schema and name of a table of an attached database, and whether it is a view."""
-    tables = engine.rows(con, sqlfiles.render("files/tables.sql.j2", catalog=catalog), stage)
+    tables = _tables(con, catalog, stage)
     shown = [name if schema == "main" else f"{schema}.{name}" for schema, name, _ in tables]
-    listed = f"Tables: {', '.join(shown[:20])}{', ...' if len(shown) > 20 else ''}"
+    there = listed("Tables", shown)
     if not table:
-        raise SourceError(f"{stage}: which table? {listed}")
+        raise SourceError(f"{stage}: which table? {there}")
     found = [
         one
         for one, short in zip(tables, shown, strict=True)
@@ -131,9 +250,17 @@ def _located(con: duckdb.DuckDBPyConnection, catalog: str, stage: str, table: st
         written = " or ".join(f'"{schema}"."{name}"' for schema, name, _ in found)
         raise SourceError(f"{stage}: {table!r} means two tables: write {written}")
     if not found:
-        raise SourceError(f"{stage}: there is no table {table!r}{suggestion(table, shown) or ':'} {listed}")
+        raise SourceError(f"{stage}: there is no table {table!r}{suggestion(table, shown) or ':'} {there}")
     schema, name, view = found[0]
     return str(schema), str(name), bool(view)
+
+
+def _tables(con: duckdb.DuckDBPyConnection, catalog: str, stage: str) -> list[tuple[str, str, bool]]:
+    """Schema and name of every table and view of an attached database, and whether it is a view."""
+    found: list[tuple[str, str, bool]] = engine.rows(
+        con, sqlfiles.render("files/tables.sql.j2", catalog=catalog), stage
+    )
+    return found
 
 
 def _quoted(table: str) -> tuple[str, str] | None:

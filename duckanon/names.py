@@ -12,6 +12,12 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 
+DELIMITERS = (",", ";", "|", "\t")
+"""What parts the columns of a text file as a rule."""
+
+_MOST, _LONGEST = 20, 100
+"""Names in a list that ends an error, and characters of a name in it."""
+
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
@@ -77,6 +83,54 @@ def unknown_option(name: str, known: Sequence[str]) -> str:
         One line with the nearest name, if one is near, and all of them.
     """
     return f"unknown option {name!r}{suggestion(name, known) or ';'} Options: {', '.join(known)}"
+
+
+def columns_listed(names: Iterable[str]) -> str:
+    """Names of the columns of a table, to end an error with.
+
+    Parameters
+    ----------
+    names : iterable of str
+        As the table spells them.
+
+    Returns
+    -------
+    str
+        As `listed` gives them; of a single name that looks like several columns what it may mean.
+
+    Examples
+    --------
+    >>> columns_listed(["age", "zip"])
+    "Columns: 'age', 'zip'"
+    """
+    known = list(names)
+    several = len(known) == 1 and any(sign in known[0] for sign in DELIMITERS)
+    hint = " (one column: the delimiter of the file may not have been recognised)" if several else ""
+    return listed("Columns", known) + hint
+
+
+def listed(what: str, names: Iterable[str]) -> str:
+    """Names to end an error with, each in quotes, so that one name with a comma in it is seen as one.
+
+    Parameters
+    ----------
+    what : str
+        What they name, as ``Columns``.
+    names : iterable of str
+        The names that there are.
+
+    Returns
+    -------
+    str
+        At most twenty of them.
+
+    Examples
+    --------
+    >>> listed("Columns", ["age,zip", "charge"])
+    "Columns: 'age,zip', 'charge'"
+    """
+    shown = [repr(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}...") for name in names]
+    return f"{what}: {', '.join(shown[:_MOST])}{', ...' if len(shown) > _MOST else ''}"
 
 
 def twice(names: Iterable[str]) -> str | None:

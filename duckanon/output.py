@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from duckanon.dispatch import Outcome
+from duckanon.legible import legible
 from duckanon.report import COLUMNS, text_table
 from duckanon.stages.effect import effect_text
 
@@ -87,6 +88,6 @@ def complain(text: str) -> None:
     Parameters
     ----------
     text : str
-        What to print.
+        What to print: lines, none of which a name or value in it can turn into something else.
     """
-    sys.stderr.write(text + "\n")
+    sys.stderr.write("\n".join(map(legible, text.split("\n"))) + "\n")

@@ -18,6 +18,9 @@ COLUMNS = ("measure", "attribute", "threshold", "value", "classes", "violations"
 """Columns of the report rows, as every AUDIT returns them."""
 
 _SHOWN = 10
+_LONGEST = 500
+"""Violations in a text, and characters of a value in it."""
+
 _NUMBERS = frozenset({"threshold", "value", "classes", "violations", "records", "class_size"})
 
 # Text and lines take the colour of the page, badges bring their own, so that it reads on light and dark.
@@ -247,7 +250,8 @@ def shown(value: object) -> str:
     if isinstance(value, float | Decimal):
         number = float(value)
         return f"{number:.6f}".rstrip("0").rstrip(".") if abs(number) < 1e15 else f"{number:.6g}"
-    return legible(str(value))
+    text = str(value)
+    return legible(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text)} characters)")
 
 
 def _told_apart(measure: Measure) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from duckanon.errors import PolicyError
-from duckanon.names import ByColumn, fold, suggestion
+from duckanon.names import ByColumn, columns_listed, fold, suggestion
 from duckanon.policy import ROLES
 
 if TYPE_CHECKING:
@@ -210,14 +210,10 @@ def _found(option: str, wanted: Iterable[str], types: ByColumn[str]) -> list[str
         if fold(name) not in spelled:
             hint = suggestion(name, types)
             raise PolicyError(
-                f"{option} names {name!r}, which the source does not have{hint or ':'} {_listed(types)}"
+                f"{option} names {name!r}, which the source does not have{hint or ':'} "
+                f"{columns_listed(types)}"
             )
     return [spelled[fold(name)] for name in wanted]
-
-
-def _listed(types: ByColumn[str]) -> str:
-    names = list(types)
-    return f"Columns: {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}"
 
 
 def _attribute(policy: Policy, name: str, role: Role, type_text: str) -> Attribute:

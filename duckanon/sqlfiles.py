@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jinja2
 
-from duckanon.dialect import file_literal, ident, literal, plain, with_bits
+from duckanon.dialect import file_literal, ident, literal, one_file, plain, with_bits
 
 _INSTALLED = Path(__file__).parent / "sql"
 _CHECKOUT = Path(__file__).parent.parent / "sql"
@@ -55,6 +55,7 @@ def _environment() -> jinja2.Environment:
     environment.filters["file"] = file_literal
     environment.filters["with_bits"] = with_bits
     environment.tests["plain"] = plain
+    environment.filters["pattern"] = one_file
     return environment
 
 

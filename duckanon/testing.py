@@ -37,6 +37,7 @@ def assert_private(
     distance: Mapping[str, Distance] | None = None,
     hierarchies: Mapping[str, str] | None = None,
     con: Connection | duckdb.DuckDBPyConnection | None = None,
+    trust: bool = False,
 ) -> Report:
     """Report of the audit of a table that keeps its thresholds; an AssertionError where it does not.
 
@@ -55,6 +56,8 @@ def assert_private(
         As in `AuditPolicy`. Tables of hierarchies are looked up where `table` is.
     con : Connection or duckdb.DuckDBPyConnection, optional
         Where a table that is given by name lives.
+    trust : bool
+        Whether a view in a ``.duckdb`` file, a program of whoever made it, may run and read other files.
 
     Returns
     -------
@@ -90,20 +93,22 @@ def assert_private(
     )
     if k is None and l is None and t is None:
         raise PolicyError("assert_private has nothing to judge: give k, l or t")
-    report = _audit(table, policy, con)
+    report = _audit(table, policy, con, trust=trust)
     if not report.passed:
         raise AssertionError(f"{report.name} is not private\n{report.to_text()}")
     return report
 
 
-def _audit(table: object, policy: AuditPolicy, con: Connection | duckdb.DuckDBPyConnection | None) -> Report:
+def _audit(
+    table: object, policy: AuditPolicy, con: Connection | duckdb.DuckDBPyConnection | None, *, trust: bool
+) -> Report:
     if isinstance(table, str) and con is not None:
         return api.audit(con, table, policy)
     if con is not None:
         raise SourceError(f"con goes with the name of a table, not with a {type(table).__name__}")
     if isinstance(table, duckdb.DuckDBPyRelation):
         return _audit_relation(table, policy)
-    with _opened(table, policy) as (own, relation, name):
+    with _opened(table, policy, trust=trust) as (own, relation, name):
         return audit_relation(own, relation, policy, name=name)
 
 
@@ -121,17 +126,22 @@ def _audit_relation(relation: duckdb.DuckDBPyRelation, policy: AuditPolicy) -> R
 
 
 @contextmanager
-def _opened(table: object, policy: AuditPolicy) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, str]]:
+def _opened(
+    table: object, policy: AuditPolicy, *, trust: bool
+) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, str]]:
     """Give a connection that sees a file or a table in memory, the relation as SQL text, and its name."""
-    with duckdb.connect() as con:
-        if isinstance(table, str | Path):
-            if not files.split(str(table))[0].suffix:
-                raise SourceError(f"{str(table)!r} is no file: for the name of a table, give con=...")
-            relation = files.relation(con, str(table), apart=policy.quasi_identifiers)
-            yield con, relation, str(table)
-        else:
+    if not isinstance(table, str | Path):
+        with duckdb.connect() as con:
             con.register("assert_private", arrow_table(table))
             yield con, "assert_private", f"the {type(table).__name__}"
+        return
+    if not files.split(str(table))[0].suffix:
+        raise SourceError(f"{str(table)!r} is no file: for the name of a table, give con=...")
+    trees = policy.hierarchies.values()
+    with files.opened(table, *trees, trust=trust) as con:
+        relation = files.relation(con, str(table), apart=policy.quasi_identifiers, trust=trust)
+        files.check_hierarchies(con, trees, trust=trust)
+        yield con, relation, str(table)
 
 
 class _OfRelation:

@@ -6,9 +6,9 @@ import contextlib
 from collections import Counter
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from duckanon import catalog, engine, sqlfiles
+from duckanon import catalog, engine, foreign, sqlfiles
 from duckanon.auditing import audit_published, trees_of
 from duckanon.catalog import SCHEMA, Published, Target
 from duckanon.errors import DuckanonError
@@ -58,6 +58,7 @@ def verify(con: duckdb.DuckDBPyConnection, expected: Sequence[str] = ()) -> Veri
     One audit for each different policy, and one fingerprint, a release.
     """
     with _own_functions(con) as home:
+        foreign.check_metadata(con, home, STAGE)
         recorded = read_releases(con, home)
         releases = tuple(_verified(con, home, release) for release in recorded)
         beside = held(con, home, recorded)
@@ -142,6 +143,8 @@ def _subject(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease
         return done[key]
 
     trees = trees_of(con, _published(release), home)
+    for tree in catalog.trees(con, _published(release)).values():
+        foreign.stored(con, Target(home, SCHEMA, tree), STAGE)
     count = engine.rows(con, sqlfiles.render("evidence/count.sql.j2", relation=relation), STAGE)
     return _Subject(
         columns=columns,
@@ -178,27 +181,41 @@ def _place(
     rows = engine.rows(con, query, STAGE)
     wanted = release.target
     if release.exported:
-        if ("table", "main", wanted.name) in [row[:3] for row in rows]:
-            return relation_of(Target(home, "main", wanted.name)), []
-        return None, [f"the table {wanted.name!r} of the release is not in the file"]
+        table = Target(home, "main", wanted.name)
+        missing = f"the table {wanted.name!r} of the release is not in the file"
+        differences = []
+    else:
+        table = Target(home, SCHEMA, release.table)
+        missing = f"the table {SCHEMA}.{release.table} of the release is gone"
+        differences = list(_view(con, home, release, rows))
+    if ("table", table.schema, table.name) not in [row[:3] for row in rows]:
+        return None, [*differences, missing]
+    try:
+        foreign.stored(con, table, STAGE)
+    except DuckanonError as failure:
+        return None, [*differences, str(failure)]
+    return relation_of(table), differences
+
+
+def _view(
+    con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease, rows: Sequence[tuple[Any, ...]]
+) -> Iterator[str]:
+    """Tell whether the view of a release shows its table; what it is, is read, and it never runs."""
+    wanted = release.target
     marked = [row[1:3] for row in rows if row[3] == catalog.comment(release.release_id)]
-    differences = []
     if (wanted.schema, wanted.name) not in marked:
         now = f"it is now called {'.'.join(marked[0])}" if marked else "it is gone or was replaced"
-        differences.append(f"the view {wanted.schema}.{wanted.name} does not show the release: {now}")
+        yield f"the view {wanted.schema}.{wanted.name} does not show the release: {now}"
     else:
         marked = [(wanted.schema, wanted.name)]
     for schema, name in marked[:1]:
-        relation = relation_of(Target(home, schema, name))
-        try:
-            columns_of(con, relation, f"the view {schema}.{name}")
-        except DuckanonError as failure:
-            differences.append(str(failure))
-        else:
-            return relation, differences
-    if ("table", SCHEMA, release.table) in [row[:3] for row in rows]:
-        return relation_of(Target(home, SCHEMA, release.table)), differences
-    return None, [*differences, f"the table {SCHEMA}.{release.table} of the release is gone"]
+        view = Target(home, schema, name)
+        columns = [str(column[0]) for column in release.columns]
+        if not foreign.is_ours(con, view, release.table, columns, STAGE):
+            yield (
+                f"the view {schema}.{name} is not the one that duckanon wrote: its rows were not read, but "
+                f"those of {SCHEMA}.{release.table}"
+            )
 
 
 def _structure(release: RecordedRelease, subject: _Subject, report: Report) -> Iterator[str]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from duckanon import engine, sqlfiles
 from duckanon.attack.numbers import Spread, pairs
 from duckanon.errors import PolicyError, SourceError
-from duckanon.names import fold, suggestion
+from duckanon.names import columns_listed, fold, suggestion
 from duckanon.schema import kind_of
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def columns_of(
         for types, table in ((original, "original"), (release, "release")):
             if fold(name) not in types:
                 known = [spelled for spelled, _ in types.values()]
-                hint = suggestion(name, known) or f": it has {', '.join(known[:20])}"
+                hint = suggestion(name, known) or f": {columns_listed(known)}"
                 raise PolicyError(f"{option} names {name!r}, which the {table} does not have{hint}")
         spelled, text = original[fold(name)]
         found.append(_column(spelled, text, release[fold(name)][1]))

@@ -10,6 +10,7 @@ import typer
 
 from duckanon import files, progress, sqlfiles
 from duckanon.catalog import Target
+from duckanon.checks import checked
 from duckanon.commands.options import (
     PASSED,
     K,
@@ -22,10 +23,11 @@ from duckanon.commands.options import (
     QuasiIdentifiers,
     ShowEffect,
     T,
+    Timeout,
     Trees,
+    Trust,
     Words,
 )
-from duckanon.connection import connect
 from duckanon.dispatch import Outcome
 from duckanon.explain import explain
 from duckanon.export import check_target, export
@@ -36,7 +38,7 @@ from duckanon.recorded import of_the_source
 from duckanon.stages.candidate import Source
 from duckanon.views import create
 
-_NOT_OPTIONS = {"source", "target", "qi", "policy", "dry_run", "effect"}
+_NOT_OPTIONS = {"source", "target", "qi", "policy", "dry_run", "effect", "csv_formulas", "trust", "timeout"}
 
 
 def anonymize(
@@ -62,8 +64,13 @@ def anonymize(
     time_limit: Annotated[float | None, typer.Option(help="seconds; refinement stops then")] = None,
     seed: Annotated[int | None, typer.Option(help="for explicit randomness only")] = None,
     policy: PolicyFile = None,
+    csv_formulas: Annotated[
+        str | None, typer.Option(help="keep, or escape texts that a spreadsheet takes for formulas")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="show the plan, write nothing")] = False,
     effect: ShowEffect = False,
+    trust: Trust = False,
+    timeout: Timeout = None,
 ) -> int:
     """Release a file or table as a new file."""
     flags = {name: value for name, value in locals().items() if name not in _NOT_OPTIONS}
@@ -71,14 +78,18 @@ def anonymize(
     path, table = files.split(target)
     if not dry_run:
         check_target(path)
-    with progress.shown(sys.stderr), connect() as con, stopping(con.duckdb):
-        query = sqlfiles.render("files/query.sql.j2", relation=files.relation(con.duckdb, source))
+    formulas = {} if csv_formulas is None else {"csv_formulas": checked("csv_formulas", csv_formulas)}
+    trees = wanted.hierarchies.values()
+    opened = files.opened(source, *trees, folders=[path.parent], trust=trust)
+    with progress.shown(sys.stderr), opened as con, stopping(con, timeout):
+        query = sqlfiles.render("files/query.sql.j2", relation=files.relation(con, source, trust=trust))
+        files.check_hierarchies(con, trees, trust=trust)
         if dry_run:
-            show(Outcome("plan", explain(con.duckdb, Source(query, "memory", "main"), wanted)))
+            show(Outcome("plan", explain(con, Source(query, "memory", "main"), wanted)))
             return PASSED
         name = Target("memory", "main", table or path.stem)
-        made = create(con.duckdb, query, wanted, name, effect=effect)
-        report = export(con.duckdb, name, str(path))
+        made = create(con, query, wanted, name, effect=effect)
+        report = export(con, name, str(path), **formulas)
     # The audit is that of the file; what its rows do not tell is what CREATE found.
     beside = of_the_source(made.classes, information_loss=made.information_loss, suppressed=made.suppressed)
     told = replace(report, measures=report.measures + beside, plan=made.report.plan)

@@ -25,13 +25,14 @@ from duckanon.commands.options import (
     QuasiIdentifiers,
     T,
     Table,
+    Timeout,
     Trees,
+    Trust,
     Words,
     check_output,
     deliver,
     known_form,
 )
-from duckanon.connection import connect
 from duckanon.errors import PolicyError, SourceError
 from duckanon.flags import read_flags, read_text
 from duckanon.formats import FORMATS, formatted
@@ -85,6 +86,8 @@ def audit(
     against: Annotated[
         Path | None, typer.Option(help="an audit saved by --format json: show what changed since")
     ] = None,
+    trust: Trust = False,
+    timeout: Timeout = None,
 ) -> int:
     """Audit any table or file; exit code 1 when it violates a threshold."""
     known_form(form, KNOWN)
@@ -102,13 +105,16 @@ def audit(
     asked = Policy(**{"insensitive": "*", **options}) if frontier else None
     roles = Roles(*(checked(name, options.get(name, ())) for name in ("insensitive", "identifiers")))
     before = None if against is None else _saved(against)
-    with progress.shown(sys.stderr), connect() as con, stopping(con.duckdb):
-        relation = files.relation(con.duckdb, source, apart=wanted.quasi_identifiers)
+    named = [name for name in (source, original, *wanted.hierarchies.values()) if name is not None]
+    with progress.shown(sys.stderr), files.opened(*named, trust=trust) as con, stopping(con, timeout):
+        relation = files.relation(con, source, apart=wanted.quasi_identifiers, trust=trust)
+        before_release = None if original is None else files.relation(con, original, trust=trust)
+        files.check_hierarchies(con, wanted.hierarchies.values(), trust=trust)
         proved = form in _PROVED or before is not None
-        report = audit_relation(con.duckdb, relation, wanted, name=source, roles=roles, evidence=proved)
+        report = audit_relation(con, relation, wanted, name=source, roles=roles, evidence=proved)
         changed = None if before is None else evidence.changes(before, json.loads(report.to_json()))
         if form == "html":
-            text = _html(con.duckdb, relation, report, wanted, roles, original, asked)
+            text = _html(con, relation, report, wanted, roles, before_release, asked)
         else:
             text = _with_changes(formatted(report, form), form, changed)
     _deliver(text, report, changed, form=form, output=output)
@@ -151,10 +157,9 @@ def _saved(file: Path) -> dict[str, Any]:
 
 def _html(
     con: duckdb.DuckDBPyConnection, relation: str, report: Report, wanted: AuditPolicy, roles: Roles,
-    original: str | None, asked: Policy | None,
+    before: str | None, asked: Policy | None,
 ) -> str:  # fmt: skip
     try:
-        before = None if original is None else files.relation(con, original)
         cost = None
         if asked is not None and before is not None:
             query = sqlfiles.render("files/query.sql.j2", relation=before)

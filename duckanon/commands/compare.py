@@ -8,9 +8,18 @@ from typing import Annotated
 
 import typer
 
-from duckanon import engine, files, progress, sqlfiles
-from duckanon.commands.options import PASSED, Form, Output, Table, check_output, deliver, known_form
-from duckanon.connection import connect
+from duckanon import files, progress
+from duckanon.commands.options import (
+    PASSED,
+    Form,
+    Output,
+    Table,
+    Timeout,
+    Trust,
+    check_output,
+    deliver,
+    known_form,
+)
 from duckanon.errors import SourceError
 from duckanon.flags import read_text
 from duckanon.interrupts import stopping
@@ -25,6 +34,8 @@ def compare(
     ] = None,
     form: Form = "text",
     output: Output = None,
+    trust: Trust = False,
+    timeout: Timeout = None,
 ) -> int:
     """Run your aggregate queries on a table and its release, and report the error of each."""
     known_form(form)
@@ -35,10 +46,9 @@ def compare(
         )
     script = read_text(queries, "queries", error=SourceError)
     wanted = read_queries(script)
-    with progress.shown(sys.stderr), connect() as con:
-        before, after = (files.relation(con.duckdb, name) for name in (original, release))
-        paths = [str(files.split(name)[0].absolute()) for name in (original, release)]
-        engine.run(con.duckdb, sqlfiles.render("workload/lock.sql.j2", paths=paths), "compare")
-        found = compared(con.duckdb, (before, after), (original, release), wanted, alone=True, guard=stopping)
+    opened = files.opened(original, release, trust=trust)
+    with progress.shown(sys.stderr), opened as con, stopping(con, timeout):
+        before, after = (files.relation(con, name, trust=trust) for name in (original, release))
+        found = compared(con, (before, after), (original, release), wanted, alone=True, guard=stopping)
     deliver(found.to_json() if form == "json" else found.to_text(), output)
     return PASSED

@@ -16,11 +16,12 @@ from duckanon.commands.options import (
     Output,
     QuasiIdentifiers,
     Table,
+    Timeout,
+    Trust,
     check_output,
     deliver,
     known_form,
 )
-from duckanon.connection import connect
 from duckanon.errors import PolicyError
 from duckanon.flags import policy_of_flags, read_names
 from duckanon.interrupts import stopping
@@ -51,6 +52,8 @@ def linkage(
     seed: Annotated[int, typer.Option(help="draws another sample")] = 0,
     form: Form = "text",
     output: Output = None,
+    trust: Trust = False,
+    timeout: Timeout = None,
 ) -> int:
     """Attack a release: link the records of its original to it, and count who is found."""
     known_form(form)
@@ -67,9 +70,12 @@ def linkage(
         sample=sample,
         seed=seed,
     )
-    with progress.shown(sys.stderr), connect() as con, stopping(con.duckdb):
-        before, after = (files.relation(con.duckdb, name) for name in (original, release))
-        found = attacked(con.duckdb, Sides(before, after, original, release), attack)
+    trees = () if applied is None else tuple(applied.hierarchies.values())
+    named = files.opened(original, release, *trees, trust=trust)
+    with progress.shown(sys.stderr), named as con, stopping(con, timeout):
+        before, after = (files.relation(con, name, trust=trust) for name in (original, release))
+        files.check_hierarchies(con, trees, trust=trust)
+        found = attacked(con, Sides(before, after, original, release), attack)
     deliver(found.to_json() if form == "json" else found.to_text(), output)
     return PASSED
 

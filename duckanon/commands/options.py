@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from duckanon import files
+from duckanon import drafts, files
 from duckanon.errors import DuckanonError
 from duckanon.names import suggestion
 from duckanon.output import line
@@ -62,6 +61,14 @@ Form = Annotated[str, typer.Option("--format", help="text or json")]
 ShowEffect = Annotated[
     bool,
     typer.Option("--effect", help="show what a release changed: share of records, mean absolute change"),
+]
+Trust = Annotated[
+    bool,
+    typer.Option("--trust", help="the .duckdb files are yours: let views in them run"),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option("--timeout", metavar="SECONDS", help="stop after so many, with exit code 2"),
 ]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="a file instead of stdout")]
 
@@ -161,11 +168,8 @@ def _target(output: Path) -> Path:
 
 def _replace(target: Path, text: str) -> None:
     """Write a file aside in its folder and rename it, so that no half of it is ever there."""
-    draft = target.with_name(f".duckanon.{secrets.token_hex(4)}")
-    try:
+    with drafts.draft(target) as draft:
         draft.write_text(text, encoding="utf-8")
         if target.exists():
             shutil.copymode(target, draft)
         draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from duckanon import files, progress, sqlfiles
-from duckanon.commands.options import PASSED, Form, Output, check_output, deliver, known_form
-from duckanon.connection import connect
+from duckanon.commands.options import PASSED, Form, Output, Timeout, Trust, check_output, deliver, known_form
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.interrupts import stopping
 from duckanon.output import complain
@@ -28,6 +27,8 @@ def suggest(
     form: Form = "text",
     output: Output = None,
     sql: Annotated[bool, typer.Option("--sql", help="the statement alone; warnings go to stderr")] = False,
+    trust: Trust = False,
+    timeout: Timeout = None,
 ) -> int:
     """Rank columns by uniqueness, propose a role for each, print a CREATE ANONYMIZED VIEW."""
     known_form(form)
@@ -37,11 +38,11 @@ def suggest(
         )
     check_output(output, table)
     path, within = files.split(table)
-    with progress.shown(sys.stderr), connect() as con, stopping(con.duckdb):
-        relation = files.relation(con.duckdb, table)
+    with progress.shown(sys.stderr), files.opened(table, trust=trust) as con, stopping(con, timeout):
+        relation = files.relation(con, table, trust=trust)
         own = None if within is None else _within(relation)
         found = suggest_query(
-            con.duckdb,
+            con,
             sqlfiles.render("files/query.sql.j2", relation=relation).strip(),
             name=table,
             view=f"{path.stem if own is None else own[-1]}_anon",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from duckanon.schema import Attribute
     from duckanon.stages.stage import Field, Staged
 
+_DATABASES = (".duckdb", ".db", ".ddb")
 _FORMS = {"csv": (".csv", ".tsv", ".csv.gz", ".tsv.gz"), "parquet": (".parquet",)}
 
 
@@ -131,6 +132,12 @@ def _relation(
     form = next((form for form, endings in _FORMS.items() if hierarchy.lower().endswith(endings)), None)
     if not Path(hierarchy).is_file():
         form = None
+    elif form is None and Path(hierarchy).suffix.lower() in _DATABASES:
+        # DuckDB would attach the file and read whatever is in it, a view as well.
+        raise PolicyError(
+            f"hierarchy {hierarchy!r} is a database: give a .csv or .parquet file, or ATTACH it and name "
+            "its table"
+        )
     headless = False
     table = _table(hierarchy, form)
     columns = _columns(con, hierarchy, table)

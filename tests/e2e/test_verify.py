@@ -191,7 +191,7 @@ ALTERED: dict[str, tuple[str, str, str]] = {
     "the view replaced by one with its mark": (
         "home",
         "CREATE OR REPLACE VIEW v AS SELECT * FROM duckanon.release_2; COMMENT ON VIEW v IS 'duckanon release 1'",
-        "fingerprint recorded",
+        "the view main.v is not the one that duckanon wrote",
     ),
     "the table dropped": ("home", "DROP TABLE duckanon.release_1", "release_1 of the release is gone"),
     "the policy of the owner": (
