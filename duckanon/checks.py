@@ -18,6 +18,8 @@ LDiversity = Literal["distinct", "entropy", "recursive"]
 Recode = Literal["mean", "median", "mode", "range", "set"]
 Nulls = Literal["category", "suppress", "error"]
 Effort = Literal["fast", "balanced", "best"]
+Formulas = Literal["keep", "escape"]
+"""What EXPORT does with the cells of a CSV that a spreadsheet takes for formulas."""
 
 Number = int | float | str | Decimal
 """A float counts as the decimal that it is written as."""
@@ -285,4 +287,5 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "effort": _word(get_args(Effort)),
     "time_limit": _optional(_seconds),
     "seed": _integer,
+    "csv_formulas": _word(get_args(Formulas)),
 }

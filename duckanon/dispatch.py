@@ -12,7 +12,7 @@ from duckanon.auditing import audit_named, audit_table
 from duckanon.explain import explain
 from duckanon.export import export
 from duckanon.frontier import frontier
-from duckanon.options import options_to_policy
+from duckanon.options import options_to_export, options_to_policy
 from duckanon.policy import Policy
 from duckanon.stages.candidate import Source
 
@@ -128,7 +128,8 @@ def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement, *, effec
             return _reported(f"audited {report.name}{notes}", report)
         case statements.Export():
             target = catalog.resolve(con, statement.name)
-            return _reported(f"exported {target} to {statement.path}", export(con, target, statement.path))
+            report = export(con, target, statement.path, **options_to_export(statement.options))
+            return _reported(f"exported {target} to {statement.path}", report)
         case statements.Drop():
             target = catalog.resolve(con, statement.name)
             views.drop_view(con, target, if_exists=statement.if_exists)

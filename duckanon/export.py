@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
+import re
+import stat
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
 
-from duckanon import auditsql, catalog, engine, sqlfiles
+from duckanon import auditsql, catalog, drafts, engine, sqlfiles
 from duckanon.auditing import audit_published, trees_of
-from duckanon.errors import AuditFailure, ReleaseError
+from duckanon.errors import AuditFailure, DuckanonWarning, ReleaseError
+from duckanon.names import fold, listed
 from duckanon.places import columns_of, relation_of
 from duckanon.policy import Policy
 from duckanon.recording import evidence_of, record
+from duckanon.schema import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
 
     from duckanon.catalog import Published, Target
+    from duckanon.checks import Formulas
     from duckanon.report import Report
 
 
-def export(con: duckdb.DuckDBPyConnection, target: Target, path: str) -> Report:
+_FORMULA = re.compile(r"'*[=+@\t\r-]")
+"""What sql/export/escape.sql.j2 puts a quote in front of."""
+
+
+def export(
+    con: duckdb.DuckDBPyConnection, target: Target, path: str, *, csv_formulas: Formulas | None = None
+) -> Report:
     """Audit of a file to which a release was written.
 
     Parameters
@@ -35,6 +45,9 @@ def export(con: duckdb.DuckDBPyConnection, target: Target, path: str) -> Report:
         The anonymized view.
     path : str
         A new file: ``.duckdb`` (with metadata and audit macros), ``.parquet`` or ``.csv``.
+    csv_formulas : {'keep', 'escape'}, optional
+        What is done with texts in a CSV, names of columns too, that a spreadsheet takes for formulas: they
+        stay (the default), or get a single quote in front. Numbers are no formulas.
 
     Returns
     -------
@@ -47,13 +60,25 @@ def export(con: duckdb.DuckDBPyConnection, target: Target, path: str) -> Report:
         The file exists, cannot be written, or has another ending.
     AuditFailure
         What was read back violates the policy (a CSV merges NULL and the empty text): no file is left.
+
+    Warns
+    -----
+    DuckanonWarning
+        Texts that a spreadsheet takes for formulas are in a CSV, and nobody said that they stay.
     """
     published = catalog.require(con, target)
     file = Path(path)
     check_target(file)
     writer = _writers()[file.suffix.lower()]
-    with _aside(file) as draft:
-        report = writer(con, published, draft)
+    if csv_formulas is not None and writer is not _to_csv:
+        raise ReleaseError(f"csv_formulas is about .csv files, and {path!r} is none: leave it out")
+    if csv_formulas is None and writer is _to_csv:
+        _warn_of_formulas(con, published, path)
+    with drafts.draft(file) as draft:
+        if csv_formulas == "escape":
+            report = _to_csv(con, published, draft, escaped=True)
+        else:
+            report = writer(con, published, draft)
         if not report.passed:
             raise AuditFailure(f"{path!r} was not written: read back, it violates the policy", report)
         _settle(draft, file)
@@ -73,28 +98,28 @@ def check_target(file: Path) -> None:
     ReleaseError
         It exists, its folder does not, or its ending is unknown.
     """
-    path = str(file)
+    shown = repr(str(file))
     if file.suffix.lower() not in _writers():
-        raise ReleaseError(f"cannot export to {path!r}: the file must end in .duckdb, .parquet or .csv")
-    if file.exists():
-        raise ReleaseError(f"{path!r} exists and EXPORT never overwrites: remove it or choose another name")
+        raise ReleaseError(f"cannot export to {shown}: the file must end in .duckdb, .parquet or .csv")
+    try:
+        # A link is there, too, wherever it leads.
+        folder = stat.S_ISDIR(file.lstat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as wrong:
+        raise ReleaseError(f"cannot export to {shown}: {wrong.strerror}") from wrong
+    else:
+        what = "is a folder" if folder else "exists and EXPORT never overwrites"
+        raise ReleaseError(f"{shown} {what}: remove it or choose another name")
+    parent = str(file.parent)
     if not file.parent.is_dir():
-        raise ReleaseError(f"cannot export to {path!r}: the folder {str(file.parent)!r} does not exist")
+        raise ReleaseError(f"cannot export to {shown}: the folder {parent!r} does not exist")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise ReleaseError(f"cannot export to {shown}: nothing can be written in the folder {parent!r}")
 
 
 def _writers() -> dict[str, Callable[[duckdb.DuckDBPyConnection, Published, Path], Report]]:
     return {".duckdb": _to_database, ".parquet": _to_parquet, ".csv": _to_csv}
-
-
-@contextlib.contextmanager
-def _aside(file: Path) -> Iterator[Path]:
-    """Name beside the final file under which it is written; nothing of it is left in the end."""
-    draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}{file.suffix}")
-    try:
-        yield draft
-    finally:
-        for leftover in (draft, draft.with_name(draft.name + ".wal")):
-            leftover.unlink(missing_ok=True)
 
 
 def _settle(draft: Path, file: Path) -> None:
@@ -123,13 +148,50 @@ def _to_parquet(con: duckdb.DuckDBPyConnection, published: Published, draft: Pat
     return report
 
 
-def _to_csv(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> Report:
+def _to_csv(
+    con: duckdb.DuckDBPyConnection, published: Published, draft: Path, *, escaped: bool = False
+) -> Report:
     columns = columns_of(con, relation_of(published.target), "export")
-    _copy(con, published, draft, columns, "csv")
-    relation = sqlfiles.render("export/read_csv.sql.j2", path=str(draft), columns=columns).strip()
-    report = audit_published(con, con, published, relation, home=published.target.catalog)
-    _check_same(con, con, published, relation, csv=True)
+    texts = _texts(columns) if escaped else []
+    _copy(con, published, draft, columns, "csv", escaped=texts, header=_header(columns) if escaped else None)
+    # What is audited is what stands in the file; only a tree knows nothing of the quote in front of a value.
+    graded = {fold(name) for name in catalog.trees(con, published)}
+    types = dict(columns)
+    back = [name for name in texts if fold(name) in graded or types[name] != "VARCHAR"]
+    as_read, as_released = (
+        sqlfiles.render(
+            "export/read_csv.sql.j2", path=str(draft), columns=columns, escaped=texts, restored=restored
+        ).strip()
+        for restored in (back, texts)
+    )
+    report = audit_published(con, con, published, as_read, home=published.target.catalog)
+    _check_same(con, con, published, as_released, csv=True)
     return report
+
+
+def _texts(columns: Sequence[tuple[str, str]]) -> list[str]:
+    """Columns in which a spreadsheet can take a cell for a formula; a number or a date is none."""
+    return [name for name, type_text in columns if kind_of(type_text) in {"text", "other"}]
+
+
+def _header(columns: Sequence[tuple[str, str]]) -> list[str]:
+    """Names of columns as they stand in a CSV of escaped texts."""
+    return [f"'{name}" if _FORMULA.match(name) else name for name, _ in columns]
+
+
+def _warn_of_formulas(con: duckdb.DuckDBPyConnection, published: Published, path: str) -> None:
+    columns = columns_of(con, relation_of(published.target), "export")
+    query = sqlfiles.render(
+        "export/formulas.sql.j2",
+        columns=[name for name, _ in columns],
+        texts=_texts(columns),
+        relation=relation_of(published.target),
+    )
+    found = [name for name, formulas in engine.rows(con, query, "export") if formulas]
+    if found:
+        columns_found = listed("columns", found)
+        words = f"{path!r}: a spreadsheet takes texts of {columns_found} for formulas: give csv_formulas"
+        warnings.warn(DuckanonWarning(f"{words} = 'escape' for a quote in front, or 'keep'"), stacklevel=2)
 
 
 def _to_database(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> Report:
@@ -231,6 +293,9 @@ def _copy(
     draft: Path,
     columns: list[tuple[str, str]],
     form: str,
+    *,
+    escaped: Sequence[str] = (),
+    header: Sequence[str] | None = None,
 ) -> None:
     statement = sqlfiles.render(
         "export/file.sql.j2",
@@ -238,6 +303,8 @@ def _copy(
         relation=relation_of(published.target),
         path=str(draft),
         format=form,
+        escaped=escaped,
+        header=header or [column for column, _ in columns],
     )
     engine.run(con, statement, "export", error=ReleaseError)
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Scalar = str | int | Decimal | bool
 Value = Scalar | tuple[str, ...] | Mapping[str, Scalar]
 
+EXPORT_OPTIONS = ("csv_formulas",)
+"""Options of EXPORT."""
+
 _LONGEST_NUMBER = 60
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
@@ -137,6 +140,27 @@ def options_to_audit(options: Options, base: AuditPolicy | None = None) -> Audit
     return AuditPolicy(**values)
 
 
+def options_to_export(options: Options) -> dict[str, Any]:
+    """Options of EXPORT.
+
+    Parameters
+    ----------
+    options : mapping of Option
+        What `read_options` read; may be empty.
+
+    Returns
+    -------
+    dict
+        By name.
+
+    Raises
+    ------
+    PolicyError
+        An option is unknown or wrong; with line and column.
+    """
+    return _checked(options, EXPORT_OPTIONS)
+
+
 def _checked(options: Options, known: Sequence[str]) -> dict[str, Any]:
     """Return the values in the form a policy keeps, or an error with the place of the option."""
     values = {}
@@ -151,7 +175,7 @@ def _checked(options: Options, known: Sequence[str]) -> dict[str, Any]:
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
-    if name in OPTIONS and name not in known:
+    if name in OPTIONS and known is not EXPORT_OPTIONS:
         fixed = "the view keeps its own" if known is THRESHOLD_OPTIONS else "an audit has none"
         return f"option {name!r} is not one of AUDIT, {fixed}; options here: {', '.join(known)}"
     return unknown_option(name, known)

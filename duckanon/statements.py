@@ -110,10 +110,11 @@ class ShowViews:
 
 @dataclass(frozen=True)
 class Export:
-    """EXPORT ANONYMIZED VIEW name TO 'path'."""
+    """EXPORT ANONYMIZED VIEW name TO 'path' [WITH (options)]."""
 
     name: QualifiedName
     path: str
+    options: Options = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -256,7 +257,8 @@ def _export(reader: Reader) -> Export:
     name = read_name(reader)
     if not reader.accept("TO"):
         raise reader.expected("TO 'file' after the name of the view")
-    return Export(name, read_text(reader, "the name of a file, as in TO 'release.duckdb'"))
+    path = read_text(reader, "the name of a file, as in TO 'release.duckdb'")
+    return Export(name, path, read_options(reader) if reader.accept("WITH") else {})
 
 
 def _drop(reader: Reader) -> Drop:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from duckanon import catalog, engine, progress, sqlfiles
+from duckanon import catalog, drafts, engine, progress, sqlfiles
 from duckanon.errors import ReleaseError
 from duckanon.legible import legible
 from duckanon.policy import Policy
@@ -135,7 +136,9 @@ def refresh(con: duckdb.DuckDBPyConnection, target: Target, *, effect: bool = Fa
     published = catalog.require(con, target)
     source = Source(published.source_sql, published.source_catalog, published.source_schema)
     policy = Policy.from_toml(published.policy)
-    return _release(con, source, policy, published.target, effect=effect)
+    made = _release(con, source, policy, published.target, effect=effect)
+    _sweep(con, target.catalog)
+    return made
 
 
 def drop_view(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists: bool = False) -> None:
@@ -198,6 +201,13 @@ def _release(
         information_loss=candidate.information_loss,
         effect=changed,
     )
+
+
+def _sweep(con: duckdb.DuckDBPyConnection, database: str) -> None:
+    """Remove what killed exports left beside the database, where they are written as a rule."""
+    path = dict(engine.rows(con, sqlfiles.read("files/attached.sql"), "refresh")).get(database)
+    if path:
+        drafts.sweep(Path(path).parent)
 
 
 def _check_free(con: duckdb.DuckDBPyConnection, target: Target, *, or_replace: bool) -> None:

@@ -1,0 +1,178 @@
+"""Drafts of files: a killed process leaves one, and whoever writes next removes it, and nothing else (issue 12, item 20)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import duckanon
+from duckanon import drafts
+from tests.e2e.file_scene import run, write
+from tests.e2e.scenes import CREATE, ROOT, patients
+
+# Stops when the draft is written and has no name yet, as a kill at that moment would find it.
+PROGRAM = """
+import sys, time
+import duckanon
+from duckanon import export
+from duckanon.commands import options
+def stop(*arguments, **named):
+    print("written", flush=True)
+    time.sleep(60)
+export._settle = stop
+Path = type(options.Path())
+Path.replace = stop
+con = duckanon.connect(sys.argv[1])
+if sys.argv[2] == "-o":
+    options.deliver("secret", options.Path(sys.argv[3]))
+else:
+    con.sql(f"EXPORT ANONYMIZED VIEW v TO '{sys.argv[3]}'")
+"""
+
+
+def killed(database: Path, kind: str, target: Path) -> subprocess.Popen[str]:
+    """Start a process that writes a file, up to the moment before the file gets its name."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(database), kind, str(target)],
+        stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "written\n"
+    return process
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with a release, as bytes: each test has its copy."""
+    file = tmp_path_factory.mktemp("home") / "p.duckdb"
+    with patients(file) as con:
+        con.sql(CREATE)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("EXPORT", "r.duckdb"), ("EXPORT", "r.csv"), ("EXPORT", "r.parquet"), ("-o", "r.json")]
+)
+def test_kill_9_leaves_a_draft_that_the_next_one_removes(
+    home: Path, tmp_path: Path, kind: str, name: str
+) -> None:
+    database = tmp_path / "home" / "p.duckdb"
+    database.parent.mkdir()
+    database.write_bytes(home.read_bytes())
+    process = killed(database, kind, tmp_path / name)
+    (folder,) = tmp_path.glob(".duckanon-*")
+    # It lives: another writer in the same folder leaves it alone.
+    with drafts.draft(tmp_path / "other.csv") as draft:
+        draft.write_text("x")
+    assert [folder] == list(tmp_path.glob(".duckanon-*"))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+    assert folder.is_dir(), "kill -9 leaves no time to tidy up"
+    assert not (tmp_path / name).exists()
+    with patients(tmp_path / "home" / "q.duckdb") as con:
+        con.sql(CREATE)
+        con.sql(f"EXPORT ANONYMIZED VIEW v TO '{tmp_path / 'r.csv'}'")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "r.csv"]
+
+
+def test_refresh_removes_drafts_beside_its_database(home: Path, tmp_path: Path) -> None:
+    database = tmp_path / "p.duckdb"
+    database.write_bytes(home.read_bytes())
+    process = killed(database, "EXPORT", tmp_path / "r.csv")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+    assert len(list(tmp_path.glob(".duckanon-*"))) == 1
+    with duckanon.connect(database) as con:
+        con.sql("REFRESH ANONYMIZED VIEW v")
+    assert [path.name for path in tmp_path.iterdir()] == ["p.duckdb"]
+
+
+def test_nothing_of_the_user_is_taken_for_a_draft(tmp_path: Path) -> None:
+    """Names like ours, and marks like ours with something else beside them: everything stays, byte for byte."""
+    mark = "a draft of duckanon: it is removed when nobody writes it any more\n"
+    mine = {
+        ".duckanon-12345678/lock": "mine",
+        ".duckanon-12345678/draft.csv": "a user's own",
+        ".duckanon-0123abcd/lock": mark,
+        ".duckanon-0123abcd/diary.txt": "a user's own",
+        ".duckanon-0000000g/lock": mark,
+        ".duckanon-000000001/lock": mark,
+        ".release.csv.0a1b2c3d.csv": "a file of an old name",
+        ".duckanon-aaaaaaaa": "a file",
+        "elsewhere/lock": mark,
+        "elsewhere/draft.csv": "behind a link",
+    }
+    for name, text in mine.items():
+        write(tmp_path / name, text)
+    (tmp_path / ".duckanon-bbbbbbbb").symlink_to("elsewhere")
+    drafts.sweep(tmp_path)
+    assert {name: (tmp_path / name).read_text() for name in mine} == mine
+    assert (tmp_path / ".duckanon-bbbbbbbb").is_symlink()
+
+
+@pytest.mark.parametrize("content", ["no lock", "", "a draft of"])
+def test_a_process_killed_while_it_began_leaves_nothing_for_good(tmp_path: Path, content: str) -> None:
+    """Without its folder's lock, with an empty one, with half a mark."""
+    folder = tmp_path / ".duckanon-12345678"
+    folder.mkdir()
+    if content != "no lock":
+        write(folder / "lock", content)
+    drafts.sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_many_who_write_at_once_keep_their_drafts(tmp_path: Path) -> None:
+    """Each sweeps before it writes, so a race would take a draft from under another: its rename would fail."""
+    failures: list[BaseException] = []
+
+    def many(worker: int) -> None:
+        try:
+            for number in range(40):
+                file = tmp_path / f"{worker}_{number}.txt"
+                with drafts.draft(file) as draft:
+                    draft.write_text(file.name)
+                    draft.rename(file)
+        except BaseException as failure:  # noqa: BLE001 - told by the test
+            failures.append(failure)
+
+    workers = [threading.Thread(target=many, args=(worker,)) for worker in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert failures == []
+    assert all(path.read_text() == path.name for path in tmp_path.iterdir())
+    assert len(list(tmp_path.iterdir())) == 160
+
+
+def test_a_draft_is_for_its_owner_alone(tmp_path: Path) -> None:
+    with drafts.draft(tmp_path / "r.csv") as draft:
+        assert Path(draft).parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("kind", ["folder", "dangling link", "file"])
+@pytest.mark.parametrize("ending", ["csv", "duckdb"])
+def test_a_target_that_is_there_is_left_as_it_is(tmp_path: Path, kind: str, ending: str) -> None:
+    write(tmp_path / "p.csv", "a\n1\n1\n")
+    target = tmp_path / f"o.{ending}"
+    if kind == "folder":
+        target.mkdir()
+    elif kind == "file":
+        target.write_text("mine")
+    else:
+        target.symlink_to("nowhere")
+    code, out, err = run(tmp_path, "anonymize", "p.csv", target.name, "--qi", "a", "-k", "2")
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert ("is a folder" if kind == "folder" else "exists and EXPORT never overwrites") in err
+    assert sorted(os.listdir(tmp_path)) == sorted([target.name, "p.csv"])
+    assert kind != "file" or target.read_text() == "mine"
