@@ -34,7 +34,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "not there": (os.remove, "does not exist"),
     "not a database": (lambda file: file.write_text("age,zip\n1,2\n" * 100), "no DuckDB database"),
     "a folder": (replaced_by_a_folder, "is a folder"),
-    "cut off": (lambda file: file.write_bytes(file.read_bytes()[:9000]), "cannot be opened|cannot be read"),
+    "cut off": (lambda file: file.write_bytes(file.read_bytes()[:9000]), "Could not read enough bytes|cannot be read"),
     "no release": (lambda file: altered(file, "DROP SCHEMA duckanon CASCADE"), "holds no release"),
     "no release recorded": (lambda file: altered(file, "DELETE FROM duckanon.releases"), "holds no release"),
     "no audits": (lambda file: altered(file, "DROP TABLE duckanon.audits"), "the metadata cannot be read"),
