@@ -71,25 +71,27 @@ def filled(text: str, mark: str, output: str) -> str:
     return f"{before}{begin}```\n{output}\n```\n{end}{rest.partition(end)[2]}"
 
 
-def page(text: str) -> str:
+def page(text: str, export: Path) -> str:
     """Give the README with both outputs as they are now.
 
     Parameters
     ----------
     text : str
         The README.
+    export : Path
+        A new file for the release of the demo.
 
     Returns
     -------
     str
         The new README.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        export = Path(folder) / "census.duckdb"
-        text = filled(text, "demo", demo(export))
-        return filled(text, "audit", stock_audit(export))
+    text = filled(text, "demo", demo(export))
+    return filled(text, "audit", stock_audit(export))
 
 
 if __name__ == "__main__":
     readme = ROOT / "README.md"
-    readme.write_text(page(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        written = page(readme.read_text(encoding="utf-8"), Path(folder) / "census.duckdb")
+    readme.write_text(written, encoding="utf-8")

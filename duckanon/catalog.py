@@ -22,8 +22,9 @@ SCHEMA = "duckanon"
 METADATA = ("releases", "columns", "thresholds", "audits")
 """The metadata tables."""
 
-SCHEMA_VERSION = 2
-"""Version of the layout of the metadata tables: 2 added to every audit what it looked at (sql/evidence)."""
+SCHEMA_VERSION = 3
+"""Version of the metadata: 2 added to every audit what it looked at (sql/evidence); since 3 classes and types
+are those of the release, no longer those of the partition and of the source."""
 
 
 @dataclass(frozen=True)

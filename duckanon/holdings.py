@@ -134,7 +134,7 @@ def _others(
 ) -> Iterator[str]:
     ours = {f"table main.{release.target.name}" for release in recorded} | {f"schema {SCHEMA}"}
     ours |= {f"table {SCHEMA}.{name}" for name in METADATA} | written.columns
-    ours |= {f"table {SCHEMA}.{column[4]}" for release in recorded for column in release.columns}
+    ours |= {f"table {SCHEMA}.{column.tree}" for release in recorded for column in release.columns}
     query = sqlfiles.render("evidence/objects.sql.j2", catalog=home, metadata=METADATA)
     for kind, schema, name, _ in engine.rows(con, query, STAGE):
         what = f"{kind} {name if schema is None else f'{schema}.{name}'}"

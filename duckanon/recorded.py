@@ -42,6 +42,36 @@ _AUDIT = (
 )
 
 
+OF_THE_SOURCE = ("information_loss", "suppressed_records")
+"""Measures of a release that its rows do not tell."""
+
+
+@dataclass(frozen=True)
+class RecordedColumn:
+    """A released column as it was recorded; what was recorded as NULL is None.
+
+    Attributes
+    ----------
+    position : int
+        Its place in the release, from 1.
+    name, role, type : str
+        What it is, with the type in the release.
+    recode : str or None
+        How a quasi-identifier was recoded.
+    distance, tree : str or None
+        Ground distance of a sensitive column, and the table of its hierarchy.
+    """
+
+    # Policy and comparison judge what a file says here.
+    position: Any
+    name: Any
+    role: Any
+    type: Any
+    recode: Any
+    distance: Any
+    tree: Any
+
+
 @dataclass(frozen=True)
 class RecordedAudit:
     """An audit as it was recorded.
@@ -102,8 +132,8 @@ class RecordedRelease:
         What made it, and when, UTC.
     policy : str or None
         Policy as TOML; None in an exported file.
-    columns : tuple of (name, role, type, distance, tree)
-        The released columns.
+    columns : tuple of RecordedColumn
+        The released columns, in their order.
     thresholds : tuple of (measure, attribute, threshold, l_diversity, c)
         What the policy asks for.
     audits : tuple of RecordedAudit
@@ -122,7 +152,7 @@ class RecordedRelease:
     duckanon_version: str | None
     created_at: str | None
     policy: str | None
-    columns: tuple[tuple[Any, ...], ...]
+    columns: tuple[RecordedColumn, ...]
     thresholds: tuple[tuple[Any, ...], ...]
     audits: tuple[RecordedAudit, ...]
 
@@ -146,17 +176,17 @@ class RecordedRelease:
                 diversity = {"l_diversity": kind, "c": c}
         if not diversity:
             diversity = {"l_diversity": self._kind()}
-        sensitive = [column for column in self.columns if column[1] == "sensitive"]
+        sensitive = [column for column in self.columns if column.role == "sensitive"]
         k = next(iter(found.get("k_anonymity", {}).values()), None)
         return AuditPolicy(
-            quasi_identifiers=[column[0] for column in self.columns if column[1] == "quasi_identifier"],
-            sensitive=[column[0] for column in sensitive],
+            quasi_identifiers=[column.name for column in self.columns if column.role == "quasi_identifier"],
+            sensitive=[column.name for column in sensitive],
             k=None if k is None else int(k),
             t=found.get("t_closeness") or None,
             l=found.get("l_diversity") or None,
             **diversity,
-            distance={column[0]: column[3] for column in sensitive if column[3] is not None},
-            hierarchies={column[0]: column[4] for column in sensitive if column[4] is not None},
+            distance={column.name: column.distance for column in sensitive if column.distance is not None},
+            hierarchies={column.name: column.tree for column in sensitive if column.tree is not None},
         )
 
     def _kind(self) -> str:
@@ -220,7 +250,7 @@ def _release(
         target=Target(home, schema, view),
         table=table,
         **dict(zip(_SIZES, sizes, strict=True)),
-        columns=tuple(columns),
+        columns=tuple(RecordedColumn(*column) for column in columns),
         thresholds=tuple(thresholds),
         audits=tuple(_audits(audits)),
     )
@@ -262,10 +292,8 @@ def of_the_source(
     tuple of Measure
         In the order of the report.
     """
-    values = {
-        "information_loss": information_loss,
-        "suppressed_records": None if suppressed is None else float(suppressed),
-    }
+    values = information_loss, None if suppressed is None else float(suppressed)
     return tuple(
-        Measure(name, None, None, value, classes, None, None, None) for name, value in values.items()
+        Measure(name, None, None, value, classes, None, None, None)
+        for name, value in zip(OF_THE_SOURCE, values, strict=True)
     )

@@ -167,21 +167,20 @@ def _build(con: duckdb.DuckDBPyConnection, ready: Prepared, policy: Policy, unti
     with progress.step("audit"):
         report = audit_candidate(con, candidate, staged, policy)
     _require_pass(report, policy)
+    # Classes of the partition that are recoded to equal values are one class of the release.
+    classes = report.classes
     cost = collapse(
-        con, embedded, bucketed, policy=policy, thresholds=limits, repaired_classes=repaired
+        con, embedded, bucketed, policy=policy, thresholds=limits, repaired=repaired, classes=classes
     ) or flattened(con, staged, candidate=candidate)
     advice = warnings_of(con, staged, embedded, candidate=candidate) + cost
     suppressed = staged.left_out + repaired.suppressed
-    extra = of_the_source(
-        repaired.class_count, information_loss=repaired.information_loss, suppressed=suppressed
-    )
+    extra = of_the_source(classes, information_loss=repaired.information_loss, suppressed=suppressed)
     return Built(
         candidate,
         staged,
         policy,
         partitioned.plan,
         repaired.labels,
-        repaired.class_count,
         suppressed,
         repaired.information_loss,
         report.extended(extra, warnings=advice, plan=partitioned.plan.text),

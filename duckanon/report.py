@@ -52,7 +52,7 @@ class Measure:
     value : float or None
         What the release has: its smallest k or l, its largest EMD.
     classes : int
-        Equivalence classes looked at.
+        Equivalence classes of the relation, whatever the measure speaks about.
     violations : int or None
         Classes that break the threshold.
     records : int or None
@@ -138,6 +138,11 @@ class Report:
         """Whether every measure with a threshold passed; False when nothing was judged."""
         judged = [measure.passed for measure in self.measures if measure.passed is not None]
         return bool(judged) and all(judged)
+
+    @property
+    def classes(self) -> int:
+        """Equivalence classes of the relation: groups of records that share all its quasi-identifiers."""
+        return self.measures[0].classes
 
     @property
     def violated(self) -> bool:

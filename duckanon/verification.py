@@ -15,6 +15,7 @@ from duckanon.errors import DuckanonError
 from duckanon.evidence import changes
 from duckanon.fingerprints import digest, fingerprint
 from duckanon.holdings import held
+from duckanon.older import in_terms_of_today
 from duckanon.places import columns_of, relation_of
 from duckanon.policy import Policy
 from duckanon.recorded import STAGE, of_the_source, read_releases
@@ -102,14 +103,10 @@ def _verified(con: duckdb.DuckDBPyConnection, home: str, release: RecordedReleas
         report = subject.audit(asked)
     except DuckanonError as failure:
         return replace(empty, differences=(*differences, f"the release cannot be audited: {failure}"))
+    release, notes = in_terms_of_today(release, report.classes, subject.columns)
     differences += [*_structure(release, subject, report), *_policies(release, subject, text)]
     for audit in release.audits:
         differences += [f"{audit}: {what}" for what in _redone(release, audit, subject, asked)]
-    notes: tuple[str, ...] = ()
-    if any(audit.schema_version == 1 for audit in release.audits):
-        notes = (
-            "metadata of version 1 recorded neither fingerprint nor policy hash: only values were compared",
-        )
     return replace(
         empty,
         records=subject.records,
@@ -117,7 +114,7 @@ def _verified(con: duckdb.DuckDBPyConnection, home: str, release: RecordedReleas
         policy_hash=digest(text),
         report=report,
         differences=tuple(differences),
-        notes=notes,
+        notes=tuple(notes),
     )
 
 
@@ -219,12 +216,12 @@ def _view(
 
 
 def _structure(release: RecordedRelease, subject: _Subject, report: Report) -> Iterator[str]:
-    recorded = [(column[0], column[2]) for column in release.columns]
+    recorded = [(column.name, column.type) for column in release.columns]
     if recorded != subject.columns:
         yield f"columns recorded {_listed(recorded)}, found {_listed(subject.columns)}"
     if release.records != subject.records:
         yield f"records recorded {release.records}, found {subject.records}"
-    classes = report.measures[0].classes
+    classes = report.classes
     if release.classes != classes:
         yield f"classes recorded {release.classes}, found {classes}"
     if any(audit.audited_at is None for audit in release.audits):
@@ -311,5 +308,5 @@ def _measures(release: RecordedRelease, audit: RecordedAudit, again: tuple[Measu
         yield from (f"recorded -> found: {line}" for line in found.to_text().splitlines())
 
 
-def _listed(columns: Sequence[tuple[str, str]]) -> str:
+def _listed(columns: Sequence[tuple[str | None, str | None]]) -> str:
     return ", ".join(f"{name} {type_text}" for name, type_text in columns)

@@ -194,7 +194,7 @@ def _release(
         name=str(target),
         report=replace(candidate.report, name=str(target)),
         policy=policy,
-        classes=candidate.class_count,
+        classes=candidate.classes,
         records=candidate.staged.size + candidate.staged.left_out - candidate.suppressed,
         suppressed=candidate.suppressed,
         method=candidate.method,

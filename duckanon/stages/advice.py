@@ -182,7 +182,8 @@ def collapse(
     *,
     policy: Policy,
     thresholds: Sequence[Threshold],
-    repaired_classes: Repaired,
+    repaired: Repaired,
+    classes: int,
 ) -> tuple[str, ...]:
     """Loud warning when the thresholds cost the data, with the t that would not.
 
@@ -196,20 +197,22 @@ def collapse(
         k and the thresholds.
     thresholds : sequence of Threshold
         What every class satisfies.
-    repaired_classes : Repaired
-        The final classes.
+    repaired : Repaired
+        The final classes of the partition, and what they lose.
+    classes : int
+        Equivalence classes of the release.
 
     Returns
     -------
     tuple of str
         Empty, or one warning.
     """
-    released = int((repaired_classes.labels >= 0).sum())
-    classes, loss = repaired_classes.class_count, repaired_classes.information_loss
+    released, loss = int((repaired.labels >= 0).sum()), repaired.information_loss
     few = classes < released / (FEW_CLASSES * policy.k) and loss > LITTLE_LOSS
     if not (few or loss > MUCH_LOSS):
         return ()
-    text = f"the thresholds cost the data: {classes} classes of {released} records, loss {loss:.1f} %"
+    number = f"{classes} class{'' if classes == 1 else 'es'}"
+    text = f"the thresholds cost the data: {number} of {released} records, loss {loss:.1f} %"
     if any(threshold.t is not None for threshold in thresholds) and bucketed.tile_count:
         better = _better_t(con, embedded, bucketed, policy, thresholds)
         text += f"; t = {better} would avoid it" if better else "; a larger t alone would not avoid it"

@@ -39,9 +39,9 @@ class Built:
     plan : Plan
         What the partition did, and why.
     labels : ndarray of shape (staged.size,), int64
-        Class of record_id 1, 2, ...; -1 where suppressed.
-    class_count, suppressed : int
-        Classes of the partition; records left out by suppression or ``nulls = 'suppress'``.
+        Class of the partition of record_id 1, 2, ...; -1 where suppressed.
+    suppressed : int
+        Records left out by suppression or ``nulls = 'suppress'``.
     information_loss : float
         IL in per cent.
     report : Report
@@ -53,10 +53,14 @@ class Built:
     policy: Policy
     plan: Plan
     labels: npt.NDArray[np.int64]
-    class_count: int
     suppressed: int
     information_loss: float
     report: Report
+
+    @property
+    def classes(self) -> int:
+        """Equivalence classes of the release, as its audit counts them."""
+        return self.report.classes
 
     @property
     def method(self) -> str:

@@ -10,7 +10,7 @@ import duckdb
 
 from duckanon import catalog, engine, sqlfiles
 from duckanon.errors import ReleaseError
-from duckanon.places import relation_of
+from duckanon.places import columns_of, relation_of
 from duckanon.recording import evidence_of, recorded_as, renew
 from duckanon.stages.tree import tree_relation
 
@@ -167,7 +167,7 @@ def _record(
         view=target.name,
         table=table,
         records=built.staged.size + built.staged.left_out - built.suppressed,
-        classes=built.class_count,
+        classes=built.classes,
         suppressed=built.suppressed,
         method=built.method,
         information_loss=built.information_loss,
@@ -176,20 +176,20 @@ def _record(
         source_sql=source.query,
         source_catalog=source.catalog,
         source_schema=source.schema,
-        columns=_columns(built, trees),
+        columns=_columns(built, dict(columns_of(con, backing, "publish")), trees),
         thresholds=_thresholds(built),
         measures=built.report.measures,
         **recorded_as(evidence_of(con, backing, built.policy.audited(), kept), "release"),
     )
 
 
-def _columns(built: Built, trees: dict[str, str]) -> list[dict[str, object]]:
+def _columns(built: Built, released: dict[str, str], trees: dict[str, str]) -> list[dict[str, object]]:
     return [
         {
             "name": field.name,
             "role": field.attribute.role.value,
-            # The type of an ENUM would list values that are not released.
-            "type": "VARCHAR" if field.kind == "text" else field.type,
+            # The released type: a range or a set is no number any more, an ENUM is text.
+            "type": released[field.name],
             "recode": field.recode,
             "distance": field.attribute.distance,
             "tree": trees.get(field.name),

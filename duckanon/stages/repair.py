@@ -41,7 +41,7 @@ class Repaired:
     labels : ndarray of shape (n,), int64
         Class of record_id 1, 2, ...; -1 where suppressed.
     class_count : int
-        Number of classes.
+        Number of classes of the partition; recoding may give several of them equal values.
     suppressed : int
         Number of suppressed records.
     information_loss : float

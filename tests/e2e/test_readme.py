@@ -6,9 +6,12 @@ import importlib.util
 import re
 from typing import TYPE_CHECKING
 
-from tests.e2e.scenes import ROOT
+import pytest
+
+from tests.e2e.scenes import ROOT, command
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import ModuleType
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -24,8 +27,25 @@ def module() -> ModuleType:
     return loaded
 
 
-def test_the_printed_output_is_what_comes_out() -> None:
-    assert module().page(README) == README, "run make readme"
+@pytest.fixture(scope="module")
+def census(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Run the demo once: the file that it exports, and the README with what was printed."""
+    file = tmp_path_factory.mktemp("demo") / "census.duckdb"
+    return file, module().page(README, file)
+
+
+def test_the_printed_output_is_what_comes_out(census: tuple[Path, str]) -> None:
+    assert census[1] == README, "run make readme"
+
+
+def test_the_export_of_the_demo_is_verified(census: tuple[Path, str]) -> None:
+    """The census has text QIs of which many classes of the partition are recoded to equal values."""
+    done = command("verify", census[0])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "difference: " not in done.stdout
+    assert "note: " not in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("verified: 1 release, ")
+    assert "duckanon verify build/census.duckdb" in README
 
 
 def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         "quasi_identifiers = (\"MY AGE\"), sensitive = (mood), insensitive = *, k = 4, l_diversity = 'entropy', suppression_limit = 0.2",
         "quasi_identifiers = (\"my age\"), sensitive = (mood), insensitive = *, k = 4, distance = {mood: 'hierarchical'}, hierarchies = {mood: 'tree'}, t = 0.7",
         "quasi_identifiers = (half, zoned), insensitive = *, k = 2, nulls = 'suppress', suppression_limit = 0.5",
+        "quasi_identifiers = (\"my age\", mood), insensitive = *, k = 2, recode = {\"my age\": 'range', mood: 'set'}",
     ],
 )
 def test_releases_of_all_kinds_are_verified(

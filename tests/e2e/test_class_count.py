@@ -1,0 +1,170 @@
+"""`classes` is everywhere the number of equivalence classes of the release: groups of records with equal released values.
+
+Classes of the partition that are recoded to equal values are one class for whoever reads the release.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import warnings
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import duckanon
+from duckanon.commands.verify import verify
+from duckanon.errors import DuckanonWarning
+from tests.e2e.evidence_scene import altered
+from tests.e2e.scenes import rows
+from tests.strategies import Case, cases, load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LETTERS = """
+CREATE TABLE letters AS
+SELECT letter, i AS charge
+FROM (VALUES (1, 'a'), (2, 'a'), (3, 'b'), (4, 'a'), (5, 'a'), (6, 'c')) AS listed(i, letter)
+"""
+
+OPTIONS = "quasi_identifiers = (letter), sensitive = (charge), k = 3, method = 'mdav', refine = false"
+
+
+@pytest.fixture
+def con() -> Iterator[duckanon.Connection]:
+    """Six records in two classes of three: whichever hold b and c, the most frequent letter of both is a.
+
+    Of three letters out of a, a, a, a, b, c the mode is a, and of a, b, c the smallest of the three modes is.
+    """
+    with duckanon.connect() as connection:
+        connection.execute(LETTERS)
+        yield connection
+
+
+def test_classes_that_are_recoded_to_equal_values_are_one_class(
+    con: duckanon.Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By hand: one released value, so one class of six records, in every place that tells the number."""
+    release = duckanon.anonymize(
+        con, "letters", duckanon.Policy(quasi_identifiers="letter", sensitive="charge", k=3), name="v"
+    )
+    assert release.classes == 1
+    created = rows(con, f"CREATE ANONYMIZED VIEW w AS FROM letters WITH ({OPTIONS})")
+    assert rows(con, "SELECT count(DISTINCT letter) AS n FROM w") == [{"n": 1}]
+    assert {row["classes"] for row in created} == {1}
+    assert {row["measure"] for row in created} >= {"k_anonymity", "information_loss", "suppressed_records"}
+    assert [row["classes"] for row in rows(con, "SHOW ANONYMIZED VIEWS")] == [1, 1]
+    assert rows(con, "SELECT DISTINCT classes FROM duckanon.releases") == [{"classes": 1}]
+    assert rows(con, "SELECT DISTINCT classes FROM duckanon.audits") == [{"classes": 1}]
+    con.sql(f"EXPORT ANONYMIZED VIEW w TO '{tmp_path / 'w.duckdb'}'")
+    assert verify(tmp_path / "w.duckdb", form="json") == 0
+    (found,) = json.loads(capsys.readouterr().out)["releases"]
+    assert {row["classes"] for row in found["report"]["measures"]} == {1}
+    with duckdb.connect(str(tmp_path / "w.duckdb"), read_only=True) as file:
+        assert file.execute("SELECT DISTINCT classes FROM duckanon.audits").fetchall() == [(1,)]
+
+
+def test_a_collapse_is_told_in_classes_of_the_release(con: duckanon.Connection) -> None:
+    """By hand: so small a t pairs every 0 with a 1, and the mean 0.5 of each of the 30 pairs is released as 1."""
+    con.execute("CREATE TABLE bits AS SELECT i % 2 AS bit, i % 2 AS known FROM range(60) AS r(i)")
+    policy = duckanon.Policy(
+        quasi_identifiers="bit", sensitive="known", k=2, t=Decimal("0.0001"), method="kanonymity_first"
+    )
+    with pytest.warns(DuckanonWarning, match="the thresholds cost the data: 1 class of 60 records"):
+        release = duckanon.anonymize(con, "bits", policy, name="v")
+    assert (release.classes, rows(con, "SELECT DISTINCT bit FROM v")) == (1, [{"bit": 1}])
+
+
+# --- what versions before wrote: classes of the partition, and the type of the source for a range ------------
+
+OLDER = """
+UPDATE duckanon.releases SET schema_version = 2, classes = {classes};
+UPDATE duckanon.columns SET schema_version = 2, data_type = CASE recode WHEN 'range' THEN 'BIGINT' ELSE data_type END;
+UPDATE duckanon.thresholds SET schema_version = 2;
+UPDATE duckanon.audits SET schema_version = 2;
+UPDATE duckanon.audits SET classes = {classes} WHERE measure IN ('information_loss', 'suppressed_records');
+"""
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Path:
+    """An exported file with one class of six records in it; its metadata are put as a case needs them."""
+    file = tmp_path / "older.duckdb"
+    with duckanon.connect() as con:
+        con.execute(LETTERS)
+        con.sql(
+            "CREATE ANONYMIZED VIEW v AS SELECT *, 1 AS n FROM letters WITH (quasi_identifiers = (letter, n), sensitive = (charge), k = 3, recode = {n: 'range'}, method = 'mdav', refine = false)"
+        )
+        con.sql(f"EXPORT ANONYMIZED VIEW v TO '{file}'")
+    return file
+
+
+def test_a_file_with_the_count_of_the_partition_says_so_and_is_verified(
+    older: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    altered(older, OLDER.format(classes=2).replace("BIGINT", "INTEGER"))
+    assert verify(older) == 0
+    (counted, typed) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note: ")]
+    assert counted.startswith("note: classes recorded 2, found 1: before version 3 the metadata counted ")
+    assert counted.endswith("REFRESH the view and EXPORT it again to record what is released")
+    assert "type of the source" in typed
+
+
+@pytest.mark.parametrize(
+    ("statements", "difference"),
+    [
+        (OLDER.format(classes=0).replace("BIGINT", "INTEGER"), "classes recorded 0, found 1"),
+        (OLDER.format(classes=7).replace("BIGINT", "INTEGER"), "classes recorded 7, found 1"),
+        (OLDER.format(classes=2), "columns recorded letter VARCHAR, charge INTEGER, n BIGINT"),
+        ("UPDATE duckanon.releases SET classes = 2", "classes recorded 2, found 1"),
+        ("UPDATE duckanon.columns SET data_type = 'INTEGER' WHERE recode = 'range'", "n INTEGER, found"),
+    ],
+    ids=["fewer than released", "more than records", "another type", "a new file", "a new file's type"],
+)
+def test_a_number_that_no_version_wrote_is_a_difference(
+    older: Path, capsys: pytest.CaptureFixture[str], statements: str, difference: str
+) -> None:
+    altered(older, statements)
+    assert verify(older) == 1
+    assert difference in capsys.readouterr().out
+
+
+# --- random releases ----------------------------------------------------------------------------------------
+
+
+def check_that_an_export_is_verified(case: Case) -> None:
+    """Fail unless the release of a case, exported and not touched, is verified, and its classes are counted."""
+    if case.refusal:
+        return
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DuckanonWarning)
+        file = Path(folder) / "file.duckdb"
+        with duckanon.connect() as con:
+            load(con.duckdb, case, "source_table")
+            release = duckanon.anonymize(con, "source_table", duckanon.Policy(**case.policy), name="v")
+            con.sql(f"EXPORT ANONYMIZED VIEW v TO '{file}'")
+            quasi = ", ".join(
+                '"' + name.replace('"', '""') + '"' for name in case.policy["quasi_identifiers"]
+            )
+            (counted,) = rows(con, f"SELECT count(*) AS classes FROM (SELECT DISTINCT {quasi} FROM v)")
+            assert rows(con, "SELECT classes FROM duckanon.releases") == [counted]
+        assert {release.classes, *(m.classes for m in release.report.measures)} == {counted["classes"]}
+        assert verify(file) == 0
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+@given(case=cases(max_rows=20))
+def test_random_releases_are_exported_and_verified(case: Case) -> None:
+    check_that_an_export_is_verified(case)
+
+
+@pytest.mark.long
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@given(case=cases())
+def test_many_random_releases_are_exported_and_verified(case: Case) -> None:
+    check_that_an_export_is_verified(case)
