@@ -12,7 +12,7 @@ from duckanon.errors import DuckanonError, PolicyError, ReleaseError
 from duckanon.options import options_to_audit
 from duckanon.places import columns_of, relation_of
 from duckanon.policy import AuditPolicy, Policy
-from duckanon.recording import evidence_of, record
+from duckanon.recording import changed_by_hand, evidence_of, record
 from duckanon.schema import Role
 from duckanon.stages.audit import audit_sql, judgements
 from duckanon.stages.publish import transaction
@@ -21,7 +21,7 @@ from duckanon.stages.tree import audit_tree
 from duckanon.unaudited import Roles, warnings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from duckanon.catalog import Published, Target
     from duckanon.options import Options
@@ -104,7 +104,7 @@ def audit_view(con: duckdb.DuckDBPyConnection, target: Target, options: Options)
                     target.catalog,
                     published.release_id,
                     report.measures,
-                    evidence(),
+                    evidence,
                     statement="audit",
                 )
     except ReleaseError as refused:
@@ -289,13 +289,16 @@ def _audit(
 
 def _audit_release(
     con: duckdb.DuckDBPyConnection, target: Target, options: Options
-) -> tuple[Report, Published, Callable[[], Evidence]]:
+) -> tuple[Report, Published, Evidence]:
     published = catalog.require(con, target)
     wanted = options_to_audit(options, Policy.from_toml(published.policy).audited())
     relation = relation_of(target)
     report = audit_published(con, con, published, relation, wanted=wanted, home=target.catalog)
-    trees = trees_of(con, published, target.catalog)
-    return report, published, lambda: evidence_of(con, relation, wanted, trees)
+    evidence = evidence_of(con, relation, wanted, trees_of(con, published, target.catalog))
+    changed = changed_by_hand(con, published, evidence.fingerprint)
+    if changed is not None:
+        report = replace(report, warnings=(*report.warnings, changed))
+    return report, published, evidence
 
 
 def _obstacle(con: duckdb.DuckDBPyConnection, target: Target, *, joined: bool) -> str | None:

@@ -14,6 +14,8 @@ from duckanon.places import occupied as occupied
 from duckanon.places import resolve as resolve
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import duckdb
 
 SCHEMA = "duckanon"
@@ -181,12 +183,61 @@ def find(con: duckdb.DuckDBPyConnection, target: Target) -> Published | None:
     Returns
     -------
     Published or None
-        None when no anonymized view has that name, or someone put another view in its place.
+        None when no anonymized view has that name, or someone put another view in its place, be it with the
+        mark of the release.
     """
     for published in recorded(con, target)[-1:]:
-        if mark(con, published.target) == comment(published.release_id):
+        if mark(con, published.target) == comment(published.release_id) and shows(con, published):
             return published
     return None
+
+
+def shows(con: duckdb.DuckDBPyConnection, published: Published) -> bool:
+    """Whether a view is the one of a release: its columns from its table, and nothing else.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    published : Published
+        The release, under the name that its view has.
+
+    Returns
+    -------
+    bool
+        False for a view of another definition, whatever its name and comment say; nothing of it is evaluated.
+    """
+    target = published.target
+    columns = sqlfiles.render(
+        "catalog/columns.sql.j2", catalog=target.catalog, release_id=published.release_id
+    )
+    names = [row[0] for row in engine.rows(con, columns, "catalog", error=ReleaseError)]
+    return is_release_view(con, target, published.table, names)
+
+
+def is_release_view(con: duckdb.DuckDBPyConnection, view: Target, table: str, columns: Sequence[str]) -> bool:
+    """Whether a view is exactly the one that CREATE ANONYMIZED VIEW makes of a table.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection that sees the database, which may be another's.
+    view : Target
+        Its name.
+    table : str
+        The backing table in schema `SCHEMA`.
+    columns : sequence of str
+        The released columns.
+
+    Returns
+    -------
+    bool
+        False for anything that differs in a word, and where there is no such view; nothing is evaluated.
+    """
+    query = sqlfiles.render("catalog/view.sql.j2", columns=columns, table=table)
+    values = {"catalog": view.catalog, "schema": view.schema, "view": view.name, "query": query}
+    definition = sqlfiles.render("catalog/definition.sql.j2", **values)
+    return engine.rows(con, definition, "catalog", error=ReleaseError) == [(True,)]
 
 
 def require(con: duckdb.DuckDBPyConnection, target: Target) -> Published:
@@ -210,9 +261,15 @@ def require(con: duckdb.DuckDBPyConnection, target: Target) -> Published:
         No anonymized view has that name.
     """
     published = find(con, target)
-    if published is None:
-        raise ReleaseError(f"{target} is not an anonymized view; SHOW ANONYMIZED VIEWS lists them")
-    return published
+    if published is not None:
+        return published
+    for replaced in recorded(con, target)[-1:]:
+        if mark(con, replaced.target) == comment(replaced.release_id):
+            raise ReleaseError(
+                f"{target} carries the mark of release {replaced.release_id} but is not its view: someone "
+                "put another in its place; DROP VIEW it and create the release again"
+            )
+    raise ReleaseError(f"{target} is not an anonymized view; SHOW ANONYMIZED VIEWS lists them")
 
 
 def comment(release_id: int) -> str:
@@ -226,7 +283,7 @@ def comment(release_id: int) -> str:
     Returns
     -------
     str
-        Comment of the view; a view that someone replaced does not have it.
+        Comment of the view; by it the view is found under another name, and `shows` tells whether it is ours.
     """
     return f"duckanon release {release_id}"
 

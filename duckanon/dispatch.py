@@ -180,4 +180,7 @@ def _show(con: duckdb.DuckDBPyConnection) -> pa.Table:
     catalogs = catalog.with_releases(con)
     if not catalogs:
         return SHOWN.empty_table()
-    return engine.table(con, sqlfiles.render("catalog/show.sql.j2", catalogs=catalogs), "show")
+    found = engine.table(con, sqlfiles.render("catalog/show.sql.j2", catalogs=catalogs), "show")
+    names = (catalog.Target(*row.values()) for row in found.select(SHOWN.names[:3]).to_pylist())
+    # A view that carries the mark of a release, and is another view, is not shown.
+    return found.filter(pa.array([catalog.find(con, name) is not None for name in names], pa.bool_()))

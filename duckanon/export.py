@@ -14,11 +14,13 @@ import duckdb
 from duckanon import auditsql, catalog, drafts, engine, sqlfiles
 from duckanon.auditing import audit_published, trees_of
 from duckanon.errors import AuditFailure, DuckanonWarning, ReleaseError
+from duckanon.fingerprints import fingerprint
 from duckanon.names import fold, listed
 from duckanon.places import columns_of, relation_of
 from duckanon.policy import Policy
-from duckanon.recording import evidence_of, record
+from duckanon.recording import changed_by_hand, evidence_of, record
 from duckanon.schema import kind_of
+from duckanon.stages.publish import transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,7 +59,8 @@ def export(
     Raises
     ------
     ReleaseError
-        The file exists, cannot be written, or has another ending.
+        The file exists, cannot be written, or has another ending; or the view or its rows are not those that
+        were audited when the release was made.
     AuditFailure
         What was read back violates the policy (a CSV merges NULL and the empty text): no file is left.
 
@@ -72,9 +75,13 @@ def export(
     writer = _writers()[file.suffix.lower()]
     if csv_formulas is not None and writer is not _to_csv:
         raise ReleaseError(f"csv_formulas is about .csv files, and {path!r} is none: leave it out")
-    if csv_formulas is None and writer is _to_csv:
-        _warn_of_formulas(con, published, path)
-    with drafts.draft(file) as draft:
+    # One transaction, so that the rows which are looked at are those which are written.
+    with transaction(con), drafts.draft(file) as draft:
+        changed = changed_by_hand(con, published, fingerprint(con, relation_of(published.target)))
+        if changed is not None:
+            raise ReleaseError(f"{target} was not exported: {changed}")
+        if csv_formulas is None and writer is _to_csv:
+            _warn_of_formulas(con, published, path)
         if csv_formulas == "escape":
             report = _to_csv(con, published, draft, escaped=True)
         else:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from duckanon import engine, sqlfiles
-from duckanon.catalog import METADATA, SCHEMA, Target
+from duckanon.catalog import METADATA, SCHEMA, Target, is_release_view
 from duckanon.errors import ReleaseError, SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 _MAGIC = b"DUCK"
@@ -123,47 +123,11 @@ def stored(con: duckdb.DuckDBPyConnection, target: Target, stage: str) -> Target
     backing = _BACKING.search(definition or "")
     table = Target(target.catalog, SCHEMA, backing[1]) if backing else target
     found = _relations(con, table, stage)
-    if backing and found and not found[0][3] and is_ours(con, target, table.name, found[0][2], stage):
+    if backing and found and not found[0][3] and is_release_view(con, target, table.name, found[0][2]):
         return table
     raise SourceError(
         f"{stage}: {target.name!r} is a view, a program of whoever made the file: {_YOURS}, or name a table"
     )
-
-
-def is_ours(
-    con: duckdb.DuckDBPyConnection, view: Target, table: str, columns: Sequence[str], stage: str
-) -> bool:
-    """Whether a view is exactly the one that CREATE ANONYMIZED VIEW makes.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection to which the file is attached.
-    view : Target
-        Its name.
-    table : str
-        The backing table.
-    columns : sequence of str
-        The released columns.
-    stage : str
-        For errors.
-
-    Returns
-    -------
-    bool
-        False for anything that differs in a word.
-    """
-    found = _relations(con, view, stage)
-    return bool(found) and found[0][1] == _as_written(view.schema, view.name, table, tuple(columns))
-
-
-@cache
-def _as_written(schema: str, view: str, table: str, columns: tuple[str, ...]) -> str:
-    """Make the view where nothing else is, for DuckDB keeps no view in the words in which it was made."""
-    values = {"catalog": "memory", "schema": schema, "view": view, "table": table, "columns": columns}
-    with duckdb.connect() as fresh:
-        engine.run(fresh, sqlfiles.render("evidence/as_written.sql.j2", **values), "open")
-        return str(_relation(fresh, Target("memory", schema, view), "open")[1])
 
 
 def check_metadata(con: duckdb.DuckDBPyConnection, home: str, stage: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from duckanon import engine, schema, sqlfiles
-from duckanon.catalog import SCHEMA_VERSION
+from duckanon.catalog import SCHEMA, SCHEMA_VERSION
 from duckanon.errors import ReleaseError, SourceError
 from duckanon.fingerprints import digest, fingerprint
 from duckanon.places import columns_of
@@ -23,6 +23,7 @@ from duckanon.schema import Role
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from duckanon.catalog import Published
     from duckanon.report import Measure
 
 STAGE = "evidence"
@@ -208,6 +209,37 @@ def record(
         **recorded_as(evidence, statement),
     )
     engine.run(con, text, STAGE, error=ReleaseError)
+
+
+def changed_by_hand(con: duckdb.DuckDBPyConnection, published: Published, found: str) -> str | None:
+    """What to say of a release whose rows are not those that were audited when it was made.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection that sees its metadata.
+    published : Published
+        The release.
+    found : str
+        Fingerprint of its rows as they are now.
+
+    Returns
+    -------
+    str or None
+        None where they are the same; also where version 1 of the metadata recorded no fingerprint.
+    """
+    catalog = published.target.catalog
+    layout = engine.rows(con, sqlfiles.render("evidence/layout.sql.j2", catalog=catalog), STAGE)
+    if ("fingerprint",) not in layout:
+        return None
+    query = sqlfiles.render("catalog/fingerprint.sql.j2", catalog=catalog, release_id=published.release_id)
+    recorded = [row[0] for row in engine.rows(con, query, STAGE, error=ReleaseError)]
+    if recorded in ([], [found]):
+        return None
+    return (
+        f"the rows are not those that were audited when the release was made (fingerprint {found}, recorded "
+        f"{' and '.join(recorded)}): someone changed {SCHEMA}.{published.table}; REFRESH makes a new release"
+    )
 
 
 def recorded_as(evidence: Evidence, statement: str) -> dict[str, object]:

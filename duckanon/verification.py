@@ -208,7 +208,7 @@ def _view(
     for schema, name in marked[:1]:
         view = Target(home, schema, name)
         columns = [str(column[0]) for column in release.columns]
-        if not foreign.is_ours(con, view, release.table, columns, STAGE):
+        if not catalog.is_release_view(con, view, release.table, columns):
             yield (
                 f"the view {schema}.{name} is not the one that duckanon wrote: its rows were not read, but "
                 f"those of {SCHEMA}.{release.table}"
