@@ -25,8 +25,11 @@ METADATA = ("releases", "columns", "thresholds", "audits")
 """The metadata tables."""
 
 SCHEMA_VERSION = 3
-"""Version of the metadata: 2 added to every audit what it looked at (sql/evidence); since 3 classes and types
-are those of the release, no longer those of the partition and of the source."""
+"""Version of the metadata: 2 added to every audit what it looked at (sql/evidence), 3 the chain of audits;
+since 3 classes and types are those of the release, no longer those of the partition and of the source."""
+
+CHAINED = 3
+"""Version since which the audits of a release are a chain."""
 
 
 @dataclass(frozen=True)

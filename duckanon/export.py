@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from duckanon import auditsql, catalog, drafts, engine, sqlfiles
+from duckanon import auditsql, catalog, drafts, engine, sqlfiles, storage
 from duckanon.auditing import audit_published, trees_of
 from duckanon.errors import AuditFailure, DuckanonWarning, ReleaseError
 from duckanon.fingerprints import fingerprint
@@ -216,6 +216,8 @@ def _to_database(con: duckdb.DuckDBPyConnection, published: Published, draft: Pa
         _on(fresh, sqlfiles.render("export/attach.sql.j2", path=str(draft)))
         record(fresh, "export", published.release_id, report.measures, evidence, statement="export")
         _on(fresh, "DETACH export")
+    # What the record of this audit took the place of: nothing secret, but nothing that anyone vouches for.
+    storage.clear(draft)
     return report
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from duckanon import auditsql, engine, sqlfiles
+from duckanon import auditsql, engine, sqlfiles, storage
 from duckanon.catalog import METADATA, SCHEMA
 from duckanon.errors import DuckanonError
 from duckanon.places import columns_of
@@ -87,12 +87,15 @@ def held(con: duckdb.DuckDBPyConnection, home: str, recorded: Sequence[RecordedR
         f"the file holds the {what}, which EXPORT does not write"
         for what in _others(con, home, recorded, written)
     ]
+    ((path,),) = engine.rows(con, sqlfiles.render("evidence/path.sql.j2", catalog=home), STAGE)
+    differences += _beside_the_blocks(Path(path))
+    notes = tuple(_in_free_blocks(Path(path)))
     macros = list(_macros_that_differ(con, home, written))
     own = version("duckanon"), duckdb.__version__
     writers = _writers(recorded)
     if own in writers or not macros:
-        return Held((*differences, *macros), (), not macros)
-    return Held(tuple(differences), (_unknown(macros, own, writers[0]),), macros=False)
+        return Held((*differences, *macros), notes, not macros)
+    return Held(tuple(differences), (*notes, _unknown(macros, own, writers[0])), macros=False)
 
 
 def _metadata(
@@ -106,6 +109,27 @@ def _metadata(
     for table, number, rows in engine.rows(con, query, STAGE):
         what = f"{rows} row{'' if rows == 1 else 's'} of release {number}"
         yield f"{SCHEMA}.{table} has {what}, which {SCHEMA}.releases does not name"
+
+
+def _beside_the_blocks(file: Path) -> Iterator[str]:
+    """Tell what is behind the end of an exported file, and beside it."""
+    behind = storage.room(file).behind
+    if behind:
+        yield f"the file goes on for {behind} bytes behind its last block"
+    log = file.with_name(f"{file.name}.wal")
+    if log.exists():
+        yield f"{log.name!r} lies beside the file, and DuckDB reads it as a part of it: EXPORT leaves none"
+
+
+def _in_free_blocks(file: Path) -> Iterator[str]:
+    """Tell what no query shows: who writes to a file with DuckDB leaves there what was deleted."""
+    found = storage.filled(file, storage.room(file))
+    if found:
+        which = "1 free block of the file is" if found == 1 else f"{found} free blocks of the file are"
+        yield (
+            f"{which} not empty, as EXPORT leaves every one: something was written later, and what was "
+            "deleted may still lie there"
+        )
 
 
 def _unknown(macros: Sequence[str], own: tuple[str, str], writer: tuple[str | None, str | None]) -> str:

@@ -23,6 +23,7 @@ _SIZES = (
     "records",
     "classes",
     "suppressed",
+    "method",
     "information_loss",
     "duckanon_version",
     "created_at",
@@ -39,6 +40,9 @@ _AUDIT = (
     "fingerprint",
     "duckanon_version",
     "duckdb_version",
+    "previous",
+    "chain",
+    "number",
 )
 
 
@@ -90,6 +94,10 @@ class RecordedAudit:
         What it looked at; None in version 1.
     duckanon_version, duckdb_version : str or None
         The programs; None in version 1.
+    previous, chain : str or None
+        The links that it follows, and its own, see `chain`; None before version 3.
+    number : int or None
+        Its place in the chain, from 1.
     measures : tuple of dict
         The report rows.
     """
@@ -103,6 +111,9 @@ class RecordedAudit:
     fingerprint: str | None
     duckanon_version: str | None
     duckdb_version: str | None
+    previous: str | None
+    chain: str | None
+    number: int | None
     measures: tuple[dict[str, Any], ...]
 
     def __str__(self) -> str:
@@ -126,6 +137,8 @@ class RecordedRelease:
         Backing table.
     records, classes, suppressed : int
         Size of the release.
+    method : str
+        Method that made the partition.
     information_loss : float
         IL in per cent.
     duckanon_version, created_at : str
@@ -148,6 +161,7 @@ class RecordedRelease:
     records: int | None
     classes: int | None
     suppressed: int | None
+    method: str | None
     information_loss: float | None
     duckanon_version: str | None
     created_at: str | None
@@ -224,12 +238,12 @@ def read_releases(con: duckdb.DuckDBPyConnection, home: str) -> list[RecordedRel
     if not found:
         raise ReleaseError(f"the database {home!r} holds no release of duckanon: its metadata is empty")
     layout = _rows(con, sqlfiles.render("evidence/layout.sql.j2", catalog=home))
-    complete = ("duckdb_version",) in layout
-    return [_release(con, home, row, exported=exported, complete=complete) for row in found]
+    known = {name for (name,) in layout}
+    return [_release(con, home, row, exported=exported, layout=known) for row in found]
 
 
 def _release(
-    con: duckdb.DuckDBPyConnection, home: str, row: tuple[Any, ...], *, exported: bool, complete: bool
+    con: duckdb.DuckDBPyConnection, home: str, row: tuple[Any, ...], *, exported: bool, layout: set[str]
 ) -> RecordedRelease:
     number, version, schema, view, table, *sizes = row
     if None in (number, version, schema, view, table):
@@ -242,7 +256,7 @@ def _release(
     values = {"catalog": home, "release_id": number}
     columns = _rows(con, sqlfiles.render("evidence/columns.sql.j2", **values))
     thresholds = _rows(con, sqlfiles.render("evidence/thresholds.sql.j2", **values))
-    audits = _rows(con, sqlfiles.render("evidence/audits.sql.j2", **values, complete=complete))
+    audits = _rows(con, sqlfiles.render("evidence/audits.sql.j2", **values, layout=layout))
     return RecordedRelease(
         exported=exported,
         release_id=number,

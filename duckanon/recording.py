@@ -13,6 +13,7 @@ import duckdb
 
 from duckanon import engine, schema, sqlfiles
 from duckanon.catalog import SCHEMA, SCHEMA_VERSION
+from duckanon.chain import append, next_place
 from duckanon.errors import ReleaseError, SourceError
 from duckanon.fingerprints import digest, fingerprint
 from duckanon.places import columns_of
@@ -192,7 +193,7 @@ def record(
     evidence : Evidence
         What it looked at.
     statement : str
-        What made the audit: audit or export.
+        What made the audit: release, audit or export.
 
     Raises
     ------
@@ -200,15 +201,21 @@ def record(
         DuckDB refuses the write.
     """
     renew(con, catalog)
+    audit_id = secrets.token_hex(8)
+    place = next_place(con, catalog, release_id)
     text = sqlfiles.render(
         "publish/audited.sql.j2",
         catalog=catalog,
         release_id=release_id,
         schema_version=SCHEMA_VERSION,
         measures=measures,
-        **recorded_as(evidence, statement),
+        evidence=evidence,
+        statement=statement,
+        audit_id=audit_id,
+        place=place,
     )
     engine.run(con, text, STAGE, error=ReleaseError)
+    append(con, catalog, release_id, audit_id, place)
 
 
 def changed_by_hand(con: duckdb.DuckDBPyConnection, published: Published, found: str) -> str | None:
@@ -242,24 +249,6 @@ def changed_by_hand(con: duckdb.DuckDBPyConnection, published: Published, found:
     )
 
 
-def recorded_as(evidence: Evidence, statement: str) -> dict[str, object]:
-    """Values that the template of an audit wants beside its measures.
-
-    Parameters
-    ----------
-    evidence : Evidence
-        What the audit looked at.
-    statement : str
-        What made it: release, audit or export.
-
-    Returns
-    -------
-    dict
-        With an id of the audit that no other has.
-    """
-    return {"evidence": evidence, "statement": statement, "audit_id": secrets.token_hex(8)}
-
-
 def renew(con: duckdb.DuckDBPyConnection, catalog: str) -> None:
     """Give the table of audits the columns of today, where it was made by an older version.
 
@@ -276,7 +265,7 @@ def renew(con: duckdb.DuckDBPyConnection, catalog: str) -> None:
         DuckDB refuses the write.
     """
     query = sqlfiles.render("evidence/layout.sql.j2", catalog=catalog)
-    if ("duckdb_version",) not in engine.rows(con, query, STAGE):
+    if ("chain",) not in engine.rows(con, query, STAGE):
         text = sqlfiles.render("evidence/migrate.sql.j2", catalog=catalog)
         engine.run(con, text, STAGE, error=ReleaseError)
 

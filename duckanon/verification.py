@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from duckanon import catalog, engine, foreign, sqlfiles
 from duckanon.auditing import audit_published, trees_of
 from duckanon.catalog import SCHEMA, Published, Target
+from duckanon.chain import checked
 from duckanon.errors import DuckanonError
 from duckanon.evidence import changes
 from duckanon.fingerprints import digest, fingerprint
@@ -22,6 +23,7 @@ from duckanon.recorded import STAGE, of_the_source, read_releases
 from duckanon.recording import canonical, read_canonical
 from duckanon.report import COLUMNS
 from duckanon.verified import Verification, Verified
+from duckanon.wording import misworded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
     from duckanon.report import Measure, Report
 
 
-def verify(con: duckdb.DuckDBPyConnection, expected: Sequence[str] = ()) -> Verification:
+def verify(
+    con: duckdb.DuckDBPyConnection, expected: Sequence[str] = (), *, heads: Sequence[str] = ()
+) -> Verification:
     """Verification of every release of the current database; nothing is written.
 
     Parameters
@@ -43,6 +47,9 @@ def verify(con: duckdb.DuckDBPyConnection, expected: Sequence[str] = ()) -> Veri
         not change meanwhile: open it read-only.
     expected : sequence of str
         Fingerprints and policy hashes that were kept elsewhere: each must be that of a release.
+    heads : sequence of str
+        Heads of chains of audits that were kept elsewhere: each must be a link of the chain of a release,
+        which may have grown since.
 
     Returns
     -------
@@ -63,13 +70,25 @@ def verify(con: duckdb.DuckDBPyConnection, expected: Sequence[str] = ()) -> Veri
         recorded = read_releases(con, home)
         releases = tuple(_verified(con, home, release) for release in recorded)
         beside = held(con, home, recorded)
-    known = {text for release in releases for text in (release.fingerprint, release.policy_hash)}
-    missing = tuple(
-        f"{text.strip()} was expected, and no release has this fingerprint or policy hash"
-        for text in expected
-        if text.strip().lower() not in known
+    missing = (
+        *_missing(expected, releases, ("fingerprint", "policy_hash"), "fingerprint or policy hash"),
+        *_missing(heads, releases, ("links",), "link in its chain of audits: some are gone or changed"),
     )
     return Verification(home, releases, (*missing, *beside.differences), beside.notes, beside.macros)
+
+
+def _missing(
+    expected: Sequence[str], releases: Sequence[Verified], facts: Sequence[str], what: str
+) -> Iterator[str]:
+    """Tell what was kept elsewhere and is a fact of no release."""
+    known: set[str] = set()
+    for release in releases:
+        for fact in facts:
+            value = getattr(release, fact)
+            known |= set(value) if isinstance(value, tuple) else {value}
+    for text in expected:
+        if text.strip().lower() not in known:
+            yield f"{text.strip()} was expected, and no release has this {what}"
 
 
 @contextlib.contextmanager
@@ -91,8 +110,20 @@ def _own_functions(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
 
 def _verified(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease) -> Verified:
     relation, differences = _place(con, home, release)
+    chain = checked(con, home, release)
+    differences += [*misworded(release), *chain.differences]
     empty = Verified(
-        str(release), release.created_at, None, None, None, len(release.audits), None, tuple(differences), ()
+        release=str(release),
+        created_at=release.created_at,
+        records=None,
+        fingerprint=None,
+        policy_hash=None,
+        heads=chain.heads,
+        links=chain.links,
+        audits=len(release.audits),
+        report=None,
+        differences=tuple(differences),
+        notes=chain.notes,
     )
     if relation is None:
         return empty
@@ -114,7 +145,7 @@ def _verified(con: duckdb.DuckDBPyConnection, home: str, release: RecordedReleas
         policy_hash=digest(text),
         report=report,
         differences=tuple(differences),
-        notes=tuple(notes),
+        notes=(*notes, *chain.notes),
     )
 
 

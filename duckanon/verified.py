@@ -26,6 +26,11 @@ class Verified:
         Its records, counted.
     fingerprint, policy_hash : str or None
         Of the rows and policy as they are now; None where they cannot be read.
+    heads : tuple of str
+        Links of the chain of its audits that no other follows: one, or several where connections audited at
+        the same time; none where an earlier version recorded all of them.
+    links : tuple of str
+        All links, see `chain`, each computed anew.
     audits : int
         Recorded audits.
     report : Report or None
@@ -41,6 +46,8 @@ class Verified:
     records: int | None
     fingerprint: str | None
     policy_hash: str | None
+    heads: tuple[str, ...]
+    links: tuple[str, ...]
     audits: int
     report: Report | None
     differences: tuple[str, ...]
@@ -115,6 +122,7 @@ class Verification:
             lines.append(legible(f"{release.release}, made {release.created_at or 'at an unknown time'} UTC"))
             lines.append(f"fingerprint: {release.fingerprint or 'unknown'}")
             lines.append(f"policy hash: {release.policy_hash or 'unknown'}")
+            lines.append(f"head of the audits: {' '.join(release.heads) or 'none, they are not chained'}")
             if release.report is not None:
                 lines += release.report.to_text().splitlines()
             lines += [*_remarks(release), ""]

@@ -21,6 +21,10 @@ def verify(
         list[str] | None,
         typer.Option(help="a fingerprint or policy hash that you kept elsewhere; may be given several times"),
     ] = None,
+    head: Annotated[
+        list[str] | None,
+        typer.Option(help="a head of the audits that you kept elsewhere; may be given several times"),
+    ] = None,
     form: Form = "text",
     timeout: Timeout = None,
 ) -> int:
@@ -28,6 +32,6 @@ def verify(
     known_form(form)
     with progress.shown(sys.stderr), files.opened(file) as con, stopping(con, timeout):
         files.use(con, file)
-        found = verified(con, expect or ())
+        found = verified(con, expect or (), heads=head or ())
     line(found.to_json() if form == "json" else found.to_text())
     return PASSED if found.verified else VIOLATION

@@ -11,7 +11,7 @@ import duckdb
 from duckanon import catalog, engine, sqlfiles
 from duckanon.errors import ReleaseError
 from duckanon.places import columns_of, relation_of
-from duckanon.recording import evidence_of, recorded_as, renew
+from duckanon.recording import evidence_of, record, renew
 from duckanon.stages.tree import tree_relation
 
 if TYPE_CHECKING:
@@ -178,9 +178,9 @@ def _record(
         source_schema=source.schema,
         columns=_columns(built, dict(columns_of(con, backing, "publish")), trees),
         thresholds=_thresholds(built),
-        measures=built.report.measures,
-        **recorded_as(evidence_of(con, backing, built.policy.audited(), kept), "release"),
     )
+    evidence = evidence_of(con, backing, built.policy.audited(), kept)
+    record(con, target.catalog, release_id, built.report.measures, evidence, statement="release")
 
 
 def _columns(built: Built, released: dict[str, str], trees: dict[str, str]) -> list[dict[str, object]]:

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from duckanon import chain
 from duckanon.commands.verify import verify
 from tests.e2e.scenes import CREATE, OPTIONS, patients
 
 if TYPE_CHECKING:
     import pytest
+
+AUDITS = "SELECT DISTINCT audit_id, number FROM duckanon.audits WHERE release_id = ? ORDER BY number"
 
 SECOND = f"CREATE ANONYMIZED VIEW w AS SELECT * REPLACE (age + 1 AS age) FROM patients WITH ({OPTIONS})"
 
@@ -39,6 +42,21 @@ def altered(file: Path, statements: str) -> None:
     """Run statements in a file."""
     with duckdb.connect(str(file)) as con:
         con.execute(statements)
+
+
+def rechained(file: Path) -> None:
+    """Make the chains of the audits anew, as whoever can write a file can."""
+    with duckdb.connect(str(file)) as con:
+        ((home,),) = con.execute("SELECT system.main.current_database()").fetchall()
+        for (release_id,) in con.execute("SELECT release_id FROM duckanon.releases").fetchall():
+            previous = chain.origin(con, home, release_id)
+            for audit_id, number in con.execute(AUDITS, [release_id]).fetchall():
+                con.execute(
+                    "UPDATE duckanon.audits SET previous = ? WHERE audit_id = ?", [previous, audit_id]
+                )
+                place = chain.Place(number, previous)
+                previous = chain.link(con, home, release_id, audit_id, place)
+                chain.append(con, home, release_id, audit_id, place)
 
 
 def verified(file: Path, capsys: pytest.CaptureFixture[str], **options: Any) -> tuple[int, dict[str, Any]]:

@@ -41,6 +41,9 @@ def test_every_audit_is_kept_with_what_it_looked_at(con: duckanon.Connection) ->
     con.sql("AUDIT VIEW v; AUDIT VIEW v WITH (k = 99, t = 0.25)")
     found = rows(con, RECORDED)
     assert [row["statement"] for row in found] == ["release", "audit", "audit"]
+    chain = rows(con, "SELECT DISTINCT number, previous, chain FROM duckanon.audits ORDER BY number")
+    assert [row["number"] for row in chain] == [1, 2, 3]
+    assert [row["previous"] for row in chain[1:]] == [row["chain"] for row in chain[:2]]
     assert all(value is not None for row in found for value in row.values())
     assert {row["duckdb_version"] for row in found} == {duckdb.__version__}
     assert {row["schema_version"] for row in found} == {3}
@@ -200,6 +203,51 @@ def test_version_1_gets_the_new_columns_with_the_first_write(old: Path) -> None:
         con.sql("REFRESH ANONYMIZED VIEW v")
         assert set(kept(con)) == {"release"}
     assert verify(old) == 0
+
+
+VERSION_2 = """
+ALTER TABLE duckanon.audits DROP COLUMN chain;
+ALTER TABLE duckanon.audits DROP COLUMN previous;
+ALTER TABLE duckanon.audits DROP COLUMN number;
+UPDATE duckanon.audits SET schema_version = 2;
+UPDATE duckanon.releases SET schema_version = 2;
+UPDATE duckanon.columns SET schema_version = 2;
+UPDATE duckanon.thresholds SET schema_version = 2;
+"""
+
+
+def test_audits_of_version_2_are_not_in_a_chain_and_the_next_ones_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, file = tmp_path / "home.duckdb", tmp_path / "file.duckdb"
+    with patients(home) as con:
+        con.sql(CREATE)
+        con.sql(f"EXPORT ANONYMIZED VIEW v TO '{file}'")
+        con.execute(VERSION_2)
+    for older, audits in ((home, 1), (file, 2)):
+        if older == file:
+            with duckdb.connect(str(file)) as plain:
+                plain.execute(VERSION_2)
+        assert verify(older) == 0
+        out = capsys.readouterr().out
+        assert "head of the audits: none, they are not chained" in out
+        assert (
+            f"note: {audits} of the recorded audits are of a version before 3, which did not chain them"
+            in out
+        )
+    with duckanon.connect(home) as con:
+        con.sql("AUDIT VIEW v")
+        con.sql(f"EXPORT ANONYMIZED VIEW v TO '{tmp_path / 'next.duckdb'}'")
+    for newer in (home, tmp_path / "next.duckdb"):
+        assert verify(newer) == 0
+        assert "note: 1 of the recorded audits are of a version before 3" in capsys.readouterr().out
+    with duckdb.connect(str(tmp_path / "next.duckdb")) as plain:
+        plain.execute("DELETE FROM duckanon.audits WHERE statement = 'audit'")
+    assert verify(tmp_path / "next.duckdb") == 1
+    with duckanon.connect(home) as con:
+        con.sql("REFRESH ANONYMIZED VIEW v")
+    assert verify(home) == 0
+    assert "note: " not in capsys.readouterr().out.split("NOT VERIFIED")[-1]
 
 
 def test_version_1_is_exported_and_the_file_is_of_today(old: Path) -> None:

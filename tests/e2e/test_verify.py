@@ -5,12 +5,21 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import duckdb
 import pytest
 
+import duckanon
+from duckanon.chain import checked
 from duckanon.commands.verify import verify
-from tests.e2e.evidence_scene import altered, copied, everything_wrong, verified, with_evidence
+from duckanon.recorded import read_releases
+from duckanon.wording import misworded
+from tests.e2e.evidence_scene import altered, copied, everything_wrong, rechained, verified, with_evidence
 from tests.e2e.scenes import command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +40,8 @@ def test_what_nobody_touched_is_verified(
     assert all(release["report"]["passed"] for release in found["releases"])
     assert (originals / f"{name}.duckdb").read_bytes() == before, "nothing is written"
 
+
+NOT_THE_RELEASE = "the release, its columns or its thresholds are not those with which the chain begins"
 
 ALTERED: dict[str, tuple[str, str, str]] = {
     "a released value": ("file", "UPDATE v SET diagnosis = 'none' WHERE rowid = 0", "fingerprint recorded"),
@@ -180,6 +191,10 @@ ALTERED: dict[str, tuple[str, str, str]] = {
         ALTER TABLE duckanon.x RENAME TO release_2""",
         "fingerprint recorded",
     ),
+    "an unknown method": ("file", "UPDATE duckanon.releases SET method = 'magic'", "the method is recorded as 'magic', which is none that this version knows"),
+    "a failed audit deleted": ("file", "DELETE FROM duckanon.audits WHERE audit_id IN (SELECT audit_id FROM duckanon.audits WHERE passed = false)", "an audit that was recorded before it is gone"),
+    "the columns of the chain dropped": ("file", "ALTER TABLE duckanon.audits DROP chain; ALTER TABLE duckanon.audits DROP previous; ALTER TABLE duckanon.audits DROP number", "it is not in the chain of audits"),
+    "a failed audit deleted at home": ("home", "DELETE FROM duckanon.audits WHERE release_id = 1 AND number = 2", "an audit that was recorded before it is gone"),
     "the view renamed": ("home", "ALTER VIEW v RENAME TO u", "it is now called main.u"),
     "two views renamed into each other": (
         "home",
@@ -218,6 +233,64 @@ def test_every_change_is_noticed(
     assert any(message in difference for difference in everything_wrong(found)), everything_wrong(found)
 
 
+BOUND: dict[str, tuple[str, str]] = {
+    "another method": ("UPDATE duckanon.releases SET method = 'mdav1'", NOT_THE_RELEASE),
+    "the time of the release": ("UPDATE duckanon.releases SET created_at = '2000-01-01'", NOT_THE_RELEASE),
+    "the version of the release": ("UPDATE duckanon.releases SET duckanon_version = '0.0.9'", NOT_THE_RELEASE),
+    "the name of the table": ("UPDATE duckanon.releases SET table_name = 'patients'", "the table of the release is recorded as 'patients'"),
+    "the name of the schema": ("UPDATE duckanon.releases SET schema_name = 'hospital'", "the schema of an exported release is recorded as 'hospital', and it is 'main'"),
+    "the name of the release, everywhere": ("ALTER TABLE v RENAME TO u; UPDATE duckanon.releases SET view_name = 'u'", "it is not as it was recorded"),
+    "an unknown recode": ("UPDATE duckanon.columns SET recode = 'magic' WHERE recode = 'mean'", "column 'age' is recorded as recoded by 'magic'"),
+    "another recode": ("UPDATE duckanon.columns SET recode = 'median' WHERE recode = 'mean'", NOT_THE_RELEASE),
+    "a recode of a sensitive column": ("UPDATE duckanon.columns SET recode = 'mean' WHERE column_name = 'charge'", "column 'charge' is recorded as recoded by 'mean'"),
+    "an unknown role": ("UPDATE duckanon.columns SET role = 'friend' WHERE column_name = 'charge'", "the role of 'charge' is recorded as 'friend'"),
+    "positions": ("UPDATE duckanon.columns SET position = position + 1", "numbers the columns [2, 3, 4, 5]"),
+    "two positions exchanged": ("UPDATE duckanon.columns SET position = 3 - position WHERE position < 3", NOT_THE_RELEASE),
+    "a tree of no column": ("UPDATE duckanon.columns SET tree = 'v' WHERE column_name = 'zip'", "the tree 'v'"),
+    "an id of an audit": ("UPDATE duckanon.audits SET audit_id = '0' WHERE number = 2", "link recorded"),
+    "the time of an audit": ("UPDATE duckanon.audits SET audited_at = '2000-01-01' WHERE number = 2", "link recorded"),
+    "the order of the rows of an audit": ("UPDATE duckanon.audits SET position = 3 - position WHERE position < 3 AND number = 2", "link recorded"),
+    "the version of an audit": ("UPDATE duckanon.audits SET duckdb_version = '1.0.0' WHERE number = 2", "link recorded"),
+    "an unknown statement": ("UPDATE duckanon.audits SET statement = 'wish' WHERE number = 2", "duckanon.audits has an audit by 'wish'"),
+    "a failed audit deleted, and the numbers closed": ("DELETE FROM duckanon.audits WHERE number = 3; UPDATE duckanon.audits SET number = 3 WHERE number = 4", "an audit that was recorded before it is gone"),
+    "the audit of the export deleted": ("DELETE FROM duckanon.audits WHERE statement = 'export'", "the audit with which the file was exported is not recorded"),
+    "a number": ("UPDATE duckanon.audits SET number = 9 WHERE number = 4", "the audits before it make it number 4"),
+    "a link": ("UPDATE duckanon.audits SET chain = sha256('') WHERE number = 4", "link recorded e3b0c442"),
+    "no chain": ("UPDATE duckanon.audits SET chain = NULL, previous = NULL, number = NULL", "it is not in the chain of audits"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def bound(originals: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection with a copy of the exported file; every case is rolled back."""
+    with duckdb.connect(str(copied(originals / "file.duckdb", tmp_path_factory.mktemp("bound")))) as con:
+        assert broken(con) == []
+        yield con
+
+
+def broken(con: duckdb.DuckDBPyConnection) -> list[str]:
+    """Give what is wrong with the words and with the chain of the releases in a file."""
+    return [
+        difference
+        for release in read_releases(con, "file")
+        for difference in (*misworded(release), *checked(con, "file", release).differences)
+    ]
+
+
+@pytest.mark.parametrize("what", BOUND)
+def test_words_are_those_that_are_written_and_the_rest_is_bound_by_the_chain(
+    bound: duckdb.DuckDBPyConnection, what: str
+) -> None:
+    """Both are parts of what the command checks, asked alone, since a whole verification takes longer."""
+    statements, message = BOUND[what]
+    bound.begin()
+    try:
+        bound.execute(statements)
+        assert any(message in difference for difference in broken(bound)), broken(bound)
+    finally:
+        bound.rollback()
+
+
 def test_the_text_names_every_difference(
     originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -253,15 +326,73 @@ def test_a_fingerprint_that_was_kept_elsewhere(originals: Path, capsys: pytest.C
 def test_a_forger_who_rewrites_everything_is_found_by_the_kept_fingerprint_only(
     originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What docs/evidence.md says: the file alone proves nothing against this."""
+    """What docs/evidence.md says: the file alone proves nothing against this, with a chain or without."""
     _, honest = verified(originals / "file.duckdb", capsys)
     file = copied(originals / "file.duckdb", tmp_path)
     altered(file, "UPDATE v SET charge = charge + 1")
     _, found = verified(file, capsys)
     new = found["releases"][0]["fingerprint"]
     altered(file, f"UPDATE duckanon.audits SET fingerprint = '{new}'")
+    assert verified(file, capsys)[0] == 1
+    rechained(file)
     assert verified(file, capsys)[0] == 0
     assert verified(file, capsys, expect=[honest["releases"][0]["fingerprint"]])[0] == 1
+    assert verified(file, capsys, head=honest["releases"][0]["heads"])[0] == 1
+
+
+def test_the_end_of_a_chain_is_missed_by_who_kept_its_head(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Audits that were recorded last can be deleted at home without a trace there, as docs/evidence.md says."""
+    _, home = verified(originals / "home.duckdb", capsys)
+    kept = home["releases"][0]["heads"]
+    assert kept == home["releases"][0]["links"][-1:]
+    assert verified(originals / "home.duckdb", capsys, head=[f" {kept[0].upper()} "])[0] == 0
+    code, file = verified(originals / "file.duckdb", capsys, head=kept)
+    assert (code, len(file["releases"][0]["links"])) == (0, 4), (
+        "the chain of the file goes on from that of home"
+    )
+    shorter = copied(
+        originals / "home.duckdb", tmp_path, "DELETE FROM duckanon.audits WHERE release_id = 1 AND number = 3"
+    )
+    assert verified(shorter, capsys)[0] == 0
+    code, found = verified(shorter, capsys, head=kept)
+    assert (code, found["differences"]) == (
+        1,
+        [
+            f"{kept[0]} was expected, and no release has this link in its chain of audits: some are gone or changed"
+        ],
+    )
+    with duckanon.connect(shorter) as con:
+        con.sql("AUDIT VIEW v")
+    assert verified(shorter, capsys)[0] == 0
+    assert verified(shorter, capsys, head=kept)[0] == 1
+
+
+def test_audits_of_two_connections_at_a_time_are_both_in_the_chain(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither waits for the other; the next audit follows both, so that none of the two can be deleted."""
+    file = copied(originals / "home.duckdb", tmp_path)
+    with duckanon.connect(file) as con:
+        other = duckanon.Connection(con.duckdb.cursor())
+        con.execute("BEGIN")
+        con.sql("AUDIT VIEW w")
+        other.sql("AUDIT VIEW w")
+        con.execute("COMMIT")
+    code, found = verified(file, capsys)
+    assert (code, len(found["releases"][1]["heads"])) == (0, 2)
+    with duckanon.connect(file) as con:
+        con.sql("AUDIT VIEW w")
+    code, found = verified(file, capsys)
+    assert (code, len(found["releases"][1]["heads"]), len(found["releases"][1]["links"])) == (0, 1, 4)
+    altered(
+        file,
+        "DELETE FROM duckanon.audits WHERE chain = (SELECT max(chain) FROM duckanon.audits WHERE release_id = 2 AND number = 2)",
+    )
+    code, found = verified(file, capsys)
+    assert code == 1
+    assert "an audit that was recorded before it is gone" in everything_wrong(found)[0]
 
 
 def test_a_copy_under_another_name_is_verified(

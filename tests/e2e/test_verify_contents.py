@@ -14,7 +14,7 @@ import pytest
 from duckanon import auditsql
 from duckanon.commands.verify import verify
 from duckanon.verification import verify as verification
-from tests.e2e.evidence_scene import copied, everything_wrong, verified, with_evidence
+from tests.e2e.evidence_scene import altered, copied, everything_wrong, rechained, verified, with_evidence
 from tests.e2e.scenes import CREATE, ROOT, patients, rows, stock_cli
 
 LIE = "CREATE OR REPLACE MACRO audit(tbl, qi, s, k := NULL, l := NULL, t := NULL, distance := NULL, l_diversity := 'distinct', c := NULL) AS TABLE SELECT 'k_anonymity' AS measure, 99 AS value, true AS passed"
@@ -78,6 +78,14 @@ ADDED = {
     "value computed for main.v.age": "ALTER TABLE v ALTER age SET DEFAULT 34",
     "constraint NOT NULL on main.v": "ALTER TABLE v ALTER zip SET NOT NULL",
     "index main.by_age": "CREATE INDEX by_age ON v (age)",
+    "comment on table main.v": "COMMENT ON TABLE v IS 'Anna is in row 3'",
+    "comment on column main.v.zip": "COMMENT ON COLUMN v.zip IS 'true'",
+    "comment on table duckanon.columns": "COMMENT ON TABLE duckanon.columns IS 'by the office'",
+    "comment on macro main.audit": "COMMENT ON MACRO TABLE audit IS 'approved'",
+    "comment on view main.few": "COMMENT ON VIEW few IS 'few'",
+    "comment on type main.mood": "COMMENT ON TYPE mood IS 'low'",
+    "comment on sequence main.numbers": "COMMENT ON SEQUENCE numbers IS '1'",
+    "comment on index main.by_age": "COMMENT ON INDEX by_age IS '1'",
 }  # fmt: skip
 
 
@@ -146,12 +154,14 @@ def test_another_version_wrote_the_file(
 ) -> None:
     """What it installed is not known here: that is said, and is no difference."""
     file = copied(originals / "file.duckdb", tmp_path, OLDER)
+    rechained(file)
     code, found = verified(file, capsys)
-    assert (code, found["macros_verified"], found["notes"]) == (0, True, []), "they are the same all the same"
+    assert (code, found["macros_verified"], everything_wrong(found)) == (0, True, []), "they are the same"
     file = copied(originals / "file.duckdb", tmp_path, OLDER + LIE)
+    rechained(file)
     code, found = verified(file, capsys)
     assert (code, found["macros_verified"], everything_wrong(found)) == (0, False, [])
-    (note,) = found["notes"]
+    (note,) = [note for note in found["notes"] if "macros" in note]
     assert "duckanon 0.0.9" in note
     assert f"duckanon {version('duckanon')}" in note
     assert "main.audit" in note
@@ -167,9 +177,11 @@ def test_another_duckdb_wrote_the_file(
 ) -> None:
     """Another DuckDB may write the same macro as another text."""
     older = "UPDATE duckanon.audits SET duckdb_version = '1.9.0' WHERE statement = 'export';"
-    code, found = verified(copied(originals / "file.duckdb", tmp_path, older + LIE), capsys)
+    file = copied(originals / "file.duckdb", tmp_path, older + LIE)
+    rechained(file)
+    code, found = verified(file, capsys)
     assert (code, found["macros_verified"]) == (0, False)
-    assert "DuckDB 1.9.0" in found["notes"][0]
+    assert "DuckDB 1.9.0" in found["notes"][-1]
 
 
 def test_one_record_of_this_version_is_enough(
@@ -180,6 +192,52 @@ def test_one_record_of_this_version_is_enough(
     code, found = verified(copied(originals / "file.duckdb", tmp_path, more + LIE), capsys)
     assert code == 1
     assert found["macros_verified"] is False
+
+
+@pytest.mark.parametrize("hidden", [b"x", b"name,diagnosis\nAnna,flu\n" * 20_000])
+def test_bytes_behind_the_end_of_a_file_are_a_difference(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], hidden: bytes
+) -> None:
+    """DuckDB opens such a file and does not see them."""
+    file = copied(originals / "file.duckdb", tmp_path)
+    with file.open("ab") as end:
+        end.write(hidden)
+    code, found = verified(file, capsys)
+    assert (code, everything_wrong(found)) == (
+        1,
+        [f"the file goes on for {len(hidden)} bytes behind its last block"],
+    )
+
+
+def test_a_log_beside_a_file_is_a_difference(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """DuckDB reads it as a part of the file; who passes the file on without it passes on another one."""
+    file = copied(originals / "file.duckdb", tmp_path)
+    program = f"import duckdb, os; con = duckdb.connect({str(file)!r}); con.execute(\"SET wal_autocheckpoint = '1GB'; CREATE TABLE more (a INTEGER); DROP TABLE more\"); os._exit(0)"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+    assert file.with_name(f"{file.name}.wal").exists()
+    code, found = verified(file, capsys)
+    assert (code, everything_wrong(found)) == (
+        1,
+        ["'file.duckdb.wal' lies beside the file, and DuckDB reads it as a part of it: EXPORT leaves none"],
+    )
+
+
+def test_what_was_deleted_from_a_file_and_still_lies_in_it_is_noted(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A free block keeps what was in it; EXPORT leaves its own empty, so that a note says: someone wrote later."""
+    assert verified(originals / "file.duckdb", capsys)[1]["notes"] == []
+    file = copied(originals / "file.duckdb", tmp_path)
+    altered(file, "CREATE TABLE names AS SELECT 'Anna' || hash(i) AS name FROM range(60_000) AS r(i)")
+    altered(file, "CREATE TABLE more AS SELECT hash(i) AS a FROM range(60_000) AS r(i)")
+    altered(file, "DROP TABLE names")
+    assert b"Anna" in file.read_bytes()
+    found = verified(file, capsys)[1]
+    assert everything_wrong(found) == ["the file holds the table main.more, which EXPORT does not write"]
+    (note,) = found["notes"]
+    assert "not empty, as EXPORT leaves every one" in note
 
 
 def test_the_owner_may_have_anything_beside_the_releases(

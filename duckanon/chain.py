@@ -1,0 +1,230 @@
+"""The chain of the audits of a release: each binds, by a hash, the release and every audit before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from duckanon import engine, sqlfiles
+from duckanon.catalog import CHAINED
+from duckanon.errors import ReleaseError
+from duckanon.fingerprints import digest, fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import duckdb
+
+    from duckanon.recorded import RecordedAudit, RecordedRelease
+
+STAGE = "evidence"
+
+_BOUND = ("releases", "columns", "thresholds")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an audit stands in the chain of its release.
+
+    Attributes
+    ----------
+    number : int
+        One more than the largest number before it, from 1.
+    previous : str
+        Links that it follows, with spaces between: one, or several where connections audited at the same
+        time. The first follows the `origin`.
+    """
+
+    number: int
+    previous: str
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What became of the chain of a release.
+
+    Attributes
+    ----------
+    links : tuple of str
+        Link of every audit, computed anew, in the order of their numbers.
+    heads : tuple of str
+        Those that no other audit follows.
+    differences, notes : tuple of str
+        Where the chain is broken; audits that are not in it, since an earlier version recorded them.
+    """
+
+    links: tuple[str, ...]
+    heads: tuple[str, ...]
+    differences: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def origin(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> str:
+    """What the first audit of a release follows: SHA-256 of its rows in the other tables of the metadata.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection that sees the metadata.
+    catalog : str
+        The database.
+    release_id : int
+        The release.
+
+    Returns
+    -------
+    str
+        64 hex digits, the same in an exported file: its name and what a file does not have are not in it.
+    """
+    values = {"catalog": catalog, "release_id": release_id}
+    queries = [sqlfiles.render("evidence/origin.sql.j2", table=table, **values) for table in _BOUND]
+    return digest("\n".join(fingerprint(con, f"({query})") for query in queries))
+
+
+def next_place(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> Place:
+    """Where the next audit of a release stands.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection that is about to write it.
+    catalog : str
+        The database.
+    release_id : int
+        The release.
+
+    Returns
+    -------
+    Place
+        Behind all that this connection sees: audits of two connections at a time need not wait for one
+        another, and the next one follows both.
+    """
+    query = sqlfiles.render("evidence/chained.sql.j2", catalog=catalog, release_id=release_id)
+    found = engine.rows(con, query, STAGE, error=ReleaseError)
+    followed = {link for _, previous, _ in found for link in (previous or "").split()}
+    heads = sorted({chain for _, _, chain in found} - followed)
+    if not heads:
+        return Place(1, origin(con, catalog, release_id))
+    return Place(1 + max(number or 0 for number, _, _ in found), " ".join(heads))
+
+
+def link(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int, audit_id: str, place: Place) -> str:
+    """Link of an audit: SHA-256 of the links that it follows and of all that was recorded of it.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection that sees the metadata.
+    catalog : str
+        The database.
+    release_id, audit_id : int, str
+        The release, and the audit.
+    place : Place
+        Where it stands.
+
+    Returns
+    -------
+    str
+        64 hex digits.
+    """
+    values = {"catalog": catalog, "release_id": release_id, "audit_id": audit_id, "number": place.number}
+    query = sqlfiles.render("evidence/link.sql.j2", **values)
+    return digest(f"{place.previous}\n{fingerprint(con, f'({query})')}")
+
+
+def append(
+    con: duckdb.DuckDBPyConnection, catalog: str, release_id: int, audit_id: str, place: Place
+) -> None:
+    """Write the link of an audit beside its rows; the caller owns the transaction.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection that wrote the rows of the audit.
+    catalog : str
+        The database.
+    release_id, audit_id : int, str
+        The release, and the audit.
+    place : Place
+        Where it stands, as its rows say.
+
+    Raises
+    ------
+    ReleaseError
+        DuckDB refuses the write.
+    """
+    values = {"catalog": catalog, "release_id": release_id, "audit_id": audit_id, "number": place.number}
+    chain = link(con, catalog, release_id, audit_id, place)
+    engine.run(
+        con, sqlfiles.render("publish/chained.sql.j2", **values, chain=chain), STAGE, error=ReleaseError
+    )
+
+
+def checked(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease) -> Chain:
+    """Check the chain of a release: every link is computed anew.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection that sees the metadata.
+    home : str
+        The database.
+    release : RecordedRelease
+        The release, with its audits.
+
+    Returns
+    -------
+    Chain
+        Its links, and all that is wrong with them.
+
+    Notes
+    -----
+    One query an audit. Whoever can write the database can make a chain anew from its beginning, and the end
+    of one that was cut off is not missed by it: only a head that was kept elsewhere tells.
+    """
+    chained = [audit for audit in release.audits if audit.chain is not None]
+    chained.sort(key=lambda audit: (audit.number or 0, audit.chain or ""))
+    begin = origin(con, home, release.release_id)
+    differences: list[str] = []
+    links = []
+    for audit in chained:
+        found = link(
+            con, home, release.release_id, audit.audit_id, Place(audit.number or 0, audit.previous or "")
+        )
+        links.append(found)
+        if found != audit.chain:
+            differences.append(
+                f"{audit}: it is not as it was recorded: link recorded {audit.chain}, found {found}"
+            )
+        differences += [f"{audit}: {what}" for what in _misplaced(audit, chained, begin)]
+    without = [audit for audit in release.audits if audit.chain is None]
+    differences += [
+        f"{audit}: it is not in the chain of audits" for audit in without if audit.schema_version >= CHAINED
+    ]
+    older = sum(audit.schema_version < CHAINED for audit in without)
+    note = (
+        f"{older} of the recorded audits are of a version before {CHAINED}, which did not chain them: "
+        "nothing tells whether others were recorded beside them"
+    )
+    followed = {each for audit in chained for each in (audit.previous or "").split()}
+    heads = tuple(found for found in links if found not in followed)
+    return Chain(tuple(links), heads, tuple(differences), (note,) if older else ())
+
+
+def _misplaced(audit: RecordedAudit, chained: Sequence[RecordedAudit], begin: str) -> Iterator[str]:
+    """Tell what is wrong with the place of an audit."""
+    followed = (audit.previous or "").split()
+    if followed == [begin]:
+        expected = 1
+    else:
+        numbers = {each.chain: each.number or 0 for each in chained}
+        missing = [each for each in followed if each not in numbers]
+        if missing and audit.number == 1:
+            yield "the release, its columns or its thresholds are not those with which the chain begins"
+            return
+        if missing or not followed:
+            yield f"an audit that was recorded before it is gone: {' '.join(missing) or 'it follows none'}"
+            return
+        expected = 1 + max(numbers[each] for each in followed)
+    if audit.number != expected:
+        yield f"number recorded {audit.number}, and the audits before it make it number {expected}"

@@ -1,0 +1,145 @@
+"""The blocks of a DuckDB file: where it ends, and what lies in blocks that no table uses.
+
+A file begins with three pages of 4,096 bytes: the main header and two headers of the database, of which the
+one with the larger number of iterations counts. Blocks follow. The header gives their size, their number and
+the place of the list of free ones. No query reads what is behind the last block or in a free one.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_PAGE = 4096
+
+_HEADER = struct.Struct("<8x5Q")
+"""Behind a checksum: iteration, first block of metadata, free list, number of blocks, size of a block."""
+
+_WORD = struct.Struct("<Q")
+
+_CHECKSUM = 8
+
+_PIECES = 64
+"""Pieces of a block of metadata, each beginning with the pointer to the next one."""
+
+_NONE = 2**64 - 1
+
+_BLOCK = 2**56 - 1
+"""Part of a pointer that is the number of the block; the rest is that of the piece in it."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """What lies in a file beside the blocks in use.
+
+    Attributes
+    ----------
+    behind : int
+        Bytes behind the last block.
+    free : tuple of int
+        Where a free block begins that is in the file.
+    size : int
+        Bytes of a block.
+    """
+
+    behind: int
+    free: tuple[int, ...]
+    size: int
+
+
+def room(path: Path) -> Room:
+    """What lies in a file beside the blocks in use.
+
+    Parameters
+    ----------
+    path : Path
+        A file that DuckDB has opened, so that its headers are whole; nothing is being written to it.
+
+    Returns
+    -------
+    Room
+        A free block at the end may be missing in the file.
+
+    Raises
+    ------
+    ValueError
+        The list of free blocks cannot be read.
+    """
+    end = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(_PAGE)
+        pages = file.read(2 * _PAGE)
+        _, _, pointer, count, size = max(_HEADER.unpack_from(pages), _HEADER.unpack_from(pages, _PAGE))
+        starts = (3 * _PAGE + size * block for block in _free(file, pointer, count, size))
+        free = tuple(start for start in starts if start + size <= end)
+    return Room(max(0, end - 3 * _PAGE - count * size), free, size)
+
+
+def filled(path: Path, found: Room) -> int:
+    """Number of free blocks that hold something.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    found : Room
+        Its free blocks.
+
+    Returns
+    -------
+    int
+        0 where all of them are empty, as EXPORT leaves them.
+    """
+    with path.open("rb") as file:
+        return sum(any(_at(file, start, found.size)) for start in found.free)
+
+
+def clear(path: Path) -> None:
+    """Empty the free blocks of a file.
+
+    Parameters
+    ----------
+    path : Path
+        A file that nobody has open.
+    """
+    found = room(path)
+    with path.open("r+b") as file:
+        for start in found.free:
+            file.seek(start)
+            file.write(bytes(found.size))
+
+
+def _free(file: BinaryIO, pointer: int, count: int, size: int) -> list[int]:
+    """Numbers of the free blocks."""
+    if pointer == _NONE:
+        return []
+    words = _words(file, pointer, size, pieces=_PIECES * count)
+    free = [next(words) for _ in range(min(next(words), count))]
+    if any(block >= count for block in free):
+        raise ValueError("the list of free blocks names one that the file does not have")
+    return free
+
+
+def _words(file: BinaryIO, pointer: int, size: int, *, pieces: int) -> Iterator[int]:
+    """Words of the metadata from a pointer on, piece after piece."""
+    length = (size - _CHECKSUM) // _PIECES // _CHECKSUM * _CHECKSUM
+    for _ in range(pieces):
+        start = 3 * _PAGE + size * (pointer & _BLOCK) + _CHECKSUM + length * (pointer >> 56)
+        piece = _at(file, start, length)
+        if len(piece) < length:
+            break
+        pointer, *words = (word for (word,) in _WORD.iter_unpack(piece))
+        yield from words
+        if pointer == _NONE:
+            break
+    raise ValueError("the list of free blocks is cut off")
+
+
+def _at(file: BinaryIO, start: int, length: int) -> bytes:
+    file.seek(start)
+    return file.read(length)
