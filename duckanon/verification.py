@@ -238,7 +238,7 @@ def _view(
         marked = [(wanted.schema, wanted.name)]
     for schema, name in marked[:1]:
         view = Target(home, schema, name)
-        columns = [str(column[0]) for column in release.columns]
+        columns = [column.name for column in release.columns]
         if not catalog.is_release_view(con, view, release.table, columns):
             yield (
                 f"the view {schema}.{name} is not the one that duckanon wrote: its rows were not read, but "
