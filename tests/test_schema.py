@@ -189,7 +189,7 @@ WRONG: list[tuple[dict[str, str], dict[str, Any], str]] = [
     (
         {"a": "DATE"},
         {"quasi_identifiers": "a", "sensitive": "wage"},
-        "sensitive names 'wage', which the source does not have: Columns: a",
+        "sensitive names 'wage', which the source does not have: Columns: 'a'",
     ),
     ({"a": "DATE"}, {"quasi_identifiers": "a", "identifiers": "b"}, "identifiers names 'b'"),
     ({"a": "DATE"}, {"quasi_identifiers": "a", "insensitive": "b"}, "insensitive names 'b'"),

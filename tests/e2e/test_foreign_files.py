@@ -68,13 +68,13 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("number", range(len(PROGRAMS)), ids=list(PROGRAMS))
-def test_a_view_of_a_foreign_file_never_runs(hostile: Path, number: int) -> None:
-    code, out, err = run(hostile, "audit", f"h.duckdb:v{number}", "--qi", "x", "-k", "2")
-    assert (code, out, len(err.splitlines())) == (2, "", 1)
-    assert "is a view" in err
-    assert "--trust" in err
-    assert SECRET not in err
+def test_a_view_of_a_foreign_file_never_runs(hostile: Path) -> None:
+    for number, what in enumerate(PROGRAMS):
+        code, out, err = run(hostile, "audit", f"h.duckdb:v{number}", "--qi", "x", "-k", "2")
+        assert (code, out, len(err.splitlines())) == (2, "", 1), what
+        assert "is a view" in err
+        assert "--trust" in err
+        assert SECRET not in err
 
 
 COMMANDS = {
@@ -101,7 +101,7 @@ def test_no_command_runs_a_program_of_a_file(hostile: Path, what: str, table: st
     assert not (hostile / "out.csv").exists()
 
 
-@pytest.mark.parametrize("name", ["h.main.planted", "planted", "h.PLANTED", '"h"."main"."planted"'])
+@pytest.mark.parametrize("name", ["h.main.planted", "h.PLANTED"])
 def test_a_hierarchy_in_a_foreign_file_is_a_table(hostile: Path, name: str) -> None:
     """By hand: of a, b below one root each class has both values, so EMD 0 where the hierarchy is the table."""
     with duckdb.connect(str(hostile / "graded.duckdb")) as con:
@@ -166,12 +166,15 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return with_evidence(tmp_path_factory.mktemp("evidence"))
 
 
-@pytest.mark.parametrize("table", ["columns", "thresholds", "audits"])
 @pytest.mark.parametrize(
-    "program",
+    ("table", "program"),
     [
-        "SELECT * REPLACE ((SELECT content FROM read_text('{secret}')) AS measure) FROM duckanon.kept",
-        "FROM duckanon.kept, range(1000000000000)",
+        (
+            "audits",
+            "SELECT * REPLACE ((SELECT content FROM read_text('{secret}')) AS measure) FROM duckanon.kept",
+        ),
+        ("columns", "FROM duckanon.kept, range(1000000000000)"),
+        ("thresholds", "FROM duckanon.kept"),
     ],
 )
 def test_metadata_that_is_a_view_is_not_read(
@@ -213,7 +216,13 @@ REPLACED = {
 }
 
 
-@pytest.mark.parametrize("how", REPLACED)
+USUAL = {"with a filter", "of another table", "that never ends"}
+"""What make test tries; the others are like the first."""
+
+
+@pytest.mark.parametrize(
+    "how", [pytest.param(how, marks=[] if how in USUAL else [pytest.mark.long]) for how in REPLACED]
+)
 def test_a_released_view_is_exactly_ours_or_it_is_not_read(originals: Path, tmp_path: Path, how: str) -> None:
     change = f"CREATE OR REPLACE VIEW v AS {REPLACED[how]}; COMMENT ON VIEW v IS 'duckanon release 1'"
     copied(originals / "home.duckdb", tmp_path, change)
