@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+pytestmark = pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
+
 ZEROS = ("CAST('0.0' AS DOUBLE)", "CAST('-0.0' AS DOUBLE)", "CAST(1.5 AS DOUBLE)")
 NAN = tuple(f"(SELECT x FROM nan_bits WHERE number = {number})" for number in range(4))
 NUMBERS = (*ZEROS, *NAN, "NULL")
@@ -131,7 +133,6 @@ def test_a_release_does_not_depend_on_the_order_of_values_that_compare_equal(
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 @pytest.mark.parametrize("seed", range(60))
 def test_many_releases_do_not_depend_on_the_order_of_values_that_compare_equal(
     con: duckanon.Connection, seed: int
@@ -152,7 +153,6 @@ def test_an_exported_file_does_not_depend_on_it_either(con: duckanon.Connection,
     assert len(files) == 1
 
 
-@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 def test_a_mean_is_never_minus_zero(con: duckanon.Connection) -> None:
     """By hand: half of the least negative number is rounded to -0.0 as DOUBLE, a 100th of 1e-45 as FLOAT."""
     con.execute(
