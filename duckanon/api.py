@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from duckanon import catalog, sqlfiles
 from duckanon.auditing import audit_relation
 from duckanon.connection import Connection
+from duckanon.interrupts import interruptible
 from duckanon.qualified import QualifiedName, parse_name
 from duckanon.views import create
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from duckanon.views import Release
 
 
+@interruptible
 def anonymize(
     con: Connection | duckdb.DuckDBPyConnection,
     source: str,
@@ -59,6 +61,7 @@ def anonymize(
     return create(plain, _query(source), policy, target, or_replace=or_replace, effect=effect)
 
 
+@interruptible
 def audit(con: Connection | duckdb.DuckDBPyConnection, relation: str, policy: Policy | AuditPolicy) -> Report:
     """Audit of a table, view or anonymized view by a policy.
 

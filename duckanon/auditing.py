@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from duckanon.recording import changed_by_hand, evidence_of, record
 from duckanon.schema import Role
 from duckanon.stages.audit import audit_sql, judgements
 from duckanon.stages.publish import transaction
-from duckanon.stages.stage import drop
+from duckanon.stages.stage import temporary
 from duckanon.stages.tree import audit_tree
 from duckanon.unaudited import Roles, warnings_of
 
@@ -213,13 +214,12 @@ def audit_relation(
     PolicyError
         A column does not exist, or a hierarchy is unusable.
     """
-    workspace, stage = engine.workspace(), f"audit of {name}"
-    roles = roles or roles_of(policy)
+    stage, roles = f"audit of {name}", roles or roles_of(policy)
     policy = policy.audited() if isinstance(policy, Policy) else policy
     columns = columns_of(con, relation, stage)
     attributes = schema.bind_audit(policy, columns)
     graded = [attribute for attribute in attributes if attribute.distance == "hierarchical"]
-    try:
+    with temporary(con) if graded else nullcontext("") as workspace:
         trees = {each.name: audit_tree(con, workspace, each, relation=relation) for each in graded}
         report = _audit(con, relation, attributes, policy, trees, name=name)
         beyond = warnings_of(con, relation, columns, attributes, roles=roles, stage=stage)
@@ -227,9 +227,6 @@ def audit_relation(
         if not evidence:
             return report
         return replace(report, evidence=evidence_of(con, relation, policy, trees).to_dict())
-    finally:
-        if graded:
-            drop(con, workspace)
 
 
 def roles_of(policy: AuditPolicy | Policy) -> Roles:

@@ -28,10 +28,11 @@ from duckanon.commands.sql import sql
 from duckanon.commands.suggest import suggest
 from duckanon.commands.verify import verify
 from duckanon.errors import AuditFailure, DuckanonError, DuckanonWarning
+from duckanon.interrupts import interruptible
 from duckanon.output import complain, line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _INTERRUPTED = 130
 """What typer makes of Ctrl-C in a command; no command of ours returns it."""
@@ -63,7 +64,12 @@ def duckanon(
     del debug, version
 
 
-for _command in (demo, run, sql, anonymize, audit, verify, compare, linkage, suggest, methods):
+# A script is interrupted statement by statement, so that it can tell which.
+_SCRIPTS: tuple[Callable[..., int], ...] = (run, sql)
+_OTHERS: tuple[Callable[..., int], ...] = (
+    demo, anonymize, audit, verify, compare, linkage, suggest, methods,
+)  # fmt: skip
+for _command in (*_SCRIPTS, *map(interruptible, _OTHERS)):
     app.command(cls=Command)(_command)
 
 

@@ -12,6 +12,7 @@ from duckdb import DuckDBPyConnection, DuckDBPyRelation, ExpectedResultType
 from duckanon import misspelt, sqlfiles, statements
 from duckanon.dispatch import Outcome, run_statement
 from duckanon.errors import DuckanonError, StatementError
+from duckanon.interrupts import interruptible, watching
 from duckanon.script import Script, begin, locate
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Connection:
         """The plain DuckDB connection."""
         return self._connection
 
+    @interruptible
     def sql(self, text: str, params: object = None) -> DuckDBPyRelation | None:
         """Result of the last statement of a text.
 
@@ -72,6 +74,7 @@ class Connection:
             result = self._relation(outcome) if isinstance(outcome, Outcome) else outcome
         return result
 
+    @interruptible
     def execute(self, text: str, params: object = None) -> DuckDBPyConnection | DuckDBPyRelation:
         """Run a text now; both kinds of result have ``fetchall``, ``fetchone`` and ``df``.
 
@@ -92,10 +95,11 @@ class Connection:
         if pieces and statements.parse(pieces[-1]) is None:
             for piece in pieces[:-1]:
                 self._run(script, piece, None, lazy=False)
-            with _located(script, pieces[-1]):
+            with _located(script, pieces[-1]), watching(self._connection):
                 return self._connection.execute(pieces[-1].text, params)
         return self.sql(text, params) or self._connection
 
+    @interruptible
     def run_script(self, script: str | Path) -> list[Outcome]:
         """Outcomes of our statements in a script; DuckDB's statements run in their place and order.
 
@@ -183,9 +187,11 @@ class Connection:
             outcome = run_statement(self._connection, statement, effect=effect)
             return replace(outcome, place=begin(script, piece))
 
+    @interruptible
     def _rows(self, text: str, params: object, *, lazy: bool) -> DuckDBPyRelation | None:
         """Run a statement of DuckDB's; a count of changed rows or a success is not a result to show."""
-        relation = self._connection.sql(text, params=params)
+        with watching(self._connection):
+            relation = self._connection.sql(text, params=params)
         (statement,) = self._connection.extract_statements(text)
         kinds = statement.expected_result_type
         if relation is None or ExpectedResultType.QUERY_RESULT not in kinds:
@@ -193,7 +199,10 @@ class Connection:
         if ExpectedResultType.CHANGED_ROWS in kinds and relation.columns == ["Count"]:
             return None
         # A relation waits until it is read, but a statement of a script runs in its turn.
-        return relation if lazy else relation.materialize()
+        if lazy:
+            return relation
+        with watching(self._connection):
+            return relation.materialize()
 
     def _relation(self, outcome: Outcome) -> DuckDBPyRelation | None:
         return None if outcome.table is None else self._connection.from_arrow(outcome.table)

@@ -7,7 +7,6 @@ from pathlib import Path
 from duckanon import sqlfiles
 from duckanon.connection import connect
 from duckanon.errors import SourceError
-from duckanon.interrupts import stopping
 from duckanon.output import line, side_by_side
 from duckanon.report import text_table
 
@@ -44,7 +43,7 @@ def run_demo(export: str | None) -> None:
     """
     data = str(census())
     script = sqlfiles.render("demo/demo.sql.j2", census=data)
-    with connect() as con, stopping(con.duckdb):
+    with connect() as con:
         con.run_script(script)
         line("Three of 299,285 persons, what they were and what they are in the released view census_t:")
         rows = con.duckdb.sql(sqlfiles.render("demo/persons.sql.j2", census=data))

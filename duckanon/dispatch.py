@@ -12,6 +12,7 @@ from duckanon.auditing import audit_named, audit_table
 from duckanon.explain import explain
 from duckanon.export import export
 from duckanon.frontier import frontier
+from duckanon.interrupts import interruptible
 from duckanon.options import options_to_export, options_to_policy
 from duckanon.policy import Policy
 from duckanon.stages.candidate import Source
@@ -85,6 +86,7 @@ class Outcome:
         return self.report is not None and self.report.violated
 
 
+@interruptible
 def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement, *, effect: bool = False) -> Outcome:
     """Outcome of one of our statements.
 

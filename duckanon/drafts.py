@@ -20,6 +20,8 @@ try:
 except ImportError:  # Windows: nothing is locked, so nothing is ever taken for abandoned.
     fcntl = None  # type: ignore[assignment]
 
+from duckanon import interrupts
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -45,13 +47,18 @@ def draft(file: Path) -> Iterator[Path]:
         A new file in a folder that only its owner can enter, with the same ending: link or rename it.
     """
     sweep(file.parent)
-    folder, lock = _made(file.parent)
-    try:
+    made: list[tuple[Path, int]] = []
+
+    def remove() -> None:
+        for folder, lock in made:
+            _remove(folder)
+            os.close(lock)
+        made.clear()
+
+    with interrupts.cleanup(None, remove):
+        made.append(_made(file.parent))
         ending = file.suffix if _OURS.fullmatch(f"draft{file.suffix}") else ""
-        yield folder / f"draft{ending}"
-    finally:
-        _remove(folder)
-        os.close(lock)
+        yield made[0][0] / f"draft{ending}"
 
 
 def sweep(parent: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import logging
 import re
@@ -12,11 +13,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from duckanon import arrays
+from duckanon import arrays, interrupts
 from duckanon.errors import DuckanonError, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import numpy.typing as npt
 
@@ -57,7 +58,7 @@ def run(
         When DuckDB refuses the statement; the engine's exception is its ``__cause__``.
     """
     logger.debug("%s\n%s", stage, sql)
-    with _translated(sql, stage, error):
+    with _translated(sql, stage, error), interrupts.running(con):
         return con.execute(sql)
 
 
@@ -66,13 +67,7 @@ def _translated(sql: str, stage: str, error: type[DuckanonError] = DuckanonError
     """Turn what DuckDB raises, also while rows are fetched, into our errors; Arrow raises OSError."""
     try:
         yield
-    except duckdb.InterruptException as interrupt:
-        raise KeyboardInterrupt from interrupt
-    except duckdb.Error as cause:
-        raise wrapped(cause, sql, stage, error=error) from cause
-    except (OSError, pa.ArrowException) as cause:
-        if "INTERRUPT" in str(cause):
-            raise KeyboardInterrupt from cause
+    except (duckdb.Error, OSError, pa.ArrowException) as cause:
         raise wrapped(cause, sql, stage, error=error) from cause
 
 
@@ -197,7 +192,7 @@ def rows(
         The rows.
     """
     logger.debug("%s\n%s", stage, sql)
-    with _translated(sql, stage, error):
+    with _translated(sql, stage, error), interrupts.running(con):
         return con.execute(sql).fetchall()
 
 
@@ -218,9 +213,8 @@ def table(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> pa.Table:
     pyarrow.Table
         The rows.
     """
-    logger.debug("%s\n%s", stage, sql)
-    with _translated(sql, stage):
-        return con.sql(sql).to_arrow_reader(131_072).read_all()
+    with reader(con, sql, stage) as rows_of_it:
+        return rows_of_it.read_all()
 
 
 def batches(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa.RecordBatch]:
@@ -240,11 +234,33 @@ def batches(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa
     Yields
     ------
     pyarrow.RecordBatch
-        At most 131,072 rows each.
+        At most `interrupts.BATCH` rows each.
+    """
+    with reader(con, sql, stage) as rows_of_it:
+        yield from rows_of_it
+
+
+@contextlib.contextmanager
+def reader(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa.RecordBatchReader]:
+    """Rows of a query as an Arrow reader, closed at the end of the block.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection to run on; it belongs to the reader until the end of the block.
+    sql : str
+        A query.
+    stage : str
+        Name of the stage.
+
+    Yields
+    ------
+    pyarrow.RecordBatchReader
+        Batches of at most `interrupts.BATCH` rows.
     """
     logger.debug("%s\n%s", stage, sql)
-    with _translated(sql, stage):
-        yield from con.sql(sql).to_arrow_reader(131_072)
+    with _translated(sql, stage), interrupts.reading(con, sql) as rows_of_it:
+        yield rows_of_it
 
 
 def column(con: duckdb.DuckDBPyConnection, sql: str, stage: str, size: int) -> npt.NDArray[np.float64]:
@@ -274,6 +290,32 @@ def column(con: duckdb.DuckDBPyConnection, sql: str, stage: str, size: int) -> n
     for batch in batches(con, sql, stage):
         values[arrays.numbers(batch.column(0)) - 1] = arrays.numbers(batch.column(1))
     return values
+
+
+@contextlib.contextmanager
+def registered(
+    con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table | pa.RecordBatchReader]
+) -> Iterator[None]:
+    """Let queries see tables in memory.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection to run on.
+    tables : mapping of str to pyarrow.Table or pyarrow.RecordBatchReader
+        Tables by the name that queries use.
+
+    Yields
+    ------
+    None
+        While they are there.
+    """
+    with contextlib.ExitStack() as stack:
+        for name, rows_of_it in tables.items():
+            stack.enter_context(interrupts.cleanup(con, functools.partial(con.unregister, name)))
+            with interrupts.running(con):
+                con.register(name, rows_of_it)
+        yield
 
 
 def in_transaction(con: duckdb.DuckDBPyConnection) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from duckanon import auditsql, catalog, drafts, engine, sqlfiles, storage
+from duckanon import auditsql, catalog, drafts, engine, interrupts, sqlfiles, storage
 from duckanon.auditing import audit_published, trees_of
 from duckanon.errors import AuditFailure, DuckanonWarning, ReleaseError
 from duckanon.fingerprints import fingerprint
@@ -88,6 +88,7 @@ def export(
             report = writer(con, published, draft)
         if not report.passed:
             raise AuditFailure(f"{path!r} was not written: read back, it violates the policy", report)
+        interrupts.settle()
         _settle(draft, file)
     return report
 
@@ -288,12 +289,8 @@ def _write(
     name: str,
     columns: list[tuple[str, str]],
 ) -> None:
-    try:
-        fresh.register("incoming", con.sql(query).to_arrow_reader(131_072))
-    except duckdb.Error as cause:
-        raise engine.wrapped(cause, query, "export", error=ReleaseError) from cause
-    _on(fresh, sqlfiles.render("export/table.sql.j2", schema=schema, name=name, columns=columns))
-    fresh.unregister("incoming")
+    with engine.reader(con, query, "export") as incoming, engine.registered(fresh, {"incoming": incoming}):
+        _on(fresh, sqlfiles.render("export/table.sql.j2", schema=schema, name=name, columns=columns))
 
 
 def _copy(

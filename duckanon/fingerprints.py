@@ -8,7 +8,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from duckanon import engine, sqlfiles
+from duckanon import engine, interrupts, sqlfiles
 from duckanon.places import columns_of
 
 if TYPE_CHECKING:
@@ -89,11 +89,9 @@ def _in_utc(con: duckdb.DuckDBPyConnection, columns: Sequence[tuple[str, str]]) 
         yield
         return
     before = engine.rows(con, sqlfiles.read("export/time_zone.sql"), STAGE)[0][0]
-    _set_zone(con, "UTC")
-    try:
+    with interrupts.cleanup(con, lambda: _set_zone(con, before)):
+        _set_zone(con, "UTC")
         yield
-    finally:
-        _set_zone(con, before)
 
 
 def _set_zone(con: duckdb.DuckDBPyConnection, zone: str) -> None:

@@ -9,12 +9,14 @@ import pyarrow as pa
 
 from duckanon import release, sqlfiles
 from duckanon.errors import SourceError
+from duckanon.interrupts import interruptible
 from duckanon.names import twice
 
 if TYPE_CHECKING:
     from duckanon.policy import Policy
 
 
+@interruptible
 def anonymize_table(table: object, policy: Policy) -> pa.Table:
     """Released rows of a table in memory.
 

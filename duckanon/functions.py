@@ -14,6 +14,7 @@ from duckdb.func import ARROW
 
 from duckanon import auditsql, engine, release, sqlfiles
 from duckanon.errors import DuckanonError, PolicyError, SourceError
+from duckanon.interrupts import interruptible
 from duckanon.kernels.emd import emd_ordered
 from duckanon.methods import partition
 from duckanon.policy import Policy
@@ -125,6 +126,7 @@ def _present(con: duckdb.DuckDBPyConnection) -> set[str]:
 def _planner(con: duckdb.DuckDBPyConnection, slots: dict[str, Slot]) -> Callable[[str, str, str], str]:
     filled: OrderedDict[tuple[Any, ...], str] = OrderedDict()
 
+    @interruptible
     def duckanon_plan(function: str, relation: str, options: str) -> str:
         # DuckDB binds a query more than once: the same call on the same data is answered from its slot.
         with con.cursor() as cursor:

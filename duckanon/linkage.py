@@ -17,6 +17,7 @@ from duckanon.attack.prepare import prepare
 from duckanon.attack.result import Linkage, SubsetRisk
 from duckanon.attack.run import Sides
 from duckanon.connection import Connection
+from duckanon.interrupts import interruptible
 from duckanon.qualified import parse_name
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Attack", "Linkage", "Share", "Sides", "SubsetRisk", "attacked", "linkage"]
 
 
+@interruptible
 def linkage(
     con: Connection | duckdb.DuckDBPyConnection,
     original: str,

@@ -8,7 +8,7 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from duckanon import catalog, engine, progress, sqlfiles
+from duckanon import catalog, engine, interrupts, progress, sqlfiles
 from duckanon.errors import AuditFailure, DuckanonWarning, InfeasibleError, SourceError
 from duckanon.recorded import of_the_source
 from duckanon.stages.advice import collapse, warnings_of
@@ -77,12 +77,11 @@ def names_of(con: duckdb.DuckDBPyConnection, source: Source) -> Iterator[None]:
         yield
         return
     before = engine.rows(con, sqlfiles.read("catalog/search_path.sql"), "catalog")[0][0]
-    move = sqlfiles.render("catalog/use.sql.j2", catalog=source.catalog, schema=source.schema)
-    engine.run(con, move, "source", error=SourceError)
-    try:
+    back = sqlfiles.render("catalog/restore.sql.j2", search_path=before)
+    with interrupts.cleanup(con, lambda: engine.run(con, back, "clean-up")):
+        move = sqlfiles.render("catalog/use.sql.j2", catalog=source.catalog, schema=source.schema)
+        engine.run(con, move, "source", error=SourceError)
         yield
-    finally:
-        engine.run(con, sqlfiles.render("catalog/restore.sql.j2", search_path=before), "catalog")
 
 
 def released_rows(con: duckdb.DuckDBPyConnection, query: str, policy: Policy) -> pa.Table:
@@ -129,16 +128,14 @@ def equivalence_classes(con: duckdb.DuckDBPyConnection, query: str, policy: Poli
     whole = replace(policy, identifiers=(), insensitive=others)
     with built(con, query, whole) as candidate:
         registered = f"{candidate.staged.workspace}_labels"
-        con.register(registered, labels_table(candidate.labels))
         statement = sqlfiles.render(
             "recode/classes.sql.j2",
             records=candidate.staged.records,
             labels=registered,
             fields=candidate.staged.fields,
         )
-        rows = engine.table(con, statement, "release")
-        con.unregister(registered)
-        return rows
+        with engine.registered(con, {registered: labels_table(candidate.labels)}):
+            return engine.table(con, statement, "release")
 
 
 def warn(candidate: Built) -> None:

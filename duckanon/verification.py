@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from duckanon import catalog, engine, foreign, sqlfiles
+from duckanon import catalog, engine, foreign, interrupts, sqlfiles
 from duckanon.auditing import audit_published, trees_of
 from duckanon.catalog import SCHEMA, Published, Target
 from duckanon.chain import checked
@@ -99,13 +99,15 @@ def _own_functions(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
     otherwise bring along its own sha256, or a duckdb_functions that does not show it.
     """
     ((home, schema, before),) = engine.rows(con, sqlfiles.read("evidence/home.sql"), STAGE)
-    engine.run(con, sqlfiles.read("evidence/own_functions.sql"), STAGE)
-    try:
-        yield home
-    finally:
+
+    def restore() -> None:
         # The names of the search path may be meant in the database that was current.
         engine.run(con, sqlfiles.render("catalog/use.sql.j2", catalog=home, schema=schema), STAGE)
         engine.run(con, sqlfiles.render("catalog/restore.sql.j2", search_path=before), STAGE)
+
+    with interrupts.cleanup(con, restore):
+        engine.run(con, sqlfiles.read("evidence/own_functions.sql"), STAGE)
+        yield home
 
 
 def _verified(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease) -> Verified:

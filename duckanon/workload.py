@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from duckanon import catalog, engine, progress, sqlfiles
 from duckanon.connection import Connection
 from duckanon.errors import DuckanonError, SourceError
+from duckanon.interrupts import interruptible
 from duckanon.qualified import parse_name
 from duckanon.workload_match import ZONED, Query, Result, query_error
 from duckanon.workload_report import Cell, QueryError, Summary, Workload
 from duckanon.workload_script import check_reads_data, check_reads_nothing_else, described, read_queries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
 
     import duckdb
 
@@ -34,6 +34,7 @@ ROWS = 1_000_000
 """Most rows that the result of a query may have."""
 
 
+@interruptible
 def compare(
     con: Connection | duckdb.DuckDBPyConnection, original: str, release: str, queries: str
 ) -> Workload:
@@ -74,7 +75,6 @@ def compared(
     queries: tuple[Query, ...],
     *,
     alone: bool = False,
-    guard: Callable[[duckdb.DuckDBPyConnection], AbstractContextManager[None]] | None = None,
 ) -> Workload:
     """Run queries on two relations that are given as SQL text.
 
@@ -88,28 +88,24 @@ def compared(
         The workload.
     alone : bool
         Refuse queries that read anything beside ``data``.
-    guard : callable, optional
-        Entered with the cursor of each table while its queries run.
 
     Returns
     -------
     Workload
         As `compare` gives it.
     """
-    watch = guard or (lambda _: nullcontext())
     check_reads_data(con, queries)
     with ExitStack() as stack, progress.step("compare", 2 * len(queries), "queries") as step:
         results: list[list[Result]] = []
         for relation, name in zip(relations, names, strict=True):
             cursor = stack.enter_context(_sandbox(con, relation, name))
-            with watch(cursor):
-                if alone:
-                    check_reads_nothing_else(cursor, queries, name)
-                found = []
-                for query in queries:
-                    found.append(_result(cursor, query, name))
-                    step.advance()
-                results.append(found)
+            if alone:
+                check_reads_nothing_else(cursor, queries, name)
+            found = []
+            for query in queries:
+                found.append(_result(cursor, query, name))
+                step.advance()
+            results.append(found)
     pairs = zip(queries, *results, strict=True)
     return Workload(*names, tuple(query_error(query, before, after) for query, before, after in pairs))
 

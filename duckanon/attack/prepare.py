@@ -15,7 +15,7 @@ from duckanon.attack.run import Run
 from duckanon.attack.scales import deviation, own_value_inside, ranked
 from duckanon.attack.truth import true_classes
 from duckanon.errors import PolicyError, SourceError
-from duckanon.stages.stage import drop
+from duckanon.stages.stage import temporary
 
 if TYPE_CHECKING:
     import duckdb
@@ -89,8 +89,8 @@ def prepare(con: duckdb.DuckDBPyConnection, sides: Sides, attack: Attack) -> Pre
     guessed = columns_of(con, tables, attack.columns or attack.quasi_identifiers, "columns")
     every = tuple(dict.fromkeys((*quasi, *guessed)))
     records, wide = spreads(con, sides.original, every)
-    run = Run(con, sides, attack, engine.workspace(), quasi, guessed, wide, records)
-    try:
+    with temporary(con) as workspace:
+        run = Run(con, sides, attack, workspace, quasi, guessed, wide, records)
         run.run("classes", relation=sides.release)
         _check_texts(run)
         size = min(attack.sample, records)
@@ -100,8 +100,6 @@ def prepare(con: duckdb.DuckDBPyConnection, sides: Sides, attack: Attack) -> Pre
         _check_size(records, int(released.sum()))
         truth = np.full(size, -1) if attack.id is None else true_classes(run, attack.id)
         return _prepared(run, rows, released, truth)
-    finally:
-        drop(con, run.workspace)
 
 
 def _check_size(records: int, released: int) -> None:

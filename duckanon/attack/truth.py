@@ -84,11 +84,8 @@ def _owners_copy(run: Run, id_column: str) -> Iterator[str]:
         warnings.simplefilter("ignore", DuckanonWarning)
         copy = released_rows(run.con, query, _keeping(policy))
     registered = run.named("copy")
-    run.con.register(registered, copy)
-    try:
+    with engine.registered(run.con, {registered: copy}):
         yield sqlfiles.render("audit_bind/temporary.sql.j2", name=registered)
-    finally:
-        run.con.unregister(registered)
 
 
 def _keeping(policy: Policy) -> Policy:

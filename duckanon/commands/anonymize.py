@@ -32,7 +32,7 @@ from duckanon.dispatch import Outcome
 from duckanon.explain import explain
 from duckanon.export import check_target, export
 from duckanon.flags import policy_of_flags
-from duckanon.interrupts import stopping
+from duckanon.interrupts import within
 from duckanon.output import show
 from duckanon.recorded import of_the_source
 from duckanon.stages.candidate import Source
@@ -81,7 +81,7 @@ def anonymize(
     formulas = {} if csv_formulas is None else {"csv_formulas": checked("csv_formulas", csv_formulas)}
     trees = wanted.hierarchies.values()
     opened = files.opened(source, *trees, folders=[path.parent], trust=trust)
-    with progress.shown(sys.stderr), opened as con, stopping(con, timeout):
+    with progress.shown(sys.stderr), opened as con, within(timeout):
         query = sqlfiles.render("files/query.sql.j2", relation=files.relation(con, source, trust=trust))
         files.check_hierarchies(con, trees, trust=trust)
         if dry_run:

@@ -40,7 +40,7 @@ from duckanon.formats.words import titled
 from duckanon.frontier import frontier as measured
 from duckanon.html.svg import required
 from duckanon.html_report import html_report
-from duckanon.interrupts import stopping
+from duckanon.interrupts import within
 from duckanon.names import suggestion
 from duckanon.output import complain, line
 from duckanon.policy import AUDIT_OPTIONS, OPTIONS, AuditPolicy, Policy
@@ -106,7 +106,7 @@ def audit(
     roles = Roles(*(checked(name, options.get(name, ())) for name in ("insensitive", "identifiers")))
     before = None if against is None else _saved(against)
     named = [name for name in (source, original, *wanted.hierarchies.values()) if name is not None]
-    with progress.shown(sys.stderr), files.opened(*named, trust=trust) as con, stopping(con, timeout):
+    with progress.shown(sys.stderr), files.opened(*named, trust=trust) as con, within(timeout):
         relation = files.relation(con, source, apart=wanted.quasi_identifiers, trust=trust)
         before_release = None if original is None else files.relation(con, original, trust=trust)
         files.check_hierarchies(con, wanted.hierarchies.values(), trust=trust)

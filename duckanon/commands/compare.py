@@ -22,7 +22,7 @@ from duckanon.commands.options import (
 )
 from duckanon.errors import SourceError
 from duckanon.flags import read_text
-from duckanon.interrupts import stopping
+from duckanon.interrupts import within
 from duckanon.workload import compared, read_queries
 
 
@@ -47,8 +47,8 @@ def compare(
     script = read_text(queries, "queries", error=SourceError)
     wanted = read_queries(script)
     opened = files.opened(original, release, trust=trust)
-    with progress.shown(sys.stderr), opened as con, stopping(con, timeout):
+    with progress.shown(sys.stderr), opened as con, within(timeout):
         before, after = (files.relation(con, name, trust=trust) for name in (original, release))
-        found = compared(con, (before, after), (original, release), wanted, alone=True, guard=stopping)
+        found = compared(con, (before, after), (original, release), wanted, alone=True)
     deliver(found.to_json() if form == "json" else found.to_text(), output)
     return PASSED

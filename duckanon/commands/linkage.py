@@ -24,7 +24,7 @@ from duckanon.commands.options import (
 )
 from duckanon.errors import PolicyError
 from duckanon.flags import policy_of_flags, read_names
-from duckanon.interrupts import stopping
+from duckanon.interrupts import within
 from duckanon.linkage import Sides, attacked
 
 
@@ -72,7 +72,7 @@ def linkage(
     )
     trees = () if applied is None else tuple(applied.hierarchies.values())
     named = files.opened(original, release, *trees, trust=trust)
-    with progress.shown(sys.stderr), named as con, stopping(con, timeout):
+    with progress.shown(sys.stderr), named as con, within(timeout):
         before, after = (files.relation(con, name, trust=trust) for name in (original, release))
         files.check_hierarchies(con, trees, trust=trust)
         found = attacked(con, Sides(before, after, original, release), attack)

@@ -14,7 +14,6 @@ from duckanon.connection import connect
 from duckanon.dispatch import Outcome
 from duckanon.errors import SourceError
 from duckanon.frontier import picture as drawn
-from duckanon.interrupts import stopping
 from duckanon.output import complain, show
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def run_text(
     if picture is not None and picture.exists():
         raise SourceError(f"{str(picture)!r} exists: a picture never overwrites, give a new name")
     try:
-        with progress.shown(sys.stderr), connect(database or ":memory:") as con, stopping(con.duckdb):
+        with progress.shown(sys.stderr), connect(database or ":memory:") as con:
             for outcome in con.outcomes(text, name=name, effect=effect):
                 show(outcome)
                 if isinstance(outcome, Outcome) and outcome.violated:

@@ -10,7 +10,6 @@ import typer
 from duckanon import files, progress, sqlfiles
 from duckanon.commands.options import PASSED, Form, Output, Timeout, Trust, check_output, deliver, known_form
 from duckanon.errors import DuckanonError, SourceError
-from duckanon.interrupts import stopping
 from duckanon.output import complain
 from duckanon.qualified import parse_name
 from duckanon.suggestion.find import query_of, suggest_query
@@ -38,7 +37,7 @@ def suggest(
         )
     check_output(output, table)
     path, within = files.split(table)
-    with progress.shown(sys.stderr), files.opened(table, trust=trust) as con, stopping(con, timeout):
+    with progress.shown(sys.stderr), files.opened(table, trust=trust) as con, within(timeout):
         relation = files.relation(con, table, trust=trust)
         own = None if within is None else _within(relation)
         found = suggest_query(

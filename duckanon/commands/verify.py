@@ -10,7 +10,7 @@ import typer
 
 from duckanon import files, progress
 from duckanon.commands.options import PASSED, VIOLATION, Form, Timeout, known_form
-from duckanon.interrupts import stopping
+from duckanon.interrupts import within
 from duckanon.output import line
 from duckanon.verification import verify as verified
 
@@ -30,7 +30,7 @@ def verify(
 ) -> int:
     """Run every recorded audit of a file again; exit code 1 when anything differs or is violated."""
     known_form(form)
-    with progress.shown(sys.stderr), files.opened(file) as con, stopping(con, timeout):
+    with progress.shown(sys.stderr), files.opened(file) as con, within(timeout):
         files.use(con, file)
         found = verified(con, expect or (), heads=head or ())
     line(found.to_json() if form == "json" else found.to_text())

@@ -11,7 +11,7 @@ from duckanon import engine, sqlfiles
 from duckanon.errors import SourceError
 from duckanon.names import fold
 from duckanon.schema import Role, kind_of
-from duckanon.stages.stage import drop
+from duckanon.stages.stage import temporary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -154,14 +154,13 @@ def copied(
     -----
     One scan of each relation, one grouping and one join of n records.
     """
-    workspace = engine.workspace()
-    released, before, classes, members = (
-        f"{workspace}_{part}" for part in ("released", "original", "classes", "members")
-    )
-    columns = _columns(attributes, others, released)
-    quasi = tuple(column for column in columns if column.place.startswith("q"))
-    sensitive = tuple(column for column in columns if column.place.startswith("s"))
-    try:
+    with temporary(con) as workspace:
+        released, before, classes, members = (
+            f"{workspace}_{part}" for part in ("released", "original", "classes", "members")
+        )
+        columns = _columns(attributes, others, released)
+        quasi = tuple(column for column in columns if column.place.startswith("q"))
+        sensitive = tuple(column for column in columns if column.place.startswith("s"))
         _run(con, "columns", table=released, columns=columns, relation=relation)
         _run(con, "classes", classes=classes, table=released, quasi=quasi)
         _run(
@@ -170,8 +169,6 @@ def copied(
         old = _original(con, before, original, columns) if original else {}
         rest = tuple(columns[len(attributes) :])
         yield Copies(con, workspace, released, before, classes, members, quasi, sensitive, rest, old)
-    finally:
-        drop(con, workspace)
 
 
 def _columns(attributes: Sequence[Attribute], others: Sequence[tuple[str, str]], table: str) -> list[Column]:

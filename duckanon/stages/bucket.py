@@ -254,8 +254,7 @@ def _deal(
     strata: int,
 ) -> None:
     registered = f"{staged.workspace}_ready"
-    con.register(registered, pa.table({"record_id": arrays.arrow(ready.record_id)}))
-    try:
+    with engine.registered(con, {registered: pa.table({"record_id": arrays.arrow(ready.record_id)})}):
         statement = sqlfiles.render(
             "bucket/tiles.sql.j2",
             tiles=tiles,
@@ -266,8 +265,6 @@ def _deal(
             cuts=cuts,
         )
         engine.run(con, statement, "bucket")
-    finally:
-        con.unregister(registered)
 
 
 def _cuts(axes: tuple[Coordinates, ...], tiles: int) -> list[Cut]:

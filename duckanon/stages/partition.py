@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from duckanon import progress
+from duckanon import interrupts, progress
 from duckanon.kernels.merge import class_members
 from duckanon.kernels.threshold import violations_per_class
 from duckanon.stages.bucket import stream
@@ -159,18 +159,19 @@ def _on_all_cores(
     """Yield the results in the order of the stream, of which few are read ahead."""
     cores = os.cpu_count() or 1
     waiting: deque[Future[Done]] = deque()
-    with ThreadPoolExecutor(cores) as pool:
-        try:
-            for records in stream:
-                waiting.append(pool.submit(work, records))
-                if len(waiting) > cores:
-                    yield waiting.popleft().result()
-            while waiting:
+
+    def end() -> None:
+        ended.set()
+        for future in waiting:
+            future.cancel()
+
+    with ThreadPoolExecutor(cores) as pool, interrupts.cleanup(None, end):
+        for records in stream:
+            waiting.append(pool.submit(work, records))
+            if len(waiting) > cores:
                 yield waiting.popleft().result()
-        finally:
-            ended.set()
-            for future in waiting:
-                future.cancel()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def _place(

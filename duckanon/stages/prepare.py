@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from duckanon import engine, progress
+from duckanon import progress
 from duckanon.stages.embed import embed
-from duckanon.stages.stage import drop, stage
+from duckanon.stages.stage import stage, temporary
 from duckanon.stages.thresholds import judged
 
 if TYPE_CHECKING:
@@ -64,12 +64,9 @@ def prepared(con: duckdb.DuckDBPyConnection, query: str, policy: Policy) -> Iter
     DuckanonError
         Source and policy do not fit together.
     """
-    prefix = engine.workspace()
-    try:
+    with temporary(con) as prefix:
         with progress.step("stage"):
             staged = stage(con, query, policy, prefix)
         with progress.step("embed"):
             embedded = embed(con, staged, policy)
         yield Prepared(staged, embedded, judged(con, staged, embedded, policy))
-    finally:
-        drop(con, prefix)

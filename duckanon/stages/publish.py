@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from duckanon import catalog, engine, sqlfiles
+from duckanon import catalog, engine, interrupts, sqlfiles
 from duckanon.errors import ReleaseError
 from duckanon.places import columns_of, relation_of
 from duckanon.recording import evidence_of, record, renew
@@ -97,13 +97,16 @@ def forget(con: duckdb.DuckDBPyConnection, published: catalog.Published) -> None
 
 
 @contextlib.contextmanager
-def transaction(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+def transaction(con: duckdb.DuckDBPyConnection, *, last: bool = True) -> Iterator[None]:
     """Join the caller's transaction, or make one that commits at the end and rolls back on any error.
 
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
-        The caller's connection.
+        The caller's connection. A transaction of the caller cannot be committed any more when an error or
+        Ctrl-C stopped the writes half-way.
+    last : bool
+        Whether the statement is done when this has committed: Ctrl-C waits until then.
 
     Yields
     ------
@@ -111,18 +114,28 @@ def transaction(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
         For the writes.
     """
     if engine.in_transaction(con):
-        yield
+        with interrupts.undo(con, lambda: interrupts.abort(con)):
+            yield
+            if last:
+                interrupts.settle()
         return
-    con.begin()
-    try:
+    with interrupts.undo(con, lambda: _roll_back(con)):
+        with interrupts.running(con):
+            con.begin()
         yield
-        con.commit()
-    except BaseException as failure:
-        with contextlib.suppress(duckdb.TransactionException):
-            con.rollback()
-        if isinstance(failure, duckdb.Error):
+        if last:
+            interrupts.settle()
+        try:
+            with interrupts.running(con):
+                con.commit()
+        except duckdb.Error as failure:
             raise engine.wrapped(failure, "COMMIT", "publish", error=ReleaseError) from failure
-        raise
+
+
+def _roll_back(con: duckdb.DuckDBPyConnection) -> None:
+    """End the transaction, unless a failed COMMIT has ended it, or it was not begun yet."""
+    with contextlib.suppress(duckdb.TransactionException):
+        con.rollback()
 
 
 def _trees(con: duckdb.DuckDBPyConnection, built: Built, target: Target, release_id: int) -> dict[str, str]:

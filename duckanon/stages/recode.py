@@ -60,20 +60,16 @@ def recode(con: duckdb.DuckDBPyConnection, staged: Staged, labels: npt.NDArray[n
         keys=keys,
     )
     means = _means(con, staged, averaged, labels)
-    try:
-        con.register(relations["labels"], labels_table(labels))
-        con.register(relations["means"], means)
-        engine.run(con, statement, "recode")
-    except DuckanonError as failure:
-        if "Out of Range" not in str(failure):
-            raise
-        raise SourceError(
-            "recode: the numbers of a quasi-identifier are too large for an exact mean: "
-            "CAST the column to DOUBLE in the source query, or recode it by 'mode', 'range' or 'set'"
-        ) from failure
-    finally:
-        for relation in relations.values():
-            con.unregister(relation)
+    with engine.registered(con, {relations["labels"]: labels_table(labels), relations["means"]: means}):
+        try:
+            engine.run(con, statement, "recode")
+        except DuckanonError as failure:
+            if "Out of Range" not in str(failure):
+                raise
+            raise SourceError(
+                "recode: the numbers of a quasi-identifier are too large for an exact mean: "
+                "CAST the column to DOUBLE in the source query, or recode it by 'mode', 'range' or 'set'"
+            ) from failure
     return candidate
 
 

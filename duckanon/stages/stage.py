@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import duckdb
 
-from duckanon import engine, schema, sqlfiles
+from duckanon import engine, interrupts, schema, sqlfiles
 from duckanon.errors import SOURCE_QUERY, PolicyError, SourceError
 from duckanon.schema import Role
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from duckanon.policy import Policy
     from duckanon.schema import Attribute
 
@@ -149,32 +152,37 @@ def stage(con: duckdb.DuckDBPyConnection, query: str, policy: Policy, workspace:
     return Staged(workspace, records, fields, size, total - size)
 
 
-def drop(con: duckdb.DuckDBPyConnection, workspace: str) -> None:
-    """Remove every temporary relation of a run.
+@contextlib.contextmanager
+def temporary(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """Prefix for temporary relations, which are gone in the end, whatever ends the block.
 
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
-        The connection that ran it.
-    workspace : str
-        Prefix of its relations.
+        The caller's connection.
+
+    Yields
+    ------
+    str
+        The prefix.
     """
-    try:
-        for (relation,) in con.execute(
-            sqlfiles.render("stage/leftovers.sql.j2", workspace=workspace)
-        ).fetchall():
-            con.execute(sqlfiles.render("stage/drop.sql.j2", relation=relation))
-    except duckdb.TransactionException:
-        # An aborted transaction takes its temporary tables with it at the caller's ROLLBACK.
-        return
+    workspace = engine.workspace()
+    with interrupts.cleanup(con, lambda: _drop(con, workspace)):
+        yield workspace
+
+
+def _drop(con: duckdb.DuckDBPyConnection, workspace: str) -> None:
+    """Remove every temporary relation of a run."""
+    leftovers = sqlfiles.render("stage/leftovers.sql.j2", workspace=workspace)
+    for (relation,) in engine.rows(con, leftovers, "clean-up"):
+        engine.run(con, sqlfiles.render("stage/drop.sql.j2", relation=relation), "clean-up")
 
 
 def _read_source(con: duckdb.DuckDBPyConnection, query: str, raw: str) -> None:
     statement = sqlfiles.render("stage/raw.sql.j2", raw=raw, query=query)
     try:
-        con.execute(statement)
-    except duckdb.InterruptException as interrupt:
-        raise KeyboardInterrupt from interrupt
+        with interrupts.running(con):
+            con.execute(statement)
     except duckdb.Error as cause:
         at = engine.place(cause)
         raised = SourceError(f"the source query fails: {engine.first_line(cause)}")

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from duckanon import engine, sqlfiles
 from duckanon.connection import Connection
 from duckanon.errors import PolicyError, SourceError
+from duckanon.interrupts import interruptible
 from duckanon.names import fold
 from duckanon.qualified import parse_name
 from duckanon.schema import Role
-from duckanon.stages.stage import drop
+from duckanon.stages.stage import temporary
 from duckanon.suggestion.model import ColumnSet, Suggestion, ranked
 from duckanon.suggestion.profile import Column, profile
 from duckanon.suggestion.proposal import column_suggestions
@@ -31,6 +32,7 @@ SAMPLE = 100_000
 """Records from which on sets of columns are counted in a sample of about this size."""
 
 
+@interruptible
 def suggest(con: Connection | duckdb.DuckDBPyConnection, relation: str) -> Suggestion:
     """Roles proposed for the columns of a table, with the evidence and a statement to start from.
 
@@ -129,8 +131,7 @@ def suggest_query(
         The query fails, or has no records.
     """
     text = _single(query)
-    workspace = engine.workspace()
-    try:
+    with temporary(con) as workspace:
         columns = _columns(con, text, name)
         records, sample, size, sampled = _stage(con, workspace, text, columns, name)
         facts = profile(con, records, sample, columns)
@@ -139,8 +140,6 @@ def suggest_query(
         quasi = [own for own, column in pairs if column.role is Role.QUASI_IDENTIFIER]
         found = uniqueness_of_sets(con, workspace, records, sample, quasi)
         together = _together(con, records, quasi)
-    finally:
-        drop(con, workspace)
     repairs = {own.column.name: own.repair for own in facts if own.repair}
     statement, reasons = statement_of(proposed, size, _free(con, view), source or text, repairs)
     return Suggestion(
