@@ -287,7 +287,7 @@ def _audit(
 def _audit_release(
     con: duckdb.DuckDBPyConnection, target: Target, options: Options
 ) -> tuple[Report, Published, Evidence]:
-    published = catalog.require(con, target)
+    published = catalog.require(con, target, whole=True)
     wanted = options_to_audit(options, Policy.from_toml(published.policy).audited())
     relation = relation_of(target)
     report = audit_published(con, con, published, relation, wanted=wanted, home=target.catalog)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duckanon import engine, sqlfiles
 from duckanon.errors import ReleaseError
+from duckanon.names import fold
 from duckanon.places import Target as Target
+from duckanon.places import columns_of, definition, mark, relation_of
 from duckanon.places import current as current
-from duckanon.places import mark
 from duckanon.places import occupied as occupied
 from duckanon.places import resolve as resolve
 
@@ -30,6 +32,8 @@ since 3 classes and types are those of the release, no longer those of the parti
 
 CHAINED = 3
 """Version since which the audits of a release are a chain."""
+
+_MARK = re.compile(r"duckanon release (\d+)")
 
 
 @dataclass(frozen=True)
@@ -144,6 +148,25 @@ def recorded(con: duckdb.DuckDBPyConnection, target: Target) -> list[Published]:
     ]
 
 
+def attached(con: duckdb.DuckDBPyConnection, catalog: str, schema: str) -> bool:
+    """Whether a database with a schema can be read.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    catalog, schema : str
+        Their names.
+
+    Returns
+    -------
+    bool
+        Names are compared as DuckDB does.
+    """
+    schemas = engine.rows(con, sqlfiles.read("catalog/schemas.sql"), "catalog")
+    return (fold(catalog), fold(schema)) in {(fold(row[0]), fold(row[1])) for row in schemas}
+
+
 def with_releases(con: duckdb.DuckDBPyConnection, catalog: str | None = None) -> list[str]:
     """Attached databases in which anonymized views were made; an exported file is none.
 
@@ -171,6 +194,66 @@ def with_releases(con: duckdb.DuckDBPyConnection, catalog: str | None = None) ->
             "rename that table"
         )
     return [name for name, kind in found.items() if kind == "releases"]
+
+
+def tables(con: duckdb.DuckDBPyConnection, catalog: str) -> set[str]:
+    """Tables that our schema holds in a database.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    catalog : str
+        The database.
+
+    Returns
+    -------
+    set of str
+        Metadata, backing tables and trees.
+    """
+    query = sqlfiles.render("catalog/tables.sql.j2", catalog=catalog)
+    return {row[0] for row in engine.rows(con, query, "catalog")}
+
+
+def orphans(con: duckdb.DuckDBPyConnection, catalog: str) -> list[int]:
+    """Releases for which no view stands any more, since someone dropped it by a plain DROP VIEW.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection; what others have not committed is not seen.
+    catalog : str
+        A database with all metadata tables.
+
+    Returns
+    -------
+    list of int
+        Their numbers. One whose view was renamed is none, nor one that another view or a macro reads.
+    """
+    query = sqlfiles.render("catalog/orphans.sql.j2", catalog=catalog, metadata=METADATA)
+    return [int(row[0]) for row in engine.rows(con, query, "catalog")]
+
+
+def lost(con: duckdb.DuckDBPyConnection, target: Target) -> int | None:
+    """Number of the release of an anonymized view of which the metadata knows nothing any more.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    target : Target
+        A full name.
+
+    Returns
+    -------
+    int or None
+        None where the name is no such view: one of the user, or one with metadata.
+    """
+    marked = _MARK.fullmatch(mark(con, target) or "")
+    if marked is None or int(marked[1]) in {release.release_id for release in recorded(con, target)}:
+        return None
+    reads = re.search(rf"\b{SCHEMA}\.release_{marked[1]}\b", definition(con, target) or "")
+    return int(marked[1]) if reads else None
 
 
 def find(con: duckdb.DuckDBPyConnection, target: Target) -> Published | None:
@@ -210,12 +293,21 @@ def shows(con: duckdb.DuckDBPyConnection, published: Published) -> bool:
     bool
         False for a view of another definition, whatever its name and comment say; nothing of it is evaluated.
     """
-    target = published.target
-    columns = sqlfiles.render(
-        "catalog/columns.sql.j2", catalog=target.catalog, release_id=published.release_id
-    )
-    names = [row[0] for row in engine.rows(con, columns, "catalog", error=ReleaseError)]
-    return is_release_view(con, target, published.table, names)
+    names = _released_columns(con, published)
+    return bool(names) and is_release_view(con, published.target, published.table, names)
+
+
+def _released_columns(con: duckdb.DuckDBPyConnection, published: Published) -> list[str]:
+    """Columns of a release by its metadata, or by its table where someone deleted that."""
+    catalog, present = published.target.catalog, tables(con, published.target.catalog)
+    names = []
+    if "columns" in present:
+        query = sqlfiles.render("catalog/columns.sql.j2", catalog=catalog, release_id=published.release_id)
+        names = [str(row[0]) for row in engine.rows(con, query, "catalog", error=ReleaseError)]
+    if not names and published.table in present:
+        backing = relation_of(Target(catalog, SCHEMA, published.table))
+        names = [name for name, _ in columns_of(con, backing, "catalog")]
+    return names
 
 
 def is_release_view(con: duckdb.DuckDBPyConnection, view: Target, table: str, columns: Sequence[str]) -> bool:
@@ -243,7 +335,7 @@ def is_release_view(con: duckdb.DuckDBPyConnection, view: Target, table: str, co
     return engine.rows(con, definition, "catalog", error=ReleaseError) == [(True,)]
 
 
-def require(con: duckdb.DuckDBPyConnection, target: Target) -> Published:
+def require(con: duckdb.DuckDBPyConnection, target: Target, *, whole: bool = False) -> Published:
     """Release that a name stands for, or an error that says there is none.
 
     Parameters
@@ -252,6 +344,8 @@ def require(con: duckdb.DuckDBPyConnection, target: Target) -> Published:
         The connection.
     target : Target
         A full name.
+    whole : bool
+        Whether its table and all metadata are needed; without them it can still be made anew.
 
     Returns
     -------
@@ -261,18 +355,34 @@ def require(con: duckdb.DuckDBPyConnection, target: Target) -> Published:
     Raises
     ------
     ReleaseError
-        No anonymized view has that name.
+        No anonymized view has that name, or a part of it that is needed is gone.
     """
     published = find(con, target)
-    if published is not None:
-        return published
-    for replaced in recorded(con, target)[-1:]:
-        if mark(con, replaced.target) == comment(replaced.release_id):
+    if published is None:
+        for replaced in recorded(con, target)[-1:]:
+            if mark(con, replaced.target) == comment(replaced.release_id):
+                raise ReleaseError(
+                    f"{target} carries the mark of release {replaced.release_id} but is not its view: "
+                    "someone put another in its place; DROP VIEW it and create the release again"
+                )
+        if lost(con, target) is not None:
             raise ReleaseError(
-                f"{target} carries the mark of release {replaced.release_id} but is not its view: someone "
-                "put another in its place; DROP VIEW it and create the release again"
+                f"the metadata of {target} is gone from {target.catalog}.{SCHEMA}: make it again by "
+                "CREATE OR REPLACE ANONYMIZED VIEW, or remove it by DROP ANONYMIZED VIEW"
             )
-    raise ReleaseError(f"{target} is not an anonymized view; SHOW ANONYMIZED VIEWS lists them")
+        raise ReleaseError(f"{target} is not an anonymized view; SHOW ANONYMIZED VIEWS lists them")
+    if not published.policy:
+        raise ReleaseError(
+            f"the metadata of {target} has no policy ({target.catalog}.{SCHEMA}.releases): "
+            "make it again by CREATE OR REPLACE ANONYMIZED VIEW"
+        )
+    gone = sorted({*METADATA, published.table} - tables(con, target.catalog)) if whole else []
+    if gone:
+        raise ReleaseError(
+            f"the table {target.catalog}.{SCHEMA}.{gone[0]} of {target} is gone: "
+            "REFRESH ANONYMIZED VIEW makes it again from the source"
+        )
+    return published
 
 
 def comment(release_id: int) -> str:

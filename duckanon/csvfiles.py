@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from duckanon import engine, sqlfiles
-from duckanon.errors import DuckanonWarning, SourceError
+from duckanon.errors import SourceError, tell
 from duckanon.names import DELIMITERS, fold, twice
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def csv_relation(con: duckdb.DuckDBPyConnection, path: Path, *, apart: Iterable[
     merged = _merged(con, form.typed(typed), checked)
     for name in (name for name in types if name in lost | merged and fold(name) not in kept):
         words = f"no type keeps apart all that column {name!r} holds: it is read as text"
-        warnings.warn(DuckanonWarning(f"{form.stage}: {words}"), stacklevel=2)
+        tell(f"{form.stage}: {words}")
     return form.typed({name: kind for name, kind in typed.items() if name not in merged}).relation()
 
 
@@ -150,7 +149,7 @@ def _warn_of_one_column(con: duckdb.DuckDBPyConnection, form: _Form) -> None:
         engine.rows(con, query, form.stage, error=SourceError)
     except SourceError as refused:
         words = f"it has one column: read with the delimiter {delimiter!r}, {engine.first_line(refused)}"
-        warnings.warn(DuckanonWarning(f"{words}"), stacklevel=2)
+        tell(words)
 
 
 def _scanned(con: duckdb.DuckDBPyConnection, form: _Form) -> tuple[_Form, dict[str, dict[str, bool]]]:

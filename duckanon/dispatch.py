@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from duckanon import catalog, engine, sqlfiles, statements, views
 from duckanon.auditing import audit_named, audit_table
+from duckanon.errors import ReleaseError
 from duckanon.explain import explain
 from duckanon.export import export
 from duckanon.frontier import frontier
@@ -133,10 +134,9 @@ def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement, *, effec
             report = export(con, target, statement.path, **options_to_export(statement.options))
             return _reported(f"exported {target} to {statement.path}", report)
         case statements.Drop():
-            target = catalog.resolve(con, statement.name)
-            views.drop_view(con, target, if_exists=statement.if_exists)
-            return Outcome(f"dropped {target}", None)
+            return _drop(con, statement)
         case statements.ShowViews():
+            views.tidy(con)
             return Outcome("anonymized views", _show(con))
         case statements.Explain():
             return Outcome("frontier" if statement.frontier else "plan", _explain(con, statement))
@@ -168,12 +168,23 @@ def _reported(title: str, report: Report, effect: tuple[Effect, ...] = ()) -> Ou
     return Outcome(title, report_table(report), report, effect=effect)
 
 
+def _drop(con: duckdb.DuckDBPyConnection, statement: statements.Drop) -> Outcome:
+    try:
+        target = catalog.resolve(con, statement.name)
+    except ReleaseError as nowhere:
+        if not statement.if_exists:
+            raise
+        return Outcome(f"nothing to drop: {nowhere}", None)
+    if views.drop_view(con, target, if_exists=statement.if_exists):
+        return Outcome(f"dropped {target}", None)
+    return Outcome(f"nothing to drop: {target} does not exist", None)
+
+
 def _explain(con: duckdb.DuckDBPyConnection, statement: statements.Explain) -> pa.Table:
     shown = frontier if statement.frontier else explain
     if statement.create is None:
         published = catalog.require(con, catalog.resolve(con, statement.name))
-        place = Source(published.source_sql, published.source_catalog, published.source_schema)
-        return shown(con, place, Policy.from_toml(published.policy))
+        return shown(con, views.source_of(con, published), Policy.from_toml(published.policy))
     policy = options_to_policy(statement.create.options)
     return shown(con, Source(statement.create.query, *catalog.current(con)), policy)
 

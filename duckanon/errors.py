@@ -19,9 +19,18 @@ original exception as ``__cause__`` and name the statement (``.sql``) and the st
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import os
+import sys
+import warnings
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+import duckdb
+
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from duckanon.report import Report
 
 
@@ -145,3 +154,29 @@ class MissingExtra(DuckanonError, ImportError):  # noqa: N818 - the name is part
 
 class DuckanonWarning(UserWarning):
     """A release is valid, but its owner should know something about it."""
+
+
+def tell(text: str) -> None:
+    """Warn the user, at the line of the user's program that called us.
+
+    Parameters
+    ----------
+    text : str
+        What its owner should know of a release.
+    """
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_BETWEEN):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, DuckanonWarning, stacklevel=level)
+
+
+def _folder(module: ModuleType) -> str:
+    return os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep
+
+
+_BETWEEN = (
+    os.path.dirname(os.path.abspath(__file__)) + os.sep,
+    _folder(duckdb),
+    *(os.path.abspath(str(module.__file__)) for module in (contextlib, functools)),
+)
+"""Files whose lines may stand between the user's line and the warning."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ import duckdb
 
 from duckanon import auditsql, catalog, drafts, engine, interrupts, sqlfiles, storage
 from duckanon.auditing import audit_published, trees_of
-from duckanon.errors import AuditFailure, DuckanonWarning, ReleaseError
+from duckanon.errors import AuditFailure, ReleaseError, tell
 from duckanon.fingerprints import fingerprint
 from duckanon.names import fold, listed
 from duckanon.places import columns_of, relation_of
@@ -69,7 +68,7 @@ def export(
     DuckanonWarning
         Texts that a spreadsheet takes for formulas are in a CSV, and nobody said that they stay.
     """
-    published = catalog.require(con, target)
+    published = catalog.require(con, target, whole=True)
     file = Path(path)
     check_target(file)
     writer = _writers()[file.suffix.lower()]
@@ -199,7 +198,7 @@ def _warn_of_formulas(con: duckdb.DuckDBPyConnection, published: Published, path
     if found:
         columns_found = listed("columns", found)
         words = f"{path!r}: a spreadsheet takes texts of {columns_found} for formulas: give csv_formulas"
-        warnings.warn(DuckanonWarning(f"{words} = 'escape' for a quote in front, or 'keep'"), stacklevel=2)
+        tell(f"{words} = 'escape' for a quote in front, or 'keep'")
 
 
 def _to_database(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> Report:

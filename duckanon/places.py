@@ -173,9 +173,28 @@ def columns_of(con: duckdb.DuckDBPyConnection, relation: str, stage: str) -> lis
     return [(row[0], row[1]) for row in engine.rows(con, query, stage, error=SourceError)]
 
 
-def _relation(con: duckdb.DuckDBPyConnection, target: Target) -> tuple[str, str | None] | None:
+def definition(con: duckdb.DuckDBPyConnection, target: Target) -> str | None:
+    """SQL of the view that has a name.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    target : Target
+        A full name.
+
+    Returns
+    -------
+    str or None
+        None where there is no view.
+    """
+    found = _relation(con, target)
+    return found[2] if found else None
+
+
+def _relation(con: duckdb.DuckDBPyConnection, target: Target) -> tuple[str, str | None, str | None] | None:
     query = sqlfiles.render(
         "catalog/relation.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
     )
     found = engine.rows(con, query, "catalog")
-    return (found[0][0], found[0][1]) if found else None
+    return (found[0][0], found[0][1], found[0][2]) if found else None

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import time
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from duckanon import catalog, engine, interrupts, progress, sqlfiles
-from duckanon.errors import AuditFailure, DuckanonWarning, InfeasibleError, SourceError
+from duckanon.errors import AuditFailure, InfeasibleError, SourceError, tell
 from duckanon.recorded import of_the_source
 from duckanon.stages.advice import collapse, warnings_of
 from duckanon.stages.audit import audit_candidate
@@ -147,7 +146,7 @@ def warn(candidate: Built) -> None:
         An audited candidate.
     """
     for text in candidate.report.warnings:
-        warnings.warn(text, DuckanonWarning, stacklevel=4)
+        tell(text)
 
 
 def _build(con: duckdb.DuckDBPyConnection, ready: Prepared, policy: Policy, until: float | None) -> Built:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from duckanon.release import built, names_of, warn
 from duckanon.report import shown
 from duckanon.stages.candidate import Source
 from duckanon.stages.effect import effect_text, effects
-from duckanon.stages.publish import forget, publish, transaction
+from duckanon.stages.publish import forget, forget_orphans, publish, transaction
 
 if TYPE_CHECKING:
     import duckdb
@@ -134,52 +135,111 @@ def refresh(con: duckdb.DuckDBPyConnection, target: Target, *, effect: bool = Fa
     """
     catalog.check_writable(con, target)
     published = catalog.require(con, target)
-    source = Source(published.source_sql, published.source_catalog, published.source_schema)
     policy = Policy.from_toml(published.policy)
-    made = _release(con, source, policy, published.target, effect=effect)
+    made = _release(con, source_of(con, published), policy, published.target, effect=effect)
     _sweep(con, target.catalog)
     return made
 
 
-def drop_view(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists: bool = False) -> None:
-    """Remove an anonymized view, its table and its metadata in one transaction.
+def source_of(con: duckdb.DuckDBPyConnection, published: Published) -> Source:
+    """Where a release came from.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    published : Published
+        The release.
+
+    Returns
+    -------
+    Source
+        Its query, and where the names in it are looked up.
+
+    Raises
+    ------
+    ReleaseError
+        The metadata does not tell the query, or the database of its names is not attached.
+    """
+    target = published.target
+    if not published.source_sql:
+        raise ReleaseError(
+            f"the metadata of {target} has no source query (source_sql in {target.catalog}.{catalog.SCHEMA}."
+            "releases): make it again by CREATE OR REPLACE ANONYMIZED VIEW"
+        )
+    if not catalog.attached(con, published.source_catalog, published.source_schema):
+        raise ReleaseError(
+            f"the source query of {target} reads names of {published.source_catalog}."
+            f"{published.source_schema}, which is not here: ATTACH the database under that name, or make the "
+            "view again by CREATE OR REPLACE ANONYMIZED VIEW"
+        )
+    return Source(published.source_sql, published.source_catalog, published.source_schema)
+
+
+def drop_view(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists: bool = False) -> bool:
+    """Remove an anonymized view, its tables and its metadata in one transaction.
 
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
         The caller's connection.
     target : Target
-        The view.
+        The view. One that a plain DROP VIEW has removed is forgotten.
     if_exists : bool
         Whether it is fine when there is none.
+
+    Returns
+    -------
+    bool
+        Whether there was one.
 
     Raises
     ------
     ReleaseError
         There is no such anonymized view, or the database is read-only.
     """
-    published = catalog.find(con, target)
-    if published is None and catalog.occupied(con, target) is None:
-        _drop_leftovers(con, target, if_exists=if_exists)
-        return
-    published = published or catalog.require(con, target)
+    published, kind = catalog.find(con, target), catalog.occupied(con, target)
+    numbers = {release.release_id for release in catalog.recorded(con, target)}
+    if published is None and kind is not None:
+        alone = catalog.lost(con, target)
+        if alone is None:
+            catalog.require(con, target)
+        numbers = {alone or 0}
+    if kind is None and not numbers:
+        if not if_exists:
+            catalog.require(con, target)
+        return False
     catalog.check_writable(con, target)
     with transaction(con):
-        statement = sqlfiles.render(
-            "publish/drop_view.sql.j2", catalog=target.catalog, schema=target.schema, view=target.name
-        )
-        engine.run(con, statement, "drop", error=ReleaseError)
-        forget(con, published)
+        if kind is not None:
+            statement = sqlfiles.render(
+                "publish/drop_view.sql.j2", catalog=target.catalog, schema=target.schema, view=target.name
+            )
+            engine.run(con, statement, "drop", error=ReleaseError)
+        forget_orphans(con, target.catalog)
+        for number in numbers:
+            forget(con, target.catalog, number)
+    return True
 
 
-def _drop_leftovers(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists: bool) -> None:
-    """Forget releases whose view was dropped by a plain DROP VIEW; without any, there is nothing to drop."""
-    recorded = catalog.recorded(con, target)
-    if not recorded and not if_exists:
-        catalog.require(con, target)
-    with transaction(con):
-        for published in recorded:
-            forget(con, published)
+def tidy(con: duckdb.DuckDBPyConnection) -> None:
+    """Forget the releases whose view was dropped by a plain DROP VIEW, in every database that can be written.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection. Inside a transaction of the caller nothing is done: it may write to one
+        database only, and that is the caller's choice.
+    """
+    if engine.in_transaction(con):
+        return
+    read_only = dict(engine.rows(con, sqlfiles.read("catalog/databases.sql"), "catalog"))
+    for home in catalog.with_releases(con):
+        complete = catalog.tables(con, home).issuperset(catalog.METADATA)
+        if not read_only.get(home, True) and complete and catalog.orphans(con, home):
+            # Another connection may be at it: it is left for the next time then.
+            with contextlib.suppress(ReleaseError), transaction(con, last=False):
+                forget_orphans(con, home)
 
 
 def _release(
@@ -214,8 +274,7 @@ def _check_free(con: duckdb.DuckDBPyConnection, target: Target, *, or_replace: b
     kind = catalog.occupied(con, target)
     if kind is None:
         return
-    ours: Published | None = catalog.find(con, target)
-    if ours is None:
+    if catalog.find(con, target) is None and catalog.lost(con, target) is None:
         raise ReleaseError(
             f"{target} is a {kind} that duckanon did not make and does not replace: choose another name"
         )

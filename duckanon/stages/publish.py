@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import duckdb
 
 from duckanon import catalog, engine, interrupts, sqlfiles
-from duckanon.errors import ReleaseError
+from duckanon.errors import DuckanonError, ReleaseError
 from duckanon.places import columns_of, relation_of
 from duckanon.recording import evidence_of, record, renew
 from duckanon.stages.tree import tree_relation
@@ -59,7 +60,7 @@ def publish(con: duckdb.DuckDBPyConnection, built: Built, source: Source, target
         release_id = int(number[0][0])
         table = f"release_{release_id}"
         for old in catalog.recorded(con, target):
-            forget(con, old)
+            forget(con, target.catalog, old.release_id)
         trees = _trees(con, built, target, release_id)
         _render(
             con,
@@ -73,27 +74,40 @@ def publish(con: duckdb.DuckDBPyConnection, built: Built, source: Source, target
             comment=catalog.comment(release_id),
         )
         _record(con, built, source, target, release_id=release_id, table=table, trees=trees)
+        forget_orphans(con, target.catalog)
     return release_id
 
 
-def forget(con: duckdb.DuckDBPyConnection, published: catalog.Published) -> None:
-    """Remove the table and the metadata of a release; the caller owns the transaction and the view.
+def forget(con: duckdb.DuckDBPyConnection, home: str, release_id: int) -> None:
+    """Remove the tables and the metadata of a release; the caller owns the transaction and the view.
 
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
         The caller's connection.
-    published : Published
-        The release.
+    home : str
+        The database, with all metadata tables.
+    release_id : int
+        The release. Its metadata may be gone.
     """
-    _render(
-        con,
-        "publish/forget.sql.j2",
-        catalog=published.target.catalog,
-        table=published.table,
-        trees=sorted(catalog.trees(con, published).values()),
-        release_id=published.release_id,
-    )
+    own = re.compile(rf"release_{release_id}|tree_{release_id}_\d+")
+    found = sorted(table for table in catalog.tables(con, home) if own.fullmatch(table))
+    _render(con, "publish/forget.sql.j2", catalog=home, tables=found, release_id=release_id)
+
+
+def forget_orphans(con: duckdb.DuckDBPyConnection, home: str) -> None:
+    """Remove the releases for which no view stands any more; the caller owns the transaction.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    home : str
+        The database. A metadata table that someone has dropped is made again, empty.
+    """
+    _render(con, "publish/metadata.sql.j2", catalog=home)
+    for release_id in catalog.orphans(con, home):
+        forget(con, home, release_id)
 
 
 @contextlib.contextmanager
@@ -113,23 +127,34 @@ def transaction(con: duckdb.DuckDBPyConnection, *, last: bool = True) -> Iterato
     None
         For the writes.
     """
-    if engine.in_transaction(con):
-        with interrupts.undo(con, lambda: interrupts.abort(con)):
-            yield
-            if last:
-                interrupts.settle()
-        return
-    with interrupts.undo(con, lambda: _roll_back(con)):
-        with interrupts.running(con):
-            con.begin()
+    joined = engine.in_transaction(con)
+    with interrupts.undo(con, lambda: interrupts.abort(con) if joined else _roll_back(con)), _alone():
+        if not joined:
+            with interrupts.running(con):
+                con.begin()
         yield
         if last:
             interrupts.settle()
-        try:
+        if not joined:
             with interrupts.running(con):
                 con.commit()
-        except duckdb.Error as failure:
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Name what DuckDB calls a conflict of transactions, and turn a failed COMMIT into our error."""
+    try:
+        yield
+    except (duckdb.Error, DuckanonError) as failure:
+        cause = failure if isinstance(failure, duckdb.Error) else failure.__cause__
+        if isinstance(cause, duckdb.TransactionException) and "conflict" in str(cause):
+            raise ReleaseError(
+                "conflict: another connection writes releases to this database at the same time, so nothing "
+                "was written: run the statement again when it is done"
+            ) from failure
+        if isinstance(failure, duckdb.Error):
             raise engine.wrapped(failure, "COMMIT", "publish", error=ReleaseError) from failure
+        raise
 
 
 def _roll_back(con: duckdb.DuckDBPyConnection) -> None:
@@ -187,7 +212,8 @@ def _record(
         version=version("duckanon"),
         policy=built.policy.to_toml(),
         source_sql=source.query,
-        source_catalog=source.catalog,
+        # The database of the view may have another name tomorrow: its file is copied, renamed or attached.
+        source_catalog=None if source.catalog == target.catalog else source.catalog,
         source_schema=source.schema,
         columns=_columns(built, dict(columns_of(con, backing, "publish")), trees),
         thresholds=_thresholds(built),
