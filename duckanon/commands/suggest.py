@@ -10,6 +10,7 @@ import typer
 from duckanon import files, progress, sqlfiles
 from duckanon.commands.options import PASSED, Form, Output, Timeout, Trust, check_output, deliver, known_form
 from duckanon.errors import DuckanonError, SourceError
+from duckanon.interrupts import within
 from duckanon.output import complain
 from duckanon.qualified import parse_name
 from duckanon.suggestion.find import query_of, suggest_query
@@ -36,10 +37,10 @@ def suggest(
             "--sql is the statement alone, --format json all that was found: give one of both"
         )
     check_output(output, table)
-    path, within = files.split(table)
+    path, inner = files.split(table)
     with progress.shown(sys.stderr), files.opened(table, trust=trust) as con, within(timeout):
         relation = files.relation(con, table, trust=trust)
-        own = None if within is None else _within(relation)
+        own = None if inner is None else _within(relation)
         found = suggest_query(
             con,
             sqlfiles.render("files/query.sql.j2", relation=relation).strip(),
