@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from duckanon import auditsql, engine, sqlfiles, storage
-from duckanon.catalog import METADATA, SCHEMA
+from duckanon.catalog import CHAINED, METADATA, SCHEMA
 from duckanon.errors import DuckanonError
 from duckanon.places import columns_of
 from duckanon.recorded import STAGE
@@ -87,9 +87,8 @@ def held(con: duckdb.DuckDBPyConnection, home: str, recorded: Sequence[RecordedR
         f"the file holds the {what}, which EXPORT does not write"
         for what in _others(con, home, recorded, written)
     ]
-    ((path,),) = engine.rows(con, sqlfiles.render("evidence/path.sql.j2", catalog=home), STAGE)
-    differences += _beside_the_blocks(Path(path))
-    notes = tuple(_in_free_blocks(Path(path)))
+    beside, notes = _beside_the_blocks(con, home, recorded)
+    differences += beside
     macros = list(_macros_that_differ(con, home, written))
     own = version("duckanon"), duckdb.__version__
     writers = _writers(recorded)
@@ -111,25 +110,37 @@ def _metadata(
         yield f"{SCHEMA}.{table} has {what}, which {SCHEMA}.releases does not name"
 
 
-def _beside_the_blocks(file: Path) -> Iterator[str]:
-    """Tell what is behind the end of an exported file, and beside it."""
-    behind = storage.room(file).behind
-    if behind:
-        yield f"the file goes on for {behind} bytes behind its last block"
+def _beside_the_blocks(
+    con: duckdb.DuckDBPyConnection, home: str, recorded: Sequence[RecordedRelease]
+) -> tuple[list[str], tuple[str, ...]]:
+    """Tell what is behind the end of an exported file and beside it, and note what is in its free blocks."""
+    ((path,),) = engine.rows(con, sqlfiles.render("evidence/path.sql.j2", catalog=home), STAGE)
+    if path is None:
+        return [], ()
+    file = Path(path)
+    differences: list[str] = []
     log = file.with_name(f"{file.name}.wal")
     if log.exists():
-        yield f"{log.name!r} lies beside the file, and DuckDB reads it as a part of it: EXPORT leaves none"
-
-
-def _in_free_blocks(file: Path) -> Iterator[str]:
-    """Tell what no query shows: who writes to a file with DuckDB leaves there what was deleted."""
-    found = storage.filled(file, storage.room(file))
-    if found:
-        which = "1 free block of the file is" if found == 1 else f"{found} free blocks of the file are"
-        yield (
+        differences.append(
+            f"{log.name!r} lies beside the file, and DuckDB reads it as a part of it: EXPORT leaves none"
+        )
+    try:
+        found = storage.room(file)
+        filled = storage.filled(file, found)
+    except (OSError, ValueError) as failure:
+        return [*differences, f"the blocks of the file cannot be told apart: {failure}"], ()
+    if found.behind:
+        differences.append(f"the file goes on for {found.behind} bytes behind its last block")
+    audits = [audit for release in recorded for audit in release.audits if audit.statement == "export"]
+    # EXPORT empties free blocks since it chains the audits.
+    if filled and any(audit.schema_version >= CHAINED for audit in audits):
+        which = "1 free block of the file is" if filled == 1 else f"{filled} free blocks of the file are"
+        note = (
             f"{which} not empty, as EXPORT leaves every one: something was written later, and what was "
             "deleted may still lie there"
         )
+        return differences, (note,)
+    return differences, ()
 
 
 def _unknown(macros: Sequence[str], own: tuple[str, str], writer: tuple[str | None, str | None]) -> str:

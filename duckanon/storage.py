@@ -118,25 +118,25 @@ def _free(file: BinaryIO, pointer: int, count: int, size: int) -> list[int]:
     """Numbers of the free blocks."""
     if pointer == _NONE:
         return []
-    words = _words(file, pointer, size, pieces=_PIECES * count)
+    words = _words(file, pointer, count, size)
     free = [next(words) for _ in range(min(next(words), count))]
     if any(block >= count for block in free):
         raise ValueError("the list of free blocks names one that the file does not have")
     return free
 
 
-def _words(file: BinaryIO, pointer: int, size: int, *, pieces: int) -> Iterator[int]:
+def _words(file: BinaryIO, pointer: int, count: int, size: int) -> Iterator[int]:
     """Words of the metadata from a pointer on, piece after piece."""
     length = (size - _CHECKSUM) // _PIECES // _CHECKSUM * _CHECKSUM
-    for _ in range(pieces):
+    for _ in range(_PIECES * count):
+        if pointer & _BLOCK >= count:
+            break
         start = 3 * _PAGE + size * (pointer & _BLOCK) + _CHECKSUM + length * (pointer >> 56)
         piece = _at(file, start, length)
         if len(piece) < length:
             break
         pointer, *words = (word for (word,) in _WORD.iter_unpack(piece))
         yield from words
-        if pointer == _NONE:
-            break
     raise ValueError("the list of free blocks is cut off")
 
 

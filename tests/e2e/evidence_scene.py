@@ -20,6 +20,17 @@ AUDITS = "SELECT DISTINCT audit_id, number FROM duckanon.audits WHERE release_id
 
 SECOND = f"CREATE ANONYMIZED VIEW w AS SELECT * REPLACE (age + 1 AS age) FROM patients WITH ({OPTIONS})"
 
+VERSION_2 = """
+ALTER TABLE duckanon.audits DROP COLUMN chain;
+ALTER TABLE duckanon.audits DROP COLUMN previous;
+ALTER TABLE duckanon.audits DROP COLUMN number;
+UPDATE duckanon.audits SET schema_version = 2;
+UPDATE duckanon.releases SET schema_version = 2;
+UPDATE duckanon.columns SET schema_version = 2;
+UPDATE duckanon.thresholds SET schema_version = 2;
+"""
+"""What makes a database one of schema version 2, which chained no audits."""
+
 
 def with_evidence(folder: Path) -> Path:
     """Make a home database with two releases and a few audits, and an exported file."""

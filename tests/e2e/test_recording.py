@@ -11,6 +11,7 @@ import pytest
 import duckanon
 from duckanon.commands.verify import verify
 from duckanon.errors import PolicyError, ReleaseError
+from tests.e2e.evidence_scene import VERSION_2
 from tests.e2e.scenes import CREATE, OPTIONS, patients, rows
 
 if TYPE_CHECKING:
@@ -203,17 +204,6 @@ def test_version_1_gets_the_new_columns_with_the_first_write(old: Path) -> None:
         con.sql("REFRESH ANONYMIZED VIEW v")
         assert set(kept(con)) == {"release"}
     assert verify(old) == 0
-
-
-VERSION_2 = """
-ALTER TABLE duckanon.audits DROP COLUMN chain;
-ALTER TABLE duckanon.audits DROP COLUMN previous;
-ALTER TABLE duckanon.audits DROP COLUMN number;
-UPDATE duckanon.audits SET schema_version = 2;
-UPDATE duckanon.releases SET schema_version = 2;
-UPDATE duckanon.columns SET schema_version = 2;
-UPDATE duckanon.thresholds SET schema_version = 2;
-"""
 
 
 def test_audits_of_version_2_are_not_in_a_chain_and_the_next_ones_are(
