@@ -23,8 +23,9 @@ import duckdb
 
 from duckanon import api, engine, schema, sqlfiles
 from duckanon.errors import MissingExtra, PolicyError, SourceError
-from duckanon.functions import LEFT_OUT, given_options, register
+from duckanon.functions import register
 from duckanon.places import columns_of
+from duckanon.planner import LEFT_OUT, given_options
 from duckanon.policy import AuditPolicy, Policy
 from duckanon.schema import Role
 from duckanon.stages.audit import judgements

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import secrets
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +14,9 @@ import duckdb
 
 from duckanon import auditsql, catalog, drafts, engine, interrupts, sqlfiles, storage
 from duckanon.auditing import audit_published, trees_of
-from duckanon.errors import AuditFailure, ReleaseError, tell
-from duckanon.fingerprints import fingerprint
+from duckanon.errors import AuditFailure, DuckanonError, ReleaseError, tell
+from duckanon.fingerprints import carries_its_type, fingerprint
+from duckanon.handover import lossless
 from duckanon.names import fold, listed
 from duckanon.places import columns_of, relation_of
 from duckanon.policy import Policy
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from duckanon.catalog import Published, Target
     from duckanon.checks import Formulas
     from duckanon.report import Report
+
+    Columns = list[tuple[str, str]]
 
 
 _FORMULA = re.compile(r"'*[=+@\t\r-]")
@@ -150,9 +155,8 @@ def _to_parquet(con: duckdb.DuckDBPyConnection, published: Published, draft: Pat
     columns = columns_of(con, relation_of(published.target), "export")
     _copy(con, published, draft, columns, "parquet")
     relation = sqlfiles.render("files/parquet.sql.j2", path=str(draft)).strip()
-    report = audit_published(con, con, published, relation, home=published.target.catalog)
-    _check_same(con, con, published, relation)
-    return report
+    _require_same(con, con, published, lambda _: relation)
+    return audit_published(con, con, published, relation, home=published.target.catalog)
 
 
 def _to_csv(
@@ -160,20 +164,19 @@ def _to_csv(
 ) -> Report:
     columns = columns_of(con, relation_of(published.target), "export")
     texts = _texts(columns) if escaped else []
-    _copy(con, published, draft, columns, "csv", escaped=texts, header=_header(columns) if escaped else None)
+    _copy(con, published, draft, columns, "csv", escaped=escaped)
     # What is audited is what stands in the file; only a tree knows nothing of the quote in front of a value.
     graded = {fold(name) for name in catalog.trees(con, published)}
     types = dict(columns)
     back = [name for name in texts if fold(name) in graded or types[name] != "VARCHAR"]
-    as_read, as_released = (
-        sqlfiles.render(
-            "export/read_csv.sql.j2", path=str(draft), columns=columns, escaped=texts, restored=restored
+
+    def read_as(types: Columns, restored: Sequence[str]) -> str:
+        return sqlfiles.render(
+            "export/read_csv.sql.j2", path=str(draft), columns=types, escaped=texts, restored=restored
         ).strip()
-        for restored in (back, texts)
-    )
-    report = audit_published(con, con, published, as_read, home=published.target.catalog)
-    _check_same(con, con, published, as_released, csv=True)
-    return report
+
+    _require_same(con, con, published, lambda types: read_as(types, texts), csv=True)
+    return audit_published(con, con, published, read_as(columns, back), home=published.target.catalog)
 
 
 def _texts(columns: Sequence[tuple[str, str]]) -> list[str]:
@@ -208,8 +211,8 @@ def _to_database(con: duckdb.DuckDBPyConnection, published: Published, draft: Pa
         _on(reader, sqlfiles.render("export/set_time_zone.sql.j2", time_zone=zone))
         _on(reader, sqlfiles.render("export/reopen.sql.j2", path=str(draft)))
         relation = relation_of(catalog.Target("export", "main", published.target.name))
+        _require_same(con, reader, published, lambda _: relation)
         report = audit_published(con, reader, published, relation, home="export")
-        _check_same(con, reader, published, relation)
         policy = Policy.from_toml(published.policy).audited()
         evidence = evidence_of(reader, relation, policy, trees_of(con, published, "export"))
     with duckdb.connect() as fresh:
@@ -251,32 +254,60 @@ def _fill(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> 
         _on(fresh, "DETACH export")
 
 
-def _check_same(
+def _require_same(
     con: duckdb.DuckDBPyConnection,
     reader: duckdb.DuckDBPyConnection,
     published: Published,
-    relation: str,
+    written: Callable[[Columns], str],
     *,
     csv: bool = False,
 ) -> None:
-    """Raise unless the file holds the values of the release: not every format has every type."""
-    columns = columns_of(con, relation_of(published.target), "export")
-    names = [name for name, _ in columns]
-    released, written = (
-        engine.rows(
-            where,
-            sqlfiles.render("export/fingerprint.sql.j2", columns=names, relation=rows, csv=csv),
-            "export",
-            error=ReleaseError,
-        )[0]
-        for where, rows in ((con, relation_of(published.target)), (reader, relation))
-    )
-    for (name, type_text), before, after in zip(columns, released[1:], written[1:], strict=True):
-        if before != after or released[0] != written[0]:
-            raise ReleaseError(
-                f"column {name!r} of type {type_text} does not survive this format, so nothing was written: "
-                "CAST it to VARCHAR in the source query, or export to another format"
+    """Raise unless the file holds the release, types and values: not every format has every type.
+
+    A CSV has no types, so it is read with those of the release. The first column that lost
+    something is named.
+    """
+    relation = relation_of(published.target)
+    columns = columns_of(con, relation, "export")
+    with contextlib.suppress(DuckanonError):
+        found = columns_of(reader, written(columns), "export")
+        ours, theirs = (
+            _fingerprint(where, rows, columns, csv=csv)
+            for where, rows in ((con, relation), (reader, written(columns)))
+        )
+        if found == columns and ours == theirs:
+            return
+    for column in columns:
+        # Where one column of a file cannot be read, none can: the others are read as text.
+        rows = written([one if one == column else (one[0], "VARCHAR") for one in columns])
+        try:
+            found = [one for one in columns_of(reader, rows, "export") if one[0] == column[0]]
+            same = _fingerprint(con, relation, [column], csv=csv) == _fingerprint(
+                reader, rows, [column], csv=csv
             )
+        except DuckanonError as refused:
+            if isinstance(refused.__cause__, duckdb.TransactionException):
+                raise
+            raise _not_carried(column) from refused
+        if found != [column] or not same:
+            raise _not_carried(column, found[0][1] if same else "VARCHAR")
+    raise ReleaseError("the file does not hold the rows of the release, so nothing was written")
+
+
+def _not_carried(column: tuple[str, str], instead: str = "VARCHAR") -> ReleaseError:
+    name, type_text = column
+    return ReleaseError(
+        f"column {name!r} of type {type_text} does not survive this format, so nothing was written: "
+        f"CAST it to {instead} in the source query, or export to another format"
+    )
+
+
+def _fingerprint(
+    con: duckdb.DuckDBPyConnection, relation: str, columns: Columns, *, csv: bool
+) -> tuple[object, ...]:
+    values = [(name, carries_its_type(type_text)) for name, type_text in columns]
+    query = sqlfiles.render("export/fingerprint.sql.j2", columns=values, relation=relation, csv=csv)
+    return engine.rows(con, query, "export", error=ReleaseError)[0]
 
 
 def _write(
@@ -286,32 +317,73 @@ def _write(
     *,
     schema: str,
     name: str,
-    columns: list[tuple[str, str]],
+    columns: Columns,
 ) -> None:
-    with engine.reader(con, query, "export") as incoming, engine.registered(fresh, {"incoming": incoming}):
-        _on(fresh, sqlfiles.render("export/table.sql.j2", schema=schema, name=name, columns=columns))
+    with (
+        lossless(con),
+        engine.reader(con, query, "export") as incoming,
+        engine.registered(fresh, {"incoming": incoming}),
+    ):
+        try:
+            _on(
+                fresh,
+                sqlfiles.render(
+                    "export/table.sql.j2", schema=schema, name=name, columns=columns, empty=False
+                ),
+            )
+        except ReleaseError:
+            _blame(columns, lambda one: _try_type(fresh, one))
+            raise
+
+
+def _try_type(fresh: duckdb.DuckDBPyConnection, column: tuple[str, str]) -> None:
+    """Make a table of one column in the file, which is given up in any case."""
+    _on(
+        fresh,
+        sqlfiles.render(
+            "export/table.sql.j2", schema="main", name=secrets.token_hex(8), columns=[column], empty=True
+        ),
+    )
+
+
+def _blame(columns: Columns, attempt: Callable[[tuple[str, str]], None]) -> None:
+    """Raise for the first column with which an attempt fails, after one with all of them has failed."""
+    for column in columns:
+        try:
+            attempt(column)
+        except ReleaseError as refused:
+            # In a transaction of the caller that the failure has aborted, nothing more can be asked.
+            if isinstance(refused.__cause__, duckdb.TransactionException):
+                return
+            raise _not_carried(column) from refused
 
 
 def _copy(
     con: duckdb.DuckDBPyConnection,
     published: Published,
     draft: Path,
-    columns: list[tuple[str, str]],
+    columns: Columns,
     form: str,
     *,
-    escaped: Sequence[str] = (),
-    header: Sequence[str] | None = None,
+    escaped: bool = False,
 ) -> None:
-    statement = sqlfiles.render(
-        "export/file.sql.j2",
-        columns=columns,
-        relation=relation_of(published.target),
-        path=str(draft),
-        format=form,
-        escaped=escaped,
-        header=header or [column for column, _ in columns],
-    )
-    engine.run(con, statement, "export", error=ReleaseError)
+    def copy(chosen: Columns) -> None:
+        statement = sqlfiles.render(
+            "export/file.sql.j2",
+            columns=chosen,
+            relation=relation_of(published.target),
+            path=str(draft),
+            format=form,
+            escaped=_texts(chosen) if escaped else (),
+            header=_header(chosen) if escaped else [column for column, _ in chosen],
+        )
+        engine.run(con, statement, "export", error=ReleaseError)
+
+    try:
+        copy(columns)
+    except ReleaseError:
+        _blame(columns, lambda one: copy([one]))
+        raise
 
 
 def _backing(target: Target, table: str) -> str:

@@ -20,6 +20,7 @@ STAGE = "evidence"
 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _TYPED = re.compile(r"\bUNION\(|\bVARIANT(?![^\[,)])")
+_VARIANT = re.compile(r"\bVARIANT(?![^\[,)])")
 _ZONED = re.compile(r"\bWITH TIME ZONE\b|\bTIMESTAMPTZ_NS\b|\bVARIANT\b")
 
 
@@ -68,17 +69,73 @@ def fingerprint(con: duckdb.DuckDBPyConnection, relation: str) -> str:
     O(n log n); a batch of digests in memory, the sort spills to disk.
     """
     columns = columns_of(con, relation, STAGE)
-    values = [(name, _carries_its_type(type_text)) for name, type_text in columns]
-    query = sqlfiles.render("evidence/rows.sql.j2", relation=relation, columns=values)
-    state = hashlib.sha256(json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
     with _in_utc(con, columns):
-        for batch in engine.batches(con, query, STAGE):
-            state.update("".join(batch.column(0).to_pylist()).encode())
+        return row_digests(con, relation, columns, ordered=True)
+
+
+def row_digests(
+    con: duckdb.DuckDBPyConnection, relation: str, columns: Sequence[tuple[str, str]], *, ordered: bool
+) -> str:
+    """SHA-256 of the rows of a relation, as the session writes them.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection that sees the relation.
+    relation : str
+        What stands after FROM.
+    columns : sequence of (str, str)
+        Its columns: name and type.
+    ordered : bool
+        Whether the order of the rows is left out of account, by sorting their digests.
+
+    Returns
+    -------
+    str
+        64 hex digits, see `fingerprint`.
+
+    Raises
+    ------
+    DuckanonError
+        The relation cannot be read.
+    """
+    values = [(name, carries_its_type(type_text)) for name, type_text in columns]
+    query = sqlfiles.render("evidence/rows.sql.j2", relation=relation, columns=values, ordered=ordered)
+    state = hashlib.sha256(json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+    for batch in engine.batches(con, query, STAGE):
+        state.update("".join(batch.column(0).to_pylist()).encode())
     return state.hexdigest()
 
 
-def _carries_its_type(type_text: str) -> bool:
-    """Whether values of a type have types of their own, which their text does not tell: 1 or '1'."""
+def tells_all(type_text: str) -> bool:
+    """Whether two values of a type always differ in what `fingerprint` hashes: not so inside a VARIANT.
+
+    Parameters
+    ----------
+    type_text : str
+        As DESCRIBE writes it.
+
+    Returns
+    -------
+    bool
+        False for a VARIANT and for a type that holds one.
+    """
+    return _VARIANT.search(_QUOTED.sub("", type_text)) is None
+
+
+def carries_its_type(type_text: str) -> bool:
+    """Whether values of a type have types of their own, which their text does not tell: 1 or '1'.
+
+    Parameters
+    ----------
+    type_text : str
+        As DESCRIBE writes it.
+
+    Returns
+    -------
+    bool
+        True for a UNION, a VARIANT, and a type that holds one.
+    """
     return _TYPED.search(_QUOTED.sub("", type_text)) is not None
 
 

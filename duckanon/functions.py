@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import json
-from collections import OrderedDict
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from duckdb.func import ARROW
 
-from duckanon import auditsql, engine, release, sqlfiles
-from duckanon.errors import DuckanonError, PolicyError, SourceError
-from duckanon.interrupts import interruptible
+from duckanon import auditsql, engine, sqlfiles
+from duckanon.errors import DuckanonError, PolicyError
 from duckanon.kernels.emd import emd_ordered
 from duckanon.methods import partition
-from duckanon.policy import Policy
+from duckanon.planner import LEFT_OUT, SESSION, Slot, planner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import duckdb
 
 SLOTS = 16
@@ -30,34 +24,7 @@ SLOTS = 16
 PLANNER = "duckanon_plan_"
 """Begin of the name of the scalar function that a connection's table functions call."""
 
-LEFT_OUT = "(left out)"
-"""Value of an argument of a table function that the caller did not write."""
-
 _serial = itertools.count(1)
-
-
-class Slot:
-    """An Arrow table behind a registered name; DuckDB asks for it anew in every query.
-
-    Every filling has a column with a name of its own, so that a prepared statement that was bound to an older
-    filling fails and never shows the rows of another call.
-    """
-
-    def __init__(self) -> None:
-        self.fill(pa.table({}))
-
-    def fill(self, table: pa.Table) -> None:
-        """Hold another table from now on."""
-        self.mark = f"duckanon_filling_{next(_serial)}"
-        self.table = table.append_column(self.mark, pa.nulls(table.num_rows, pa.bool_()))
-
-    def __arrow_c_schema__(self) -> object:
-        """Schema of the table of the moment."""
-        return self.table.schema.__arrow_c_schema__()
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Rows of the table of the moment."""
-        return self.table.__arrow_c_stream__(requested_schema)
 
 
 def register(con: duckdb.DuckDBPyConnection) -> None:
@@ -82,7 +49,7 @@ def register(con: duckdb.DuckDBPyConnection) -> None:
     for name, slot in slots.items():
         con.register(name, slot)
     # Functions belong to the database instance, so every connection has a planner of its own.
-    con.create_function(_planner_name(serial), _planner(con, slots), ["VARCHAR"] * 3, "VARCHAR")
+    con.create_function(_planner_name(serial), planner(con, slots), ["VARCHAR"] * 4, "VARCHAR")
     present = _present(con)
     if "microaggregate" not in present:
         con.create_function(
@@ -91,7 +58,10 @@ def register(con: duckdb.DuckDBPyConnection) -> None:
     if "emd_ordered" not in present:
         con.create_function("emd_ordered", _emd_ordered, ["DOUBLE[]"] * 2, "DOUBLE", type=ARROW)
     macros = sqlfiles.render(
-        "functions/table_functions.sql.j2", planner=_planner_name(serial), left_out=LEFT_OUT
+        "functions/table_functions.sql.j2",
+        planner=_planner_name(serial),
+        left_out=LEFT_OUT,
+        settings=SESSION,
     )
     engine.run(con, macros, "register")
     for statement in auditsql.macro_statements(temporary=True):
@@ -121,82 +91,6 @@ def unregister(con: duckdb.DuckDBPyConnection) -> None:
 
 def _present(con: duckdb.DuckDBPyConnection) -> set[str]:
     return {row[0] for row in engine.rows(con, sqlfiles.read("functions/present.sql"), "register")}
-
-
-def _planner(con: duckdb.DuckDBPyConnection, slots: dict[str, Slot]) -> Callable[[str, str, str], str]:
-    filled: OrderedDict[tuple[Any, ...], str] = OrderedDict()
-
-    @interruptible
-    def duckanon_plan(function: str, relation: str, options: str) -> str:
-        # DuckDB binds a query more than once: the same call on the same data is answered from its slot.
-        with con.cursor() as cursor:
-            # One snapshot for the fingerprint and for the rows; nothing is written.
-            cursor.begin()
-            key = (function, relation, options, *_fingerprint(cursor, relation))
-            if key not in filled:
-                table = _rows(cursor, function, relation, options)
-                free = [name for name in slots if name not in filled.values()]
-                filled[key] = free[0] if free else filled.popitem(last=False)[1]
-                slots[filled[key]].fill(table)
-            filled.move_to_end(key)
-            cursor.rollback()
-        name = filled[key]
-        return sqlfiles.render("functions/slot.sql.j2", slot=name, mark=slots[name].mark)
-
-    return duckanon_plan
-
-
-def _fingerprint(cursor: duckdb.DuckDBPyConnection, relation: str) -> tuple[Any, ...]:
-    query = sqlfiles.render("functions/fingerprint.sql.j2", relation=relation)
-    try:
-        return tuple(engine.rows(cursor, query, f"relation {relation!r}", error=SourceError)[0])
-    except SourceError as unseen:
-        raise SourceError(f"{unseen} (only committed, non-temporary relations are seen here)") from unseen
-
-
-def _rows(cursor: duckdb.DuckDBPyConnection, function: str, relation: str, options: str) -> pa.Table:
-    policy = _policy(options)
-    query = sqlfiles.render("functions/source.sql.j2", relation=relation)
-    if function == "equivalence_classes":
-        return release.equivalence_classes(cursor, query, policy)
-    return release.released_rows(cursor, query, policy)
-
-
-def given_options(options: str) -> dict[str, Any]:
-    """Options that the caller of a table function wrote.
-
-    Parameters
-    ----------
-    options : str
-        All arguments as JSON; `LEFT_OUT` stands for those that were not written.
-
-    Returns
-    -------
-    dict
-        Value by name; an empty list is as good as none.
-
-    Raises
-    ------
-    PolicyError
-        A value is NULL: a threshold from a query without a row must not be lost.
-    """
-    given = {
-        name: value
-        for name, value in json.loads(options, parse_float=Decimal).items()
-        if value not in (LEFT_OUT, [])
-    }
-    for name, value in given.items():
-        if value is None:
-            raise PolicyError(f"{name} is NULL: give a value, or leave {name} out")
-    return given
-
-
-def _policy(options: str) -> Policy:
-    given = given_options(options)
-    missing = [name for name in ("quasi_identifiers", "k") if name not in given]
-    if missing:
-        raise PolicyError(f"option {missing[0]!r} is missing: write {missing[0]} := ...")
-    return Policy(**given)
 
 
 def _microaggregate(points: pa.ChunkedArray, k: pa.ChunkedArray) -> pa.Array:

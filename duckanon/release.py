@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from duckanon import catalog, engine, interrupts, progress, sqlfiles
 from duckanon.errors import AuditFailure, InfeasibleError, SourceError, tell
+from duckanon.handover import handed_over
 from duckanon.recorded import of_the_source
 from duckanon.stages.advice import collapse, warnings_of
 from duckanon.stages.audit import audit_candidate
@@ -18,7 +18,7 @@ from duckanon.stages.effects import flattened
 from duckanon.stages.partition import partition
 from duckanon.stages.plan import stratum_size
 from duckanon.stages.prepare import prepared
-from duckanon.stages.recode import labels_table, recode
+from duckanon.stages.recode import classes_relation, labels_table, recode
 from duckanon.stages.repair import repair
 from duckanon.stages.thresholds import thresholds
 
@@ -26,15 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import duckdb
-    import pyarrow as pa
 
+    from duckanon.handover import Handover
     from duckanon.policy import Policy
     from duckanon.report import Report
     from duckanon.stages.prepare import Prepared
 
 
 @contextlib.contextmanager
-def built(con: duckdb.DuckDBPyConnection, query: str, policy: Policy) -> Iterator[Built]:
+def built(
+    con: duckdb.DuckDBPyConnection, query: str, policy: Policy, *, keep_source: bool = False
+) -> Iterator[Built]:
     """Audited candidate of a query; its temporary tables are gone afterwards.
 
     Parameters
@@ -45,6 +47,8 @@ def built(con: duckdb.DuckDBPyConnection, query: str, policy: Policy) -> Iterato
         The source query.
     policy : Policy
         What the release must keep.
+    keep_source : bool
+        Whether the source stays until the end, too.
 
     Yields
     ------
@@ -52,7 +56,7 @@ def built(con: duckdb.DuckDBPyConnection, query: str, policy: Policy) -> Iterato
         The candidate, after its audit passed.
     """
     until = time.monotonic() + policy.time_limit if policy.time_limit else None
-    with prepared(con, query, policy) as ready:
+    with prepared(con, query, policy, keep_source=keep_source) as ready:
         yield _build(con, ready, policy, until)
 
 
@@ -83,8 +87,10 @@ def names_of(con: duckdb.DuckDBPyConnection, source: Source) -> Iterator[None]:
         yield
 
 
-def released_rows(con: duckdb.DuckDBPyConnection, query: str, policy: Policy) -> pa.Table:
-    """Rows of a release that is not written anywhere; its audit has passed.
+def released_rows(
+    con: duckdb.DuckDBPyConnection, query: str, policy: Policy, *, plain: bool = False
+) -> Handover:
+    """Rows of a release that is not written anywhere; they are what its audit passed, types and values.
 
     Parameters
     ----------
@@ -94,19 +100,21 @@ def released_rows(con: duckdb.DuckDBPyConnection, query: str, policy: Policy) ->
         The source query.
     policy : Policy
         What the release must keep.
+    plain : bool
+        Use the types that Arrow users know, where they hold every column.
 
     Returns
     -------
-    pyarrow.Table
+    Handover
         Released columns in source order, rows in the order of their values.
     """
     with built(con, query, policy) as candidate:
         warn(candidate)
-        statement = sqlfiles.render("recode/rows.sql.j2", candidate=candidate.candidate)
-        return engine.table(con, statement, "release")
+        relation = sqlfiles.render("audit_bind/temporary.sql.j2", name=candidate.candidate)
+        return handed_over(con, relation, plain=plain)
 
 
-def equivalence_classes(con: duckdb.DuckDBPyConnection, query: str, policy: Policy) -> pa.Table:
+def equivalence_classes(con: duckdb.DuckDBPyConnection, query: str, policy: Policy) -> Handover:
     """Source rows with the class each of them is released in; for the owner of the data, not for release.
 
     Parameters
@@ -120,21 +128,53 @@ def equivalence_classes(con: duckdb.DuckDBPyConnection, query: str, policy: Poli
 
     Returns
     -------
-    pyarrow.Table
-        All source columns and ``class_id``, NULL where suppressed.
+    Handover
+        All source columns and ``class_id``, in the order of the source. A class is an equivalence class of
+        the release: records that are released with equal quasi-identifiers have one number, counted from 0 in
+        the order of these values; NULL where a row is not released.
     """
-    others = policy.insensitive if policy.insensitive == "*" else (*policy.insensitive, *policy.identifiers)
-    whole = replace(policy, identifiers=(), insensitive=others)
-    with built(con, query, whole) as candidate:
-        registered = f"{candidate.staged.workspace}_labels"
+    with _told(con, query, policy, "recode/classes.sql.j2") as relation:
+        return handed_over(con, relation)
+
+
+@contextlib.contextmanager
+def owners_copy(con: duckdb.DuckDBPyConnection, query: str, policy: Policy) -> Iterator[str]:
+    """Released records with the columns that are dropped; for the owner of the data, not for release.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    query : str
+        The source query.
+    policy : Policy
+        That of the release.
+
+    Yields
+    ------
+    str
+        A temporary table, as SQL text: the source's columns, quasi-identifiers as they are released.
+    """
+    with _told(con, query, policy, "recode/owners_copy.sql.j2") as relation:
+        yield relation
+
+
+@contextlib.contextmanager
+def _told(con: duckdb.DuckDBPyConnection, query: str, policy: Policy, template: str) -> Iterator[str]:
+    """Give a temporary table that tells the rows of the source their classes.
+
+    The release is made as always, from the columns that it has: an identifier beside them would number the
+    records otherwise, and records that tie would go to other classes.
+    """
+    with built(con, query, policy, keep_source=True) as candidate:
+        staged = candidate.staged
+        labels, answer = f"{staged.workspace}_labels", f"{staged.workspace}_answer"
         statement = sqlfiles.render(
-            "recode/classes.sql.j2",
-            records=candidate.staged.records,
-            labels=registered,
-            fields=candidate.staged.fields,
+            template, staged=staged, labels=labels, classes=classes_relation(staged), answer=answer
         )
-        with engine.registered(con, {registered: labels_table(candidate.labels)}):
-            return engine.table(con, statement, "release")
+        with engine.registered(con, {labels: labels_table(candidate.labels)}):
+            engine.run(con, statement, "release")
+        yield sqlfiles.render("audit_bind/temporary.sql.j2", name=answer)
 
 
 def warn(candidate: Built) -> None:

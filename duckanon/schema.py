@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -43,6 +44,8 @@ _INSTEAD = {
     "BIGNUM": "CAST it to DOUBLE",
     '"NULL"': "CAST it to the type that it should have",
 }
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_ARRAY_IN_TUPLE = re.compile(r"\bTUPLE\(.*\[\d+\].*\)")
 _NUMBERS = frozenset({"integer", "decimal", "float", "date", "timestamp"})
 
 
@@ -223,6 +226,11 @@ def _attribute(policy: Policy, name: str, role: Role, type_text: str) -> Attribu
         raise PolicyError(
             f"column {name!r} holds an ENUM inside {_short(type_text)}: its type would release values that "
             "no record has; CAST the column, or its elements, to VARCHAR"
+        )
+    if role is not Role.IDENTIFIER and _ARRAY_IN_TUPLE.search(_QUOTED.sub("", type_text)):
+        raise PolicyError(
+            f"column {name!r} has type {_short(type_text)}: DuckDB 2.0 crashes when it groups a TUPLE that "
+            "holds an array; CAST it to a STRUCT, or the array to a list"
         )
     if role is not Role.SENSITIVE:
         return Attribute(name, role, type_text, kind_of(type_text))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from duckanon import engine, sqlfiles
 from duckanon.attack.columns import STAGE, has_column
 from duckanon.errors import DuckanonWarning, PolicyError, SourceError
-from duckanon.release import released_rows
+from duckanon.release import owners_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from duckanon.attack.run import Run
-    from duckanon.policy import Policy
 
 
 def true_classes(run: Run, id_column: str) -> npt.NDArray[np.int64]:
@@ -82,14 +80,5 @@ def _owners_copy(run: Run, id_column: str) -> Iterator[str]:
     with warnings.catch_warnings():
         # They were raised when the release was made.
         warnings.simplefilter("ignore", DuckanonWarning)
-        copy = released_rows(run.con, query, _keeping(policy))
-    registered = run.named("copy")
-    with engine.registered(run.con, {registered: copy}):
-        yield sqlfiles.render("audit_bind/temporary.sql.j2", name=registered)
-
-
-def _keeping(policy: Policy) -> Policy:
-    """Return the policy that releases the identifiers, too."""
-    if policy.insensitive == "*":
-        return replace(policy, identifiers=())
-    return replace(policy, identifiers=(), insensitive=(*policy.insensitive, *policy.identifiers))
+        with owners_copy(run.con, query, policy) as copy:
+            yield copy

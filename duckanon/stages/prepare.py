@@ -42,7 +42,9 @@ class Prepared:
 
 
 @contextmanager
-def prepared(con: duckdb.DuckDBPyConnection, query: str, policy: Policy) -> Iterator[Prepared]:
+def prepared(
+    con: duckdb.DuckDBPyConnection, query: str, policy: Policy, *, keep_source: bool = False
+) -> Iterator[Prepared]:
     """Records of a query, ready to be dealt to tiles; all temporary tables made meanwhile go in the end.
 
     Parameters
@@ -53,6 +55,8 @@ def prepared(con: duckdb.DuckDBPyConnection, query: str, policy: Policy) -> Iter
         The source query.
     policy : Policy
         Roles and thresholds.
+    keep_source : bool
+        Whether the source stays until the end, too.
 
     Yields
     ------
@@ -66,7 +70,7 @@ def prepared(con: duckdb.DuckDBPyConnection, query: str, policy: Policy) -> Iter
     """
     with temporary(con) as prefix:
         with progress.step("stage"):
-            staged = stage(con, query, policy, prefix)
+            staged = stage(con, query, policy, prefix, keep_source=keep_source)
         with progress.step("embed"):
             embedded = embed(con, staged, policy)
         yield Prepared(staged, embedded, judged(con, staged, embedded, policy))

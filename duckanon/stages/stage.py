@@ -88,6 +88,10 @@ class Staged:
         Number of records.
     left_out : int
         Records dropped by ``nulls = 'suppress'``.
+    source : str or None
+        Temporary table of the source as it was read, identifiers included, where it was asked for.
+    row : str or None
+        Column of it that numbers its rows; ``source_row`` of a record is that number.
     """
 
     workspace: str
@@ -95,6 +99,8 @@ class Staged:
     fields: tuple[Field, ...]
     size: int
     left_out: int
+    source: str | None = None
+    row: str | None = None
 
     @property
     def quasi(self) -> tuple[Field, ...]:
@@ -107,7 +113,9 @@ class Staged:
         return tuple(field for field in self.fields if field.attribute.role is Role.SENSITIVE)
 
 
-def stage(con: duckdb.DuckDBPyConnection, query: str, policy: Policy, workspace: str) -> Staged:
+def stage(
+    con: duckdb.DuckDBPyConnection, query: str, policy: Policy, workspace: str, *, keep_source: bool = False
+) -> Staged:
     """Records of the user's query, typed and numbered, in a temporary table.
 
     Parameters
@@ -120,6 +128,9 @@ def stage(con: duckdb.DuckDBPyConnection, query: str, policy: Policy, workspace:
         Roles and rules.
     workspace : str
         Prefix of all temporary relations of this run.
+    keep_source : bool
+        Whether the source stays, with a number on each row, so that its rows can be told their classes. The
+        records and their order are the same.
 
     Returns
     -------
@@ -134,22 +145,31 @@ def stage(con: duckdb.DuckDBPyConnection, query: str, policy: Policy, workspace:
         A role, type or k does not fit the columns or the number of records.
     """
     raw, records = f"{workspace}_raw", f"{workspace}_records"
-    _read_source(con, query, raw)
+    row = f"{workspace}_row" if keep_source else None
+    _read_source(con, query, raw, row)
     total = int(engine.rows(con, sqlfiles.render("stage/count.sql.j2", raw=raw), "stage")[0][0])
     columns = [
-        (row[0], row[1])
-        for row in engine.rows(con, sqlfiles.render("stage/columns.sql.j2", raw=raw), "stage")
+        (name, kind)
+        for name, kind, *_ in engine.rows(con, sqlfiles.render("stage/columns.sql.j2", raw=raw), "stage")
+        if name != row
     ]
     fields = _fields(schema.bind(policy, columns))
     # Quasi-identifiers first: records that share them get neighbouring numbers.
     ordered = sorted(fields, key=lambda field: "qso".index(field.column[0]))
     statement = sqlfiles.render(
-        "stage/records.sql.j2", raw=raw, records=records, fields=fields, ordered=ordered, nulls=policy.nulls
+        "stage/records.sql.j2",
+        raw=raw,
+        records=records,
+        fields=fields,
+        ordered=ordered,
+        nulls=policy.nulls,
+        row=row,
     )
     engine.run(con, statement, "stage")
-    engine.run(con, sqlfiles.render("stage/drop.sql.j2", relation=raw), "stage")
+    if not keep_source:
+        engine.run(con, sqlfiles.render("stage/drop.sql.j2", relation=raw), "stage")
     size = _check(con, records, fields, policy)
-    return Staged(workspace, records, fields, size, total - size)
+    return Staged(workspace, records, fields, size, total - size, raw if keep_source else None, row)
 
 
 @contextlib.contextmanager
@@ -178,8 +198,8 @@ def _drop(con: duckdb.DuckDBPyConnection, workspace: str) -> None:
         engine.run(con, sqlfiles.render("stage/drop.sql.j2", relation=relation), "clean-up")
 
 
-def _read_source(con: duckdb.DuckDBPyConnection, query: str, raw: str) -> None:
-    statement = sqlfiles.render("stage/raw.sql.j2", raw=raw, query=query)
+def _read_source(con: duckdb.DuckDBPyConnection, query: str, raw: str, row: str | None) -> None:
+    statement = sqlfiles.render("stage/raw.sql.j2", raw=raw, query=query, row=row)
     try:
         with interrupts.running(con):
             con.execute(statement)
@@ -187,8 +207,9 @@ def _read_source(con: duckdb.DuckDBPyConnection, query: str, raw: str) -> None:
         at = engine.place(cause)
         raised = SourceError(f"the source query fails: {engine.first_line(cause)}")
         if at is not None:
-            # The query begins on the second line of the statement that was run.
-            raised.at(max(at[0] - 1, 1), at[1], SOURCE_QUERY)
+            # The query begins on the second line of what was run, on the third where rows are numbered.
+            before = 1 if row is None else 2
+            raised.at(max(at[0] - before, 1), at[1], SOURCE_QUERY)
         raised.sql, raised.stage = query, "stage"
         raise raised from cause
 

@@ -1,0 +1,1 @@
+RESET SESSION arrow_lossless_conversion
