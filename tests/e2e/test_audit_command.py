@@ -142,7 +142,10 @@ BAD = {
     "no such table": (("hospital.duckdb:nowhere", *QI, "-k", "2"), "nowhere"),
     "no such file": (("nowhere.csv", *QI, "-k", "2"), "nowhere.csv"),
     "no quasi-identifier": (("patients.csv", "-k", "2"), "--qi is missing"),
-    "empty list of quasi-identifiers": (("patients.csv", "--qi", ",", "-k", "2"), "quasi"),
+    "empty list of quasi-identifiers": (
+        ("patients.csv", "--qi", ",", "-k", "2"),
+        "--qi ',': there is nothing",
+    ),
     "unknown format": (("patients.csv", *QI, "--format", "jnit"), "'junit'"),
     "t out of range": (("patients.csv", *QI, "--sensitive", "charge", "-t", "1.5"), "1.5"),
     "no such policy": (("patients.csv", "--policy", "nowhere.toml"), "nowhere.toml"),
