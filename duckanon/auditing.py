@@ -63,7 +63,7 @@ def audit_named(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Op
         return audit_view(con, catalog.resolve(con, name), options)
     with con.cursor() as reader:
         target = catalog.resolve(reader, name)
-        with transaction(reader):
+        with transaction(reader, whole=False):
             report = _audit_release(reader, target, options)[0]
     return _unrecorded(
         report, "the transaction is aborted, so this is the release as it was before; ROLLBACK"
@@ -96,7 +96,7 @@ def audit_view(con: duckdb.DuckDBPyConnection, target: Target, options: Options)
     try:
         # One transaction, so that the fingerprint is of the rows that the audit saw.
         joined = engine.in_transaction(con)
-        with transaction(con):
+        with transaction(con, whole=False):
             report, published, evidence = _audit_release(con, target, options)
             obstacle = _obstacle(con, target, joined=joined)
             if obstacle is None:

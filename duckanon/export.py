@@ -80,7 +80,7 @@ def export(
     if csv_formulas is not None and writer is not _to_csv:
         raise ReleaseError(f"csv_formulas is about .csv files, and {path!r} is none: leave it out")
     # One transaction, so that the rows which are looked at are those which are written.
-    with transaction(con), drafts.draft(file) as draft:
+    with transaction(con, whole=False), drafts.draft(file) as draft:
         changed = changed_by_hand(con, published, fingerprint(con, relation_of(published.target)))
         if changed is not None:
             raise ReleaseError(f"{target} was not exported: {changed}")

@@ -111,16 +111,18 @@ def forget_orphans(con: duckdb.DuckDBPyConnection, home: str) -> None:
 
 
 @contextlib.contextmanager
-def transaction(con: duckdb.DuckDBPyConnection, *, last: bool = True) -> Iterator[None]:
+def transaction(con: duckdb.DuckDBPyConnection, *, last: bool = True, whole: bool = True) -> Iterator[None]:
     """Join the caller's transaction, or make one that commits at the end and rolls back on any error.
 
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
-        The caller's connection. A transaction of the caller cannot be committed any more when an error or
-        Ctrl-C stopped the writes half-way.
+        The caller's connection.
     last : bool
         Whether the statement is done when this has committed: Ctrl-C waits until then.
+    whole : bool
+        Whether half of it must never be seen: a transaction of the caller cannot be committed any more when
+        an error or Ctrl-C has stopped it. False for what reads, and writes one row at most.
 
     Yields
     ------
@@ -128,7 +130,14 @@ def transaction(con: duckdb.DuckDBPyConnection, *, last: bool = True) -> Iterato
         For the writes.
     """
     joined = engine.in_transaction(con)
-    with interrupts.undo(con, lambda: interrupts.abort(con) if joined else _roll_back(con)), _alone():
+
+    def stop() -> None:
+        if not joined:
+            _roll_back(con)
+        elif whole:
+            interrupts.abort(con)
+
+    with interrupts.undo(con, stop), _alone():
         if not joined:
             with interrupts.running(con):
                 con.begin()

@@ -295,6 +295,22 @@ def test_a_view_of_the_user_is_never_taken_for_one_that_lost_its_metadata(con: d
     assert rows(con, "FROM mine") == [{"a": 1}]
 
 
+def test_an_audit_or_export_that_is_refused_does_not_cost_a_transaction_of_the_user(
+    con: duckanon.Connection, tmp_path: Path
+) -> None:
+    """They write nothing, so there is no half of anything that must not be committed."""
+    con.execute("BEGIN; DELETE FROM patients WHERE id = 0")
+    for statement in (
+        "AUDIT VIEW patients",
+        "EXPORT ANONYMIZED VIEW patients TO 'p.csv'",
+        "AUDIT VIEW v WITH (k = 1)",
+    ):
+        with pytest.raises(duckanon.DuckanonError):
+            con.sql(statement.replace("p.csv", str(tmp_path / "p.csv")))
+    con.execute("COMMIT")
+    assert con.execute("SELECT count(*) FROM patients").fetchall() == [(59,)]
+
+
 # Others at work.
 
 
