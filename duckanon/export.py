@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +24,7 @@ from duckanon.schema import kind_of
 from duckanon.stages.publish import transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from duckanon.catalog import Published, Target
     from duckanon.checks import Formulas
@@ -155,7 +154,8 @@ def _to_parquet(con: duckdb.DuckDBPyConnection, published: Published, draft: Pat
     columns = columns_of(con, relation_of(published.target), "export")
     _copy(con, published, draft, columns, "parquet")
     relation = sqlfiles.render("files/parquet.sql.j2", path=str(draft)).strip()
-    _require_same(con, con, published, lambda _: relation)
+    with _reader(con) as reader:
+        _require_same(con, reader, published, lambda _: relation)
     return audit_published(con, con, published, relation, home=published.target.catalog)
 
 
@@ -164,18 +164,19 @@ def _to_csv(
 ) -> Report:
     columns = columns_of(con, relation_of(published.target), "export")
     texts = _texts(columns) if escaped else []
-    _copy(con, published, draft, columns, "csv", escaped=escaped)
+    _copy(con, published, draft, columns, "csv", escaped=texts, header=_header(columns) if escaped else None)
     # What is audited is what stands in the file; only a tree knows nothing of the quote in front of a value.
     graded = {fold(name) for name in catalog.trees(con, published)}
     types = dict(columns)
     back = [name for name in texts if fold(name) in graded or types[name] != "VARCHAR"]
 
-    def read_as(types: Columns, restored: Sequence[str]) -> str:
+    def read_as(kinds: Columns, restored: Sequence[str]) -> str:
         return sqlfiles.render(
-            "export/read_csv.sql.j2", path=str(draft), columns=types, escaped=texts, restored=restored
+            "export/read_csv.sql.j2", path=str(draft), columns=kinds, escaped=texts, restored=restored
         ).strip()
 
-    _require_same(con, con, published, lambda types: read_as(types, texts), csv=True)
+    with _reader(con) as reader:
+        _require_same(con, reader, published, lambda kinds: read_as(kinds, texts), csv=True)
     return audit_published(con, con, published, read_as(columns, back), home=published.target.catalog)
 
 
@@ -206,9 +207,7 @@ def _warn_of_formulas(con: duckdb.DuckDBPyConnection, published: Published, path
 
 def _to_database(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> Report:
     _fill(con, published, draft)
-    with duckdb.connect() as reader:
-        zone = engine.rows(con, sqlfiles.read("export/time_zone.sql"), "export")[0][0]
-        _on(reader, sqlfiles.render("export/set_time_zone.sql.j2", time_zone=zone))
+    with _reader(con) as reader:
         _on(reader, sqlfiles.render("export/reopen.sql.j2", path=str(draft)))
         relation = relation_of(catalog.Target("export", "main", published.target.name))
         _require_same(con, reader, published, lambda _: relation)
@@ -254,6 +253,15 @@ def _fill(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> 
         _on(fresh, "DETACH export")
 
 
+@contextlib.contextmanager
+def _reader(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Connection that reads what was written: where that fails, the caller's transaction is not aborted."""
+    with duckdb.connect() as reader:
+        zone = engine.rows(con, sqlfiles.read("export/time_zone.sql"), "export")[0][0]
+        _on(reader, sqlfiles.render("export/set_time_zone.sql.j2", time_zone=zone))
+        yield reader
+
+
 def _require_same(
     con: duckdb.DuckDBPyConnection,
     reader: duckdb.DuckDBPyConnection,
@@ -286,8 +294,6 @@ def _require_same(
                 reader, rows, [column], csv=csv
             )
         except DuckanonError as refused:
-            if isinstance(refused.__cause__, duckdb.TransactionException):
-                raise
             raise _not_carried(column) from refused
         if found != [column] or not same:
             raise _not_carried(column, found[0][1] if same else "VARCHAR")
@@ -310,6 +316,16 @@ def _fingerprint(
     return engine.rows(con, query, "export", error=ReleaseError)[0]
 
 
+def _blamed(columns: Columns, refused: ReleaseError) -> ReleaseError:
+    """The error that names the column, where DuckDB's names a type that is not supported."""
+    message = str(refused).upper()
+    for column in columns:
+        words = re.findall(r"[A-Z_]{3,}", column[1])
+        if "SUPPORT" in message and any(re.search(rf"\b{word}S?\b", message) for word in words):
+            return _not_carried(column)
+    return refused
+
+
 def _write(
     con: duckdb.DuckDBPyConnection,
     fresh: duckdb.DuckDBPyConnection,
@@ -319,71 +335,41 @@ def _write(
     name: str,
     columns: Columns,
 ) -> None:
+    statement = sqlfiles.render("export/table.sql.j2", schema=schema, name=name, columns=columns)
     with (
         lossless(con),
         engine.reader(con, query, "export") as incoming,
         engine.registered(fresh, {"incoming": incoming}),
     ):
         try:
-            _on(
-                fresh,
-                sqlfiles.render(
-                    "export/table.sql.j2", schema=schema, name=name, columns=columns, empty=False
-                ),
-            )
-        except ReleaseError:
-            _blame(columns, lambda one: _try_type(fresh, one))
-            raise
-
-
-def _try_type(fresh: duckdb.DuckDBPyConnection, column: tuple[str, str]) -> None:
-    """Make a table of one column in the file, which is given up in any case."""
-    _on(
-        fresh,
-        sqlfiles.render(
-            "export/table.sql.j2", schema="main", name=secrets.token_hex(8), columns=[column], empty=True
-        ),
-    )
-
-
-def _blame(columns: Columns, attempt: Callable[[tuple[str, str]], None]) -> None:
-    """Raise for the first column with which an attempt fails, after one with all of them has failed."""
-    for column in columns:
-        try:
-            attempt(column)
+            _on(fresh, statement)
         except ReleaseError as refused:
-            # In a transaction of the caller that the failure has aborted, nothing more can be asked.
-            if isinstance(refused.__cause__, duckdb.TransactionException):
-                return
-            raise _not_carried(column) from refused
+            raise _blamed(columns, refused) from refused
 
 
 def _copy(
     con: duckdb.DuckDBPyConnection,
     published: Published,
     draft: Path,
-    columns: Columns,
+    columns: list[tuple[str, str]],
     form: str,
     *,
-    escaped: bool = False,
+    escaped: Sequence[str] = (),
+    header: Sequence[str] | None = None,
 ) -> None:
-    def copy(chosen: Columns) -> None:
-        statement = sqlfiles.render(
-            "export/file.sql.j2",
-            columns=chosen,
-            relation=relation_of(published.target),
-            path=str(draft),
-            format=form,
-            escaped=_texts(chosen) if escaped else (),
-            header=_header(chosen) if escaped else [column for column, _ in chosen],
-        )
-        engine.run(con, statement, "export", error=ReleaseError)
-
+    statement = sqlfiles.render(
+        "export/file.sql.j2",
+        columns=columns,
+        relation=relation_of(published.target),
+        path=str(draft),
+        format=form,
+        escaped=escaped,
+        header=header or [column for column, _ in columns],
+    )
     try:
-        copy(columns)
-    except ReleaseError:
-        _blame(columns, lambda one: copy([one]))
-        raise
+        engine.run(con, statement, "export", error=ReleaseError)
+    except ReleaseError as refused:
+        raise _blamed(columns, refused) from refused
 
 
 def _backing(target: Target, table: str) -> str:

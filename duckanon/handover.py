@@ -69,16 +69,16 @@ def lossless(con: duckdb.DuckDBPyConnection) -> Iterator[bool]:
         # A setting that is refused would abort the caller's transaction.
         yield on
         return
-
-    def restore() -> None:
-        engine.run(con, sqlfiles.read("handover/reset_lossless.sql"), STAGE)
-        if _state(con)[0]:
-            # The session had a value of its own, which was not that of the database.
-            engine.run(con, sqlfiles.render("handover/set_lossless.sql.j2", lossless=False), STAGE)
-
-    with interrupts.cleanup(con, restore):
+    with interrupts.cleanup(con, lambda: _restore(con)):
         engine.run(con, sqlfiles.render("handover/set_lossless.sql.j2", lossless=True), STAGE)
         yield True
+
+
+def _restore(con: duckdb.DuckDBPyConnection) -> None:
+    engine.run(con, sqlfiles.read("handover/reset_lossless.sql"), STAGE)
+    if _state(con)[0]:
+        # The session had a value of its own, which was not that of the database.
+        engine.run(con, sqlfiles.render("handover/set_lossless.sql.j2", lossless=False), STAGE)
 
 
 def _state(con: duckdb.DuckDBPyConnection) -> tuple[bool, bool]:

@@ -11,6 +11,7 @@ import itertools
 import json
 from collections import OrderedDict
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,7 +24,6 @@ from duckanon.names import fold
 from duckanon.places import columns_of
 from duckanon.policy import Policy
 from duckanon.qualified import parse_name
-from duckanon.stages.tree import hierarchy_relation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,10 +186,17 @@ def _digest(cursor: duckdb.DuckDBPyConnection, relations: list[str], *others: st
 def _trees(cursor: duckdb.DuckDBPyConnection, policy: Policy) -> str | None:
     """Hash of the hierarchies, None where one cannot be read: the release then says what is wrong."""
     names = sorted(set(policy.hierarchies.values()))
+    files = [name for name in names if Path(name).is_file()]
+    tables = [_tree(name) for name in names if name not in files]
     try:
-        return _digest(cursor, [hierarchy_relation(name) for name in names])
-    except DuckanonError:
+        contents = [hashlib.sha256(Path(name).read_bytes()).hexdigest() for name in files]
+        return _digest(cursor, tables, *files, *contents)
+    except (DuckanonError, OSError):
         return None
+
+
+def _tree(name: str) -> str:
+    return sqlfiles.render("tree/relation.sql.j2", name=name, form=None, headless=False).strip()
 
 
 def _settings(cursor: duckdb.DuckDBPyConnection) -> str:

@@ -121,36 +121,23 @@ def _checked_tree(con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree:
     return height
 
 
-def hierarchy_relation(hierarchy: str) -> str:
-    """Relation of a hierarchy as the user wrote it: a file that exists, or a name with up to three parts.
-
-    Parameters
-    ----------
-    hierarchy : str
-        File or table.
-
-    Returns
-    -------
-    str
-        What stands after FROM; the first line of a CSV is what DuckDB takes it for.
-
-    Raises
-    ------
-    PolicyError
-        It is the file of a database.
-    """
-    return _table(hierarchy, _form(hierarchy))
-
-
 def _relation(
     con: duckdb.DuckDBPyConnection, hierarchy: str, kind: str, domain: str
 ) -> tuple[str, list[str], str]:
     """Relation as the user wrote it, its columns, and for errors what its first line was taken for.
 
-    The files of ARX have no header, and DuckDB takes the first line of text for one, so that the leaf in it
-    would be lost.
+    It is a name with up to three parts, or a file that exists. The files of ARX have no header, and DuckDB
+    takes the first line of text for one, so that the leaf in it would be lost.
     """
-    form = _form(hierarchy)
+    form = next((form for form, endings in _FORMS.items() if hierarchy.lower().endswith(endings)), None)
+    if not Path(hierarchy).is_file():
+        form = None
+    elif form is None and Path(hierarchy).suffix.lower() in _DATABASES:
+        # DuckDB would attach the file and read whatever is in it, a view as well.
+        raise PolicyError(
+            f"hierarchy {hierarchy!r} is a database: give a .csv or .parquet file, or ATTACH it and name "
+            "its table"
+        )
     headless = False
     table = _table(hierarchy, form)
     columns = _columns(con, hierarchy, table)
@@ -168,20 +155,6 @@ def _relation(
         columns = _columns(con, hierarchy, table)
     taken = "as a header" if cells[0] == columns[0] else "as a leaf, not as a header"
     return table, columns, f" (its first line, {';'.join(map(str, cells))!r}, was read {taken})"
-
-
-def _form(hierarchy: str) -> str | None:
-    """Kind of the file, or None for the name of a table."""
-    form = next((form for form, endings in _FORMS.items() if hierarchy.lower().endswith(endings)), None)
-    if not Path(hierarchy).is_file():
-        form = None
-    elif form is None and Path(hierarchy).suffix.lower() in _DATABASES:
-        # DuckDB would attach the file and read whatever is in it, a view as well.
-        raise PolicyError(
-            f"hierarchy {hierarchy!r} is a database: give a .csv or .parquet file, or ATTACH it and name "
-            "its table"
-        )
-    return form
 
 
 def _table(hierarchy: str, form: str | None, *, headless: bool = False) -> str:
