@@ -44,7 +44,9 @@ def stock_audit(export: Path) -> str:
     """
     statement = (ROOT / "sql" / "demo" / "stock.sql").read_text(encoding="utf-8")
     binary = Path(sys.executable).parent / "duckdb"
-    command = [str(binary), "-readonly", "-box", str(export), "-c", statement]
+    # On a slow machine the progress bar would be printed, too.
+    quiet = ["-cmd", "SET enable_progress_bar = false"]
+    command = [str(binary), "-readonly", "-box", *quiet, str(export), "-c", statement]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return f"{COMMAND}\n{statement}{done.stdout}".rstrip()
 

@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from duckanon import arrays, interrupts
+from duckanon import arrays, interrupts, sqlfiles
 from duckanon.errors import DuckanonError, Place
 
 if TYPE_CHECKING:
@@ -336,6 +336,25 @@ def in_transaction(con: duckdb.DuckDBPyConnection) -> bool:
     """
     query = "SELECT txid_current()"
     return rows(con, query, "transaction") == rows(con, query, "transaction")
+
+
+@contextlib.contextmanager
+def in_memory(**config: str | bool | int | float | list[str]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Give a database of its own in memory, without the progress bar that DuckDB prints to stdout.
+
+    Parameters
+    ----------
+    **config : object
+        DuckDB settings.
+
+    Yields
+    ------
+    duckdb.DuckDBPyConnection
+        Closed at the end.
+    """
+    with duckdb.connect(config=config) as con:
+        run(con, sqlfiles.read("catalog/quiet.sql"), "open")
+        yield con
 
 
 def workspace() -> str:

@@ -9,8 +9,6 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import duckdb
-
 from duckanon import auditsql, catalog, drafts, engine, interrupts, sqlfiles, storage
 from duckanon.auditing import audit_published, trees_of
 from duckanon.errors import AuditFailure, DuckanonError, ReleaseError, tell
@@ -25,6 +23,8 @@ from duckanon.stages.publish import transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    import duckdb
 
     from duckanon.catalog import Published, Target
     from duckanon.checks import Formulas
@@ -214,7 +214,7 @@ def _to_database(con: duckdb.DuckDBPyConnection, published: Published, draft: Pa
         report = audit_published(con, reader, published, relation, home="export")
         policy = Policy.from_toml(published.policy).audited()
         evidence = evidence_of(reader, relation, policy, trees_of(con, published, "export"))
-    with duckdb.connect() as fresh:
+    with engine.in_memory() as fresh:
         _on(fresh, sqlfiles.render("export/attach.sql.j2", path=str(draft)))
         record(fresh, "export", published.release_id, report.measures, evidence, statement="export")
         _on(fresh, "DETACH export")
@@ -228,7 +228,7 @@ def _fill(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> 
     tables = [("main", target.name, relation_of(target))]
     tables += [("duckanon", tree, _backing(target, tree)) for tree in catalog.trees(con, published).values()]
     # Another instance writes the file, so nothing of this one can get into it, temporary data or settings.
-    with duckdb.connect() as fresh:
+    with engine.in_memory() as fresh:
         compression = engine.rows(con, sqlfiles.read("export/compression.sql"), "export")[0][0]
         _on(fresh, sqlfiles.render("export/compress.sql.j2", compression=compression))
         _on(fresh, sqlfiles.render("export/attach.sql.j2", path=str(draft)))
@@ -256,7 +256,7 @@ def _fill(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> 
 @contextlib.contextmanager
 def _reader(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
     """Connection that reads what was written: where that fails, the caller's transaction is not aborted."""
-    with duckdb.connect() as reader:
+    with engine.in_memory() as reader:
         zone = engine.rows(con, sqlfiles.read("export/time_zone.sql"), "export")[0][0]
         _on(reader, sqlfiles.render("export/set_time_zone.sql.j2", time_zone=zone))
         yield reader

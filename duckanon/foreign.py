@@ -14,8 +14,6 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-import duckdb
-
 from duckanon import engine, sqlfiles
 from duckanon.catalog import METADATA, SCHEMA, Target, is_release_view
 from duckanon.errors import ReleaseError, SourceError
@@ -23,6 +21,8 @@ from duckanon.errors import ReleaseError, SourceError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
+
+    import duckdb
 
 _MAGIC = b"DUCK"
 """What stands in a DuckDB database behind the first eight bytes."""
@@ -56,8 +56,7 @@ def opened(
     config: dict[str, str | bool | int | float | list[str]] = {"python_enable_replacements": False}
     if not trust:
         config |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    with duckdb.connect(config=config) as con:
-        engine.run(con, sqlfiles.read("catalog/quiet.sql"), "open")
+    with engine.in_memory(**config) as con:
         if not trust:
             statement = sqlfiles.render(
                 "files/lock.sql.j2",
@@ -164,7 +163,7 @@ def check_metadata(con: duckdb.DuckDBPyConnection, home: str, stage: str) -> Non
 
 @cache
 def _expected() -> Mapping[tuple[str, str | None], str | None]:
-    with duckdb.connect() as fresh:
+    with engine.in_memory() as fresh:
         engine.run(fresh, sqlfiles.render("publish/metadata.sql.j2", catalog="memory"), "open")
         return {
             (name, column): type_text for name, _, column, type_text, _ in _layout(fresh, "memory", "open")

@@ -53,7 +53,7 @@ def anonymize_table(table: object, policy: Policy) -> Any:
     {'age': [33, 33, 62, 62], 'pay': [3, 9, 4, 8]}
     """
     source = arrow_table(table)
-    with duckdb.connect() as con:
+    with engine.in_memory() as con:
         _register(con, _readable(source))
         query = sqlfiles.read("functions/registered.sql")
         released = release.released_rows(con, query, policy, plain=True).table

@@ -194,7 +194,7 @@ def _macros_that_differ(con: duckdb.DuckDBPyConnection, home: str, written: _Wri
 @cache
 def _written() -> _Written:
     """Write a file as EXPORT does, for DuckDB does not give back the text of a macro as it was written."""
-    with tempfile.TemporaryDirectory() as folder, duckdb.connect() as fresh:
+    with tempfile.TemporaryDirectory() as folder, engine.in_memory() as fresh:
         path = str(Path(folder) / "written.duckdb")
         steps = [
             sqlfiles.render("export/attach.sql.j2", path=path),

@@ -131,7 +131,7 @@ def _opened(
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, str]]:
     """Give a connection that sees a file or a table in memory, the relation as SQL text, and its name."""
     if not isinstance(table, str | Path):
-        with duckdb.connect() as con:
+        with engine.in_memory() as con:
             con.register("assert_private", arrow_table(table))
             yield con, "assert_private", f"the {type(table).__name__}"
         return

@@ -133,7 +133,7 @@ def check_reads_nothing_else(con: duckdb.DuckDBPyConnection, queries: tuple[Quer
     Each query is bound in a database that has nothing but an empty ``data`` and reaches no file.
     """
     columns = described(con, "FROM data", name)
-    with duckdb.connect() as bare:
+    with engine.in_memory() as bare:
         engine.run(bare, sqlfiles.render("workload/bare.sql.j2", columns=columns), "compare")
         for query in queries:
             unbound = _unbound(bare, query)
