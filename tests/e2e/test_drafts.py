@@ -57,7 +57,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [("EXPORT", "r.duckdb"), ("EXPORT", "r.csv"), ("EXPORT", "r.parquet"), ("-o", "r.json")]
+    ("kind", "name"),
+    [
+        ("EXPORT", "r.duckdb"),
+        ("-o", "r.json"),
+        *(pytest.param("EXPORT", name, marks=pytest.mark.long) for name in ("r.csv", "r.parquet")),
+    ],
 )
 def test_kill_9_leaves_a_draft_that_the_next_one_removes(
     home: Path, tmp_path: Path, kind: str, name: str

@@ -91,7 +91,12 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize(
-    ("what", "table"), [*((what, "v0") for what in COMMANDS), ("suggest", "v4"), ("anonymize", "computed")]
+    ("what", "table"),
+    [
+        *(pytest.param(what, "v0", marks=pytest.mark.long if " " in what else []) for what in COMMANDS),
+        ("audit of a page", "v0"),
+        ("anonymize", "computed"),
+    ],
 )
 def test_no_command_runs_a_program_of_a_file(hostile: Path, what: str, table: str) -> None:
     words = [word.format(f"h.duckdb:{table}") for word in COMMANDS[what]]
@@ -216,7 +221,7 @@ REPLACED = {
 }
 
 
-USUAL = {"with a filter", "of another table", "that never ends"}
+USUAL = {"with a filter", "that never ends"}
 """What make test tries; the others are like the first."""
 
 
@@ -292,7 +297,7 @@ KINDS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("ending", [".duckdb", ".csv", ".parquet"])
+@pytest.mark.parametrize("ending", [".duckdb", ".csv", pytest.param(".parquet", marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_no_file_is_one_clear_line(tmp_path: Path, kind: str, ending: str) -> None:
     """A pipe that nobody writes to would hang for good, so the test would not end."""
@@ -354,7 +359,7 @@ os.kill(os.getpid(), signal.SIGKILL)"""
     assert k_of(run(tmp_path, "audit", "l.csv", "--qi", "x", "--format", "json")) == 2
 
 
-@pytest.mark.parametrize("collation", ["NOCASE", "NOACCENT"])
+@pytest.mark.parametrize("collation", ["NOCASE", pytest.param("NOACCENT", marks=pytest.mark.long)])
 def test_a_collation_of_a_foreign_file_merges_no_classes(tmp_path: Path, collation: str) -> None:
     """By hand: a, A, á, Á are four texts, one record each, so k = 1; the collation would make them two classes."""
     with duckdb.connect(str(tmp_path / "c.duckdb")) as con:
