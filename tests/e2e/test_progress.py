@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from duckanon import progress
+from duckanon import engine, progress
 from tests.e2e.scenes import CREATE, PATIENTS, ROOT, command, patients, settled
 
 if TYPE_CHECKING:
@@ -216,3 +216,14 @@ def test_nothing_is_shown_without_a_display(terminal: Terminal, capfd: pytest.Ca
     with progress.shown(pipe), progress.step("b") as step:
         step.advance(5)
     assert (terminal.getvalue(), pipe.getvalue(), capfd.readouterr()) == ("", "", ("", ""))
+
+
+def test_no_database_of_our_own_prints_a_progress_bar() -> None:
+    """DuckDB prints its bar to stdout, which on a slow machine put it between the lines of the demo."""
+    with engine.in_memory() as con:
+        assert con.execute("SELECT current_setting('enable_progress_bar')").fetchall() == [(False,)]
+    doors = {"duckanon/engine.py", "duckanon/connection.py"}
+    modules = {
+        str(path.relative_to(ROOT)): path.read_text("utf-8") for path in (ROOT / "duckanon").rglob("*.py")
+    }
+    assert {name for name, text in modules.items() if "duckdb.connect(" in text} == doors
