@@ -141,18 +141,24 @@ def one_round(con: duckanon.Connection, folder: Path, number: int, asked: dict[s
     if asked["transaction"]:
         con.duckdb.begin()
     ended, told, took = "done", "", 0.0
-    print("go", flush=True)
     begun = time.monotonic()
     try:
+        print("go", flush=True)
         try:
             work()
         except BaseException as failure:  # noqa: BLE001
             ended, told = type(failure).__name__, "".join(traceback.format_exception(failure))
         took = time.monotonic() - begun
     except KeyboardInterrupt:
-        # A Ctrl-C that came when all was over.
+        # A Ctrl-C that came before anything began, or when all was over.
         pass
-    handler = quiet()
+    handlers = []
+    for _ in range(4):
+        try:
+            handlers.append(signal.getsignal(signal.SIGINT))
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        except KeyboardInterrupt:
+            continue
     sys.stdin.readline()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     wrong: list[str] = []
@@ -166,19 +172,9 @@ def one_round(con: duckanon.Connection, folder: Path, number: int, asked: dict[s
     workers = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
     if workers:
         wrong.append(f"threads {workers}")
-    if handler is not signal.default_int_handler:
-        wrong.append(f"the handler of SIGINT is {handler}")
+    if handlers[0] is not signal.default_int_handler:
+        wrong.append(f"the handler of SIGINT is {handlers[0]}")
     return {"ended": ended, "told": told, "wrong": wrong, "took": took, **asked}
-
-
-def quiet() -> object:
-    """Ignore SIGINT from now on, and give the handler that was there."""
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except KeyboardInterrupt:
-        return quiet() and handler
-    return handler
 
 
 def main() -> None:
