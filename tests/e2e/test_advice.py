@@ -196,7 +196,7 @@ def test_a_group_effect_that_t_takes_away_is_told_with_its_numbers(means: bool) 
         if means
         else "'p' || CASE WHEN hash(i) % 4 = 0 THEN hash(i) % 5 ELSE i % 5 END"
     )
-    query = f"SELECT 'town ' || i % 5 AS town, hash(-i) % 3 AS floor, {pay} AS pay FROM range(1500) r(i)"
+    query = f"SELECT 'town ' || i % 5 AS town, hash(-i) % 12 AS floor, {pay} AS pay FROM range(1500) r(i)"
     found, said = released(query, quasi_identifiers=["town", "floor"], sensitive="pay", k=5, t="0.05")
     (warning,) = said
     with duckdb.connect() as con:

@@ -55,8 +55,7 @@ def test_an_enum_inside_another_type_is_refused(wrapped: str) -> None:
 @pytest.mark.parametrize(
     ("value", "ending"),
     [
-        ("'10101'::BIT", "duckdb"),
-        ("'10:00:00+05'::TIMETZ", "duckdb"),
+        ("'10101'::BIT", "parquet"),
         ("'10:00:00+05'::TIMETZ", "parquet"),
         ("170141183460469231731687303715884105727::HUGEINT - i", "parquet"),
         ("INTERVAL '1 month 1 microsecond'", "parquet"),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -57,6 +57,8 @@ def slow_tfrp1(points: Points, k: int) -> Labels:
 @given(case=st.one_of(tied_points(), free_points()), leaf=st.sampled_from([1, 2, 5, 99]))
 def test_labels_are_those_of_the_slow_reference(case: tuple[Points, int], leaf: int) -> None:
     points, k = case
+    # Squares of smaller numbers vanish in the reference; tests/kernels/test_extreme_points.py tries these.
+    assume(not 0 < np.abs(points).max() < 1e-100)
     expected = slow_tfrp1(points, k)
     assert np.array_equal(tfrp._tfrp1(points, k, leaf_size=leaf), expected)
     assert np.array_equal(tfrp1(points, k), expected)
