@@ -32,8 +32,9 @@ demo: $(INSTALLED) ## the main job on real data: 299,285 persons become an audit
 test: $(INSTALLED) ## all tests
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST_ARGS)
 
-test-long: $(INSTALLED) ## the random tests with many more cases, some 15 minutes
-	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m long $(PYTEST_ARGS)
+test-long: $(INSTALLED) ## the random tests with all their cases, of which make test tries a part
+	@OPENBLAS_NUM_THREADS=1 DUCKANON_TESTS=long $(BIN)/python -m pytest -n auto --dist worksteal \
+		-m "long or hypothesis" $(PYTEST_ARGS)
 
 lint: $(INSTALLED) ## ruff, mypy, import-linter, SQL purity and generated SQL
 	@$(BIN)/ruff check .

@@ -9,10 +9,14 @@ import duckdb
 import pytest
 from hypothesis import settings
 
+from tests.examples import examples
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-settings.register_profile("default", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile(
+    "default", max_examples=examples(100), deadline=None, derandomize=True, print_blob=True
+)
 settings.register_profile("explore", deadline=None, derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

@@ -17,6 +17,7 @@ from duckanon.kernels.mdav import mdav, mdav1
 from duckanon.kernels.scale import zscore
 from duckanon.kernels.tcloseness_first import tcloseness_first
 from duckanon.methods import information_loss, methods, partition
+from tests.examples import examples
 from tests.reference import reference_points
 
 DRAW = np.random.default_rng(11)
@@ -130,7 +131,7 @@ def test_hierarchical_distance_takes_paths() -> None:
     assert np.array_equal(labels, partition(POINTS, 3, sensitive=CHARGE, t=0.2, distance="equal"))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     rows=st.lists(
         st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=30

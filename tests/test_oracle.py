@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from tests import oracle
+from tests.examples import examples
 from tests.reference import REPOSITORY
 from tests.strategies import TREE
 
@@ -161,7 +162,7 @@ def transport(
     size=st.integers(1, 20),
     distance=st.sampled_from(["ordered", "equal", "hierarchical"]),
 )
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_emd_is_the_optimum_of_the_transportation_problem(
     values: list[str | None], size: int, distance: Distance
 ) -> None:
@@ -175,7 +176,7 @@ def test_emd_is_the_optimum_of_the_transportation_problem(
     values=st.lists(st.sampled_from([row[0] for row in diseases()]), min_size=1, max_size=20),
     size=st.integers(1, 20),
 )
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_emd_on_a_tree_of_height_3(values: list[str], size: int) -> None:
     part, whole = tally(*values[:size]), tally(*values)
     optimum = transport(part, whole, "hierarchical", diseases())

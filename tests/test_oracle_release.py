@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 
 from tests import oracle
+from tests.examples import examples
 from tests.oracle_recode import class_value, recoded, same_value
 from tests.oracle_release import assert_ordered_by_values, assert_release_valid
 from tests.strategies import TREE, Case, cases, load, records_of
@@ -161,7 +162,7 @@ def test_order_by_values() -> None:
 
 
 @given(case=cases())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_one_single_class_is_valid_exactly_if_the_case_is_not_refused(case: Case) -> None:
     # One class has EMD 0 and the table's own l: it is the release that always exists (Li 2007, Fact 2).
     assume(case.refusal != "nulls")
@@ -182,7 +183,7 @@ def test_one_single_class_is_valid_exactly_if_the_case_is_not_refused(case: Case
 
 
 @given(case=cases())
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_a_case_is_loaded_as_it_is(case: Case) -> None:
     with duckdb.connect() as connection:
         load(connection, case, 'a "table"')

@@ -18,6 +18,7 @@ from duckanon.schema import Role
 from duckanon.suggestion import ColumnSuggestion, suggest
 from duckanon.suggestion.names import code_named, key_named, named, person_named, words
 from duckanon.suggestion.statement import statement_of
+from tests.examples import examples
 
 ROLES = {
     "name": "identifier",
@@ -211,7 +212,7 @@ def special(rows: list[tuple[Any, ...]]) -> dict[frozenset[int], set[int]]:
     return found
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(tables)
 def test_uniqueness_is_that_of_the_definition(rows: list[tuple[Any, ...]]) -> None:
     """Against a count in pure Python; a NULL is a value. Columns called age are quasi-identifiers or constant."""

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import duckanon
 from duckanon.errors import DuckanonError, PolicyError, SourceError
 from duckanon.linkage import linkage
+from tests.examples import examples
 
 if TYPE_CHECKING:
     import duckdb
@@ -110,7 +111,7 @@ def variance(values: list[int]) -> Fraction:
     return sum(((value - mean) ** 2 for value in values), Fraction(0)) / len(values)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(tables(), st.sampled_from(["BIGINT", "DECIMAL(38, 3)", "TIMESTAMP_NS"]))
 def test_it_is_what_an_attacker_with_fractions_finds(
     case: list[tuple[tuple[int, int], tuple[int, int]]], type_text: str

@@ -18,6 +18,7 @@ from duckanon.attack.estimate import estimate
 from duckanon.errors import SourceError
 from duckanon.linkage import linkage
 from tests.e2e.scenes import patients
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -241,7 +242,7 @@ def tables(draw: st.DrawFn) -> tuple[list[Row], list[Row]]:
     return original, released
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(tables())
 def test_it_is_what_a_slow_attacker_finds(case: tuple[list[Row], list[Row]]) -> None:
     """Values, ranges, sets, NULL, ties; every subset of the columns."""
@@ -276,7 +277,7 @@ def microaggregated(draw: st.DrawFn) -> tuple[list[list[int]], int]:
     return rows, k
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(microaggregated())
 def test_no_attack_links_more_than_one_in_k(case: tuple[list[list[int]], int]) -> None:
     """Proposition: correct links <= classes / n <= 1 / k, with equality if the nearest class is always right.

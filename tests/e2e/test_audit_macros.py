@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from duckanon import auditsql
+from tests.examples import examples
 from tests.oracle import class_emds, classes, counts, distinct_l, entropy_l, k_anonymity, recursive_c
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ TABLES = st.lists(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(table=TABLES)
 def test_every_class_figure_is_that_of_the_oracle(
     con: duckdb.DuckDBPyConnection, table: list[tuple[Any, ...]]
@@ -75,7 +76,7 @@ def test_every_class_figure_is_that_of_the_oracle(
         assert found_c == pytest.approx([float(c) for c in expected_c])
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(table=TABLES, k=st.integers(1, 4), steps=st.integers(1, 999))
 def test_verdicts_are_exact(
     con: duckdb.DuckDBPyConnection, table: list[tuple[Any, ...]], k: int, steps: int

@@ -21,6 +21,7 @@ from duckanon.commands.verify import verify
 from duckanon.errors import DuckanonWarning
 from tests.e2e.evidence_scene import VERSION_2, altered
 from tests.e2e.scenes import rows
+from tests.examples import examples
 from tests.strategies import Case, cases, load
 
 if TYPE_CHECKING:
@@ -161,14 +162,7 @@ def check_that_an_export_is_verified(case: Case) -> None:
         assert verify(file) == 0
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
-@given(case=cases(max_rows=20))
-def test_random_releases_are_exported_and_verified(case: Case) -> None:
-    check_that_an_export_is_verified(case)
-
-
-@pytest.mark.long
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200, few=5), suppress_health_check=[HealthCheck.too_slow])
 @given(case=cases())
-def test_many_random_releases_are_exported_and_verified(case: Case) -> None:
+def test_random_releases_are_exported_and_verified(case: Case) -> None:
     check_that_an_export_is_verified(case)

@@ -16,6 +16,7 @@ from duckanon.fingerprints import fingerprint
 from duckanon.policy import AuditPolicy
 from duckanon.recording import canonical, evidence_of, read_canonical
 from tests.e2e.scenes import CREATE, ROOT, patients, rows, stock_cli
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +35,7 @@ def by_hand(columns: Sequence[tuple[str, str]], texts: Sequence[Sequence[str | N
 cells = st.none() | st.sampled_from(["", "-", "1:a", "a", "0:", "ä", "日本", "a\x00b", "2:-"])
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.tuples(cells, cells), min_size=1, max_size=6), st.randoms())
 def test_the_fingerprint_is_that_of_the_rows_in_any_order(rows: list[tuple[Any, Any]], random: Any) -> None:
     with duckdb.connect() as con:

@@ -78,12 +78,12 @@ def test_a_hierarchy_in_a_file_that_was_rewritten(con: duckdb.DuckDBPyConnection
         ("SELECT i AS a, 7 AS b FROM range(6) r(i)", "SELECT i AS a, '7' AS b FROM range(6) r(i)"),
         ("SELECT i AS a, INTERVAL 1 MONTH AS b FROM range(6) r(i)", "SELECT i AS a, INTERVAL 30 DAY AS b FROM range(6) r(i)"),
         ("SELECT i AS a, 0.0::DOUBLE AS b FROM range(6) r(i)", "SELECT i AS a, -0.0::DOUBLE AS b FROM range(6) r(i)"),
-        ("SELECT i AS a, [0.0::DOUBLE] AS b FROM range(6) r(i)", "SELECT i AS a, [-0.0::DOUBLE] AS b FROM range(6) r(i)"),
-        ("SELECT i AS a, 'nan'::DOUBLE AS b FROM range(6) r(i)", "SELECT i AS a, '-nan'::DOUBLE AS b FROM range(6) r(i)"),
+        pytest.param("SELECT i AS a, [0.0::DOUBLE] AS b FROM range(6) r(i)", "SELECT i AS a, [-0.0::DOUBLE] AS b FROM range(6) r(i)", marks=pytest.mark.long),
+        pytest.param("SELECT i AS a, 'nan'::DOUBLE AS b FROM range(6) r(i)", "SELECT i AS a, '-nan'::DOUBLE AS b FROM range(6) r(i)", marks=pytest.mark.long),
         ("SELECT i AS a, '2020-01-01'::DATE::VARIANT AS b FROM range(6) r(i)", "SELECT i AS a, '2020-01-01'::VARIANT AS b FROM range(6) r(i)"),
-        ("SELECT i AS a, NULL::VARCHAR AS b FROM range(6) r(i)", "SELECT i AS a, '' AS b FROM range(6) r(i)"),
-        ("SELECT i AS a, 1::UNION(x INTEGER, y VARCHAR) AS b FROM range(6) r(i)", "SELECT i AS a, '1'::UNION(x INTEGER, y VARCHAR) AS b FROM range(6) r(i)"),
-        ("SELECT i AS a, 1 AS b FROM range(6) r(i)", "SELECT i AS a, 1 AS b FROM range(6) r(i) UNION ALL SELECT 5, 1"),
+        pytest.param("SELECT i AS a, NULL::VARCHAR AS b FROM range(6) r(i)", "SELECT i AS a, '' AS b FROM range(6) r(i)", marks=pytest.mark.long),
+        pytest.param("SELECT i AS a, 1::UNION(x INTEGER, y VARCHAR) AS b FROM range(6) r(i)", "SELECT i AS a, '1'::UNION(x INTEGER, y VARCHAR) AS b FROM range(6) r(i)", marks=pytest.mark.long),
+        pytest.param("SELECT i AS a, 1 AS b FROM range(6) r(i)", "SELECT i AS a, 1 AS b FROM range(6) r(i) UNION ALL SELECT 5, 1", marks=pytest.mark.long),
     ],
 )  # fmt: skip
 def test_what_changed_in_a_way_that_is_easily_overlooked_gives_another_answer(

@@ -79,7 +79,10 @@ def test_an_error_says_what_the_first_line_was_taken_for(
     assert "\n" not in str(wrong.value)
 
 
-@pytest.mark.parametrize("column", ["occupation", "workclass", "salary-class"])
+@pytest.mark.parametrize(
+    "column",
+    ["occupation", *(pytest.param(name, marks=pytest.mark.long) for name in ("workclass", "salary-class"))],
+)
 def test_the_hierarchies_of_arx_are_read_as_they_are(tmp_path: Path, column: str) -> None:
     """Through the command line, which audits the file that it wrote with the same tree."""
     tree = reference_file(f"adult/hierarchy_{column}.csv")

@@ -23,6 +23,7 @@ from duckanon.html.matching import Effect, Matching, effect, matching, overall
 from duckanon.policy import AuditPolicy
 from tests.e2e import pages
 from tests.e2e.html_scene import page_of
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -150,17 +151,8 @@ def check_numbers(original: pd.DataFrame, released: pd.DataFrame, by: list[str],
 
 
 @given(tables())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(300, few=15), deadline=None)
 def test_the_bounds_of_change_and_loss_are_those_of_all_assignments(
-    case: tuple[pd.DataFrame, pd.DataFrame, list[str]],
-) -> None:
-    check_bounds(*case)
-
-
-@pytest.mark.long
-@given(tables())
-@settings(max_examples=300, deadline=None)
-def test_the_bounds_of_change_and_loss_are_those_of_all_assignments_long(
     case: tuple[pd.DataFrame, pd.DataFrame, list[str]],
 ) -> None:
     check_bounds(*case)

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, event, given, settings
 import duckanon
 from duckanon.checks import METHODS
 from duckanon.errors import DuckanonError, DuckanonWarning, InfeasibleError, PolicyError
+from tests.examples import examples
 from tests.oracle_release import assert_ordered_by_values, assert_release_valid
 from tests.strategies import Case, cases, load, records_of
 
@@ -64,7 +65,10 @@ def released(con: duckanon.Connection, case: Case) -> list[dict[str, object]] | 
     return records_of(con.duckdb, "v")
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=examples(150),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(case=cases())
 def test_auto_always_keeps_every_threshold(con: duckanon.Connection, case: Case) -> None:
     rows = released(con, case)
@@ -73,7 +77,10 @@ def test_auto_always_keeps_every_threshold(con: duckanon.Connection, case: Case)
         assert_ordered_by_values(rows)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=examples(60),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(case=cases(methods=(*METHODS_WITHOUT_REPAIR, *METHODS_WITH_REPAIR[1:])))
 def test_a_named_method_keeps_every_threshold_or_is_refused(con: duckanon.Connection, case: Case) -> None:
     rows = released(con, case)
@@ -81,7 +88,10 @@ def test_a_named_method_keeps_every_threshold_or_is_refused(con: duckanon.Connec
         assert_release_valid(records_of(con.duckdb, "source_table"), rows, case.policy, trees=case.trees)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=examples(40),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(case=cases())
 def test_the_physical_order_of_the_source_leaves_no_trace(con: duckanon.Connection, case: Case) -> None:
     rows = released(con, case)

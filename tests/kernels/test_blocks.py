@@ -16,6 +16,7 @@ from duckanon.kernels.blocks import blocks
 from duckanon.kernels.kdblocks import kd_blocks
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.mdav import mdav
+from tests.examples import examples
 
 Points = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -51,7 +52,7 @@ def cases(draw: st.DrawFn, most: int = 40) -> tuple[Points, int, int]:
     return points, unit, draw(st.integers(2 * unit, 2 * unit + 10))
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(case=cases())
 def test_order_is_that_of_a_recursive_split_in_fractions(case: tuple[Points, int, int]) -> None:
     points, unit, largest = case
@@ -88,7 +89,7 @@ def test_order_by_hand() -> None:
     assert offsets.tolist() == [0, 4, 6, 9]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(case=cases(most=80))
 def test_blocks_cover_all_records_in_whole_units(case: tuple[Points, int, int]) -> None:
     points, unit, largest = case
@@ -147,7 +148,7 @@ def free_cases(draw: st.DrawFn) -> tuple[Points, int, int]:
     return points, draw(st.integers(1, n)), draw(st.integers(0, 70))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(case=st.one_of(cases(most=60), free_cases()), threads=st.sampled_from([1, 2]))
 def test_classes_are_those_of_mdav_in_each_block(case: tuple[Points, int, int], threads: int) -> None:
     points, k, largest = case

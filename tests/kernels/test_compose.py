@@ -28,6 +28,7 @@ from duckanon.kernels.mdav import mdav, mdav1
 from duckanon.kernels.reference import Distance, reference
 from duckanon.kernels.threshold import Threshold
 from duckanon.methods import information_loss, partition
+from tests.examples import examples
 from tests.kernels.test_ledger import DISTANCES, Attribute, attribute_of, emd_of, meets
 
 Points = NDArray[np.float64]
@@ -156,7 +157,7 @@ def tasks(draw: st.DrawFn) -> tuple[Points, list[Attribute], int, Recipe]:
     return points, attributes, k, Recipe(start, k + draw(st.integers(0, 3)), partner, effort)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(tasks())
 def test_what_is_composed_keeps_k_and_every_threshold(
     case: tuple[Points, list[Attribute], int, Recipe],

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from duckanon.kernels.emd import emd, emd_fraction, emd_ordered, emd_per_class
 from duckanon.kernels.reference import reference
+from tests.examples import examples
 from tests.kernels.distances import (
     DISEASE_PATHS,
     DISEASES,
@@ -95,7 +96,7 @@ def tables(draw: st.DrawFn, largest_m: int) -> tuple[list[int], str, np.ndarray 
     return counts, distance, np.array([*levels, [0] * m]).T
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_equals_the_transport_problem(data: st.DataObject) -> None:
     """EMD is by definition the optimum of a transport problem; scipy's LP solver finds it independently."""
@@ -105,7 +106,7 @@ def test_equals_the_transport_problem(data: st.DataObject) -> None:
     assert emd(known, codes) == pytest.approx(transport_emd(codes, counts, distance, paths), abs=1e-9)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_equals_the_dense_formulas(data: st.DataObject) -> None:
     """Dense Fractions over the whole domain (Li 2007, sections 5.1 and 5.2), for all classes at once."""

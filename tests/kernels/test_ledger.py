@@ -21,6 +21,7 @@ from duckanon.kernels.reference import LARGEST_LISTED, Distance, reference
 from duckanon.kernels.rules import Rules, rules_of
 from duckanon.kernels.threshold import Threshold
 from tests import oracle
+from tests.examples import examples
 
 Function = TypeVar("Function")
 Whole = NDArray[np.int64]
@@ -202,7 +203,7 @@ def exchanges(draw: st.DrawFn) -> tuple[list[Attribute], Whole, Whole]:
     return attributes, one, two
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(exchanges())
 def test_every_swap_and_move_is_judged_as_fractions_judge_it(
     case: tuple[list[Attribute], Whole, Whole],

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from duckanon.kernels.loss import class_means, information_loss, sse, sst
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +49,7 @@ def partitions(draw: st.DrawFn) -> tuple[NDArray[np.float64], NDArray[np.int64]]
     return points, np.unique(draw(arrays(np.int64, n, elements=st.integers(0, 4))), return_inverse=True)[1]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(case=partitions())
 def test_sse_agrees_with_exact_fractions(case: tuple[NDArray[np.float64], NDArray[np.int64]]) -> None:
     points, labels = case

@@ -15,6 +15,7 @@ from duckanon.kernels import mdav as kernel
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.mdav import mdav, mdav1
 from duckanon.kernels.scale import zscore
+from tests.examples import examples
 from tests.reference import eia_points, reference_points
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def free_points(draw: st.DrawFn) -> tuple[Points, int]:
     return points, draw(st.integers(1, n))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     case=st.one_of(tied_points(), free_points()), classic=st.booleans(), leaf=st.sampled_from([1, 2, 5, 99])
 )
@@ -166,7 +167,7 @@ def test_tree_and_scan_agree_where_the_rim_is_a_small_part() -> None:
     assert np.array_equal(tree, scan)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(case=st.one_of(tied_points(), free_points()), method=st.sampled_from([mdav, mdav1]))
 def test_every_record_has_a_class_of_k_to_2k_minus_1(
     case: tuple[Points, int], method: Callable[[Points, int], Labels]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from duckanon.kernels.merge import class_members, merge_classes
 from duckanon.kernels.reference import reference
 from duckanon.kernels.threshold import Threshold
+from tests.examples import examples
 from tests.kernels.distances import slow_emd, slow_meets
 from tests.kernels.test_threshold import THRESHOLDS
 
@@ -64,7 +65,7 @@ def partitions(draw: st.DrawFn):
     return points, labels, codes, thresholds, trees
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(partitions(), st.sampled_from(PARTNERS))
 def test_every_class_meets_every_threshold_or_one_is_left(case, partner) -> None:
     """Brute force over the merged classes; classes are only merged, so that no class gets smaller."""
@@ -78,7 +79,7 @@ def test_every_class_meets_every_threshold_or_one_is_left(case, partner) -> None
                 assert slow_meets(threshold, own[new == c], paths)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(partitions(), st.sampled_from(PARTNERS))
 def test_satisfied_classes_stay_as_they_are(case, partner) -> None:
     """Where brute force finds no violation, nothing is merged."""

@@ -19,6 +19,7 @@ from duckanon.kernels.mdav import mdav
 from duckanon.kernels.reference import reference
 from duckanon.kernels.refine import approach, refine
 from duckanon.kernels.threshold import Threshold
+from tests.examples import examples
 from tests.kernels.test_ledger import DISTANCES, Attribute, attribute_of, meets, missed
 from tests.kernels.test_mdav import PUBLISHED_MDAV1, dataset
 
@@ -120,7 +121,7 @@ def check_refined(case: tuple[Points, Labels, int, list[Attribute]], **how: Any)
 EFFORTS = st.sampled_from([("fast", 1.0), ("balanced", 0.0), ("balanced", 0.004), ("best", 0.001)])
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(starts(thresholds=False), EFFORTS)
 def test_a_refined_partition_keeps_k_and_loses_no_more(
     case: tuple[Points, Labels, int, list[Attribute]], how: tuple[str, float]
@@ -132,7 +133,7 @@ def test_a_refined_partition_keeps_k_and_loses_no_more(
     assert np.bincount(refined).max() <= largest
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(starts(thresholds=True), EFFORTS)
 def test_a_refined_partition_keeps_every_threshold(
     case: tuple[Points, Labels, int, list[Attribute]], how: tuple[str, float]

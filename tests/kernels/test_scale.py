@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from duckanon.kernels.scale import Scale, minmax, scaled, zscore
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +44,7 @@ def test_constant_columns_become_zero(value: float) -> None:
     assert zscore(points)[:, 1].std() == pytest.approx(1.0, rel=1e-15)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(points=arrays(np.float64, (9, 2), elements=st.floats(allow_nan=False, allow_infinity=False)))
 def test_zscore_has_mean_0_and_deviation_1_and_keeps_the_order(points: NDArray[np.float64]) -> None:
     result = zscore(points)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from duckanon.kernels.scale import zscore
 from duckanon.kernels.tcloseness_first import class_size, stratified, tcloseness_first
+from tests.examples import examples
 from tests.reference import reference_points
 
 Points = NDArray[np.float64]
@@ -138,7 +139,7 @@ def cases(draw: st.DrawFn) -> tuple[Points, NDArray[np.float64], int]:
     return points, order, draw(st.integers(1, n))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(case=cases())
 def test_labels_are_those_of_the_slow_reference(case: tuple[Points, NDArray[np.float64], int]) -> None:
     points, order, size = case
@@ -156,7 +157,7 @@ def test_long_strata_agree_with_the_slow_reference() -> None:
         assert np.array_equal(stratified(points, order, size), slow_stratified(points, order, size))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(case=cases(), t=st.decimals(0, 1, places=2))
 def test_classes_keep_k_and_spread_over_the_strata(
     case: tuple[Points, NDArray[np.float64], int], t: Decimal
@@ -173,7 +174,7 @@ def test_classes_keep_k_and_spread_over_the_strata(
     assert np.array_equal(labels, tcloseness_first(points, order, k, t))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(classes=st.integers(1, 12), k=st.integers(1, 8), seed=st.integers(0, 2**32 - 1))
 def test_proposition_2(classes: int, k: int, seed: int) -> None:
     """Source: Proposition 2: without ties and remainder, EMD <= (n - k) / (2 (n - 1) k); exact fractions."""

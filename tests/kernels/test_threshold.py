@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from duckanon.kernels.reference import reference
 from duckanon.kernels.threshold import Threshold, violation, violations_per_class
+from tests.examples import examples
 from tests.kernels.distances import slow_emd, slow_meets
 from tests.kernels.test_emd import tables
 
@@ -79,7 +80,7 @@ def test_right_where_the_difference_exceeds_64_bits(t: str, passes: bool) -> Non
     assert missed == pytest.approx(2**21 * max(0.0, 0.5 - float(t)), rel=1e-12)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_verdict_on_t_equals_fractions(data: st.DataObject) -> None:
     """At the class's own EMD, one step around it and anywhere: dense Fractions say the same."""
@@ -151,7 +152,7 @@ THRESHOLDS = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_verdicts_equal_brute_force_and_merging_never_adds(data: st.DataObject) -> None:
     """Definitions by brute force; and what two classes miss never grows by merging them (convexity)."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from duckanon.kernels.loss import information_loss
 from duckanon.literature import density
 from duckanon.literature.density import dba1, dba2
+from tests.examples import examples
 from tests.kernels.test_mdav import dataset, free_points, nasty_sets, squared, tied_points
 from tests.literature.test_fixed_size import Slow
 
@@ -64,7 +65,7 @@ def slow_dba1(points: Points, k: int) -> Labels:
     return slow.finished()
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(case=st.one_of(tied_points(), free_points()), leaf=st.sampled_from([1, 2, 5, 99]))
 def test_labels_are_those_of_the_slow_reference(case: tuple[Points, int], leaf: int) -> None:
     points, k = case
@@ -81,7 +82,7 @@ def test_pruning_does_not_change_the_result(name: str) -> None:
         assert np.array_equal(density._dba1(points, 5, leaf_size=leaf), expected)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(case=st.one_of(tied_points(), free_points()), method=st.sampled_from([dba1, dba2]))
 def test_every_record_has_a_class_of_k_to_2k_minus_1(case: tuple[Points, int], method: Method) -> None:
     points, k = case

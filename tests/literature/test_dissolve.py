@@ -16,6 +16,7 @@ from duckanon.literature import tfrp
 from duckanon.literature.density import dba1, dba2
 from duckanon.literature.dissolve import dissolved, least_homogeneous_first, mdav2, partitioned
 from duckanon.literature.tfrp import tfrp1, tfrp2
+from tests.examples import examples
 from tests.kernels.test_mdav import dataset, free_points, squared, tied_points
 
 Points = NDArray[np.float64]
@@ -93,7 +94,7 @@ def partitions(draw: st.DrawFn) -> tuple[Points, Labels, list[int], int]:
     return points, labels, order, draw(st.integers(0, len(points)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(case=partitions())
 def test_dissolved_is_the_slow_reference(case: tuple[Points, Labels, list[int], int]) -> None:
     points, labels, order, limit = case
@@ -103,7 +104,7 @@ def test_dissolved_is_the_slow_reference(case: tuple[Points, Labels, list[int], 
     assert np.array_equal(labels, before)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=st.integers(0, 10**6), k=st.integers(2, 5))
 def test_every_decision_follows_the_sse_of_the_whole_partition(seed: int, k: int) -> None:
     """Independent: SSE and means of whole partitions from scratch, on points without ties."""
@@ -219,7 +220,7 @@ def slow_stages(points: Points, k: int, stages: tuple[Method, Method, Method]) -
     return labels
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(case=st.one_of(tied_points(), free_points()), stages=st.sampled_from(STAGES))
 def test_the_methods_are_their_stages(
     case: tuple[Points, int], stages: tuple[Method, Method, Method]
@@ -254,7 +255,7 @@ def test_tfrp2_dissolves_with_its_limit(monkeypatch: pytest.MonkeyPatch) -> None
     assert limits == [11]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(case=st.one_of(tied_points(), free_points()))
 def test_every_record_has_a_class_of_k_to_2k_minus_1(case: tuple[Points, int]) -> None:
     points, k = case

@@ -19,6 +19,7 @@ from duckanon.literature import fixed_size
 from duckanon.literature.fixed_size import cbfs, mdav_generic
 from duckanon.literature.maximum_distance import maximum_distance
 from duckanon.literature.vmdav import vmdav
+from tests.examples import examples
 from tests.kernels.test_mdav import dataset, free_points, nasty_sets, squared, tied_points
 
 Points = NDArray[np.float64]
@@ -111,7 +112,7 @@ SLOW = {
 }
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(
     case=st.one_of(tied_points(), free_points()),
     name=st.sampled_from(sorted(SLOW)),
@@ -155,7 +156,7 @@ def test_cbfs_recomputes_the_centroid_after_every_class_by_hand() -> None:
     assert mdav(points, 2).tolist() == [0, 0, 2, 2, 1, 1]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(case=st.one_of(tied_points(), free_points()), method=st.sampled_from(METHODS))
 def test_every_record_has_a_class_of_at_least_k(case: tuple[Points, int], method: Method) -> None:
     points, k = case

@@ -18,6 +18,7 @@ from duckanon.kernels.reference import reference
 from duckanon.kernels.scale import zscore
 from duckanon.kernels.threshold import Threshold
 from duckanon.literature.kanonymity_first import kanonymity_first
+from tests.examples import examples
 from tests.kernels.distances import slow_emd
 from tests.reference import reference_points
 
@@ -146,7 +147,7 @@ def cases(draw: st.DrawFn):
     return points, codes.astype(np.int64), draw(st.integers(1, n)), threshold, paths
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(case=cases())
 def test_labels_are_those_of_the_slow_reference(case) -> None:
     """Source: Algorithm 2; sizes of k, the last class k..2k-1."""
@@ -180,7 +181,7 @@ def test_exchange_by_hand() -> None:
         assert kanonymity_first(points, codes, 2, Threshold(known, t=Fraction(1, 2))).tolist() == [1, 1, 0, 0]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(rounds=st.integers(1, 5), k=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
 def test_without_need_of_exchanges_it_is_mdav(rounds: int, k: int, seed: int) -> None:
     """Source: section 6: the clusters are those of MDAV; the end games agree where 2k divides n."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from duckanon.kernels.loss import information_loss
 from duckanon.literature.kward import k_ward
 from duckanon.literature.maximum_distance import maximum_distance
+from tests.examples import examples
 from tests.kernels.test_mdav import dataset, free_points, squared, tied_points
 
 Points = NDArray[np.float64]
@@ -94,7 +95,7 @@ def test_equals_the_slow_reference(seed: int) -> None:
     assert k_ward(points, k).tolist() == slow_k_ward(points, k)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.one_of(tied_points(), free_points()))
 def test_classes_are_complete_and_of_size_k_to_2k_minus_1(case: tuple[Points, int]) -> None:
     """Source: the paper, whose recursion leaves no group of 2k; ties, duplicates, constant columns, k = n."""
@@ -109,7 +110,7 @@ def test_classes_are_complete_and_of_size_k_to_2k_minus_1(case: tuple[Points, in
     )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(free_points())
 def test_neither_scale_nor_a_second_run_changes_the_classes(case: tuple[Points, int]) -> None:
     """Source: the costs are squares of distances; 1024 scales every one of them without rounding."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.mdav import mdav
 from duckanon.literature.maximum_distance import _maximum_distance, maximum_distance
+from tests.examples import examples
 from tests.kernels.test_mdav import dataset, free_points, nasty_sets, squared, tied_points
 from tests.literature.test_fixed_size import Labels, Points, Slow
 
@@ -56,7 +57,7 @@ def slow_maximum_distance(points: Points, k: int) -> Labels:
     return slow.finished()
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(case=st.one_of(tied_points(), free_points()), leaf=st.sampled_from([1, 2, 5, 99]))
 def test_labels_are_those_of_the_slow_reference(case: tuple[Points, int], leaf: int) -> None:
     points, k = case

@@ -16,6 +16,7 @@ from duckanon.kernels.mdav import mdav
 from duckanon.literature.fixed_size import cbfs
 from duckanon.literature.maximum_distance import maximum_distance
 from duckanon.literature.mhm import mhm, nearest_point_next, through_groups
+from tests.examples import examples
 from tests.kernels.test_mdav import dataset
 
 if TYPE_CHECKING:
@@ -116,14 +117,14 @@ def free_points(draw: st.DrawFn) -> tuple[Points, int]:
     return points, draw(st.integers(1, n))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(case=tied_points())
 def test_nearest_point_next_is_that_of_the_slow_reference(case: tuple[Points, int]) -> None:
     points, _ = case
     assert nearest_point_next(points).tolist() == slow_npn(points, slow_pair(points)[0])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(case=tied_points(), order=st.sampled_from(sorted(BASE)))
 def test_the_path_through_groups_is_that_of_the_slow_reference(
     case: tuple[Points, int], order: Order
@@ -138,7 +139,7 @@ def test_paths_agree_where_the_tree_has_many_leaves() -> None:
     assert nearest_point_next(points).tolist() == slow_npn(points, slow_pair(points)[0])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(case=st.one_of(tied_points(), free_points()), order=st.sampled_from([*sorted(BASE), "npn"]))
 def test_classes_are_stretches_of_the_path_of_k_to_2k_minus_1(case: tuple[Points, int], order: Order) -> None:
     points, k = case
@@ -154,7 +155,7 @@ def test_classes_are_stretches_of_the_path_of_k_to_2k_minus_1(case: tuple[Points
     assert np.array_equal(points, before)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(case=st.one_of(tied_points(), free_points()), order=st.sampled_from(sorted(BASE)))
 def test_the_loss_is_at_most_that_of_the_groups(case: tuple[Points, int], order: Order) -> None:
     """The groups are one of the ways to cut the path, which is cut the best way."""

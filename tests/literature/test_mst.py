@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from duckanon.kernels.loss import information_loss
 from duckanon.literature.mst import _diameter, clusters, m_d, spanning_tree
+from tests.examples import examples
 from tests.kernels.test_mdav import dataset, free_points, nasty_sets, squared, tied_points
 from tests.literature.test_fixed_size import Slow
 
@@ -102,14 +103,14 @@ def slow_m_d(points: Points, k: int) -> Labels:
     return labels
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(case=st.one_of(tied_points(), free_points()))
 def test_labels_are_those_of_the_slow_reference(case: tuple[Points, int]) -> None:
     points, k = case
     assert m_d(points, k).tolist() == slow_m_d(points, k).tolist()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(case=st.one_of(tied_points(), free_points()))
 def test_the_tree_is_that_of_kruskal(case: tuple[Points, int]) -> None:
     """Every edge the same, ties included; and every record comes after its parent."""
@@ -122,7 +123,7 @@ def test_the_tree_is_that_of_kruskal(case: tuple[Points, int]) -> None:
     assert all(place[tree.parent[record]] < place[record] for record in range(1, len(points)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(case=st.one_of(tied_points(), free_points()), leaf=st.sampled_from([1, 2, 5, 99]))
 def test_dividing_is_that_of_the_slow_reference(case: tuple[Points, int], leaf: int) -> None:
     points, k = case
@@ -136,7 +137,7 @@ def test_ties_and_outliers_give_the_labels_of_the_slow_reference(name: str, k: i
     assert m_d(points, k).tolist() == slow_m_d(points, k).tolist()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(case=st.one_of(tied_points(), free_points()))
 def test_every_record_has_a_class_of_k_to_2k_minus_1(case: tuple[Points, int]) -> None:
     points, k = case

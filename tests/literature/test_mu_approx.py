@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from duckanon.kernels.loss import information_loss
 from duckanon.literature.mu_approx import mu_approx
+from tests.examples import examples
 from tests.kernels.test_mdav import dataset, free_points, squared, tied_points
 
 Points = NDArray[np.float64]
@@ -209,7 +210,7 @@ def slow_mu_approx(points: Points, k: int, reached: set[str]) -> list[int]:
     return labels
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.one_of(tied_points(), free_points()))
 def test_equals_the_slow_reference(case: tuple[Points, int]) -> None:
     """Source: `slow_mu_approx`, with sizes k to 2k-1; ties, duplicates, constant columns, k = 1 and k = n."""

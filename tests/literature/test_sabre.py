@@ -19,6 +19,7 @@ from duckanon.kernels.scale import zscore
 from duckanon.kernels.threshold import Threshold
 from duckanon.literature.sabre import class_sizes, obeys, sabre, table_of
 from duckanon.literature.sabre_buckets import buckets_within
+from tests.examples import examples
 from tests.kernels.distances import ground_distance, slow_emd, transport_emd
 from tests.reference import eia_points, reference_points
 
@@ -157,7 +158,7 @@ def cases(draw: st.DrawFn):
     return points, codes, draw(st.integers(1, known.total)), known, t, paths
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(case=cases())
 def test_labels_are_those_of_the_slow_reference(case) -> None:
     points, codes, k, known, t, paths = case
@@ -166,7 +167,7 @@ def test_labels_are_those_of_the_slow_reference(case) -> None:
     assert np.array_equal(labels, slow_sabre(points, codes, k, known, t, paths))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(case=cases())
 def test_k_and_t_hold_always(case) -> None:
     """Source: the guarantee, with exact EMD; the labels do not change from run to run."""
@@ -178,7 +179,7 @@ def test_k_and_t_hold_always(case) -> None:
     assert np.array_equal(labels, sabre(points, codes, k, Threshold(known, t=t)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(table=tables(), t=st.fractions(0, 1, max_denominator=30))
 def test_buckets_are_those_of_the_slow_reference(table, t: Fraction) -> None:
     """Source: the abstract's greedy partition, every value in one bucket; bounds by all values of a bucket."""
@@ -192,7 +193,7 @@ def test_buckets_are_those_of_the_slow_reference(table, t: Fraction) -> None:
         assert Fraction(bucket.bound, whole * known.scale) == bound_of_bucket(known, own, paths)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(table=tables(5), t=st.fractions(0, 1, max_denominator=12), data=st.data())
 def test_no_class_exceeds_the_bound(table, t: Fraction, data: st.DataObject) -> None:
     """Every class that takes its records so has an EMD of at most t if its bound obeys t: all are tried."""

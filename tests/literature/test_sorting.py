@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from duckanon.kernels.loss import information_loss
 from duckanon.literature import sorting as module
 from duckanon.literature.sorting import meansort_order, meansort_ps, multidsort_order, multidsort_ps
+from tests.examples import examples
 from tests.reference import EIA_COLUMNS, reference_points
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def exact_points(draw: st.DrawFn) -> tuple[Points, int]:
     return points, draw(st.integers(1, min(n, 5)))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(case=exact_points(), resort=st.booleans())
 def test_multidsort_labels_are_those_of_the_slow_reference(case: tuple[Points, int], *, resort: bool) -> None:
     points, k = case
@@ -156,7 +157,7 @@ def test_multidsort_labels_are_those_of_the_slow_reference(case: tuple[Points, i
     assert multidsort_ps(points, k, resort=resort).tolist() == expected
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(case=exact_points())
 def test_meansort_labels_are_those_of_the_slow_reference(case: tuple[Points, int]) -> None:
     """A zero mean in every column keeps the sums of equation 5 exact; mirrored records give it."""
@@ -183,7 +184,7 @@ def multidsort_resorted(points: Points, k: int) -> Labels:
 METHODS = [meansort_ps, multidsort_ps, multidsort_resorted]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(case=st.one_of(exact_points(), free_points()), method=st.sampled_from(METHODS))
 def test_every_class_has_k_records_but_the_last(
     case: tuple[Points, int], method: Callable[[Points, int], Labels]

@@ -20,6 +20,7 @@ from duckanon.literature.steered import (
     steered_tcloseness,
     steering_weight,
 )
+from tests.examples import examples
 from tests.reference import reference_points
 
 Points = NDArray[np.float64]
@@ -83,7 +84,7 @@ def test_figure_2_on_mcd() -> None:
     assert max(at, after) <= 0.1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(buckets=st.integers(1, 7), each=st.integers(1, 8), d=st.integers(1, 3), seed=st.integers(0, 2**32 - 1))
 def test_proposition_1(buckets: int, each: int, d: int, seed: int) -> None:
     """Source: Proposition 1 and Eq. 2, where the buckets divide the records: one record a bucket, EMD <= bound."""
@@ -143,7 +144,7 @@ def slow_bucket_attribute(points: Points, values: NDArray[np.float64], buckets: 
     return numbers
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(data=st.data(), n=st.integers(1, 40), d=st.integers(1, 3))
 def test_bucket_attribute_is_that_of_the_slow_reference(data: st.DataObject, n: int, d: int) -> None:
     """Source: Algorithm 1, steps 3 to 6; coordinates whose scaling to 0..1 is exact, with ties."""
@@ -184,7 +185,7 @@ def test_steered_is_the_method_on_the_augmented_points() -> None:
     assert np.array_equal(unsteered, mdav(unit(points), 3))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     points=arrays(
         np.float64, st.tuples(st.integers(1, 25), st.integers(0, 2)), elements=st.integers(0, 3).map(float)

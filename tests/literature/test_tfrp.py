@@ -14,6 +14,7 @@ from duckanon.kernels.loss import information_loss
 from duckanon.kernels.scale import zscore
 from duckanon.literature import tfrp
 from duckanon.literature.tfrp import tfrp1, tfrp2
+from tests.examples import examples
 from tests.kernels.test_mdav import dataset, free_points, nasty_sets, tied_points
 from tests.literature.test_fixed_size import Slow
 from tests.reference import EIA_COLUMNS, reference_points
@@ -53,7 +54,7 @@ def slow_tfrp1(points: Points, k: int) -> Labels:
     return slow.finished()
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(case=st.one_of(tied_points(), free_points()), leaf=st.sampled_from([1, 2, 5, 99]))
 def test_labels_are_those_of_the_slow_reference(case: tuple[Points, int], leaf: int) -> None:
     points, k = case
@@ -72,7 +73,7 @@ def test_pruning_does_not_change_the_result(name: str) -> None:
         assert np.array_equal(tfrp._tfrp1(points, 4, leaf_size=leaf), expected)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(case=st.one_of(tied_points(), free_points()), method=st.sampled_from([tfrp1, tfrp2]))
 def test_every_record_has_a_class_of_k_to_2k_minus_1(case: tuple[Points, int], method: Method) -> None:
     points, k = case

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from duckanon.kernels.loss import sse
 from duckanon.literature.univariate import split, univariate
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,7 +72,7 @@ def partitions(records: list[int], k: int) -> Iterator[list[list[int]]]:
                 yield [members, *more]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(values=st.lists(st.integers(-20, 20), min_size=1, max_size=8), data=st.data())
 def test_no_partition_at_all_is_better(values: list[int], data: st.DataObject) -> None:
     """Exhaustive: every partition into sets of at least k, stretches of the sorted values or not."""
@@ -96,7 +97,7 @@ def columns(draw: st.DrawFn) -> tuple[Points, int]:
     return points, draw(st.integers(1, len(points)))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(case=columns())
 def test_the_loss_is_the_least_in_exact_fractions(case: tuple[Points, int]) -> None:
     """Oracle: the same path by trying all edges in fractions, also those longer than 2k-1 records."""
@@ -105,7 +106,7 @@ def test_the_loss_is_the_least_in_exact_fractions(case: tuple[Points, int]) -> N
     assert exact_loss(points, univariate(points, k)) <= best * Fraction(1 + ROUNDING) + Fraction(1e-290)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(case=columns())
 def test_classes_are_stretches_of_k_to_2k_minus_1(case: tuple[Points, int]) -> None:
     points, k = case
@@ -185,7 +186,7 @@ def paths(draw: st.DrawFn) -> tuple[Points, list[int], int]:
     return np.array(values, dtype=float).reshape(n, d), list(order), draw(st.integers(1, n))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(case=paths())
 def test_split_cuts_any_order_best(case: tuple[Points, list[int], int]) -> None:
     points, order, k = case

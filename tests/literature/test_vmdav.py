@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from duckanon.kernels.mdav import mdav
 from duckanon.literature.vmdav import _vmdav, vmdav
+from tests.examples import examples
 from tests.kernels.test_mdav import dataset, free_points, nasty_sets, squared, tied_points
 from tests.literature.test_fixed_size import Labels, Points, Slow
 
@@ -34,7 +35,7 @@ def slow_vmdav(points: Points, k: int, gamma: float) -> Labels:
     return slow.finished()
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     case=st.one_of(tied_points(), free_points()),
     gamma=st.sampled_from(GAMMAS),

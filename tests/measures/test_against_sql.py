@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import duckanon
 from duckanon import measures
 from duckanon.auditsql import macro_statements
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +69,7 @@ class Both:
         return [*rows, (99, 99, 0)] if None in self.values["d"] else rows
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(table=TABLES, k=st.integers(1, 5))
 def test_sizes(con: duckdb.DuckDBPyConnection, table: list[tuple[Any, ...]], k: int) -> None:
     both = Both(con, table)
@@ -86,7 +87,7 @@ def test_sizes(con: duckdb.DuckDBPyConnection, table: list[tuple[Any, ...]], k: 
     )
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(table=TABLES, l=st.integers(1, 4))
 def test_diversity(con: duckdb.DuckDBPyConnection, table: list[tuple[Any, ...]], l: int) -> None:  # noqa: E741
     both = Both(con, table)
@@ -106,7 +107,7 @@ def test_diversity(con: duckdb.DuckDBPyConnection, table: list[tuple[Any, ...]],
             )
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(table=TABLES, l=st.integers(1, 4), hundredths=st.integers(1, 400))
 def test_recursive_verdicts(
     con: duckdb.DuckDBPyConnection,
@@ -124,7 +125,7 @@ def test_recursive_verdicts(
     assert dict(rows) == {name: int((found < l).sum()) for name, found in reached.items()}
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(table=TABLES)
 def test_emd(con: duckdb.DuckDBPyConnection, table: list[tuple[Any, ...]]) -> None:
     both = Both(con, table)
@@ -141,7 +142,7 @@ def test_emd(con: duckdb.DuckDBPyConnection, table: list[tuple[Any, ...]]) -> No
         assert rows == both.expected(name, found)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(table=TABLES, level=st.integers(0, 2))
 def test_similarity(con: duckdb.DuckDBPyConnection, table: list[tuple[Any, ...]], level: int) -> None:
     both = Both(con, table)

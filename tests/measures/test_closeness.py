@@ -13,6 +13,7 @@ from scipy.stats import entropy, wasserstein_distance
 
 from duckanon import PolicyError, measures
 from tests import oracle
+from tests.examples import examples
 from tests.kernels.distances import transport_emd
 from tests.measures.slow import counts_of, tables
 from tests.measures.test_diversity import disease_tree, paper_table
@@ -118,7 +119,7 @@ def test_agrees_with_the_oracle_and_scipy(case: tuple[Any, list[Any]]) -> None:
         assert divergence >= 0.0
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(case=tables(), data=st.data())
 def test_equals_the_transport_problem(case: tuple[Any, list[Any]], data: st.DataObject) -> None:
     """Li 2007, section 4: EMD is by definition the optimum of a transport problem, on any of the grounds."""

@@ -28,6 +28,7 @@ from reproduce.kabir_scales import (
 )
 from reproduce.kabir_tables import table_vi, table_vii, table_viii
 from reproduce.rows import Maker, MissingDataError, Section
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -162,7 +163,7 @@ def partitions(n: int, k: int) -> Iterator[list[int]]:
     return extended([0], 1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     points=arrays(np.float64, (7, 2), elements=st.integers(0, 12).map(float)),
     k=st.integers(2, 4),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from duckanon import sqlfiles
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +71,7 @@ def test_a_definition_is_short_and_says_what_it_computes(path: Path) -> None:
 
 @each_definition
 @pytest.mark.parametrize("kind", VALUES)
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(data=st.data())
 def test_audit_and_definition_give_the_same_rows(
     con: duckdb.DuckDBPyConnection, path: Path, kind: str, data: st.DataObject

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from duckanon import sqlfiles
 from duckanon.auditsql import macro_statements
 from tests import oracle
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -99,7 +100,7 @@ def of_class(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(oracle.key(value) for value in row["class"].values())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(table=tables)
 def test_class_sizes_and_their_measures(con: duckdb.DuckDBPyConnection, table: list[tuple[Any, ...]]) -> None:
     facts = Facts(con, table)
@@ -123,7 +124,7 @@ def test_class_sizes_and_their_measures(con: duckdb.DuckDBPyConnection, table: l
         assert risk[f"share_above_{percent}_percent"] == pytest.approx(above / n)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(table=tables)
 def test_l_diversity(con: duckdb.DuckDBPyConnection, table: list[tuple[Any, ...]]) -> None:
     facts = Facts(con, table)
@@ -137,7 +138,7 @@ def test_l_diversity(con: duckdb.DuckDBPyConnection, table: list[tuple[Any, ...]
         assert row["recursive_c"] == {place: pytest.approx(float(c)) for place, c in expected.items() if c}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(table=tables, distance=st.sampled_from(["ordered", "equal"]))
 def test_t_closeness(con: duckdb.DuckDBPyConnection, table: list[tuple[Any, ...]], distance: str) -> None:
     facts = Facts(con, table)
@@ -149,7 +150,7 @@ def test_t_closeness(con: duckdb.DuckDBPyConnection, table: list[tuple[Any, ...]
             assert found[key, name] == (facts.sizes[key], pytest.approx(float(emd), abs=1e-12))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(table=tables)
 def test_trees(con: duckdb.DuckDBPyConnection, table: list[tuple[Any, ...]]) -> None:
     facts = Facts(con, table)
@@ -172,7 +173,7 @@ def side(value: oracle.Key, level: int) -> str | None:
     return paths.get(value, (None, None, "all"))[level]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(table=tables, k=st.integers(1, 4), l=st.integers(1, 3), steps=st.integers(1, 60), kind=st.sampled_from(
     ["distinct", "entropy", "recursive"]))  # fmt: skip
 def test_the_report_is_exact_and_the_same_from_macro_and_python(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from duckanon.dialect import ident, literal
 from duckanon.errors import PolicyError, StatementError
 from duckanon.statements import Audit, Create, Drop, Export, Piece, QualifiedName, parse, parse_name, split
+from tests.examples import examples
 
 CREATE = "CREATE ANONYMIZED VIEW v AS"
 
@@ -107,7 +108,7 @@ PARTS = [
 ]
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.lists(st.sampled_from(PARTS), max_size=30).map(" ".join) | st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
     """No text does anything but be read, be left to DuckDB, or raise StatementError."""
@@ -117,7 +118,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
             parse(piece)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.lists(st.sampled_from(PARTS), max_size=14).map(lambda parts: " ".join(["(", *parts, ")"])))
 def test_any_options_are_read_or_refused(options: str) -> None:
     """The same behind the head of a statement, so that the options are reached."""

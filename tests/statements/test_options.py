@@ -17,6 +17,7 @@ from duckanon.errors import PolicyError, StatementError
 from duckanon.options import Options, options_to_audit, options_to_policy
 from duckanon.policy import OPTIONS, AuditPolicy, Policy
 from duckanon.statements import Create, parse, split
+from tests.examples import examples
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -240,7 +241,7 @@ RELEASED = AuditPolicy(quasi_identifiers="q", sensitive="x", k=5)
 NAMES = st.sampled_from([*OPTIONS, "unknown"])
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.dictionaries(NAMES, ANYTHING, max_size=6), st.booleans())
 def test_any_options_make_a_policy_or_an_error(values: dict[str, str], usable: bool) -> None:
     """No combination of options and values does anything but make a policy or raise PolicyError."""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from duckanon.statements import Piece, split
 from duckanon.tokens import BLANKS, place_of, tokenize
+from tests.examples import examples
 
 SCRIPTS = [
     ("", []),
@@ -139,14 +140,14 @@ def test_one_statement_is_one_piece(statement: str) -> None:
     assert texts == ["BEGIN", statement, "COMMIT"]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(SELECTS, min_size=1, max_size=4).map(";".join))
 def test_cuts_are_those_of_duckdb(script: str) -> None:
     """Strings, names and comments of every kind, full of semicolons and quotes: DuckDB's cuts are ours."""
     assert_same_cuts(script, duckdb.extract_statements(script))
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=6).map(lambda parts: "select 1" + "".join(parts)))
 def test_cuts_of_odd_text_are_those_of_duckdb(script: str) -> None:
     """Of text without sense DuckDB accepts some; what it accepts it cuts at the same places."""

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from duckanon.auditsql import macro_statements
+from tests.examples import examples
 from tests.trust.peer import MISSING, Peer, find
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
 COLUMNS = ("age", "zip", "charge", "disease")
 QI, SENSITIVE = ["age", "zip"], ["charge", "disease"]
-many = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+many = settings(
+    max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 record = st.tuples(
     st.integers(0, 2),
     st.sampled_from(["x", "y"]),
