@@ -1,178 +1,32 @@
-"""AUDIT of an anonymized view by its own policy, and of any table by the policy that is given."""
+"""AUDIT of any table, view or file by the policy that is given."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import duckdb
-
-from duckanon import catalog, engine, schema, sqlfiles
-from duckanon.errors import DuckanonError, PolicyError, ReleaseError
+from duckanon import engine, schema, sqlfiles
+from duckanon.engine import temporary
+from duckanon.errors import PolicyError, SourceError
 from duckanon.options import options_to_audit
-from duckanon.places import columns_of, relation_of
+from duckanon.places import columns_of
 from duckanon.policy import AuditPolicy, Policy
-from duckanon.recording import changed_by_hand, evidence_of, record
+from duckanon.recording import evidence_of
+from duckanon.report import Measure, Report, Violation
 from duckanon.schema import Role
-from duckanon.stages.audit import audit_sql, judgements
-from duckanon.stages.publish import transaction
-from duckanon.stages.stage import temporary
 from duckanon.stages.tree import audit_tree
 from duckanon.unaudited import Roles, warnings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
+    from decimal import Decimal
 
-    from duckanon.catalog import Published, Target
+    import duckdb
+
     from duckanon.options import Options
     from duckanon.qualified import QualifiedName
-    from duckanon.recording import Evidence
-    from duckanon.report import Report
     from duckanon.schema import Attribute
-
-
-def audit_named(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Options) -> Report:
-    """Audit of an anonymized view by the policy of its release, kept in the metadata of its database.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection. In a transaction that an error has aborted, the committed release is audited.
-    name : QualifiedName
-        The view.
-    options : Options
-        Thresholds that replace those of the policy.
-
-    Returns
-    -------
-    Report
-        From the released columns alone. Its warnings say why, where it was not recorded.
-
-    Raises
-    ------
-    ReleaseError
-        There is no such anonymized view.
-    """
-    try:
-        catalog.current(con)
-    except DuckanonError as failure:
-        if not isinstance(failure.__cause__, duckdb.TransactionException):
-            raise
-    else:
-        return audit_view(con, catalog.resolve(con, name), options)
-    with con.cursor() as reader:
-        target = catalog.resolve(reader, name)
-        with transaction(reader, whole=False):
-            report = _audit_release(reader, target, options)[0]
-    return _unrecorded(
-        report, "the transaction is aborted, so this is the release as it was before; ROLLBACK"
-    )
-
-
-def audit_view(con: duckdb.DuckDBPyConnection, target: Target, options: Options) -> Report:
-    """Audit of an anonymized view by the policy of its release, kept in the metadata of its database.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection. Inside an open transaction the record joins it.
-    target : Target
-        The view.
-    options : Options
-        Thresholds that replace those of the policy.
-
-    Returns
-    -------
-    Report
-        From the released columns alone. Its warnings say why, where it was not recorded.
-
-    Raises
-    ------
-    ReleaseError
-        There is no such anonymized view.
-    """
-    report: Report | None = None
-    try:
-        # One transaction, so that the fingerprint is of the rows that the audit saw.
-        joined = engine.in_transaction(con)
-        with transaction(con, whole=False):
-            report, published, evidence = _audit_release(con, target, options)
-            obstacle = _obstacle(con, target, joined=joined)
-            if obstacle is None:
-                record(
-                    con,
-                    target.catalog,
-                    published.release_id,
-                    report.measures,
-                    evidence,
-                    statement="audit",
-                )
-    except ReleaseError as refused:
-        if report is None:
-            raise
-        obstacle = str(refused)
-    return report if obstacle is None else _unrecorded(report, obstacle)
-
-
-def audit_published(
-    con: duckdb.DuckDBPyConnection,
-    reader: duckdb.DuckDBPyConnection,
-    published: Published,
-    relation: str,
-    *,
-    wanted: AuditPolicy | None = None,
-    home: str,
-) -> Report:
-    """Audit of the rows of a release, wherever they are.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection with the metadata of the release.
-    reader : duckdb.DuckDBPyConnection
-        Connection that sees `relation`.
-    published : Published
-        The release.
-    relation : str
-        The rows, as SQL text.
-    wanted : AuditPolicy, optional
-        Other thresholds than those of the release.
-    home : str
-        Catalog of `reader` in which the trees of the release are.
-
-    Returns
-    -------
-    Report
-        Verdict of every threshold.
-    """
-    policy = wanted or Policy.from_toml(published.policy).audited()
-    name = str(published.target)
-    attributes = schema.bind_audit(policy, columns_of(reader, relation, f"audit of {name}"))
-    return _audit(reader, relation, attributes, policy, trees_of(con, published, home), name=name)
-
-
-def trees_of(con: duckdb.DuckDBPyConnection, published: Published, home: str) -> dict[str, str]:
-    """Trees of the hierarchical columns of a release.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection with the metadata of the release.
-    published : Published
-        The release.
-    home : str
-        Catalog in which its trees are.
-
-    Returns
-    -------
-    dict of str
-        Relation as SQL text by column.
-    """
-    return {
-        column: relation_of(catalog.Target(home, catalog.SCHEMA, tree))
-        for column, tree in catalog.trees(con, published).items()
-    }
 
 
 def audit_relation(
@@ -221,7 +75,7 @@ def audit_relation(
     graded = [attribute for attribute in attributes if attribute.distance == "hierarchical"]
     with temporary(con) if graded else nullcontext("") as workspace:
         trees = {each.name: audit_tree(con, workspace, each, relation=relation) for each in graded}
-        report = _audit(con, relation, attributes, policy, trees, name=name)
+        report = audit_attributes(con, relation, attributes, policy, trees, name=name)
         beyond = warnings_of(con, relation, columns, attributes, roles=roles, stage=stage)
         report = replace(report, warnings=(*report.warnings, *beyond))
         if not evidence:
@@ -267,7 +121,7 @@ def audit_table(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Op
     return audit_relation(con, relation, options_to_audit(options), name=".".join(parts))
 
 
-def _audit(
+def audit_attributes(
     con: duckdb.DuckDBPyConnection,
     relation: str,
     attributes: Sequence[Attribute],
@@ -276,6 +130,33 @@ def _audit(
     *,
     name: str,
 ) -> Report:
+    """Audit of the columns of a relation whose roles, thresholds and trees are known.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    relation : str
+        What stands after FROM.
+    attributes : sequence of Attribute
+        Columns with their roles and thresholds, as `schema.bind_audit` gives them.
+    policy : AuditPolicy
+        k and the kind of l-diversity.
+    trees : mapping from str to str
+        Tree (value, level, node), as SQL text, of every column with hierarchical distance.
+    name : str
+        How the report calls the relation.
+
+    Returns
+    -------
+    Report
+        Verdict of every threshold.
+
+    Raises
+    ------
+    PolicyError
+        There is no quasi-identifier.
+    """
     quasi = [attribute.name for attribute in attributes if attribute.role is Role.QUASI_IDENTIFIER]
     if not quasi:
         raise PolicyError("an audit needs at least one quasi-identifier")
@@ -284,34 +165,137 @@ def _audit(
     return audit_sql(con, relation, quasi, asked, k=policy.k, name=name, texts=texts)
 
 
-def _audit_release(
-    con: duckdb.DuckDBPyConnection, target: Target, options: Options
-) -> tuple[Report, Published, Evidence]:
-    published = catalog.require(con, target, whole=True)
-    wanted = options_to_audit(options, Policy.from_toml(published.policy).audited())
-    relation = relation_of(target)
-    report = audit_published(con, con, published, relation, wanted=wanted, home=target.catalog)
-    evidence = evidence_of(con, relation, wanted, trees_of(con, published, target.catalog))
-    changed = changed_by_hand(con, published, evidence.fingerprint)
-    if changed is not None:
-        report = replace(report, warnings=(*report.warnings, changed))
-    return report, published, evidence
+WORST = 100
+"""Violating classes that a report lists."""
 
 
-def _obstacle(con: duckdb.DuckDBPyConnection, target: Target, *, joined: bool) -> str | None:
-    """Say why an audit cannot be recorded; trying it would abort the transaction of the user."""
-    databases = dict(engine.rows(con, sqlfiles.read("catalog/databases.sql"), "audit"))
-    if databases.get(target.catalog, True):
-        return f"the database {target.catalog!r} is read-only"
-    # DuckDB writes to one database in a transaction, and does not tell whether this one has a database yet.
-    others = [name for name, read_only in databases.items() if not read_only and name != target.catalog]
-    if joined and others:
-        return (
-            f"a transaction writes to one database only, and for this one that may be {others[0]!r}; "
-            "outside of a transaction it is recorded"
+@dataclass(frozen=True)
+class Judgement:
+    """What an audit asks of one sensitive column.
+
+    Attributes
+    ----------
+    name : str
+        The column.
+    distance : str
+        Ground distance: ordered, equal or hierarchical.
+    t, l, c : Decimal or None
+        Thresholds; a measure without one is reported, not judged.
+    l_kind : str
+        distinct, entropy or recursive.
+    tree : str or None
+        Relation (value, level, node) as SQL text, for hierarchical distance.
+    """
+
+    name: str
+    distance: str
+    t: Decimal | None = None
+    l: Decimal | None = None  # noqa: E741 - l-diversity has this name everywhere
+    l_kind: str = "distinct"
+    c: Decimal | None = None
+    tree: str | None = None
+
+
+def judgements(
+    attributes: Sequence[Attribute], policy: AuditPolicy, trees: Mapping[str, str]
+) -> list[Judgement]:
+    """What an audit asks of every sensitive column.
+
+    Parameters
+    ----------
+    attributes : sequence of Attribute
+        Columns with their roles, as `schema.bind_audit` gives them.
+    policy : AuditPolicy
+        Kind of l-diversity, and its c.
+    trees : mapping of str to str
+        Tree (value, level, node), as SQL text, by column.
+
+    Returns
+    -------
+    list of Judgement
+        In the order of the columns.
+    """
+    return [
+        Judgement(
+            attribute.name,
+            attribute.distance or "equal",
+            attribute.t,
+            attribute.l,
+            policy.l_diversity,
+            policy.c,
+            trees.get(attribute.name),
         )
-    return None
+        for attribute in attributes
+        if attribute.role is Role.SENSITIVE
+    ]
 
 
-def _unrecorded(report: Report, obstacle: str) -> Report:
-    return replace(report, warnings=(*report.warnings, f"this audit was not recorded: {obstacle}"))
+def audit_sql(
+    con: duckdb.DuckDBPyConnection,
+    relation: str,
+    quasi_identifiers: Sequence[str],
+    judgements: Sequence[Judgement],
+    *,
+    k: int | None,
+    name: str,
+    texts: Collection[str] | None = None,
+) -> Report:
+    """Audit of any relation.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection that sees the relation.
+    relation : str
+        What stands after FROM, quoted.
+    quasi_identifiers : sequence of str
+        Columns that make the equivalence classes.
+    judgements : sequence of Judgement
+        One entry a sensitive column.
+    k : int or None
+        Smallest class wanted.
+    name : str
+        How the report calls the relation.
+    texts : collection of str, optional
+        Columns of text, where the caller knows them.
+
+    Returns
+    -------
+    Report
+        Measures with verdicts in exact arithmetic, and the worst violating classes.
+
+    Raises
+    ------
+    SourceError
+        A column does not exist, or the relation is empty or fails: never a pass.
+
+    Notes
+    -----
+    O(n log n) in SQL; see sql/audit for the definitions.
+    """
+    stage = f"audit of {name}"
+    if texts is None:
+        texts = {column for column, kind in columns_of(con, relation, stage) if kind == "VARCHAR"}
+    values: dict[str, object] = {"relation": relation, "texts": texts, "k": k}
+    values |= {"qi": list(quasi_identifiers), "attributes": list(judgements)}
+    statement = sqlfiles.render("audit_bind/report.sql.j2", **values)
+    found = engine.rows(con, statement, stage, error=SourceError)
+    report = Report(name, tuple(Measure(*row) for row in found))
+    if report.passed or not any(measure.violations for measure in report.measures):
+        return report
+    statement = sqlfiles.render("audit_bind/classes.sql.j2", **values, limit=WORST)
+    rows = engine.table(con, statement, stage).to_pylist()
+    return Report(name, report.measures, tuple(_violation(row, quasi_identifiers) for row in rows))
+
+
+def _violation(row: dict[str, object], quasi_identifiers: Sequence[str]) -> Violation:
+    return Violation(
+        measure=str(row["measure"]),
+        attribute=None if row["attribute"] is None else str(row["attribute"]),
+        class_values={
+            name: None if row[f"qi_{number}"] is None else str(row[f"qi_{number}"])
+            for number, name in enumerate(quasi_identifiers, start=1)
+        },
+        class_size=int(str(row["class_size"])),
+        value=float(str(row["value"])),
+    )

@@ -14,6 +14,7 @@ from duckanon.places import columns_of, definition, mark, relation_of
 from duckanon.places import current as current
 from duckanon.places import occupied as occupied
 from duckanon.places import resolve as resolve
+from duckanon.recording import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,10 +26,6 @@ SCHEMA = "duckanon"
 
 METADATA = ("releases", "columns", "thresholds", "audits")
 """The metadata tables."""
-
-SCHEMA_VERSION = 3
-"""Version of the metadata: 2 added to every audit what it looked at (sql/evidence), 3 the chain of audits;
-since 3 classes and types are those of the release, no longer those of the partition and of the source."""
 
 CHAINED = 3
 """Version since which the audits of a release are a chain."""

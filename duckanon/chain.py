@@ -1,21 +1,26 @@
-"""The chain of the audits of a release: each binds, by a hash, the release and every audit before it."""
+"""Audits in the metadata of a release: a chain, in which each binds the release and all before it by a hash."""
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duckanon import engine, sqlfiles
-from duckanon.catalog import CHAINED
+from duckanon.catalog import CHAINED, SCHEMA
 from duckanon.errors import ReleaseError
 from duckanon.fingerprints import digest, fingerprint
+from duckanon.recording import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import duckdb
 
+    from duckanon.catalog import Published
     from duckanon.recorded import RecordedAudit, RecordedRelease
+    from duckanon.recording import Evidence
+    from duckanon.report import Measure
 
 STAGE = "evidence"
 
@@ -228,3 +233,104 @@ def _misplaced(audit: RecordedAudit, chained: Sequence[RecordedAudit], begin: st
         expected = 1 + max(numbers[each] for each in followed)
     if audit.number != expected:
         yield f"number recorded {audit.number}, and the audits before it make it number {expected}"
+
+
+def record(
+    con: duckdb.DuckDBPyConnection,
+    catalog: str,
+    release_id: int,
+    measures: Sequence[Measure],
+    evidence: Evidence,
+    *,
+    statement: str,
+) -> None:
+    """Write an audit into the metadata; the caller owns the transaction.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection that may write.
+    catalog : str
+        The database of the release; its table of audits may be of an older layout.
+    release_id : int
+        The release.
+    measures : sequence of Measure
+        What the audit found.
+    evidence : Evidence
+        What it looked at.
+    statement : str
+        What made the audit: release, audit or export.
+
+    Raises
+    ------
+    ReleaseError
+        DuckDB refuses the write.
+    """
+    renew(con, catalog)
+    audit_id = secrets.token_hex(8)
+    place = next_place(con, catalog, release_id)
+    text = sqlfiles.render(
+        "publish/audited.sql.j2",
+        catalog=catalog,
+        release_id=release_id,
+        schema_version=SCHEMA_VERSION,
+        measures=measures,
+        evidence=evidence,
+        statement=statement,
+        audit_id=audit_id,
+        place=place,
+    )
+    engine.run(con, text, STAGE, error=ReleaseError)
+    append(con, catalog, release_id, audit_id, place)
+
+
+def changed_by_hand(con: duckdb.DuckDBPyConnection, published: Published, found: str) -> str | None:
+    """What to say of a release whose rows are not those that were audited when it was made.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection that sees its metadata.
+    published : Published
+        The release.
+    found : str
+        Fingerprint of its rows as they are now.
+
+    Returns
+    -------
+    str or None
+        None where they are the same; also where version 1 of the metadata recorded no fingerprint.
+    """
+    catalog = published.target.catalog
+    layout = engine.rows(con, sqlfiles.render("evidence/layout.sql.j2", catalog=catalog), STAGE)
+    if ("fingerprint",) not in layout:
+        return None
+    query = sqlfiles.render("catalog/fingerprint.sql.j2", catalog=catalog, release_id=published.release_id)
+    recorded = [row[0] for row in engine.rows(con, query, STAGE, error=ReleaseError)]
+    if recorded in ([], [found]):
+        return None
+    return (
+        f"the rows are not those that were audited when the release was made (fingerprint {found}, recorded "
+        f"{' and '.join(recorded)}): someone changed {SCHEMA}.{published.table}; REFRESH makes a new release"
+    )
+
+
+def renew(con: duckdb.DuckDBPyConnection, catalog: str) -> None:
+    """Give the table of audits the columns of today, where it was made by an older version.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection that may write.
+    catalog : str
+        The database.
+
+    Raises
+    ------
+    ReleaseError
+        DuckDB refuses the write.
+    """
+    query = sqlfiles.render("evidence/layout.sql.j2", catalog=catalog)
+    if ("chain",) not in engine.rows(con, query, STAGE):
+        text = sqlfiles.render("evidence/migrate.sql.j2", catalog=catalog)
+        engine.run(con, text, STAGE, error=ReleaseError)

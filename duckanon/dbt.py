@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from duckanon import api, engine, schema, sqlfiles
+from duckanon.auditing import judgements
 from duckanon.errors import MissingExtra, PolicyError, SourceError
 from duckanon.functions import register
 from duckanon.places import columns_of
 from duckanon.planner import LEFT_OUT, given_options
 from duckanon.policy import AuditPolicy, Policy
 from duckanon.schema import Role
-from duckanon.stages.audit import judgements
 
 if TYPE_CHECKING:
     from collections.abc import Callable

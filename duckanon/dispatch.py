@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from duckanon import catalog, engine, sqlfiles, statements, views
-from duckanon.auditing import audit_named, audit_table
+from duckanon.auditing import audit_table
 from duckanon.errors import ReleaseError
 from duckanon.explain import explain
 from duckanon.export import export
@@ -16,6 +16,7 @@ from duckanon.frontier import frontier
 from duckanon.interrupts import interruptible
 from duckanon.options import options_to_export, options_to_policy
 from duckanon.policy import Policy
+from duckanon.release_audit import audit_named
 from duckanon.stages.candidate import Source
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon import arrays, interrupts, sqlfiles
-from duckanon.errors import DuckanonError, Place
+from duckanon.errors import DuckanonError, Place, ReleaseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -366,3 +366,91 @@ def workspace() -> str:
         For example ``duckanon_7``.
     """
     return f"duckanon_{next(_serial)}"
+
+
+@contextlib.contextmanager
+def temporary(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """Prefix for temporary relations, which are gone in the end, whatever ends the block.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+
+    Yields
+    ------
+    str
+        The prefix.
+    """
+    prefix = workspace()
+    with interrupts.cleanup(con, lambda: _drop(con, prefix)):
+        yield prefix
+
+
+def _drop(con: duckdb.DuckDBPyConnection, prefix: str) -> None:
+    """Remove every temporary relation of a run."""
+    leftovers = sqlfiles.render("stage/leftovers.sql.j2", workspace=prefix)
+    for (relation,) in rows(con, leftovers, "clean-up"):
+        run(con, sqlfiles.render("stage/drop.sql.j2", relation=relation), "clean-up")
+
+
+@contextlib.contextmanager
+def transaction(con: duckdb.DuckDBPyConnection, *, last: bool = True, whole: bool = True) -> Iterator[None]:
+    """Join the caller's transaction, or make one that commits at the end and rolls back on any error.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    last : bool
+        Whether the statement is done when this has committed: Ctrl-C waits until then.
+    whole : bool
+        Whether half of it must never be seen: a transaction of the caller cannot be committed any more when
+        an error or Ctrl-C has stopped it. False for what reads, and writes one row at most.
+
+    Yields
+    ------
+    None
+        For the writes.
+    """
+    joined = in_transaction(con)
+
+    def stop() -> None:
+        if not joined:
+            _roll_back(con)
+        elif whole:
+            interrupts.abort(con)
+
+    with interrupts.undo(con, stop), _alone():
+        if not joined:
+            with interrupts.running(con):
+                con.begin()
+        yield
+        if last:
+            interrupts.settle()
+        if not joined:
+            with interrupts.running(con):
+                con.commit()
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Name what DuckDB calls a conflict of transactions, and turn a failed COMMIT into our error."""
+    try:
+        yield
+    except (duckdb.Error, DuckanonError) as failure:
+        cause = failure if isinstance(failure, duckdb.Error) else failure.__cause__
+        if isinstance(cause, duckdb.TransactionException) and "conflict" in str(cause):
+            raise ReleaseError(
+                "conflict: another connection writes releases to this database at the same time, so nothing "
+                "was written: run the statement again when it is done"
+            ) from failure
+        if isinstance(failure, duckdb.Error):
+            raise wrapped(failure, "COMMIT", "publish", error=ReleaseError) from failure
+        raise
+
+
+def _roll_back(con: duckdb.DuckDBPyConnection) -> None:
+    """End the transaction, unless a failed COMMIT has ended it, or it was not begun yet."""
+    with contextlib.suppress(duckdb.TransactionException):
+        con.rollback()

@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duckanon import auditsql, catalog, drafts, engine, interrupts, sqlfiles, storage
-from duckanon.auditing import audit_published, trees_of
+from duckanon.chain import changed_by_hand, record
+from duckanon.engine import transaction
 from duckanon.errors import AuditFailure, DuckanonError, ReleaseError, tell
 from duckanon.fingerprints import carries_its_type, fingerprint
 from duckanon.handover import lossless
 from duckanon.names import fold, listed
 from duckanon.places import columns_of, relation_of
 from duckanon.policy import Policy
-from duckanon.recording import changed_by_hand, evidence_of, record
+from duckanon.recording import evidence_of
+from duckanon.release_audit import audit_published, trees_of
 from duckanon.schema import kind_of
-from duckanon.stages.publish import transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -9,6 +9,7 @@ from duckanon import engine, foreign, sqlfiles
 from duckanon.csvfiles import csv_relation
 from duckanon.errors import PolicyError, SourceError
 from duckanon.names import fold, listed, suggestion, twice
+from duckanon.paths import DATABASES, check_readable, split
 from duckanon.places import Target, relation_of
 from duckanon.qualified import parse_name
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     import duckdb
-
-DATABASES = (".duckdb", ".db")
 
 # Catalogs and schemas of DuckDB, and the schema of our metadata, which a database of that name would hide.
 _RESERVED = frozenset(
@@ -91,37 +90,6 @@ def relation(
     raise SourceError(f"{name!r}: give {form}")
 
 
-def check_readable(path: Path) -> None:
-    """Raise unless a path is a file with something in it that may be read.
-
-    Parameters
-    ----------
-    path : Path
-        As the user named it.
-
-    Raises
-    ------
-    SourceError
-        It is not there, a folder, a pipe or device, which can be read once, empty, or nobody lets us read it.
-    """
-    shown = repr(str(path))
-    try:
-        if path.is_symlink() and not path.exists():
-            raise SourceError(f"{shown} is a link to {str(path.readlink())!r}, which does not exist")
-        if not path.exists():
-            raise SourceError(f"{shown} does not exist")
-        if path.is_dir():
-            raise SourceError(f"{shown} is a folder: give a file")
-        if not path.is_file():
-            raise SourceError(f"{shown} is a pipe or a device: write what it gives to a file first")
-        if not path.stat().st_size:
-            raise SourceError(f"{shown} is empty")
-        with path.open("rb"):
-            pass
-    except OSError as unread:
-        raise SourceError(f"{shown} cannot be read: {unread.strerror}") from unread
-
-
 def use(con: duckdb.DuckDBPyConnection, path: Path) -> None:
     """Attach a database, read-only, and make it the current one.
 
@@ -167,26 +135,6 @@ def check_hierarchies(con: duckdb.DuckDBPyConnection, names: Iterable[str], *, t
             for schema, table, _ in _tables(con, catalog, "hierarchy"):
                 if fold(table) == fold(wanted.name):
                     foreign.stored(con, Target(catalog, schema, table), "hierarchy")
-
-
-def split(name: str) -> tuple[Path, str | None]:
-    """Path and table of a name from the command line.
-
-    Parameters
-    ----------
-    name : str
-        ``file`` or ``file.duckdb:table``.
-
-    Returns
-    -------
-    tuple of Path and str or None
-        The table is None for a plain file.
-    """
-    for ending in DATABASES:
-        path, found, table = name.rpartition(f"{ending}:")
-        if found:
-            return Path(path + ending), table
-    return Path(name), None
 
 
 def _table(con: duckdb.DuckDBPyConnection, path: Path, table: str, *, trust: bool) -> str:

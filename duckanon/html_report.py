@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from duckanon import schema, sqlfiles, unaudited
-from duckanon.auditing import roles_of
+from duckanon.auditing import audit_sql, judgements, roles_of
 from duckanon.errors import PolicyError, SourceError
 from duckanon.fingerprints import fingerprint
 from duckanon.html import evidence, sections, verdict, words
@@ -25,7 +25,6 @@ from duckanon.html.svg import required
 from duckanon.html.utility import changed, correlations
 from duckanon.policy import Policy
 from duckanon.recording import evidence_of
-from duckanon.stages.audit import audit_sql, judgements
 from duckanon.stages.tree import audit_tree
 
 if TYPE_CHECKING:

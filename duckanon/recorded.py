@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from duckanon import engine, sqlfiles
-from duckanon.catalog import SCHEMA, SCHEMA_VERSION, Target
+from duckanon.catalog import SCHEMA, Target
 from duckanon.errors import ReleaseError
 from duckanon.policy import AuditPolicy
+from duckanon.recording import SCHEMA_VERSION
 from duckanon.report import COLUMNS, Measure
 
 if TYPE_CHECKING:

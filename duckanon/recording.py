@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -11,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from duckanon import engine, schema, sqlfiles
-from duckanon.catalog import SCHEMA, SCHEMA_VERSION
-from duckanon.chain import append, next_place
-from duckanon.errors import ReleaseError, SourceError
+from duckanon import engine, schema
+from duckanon.errors import SourceError
 from duckanon.fingerprints import digest, fingerprint
 from duckanon.places import columns_of
 from duckanon.policy import AuditPolicy
@@ -24,10 +21,12 @@ from duckanon.schema import Role
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from duckanon.catalog import Published
-    from duckanon.report import Measure
 
 STAGE = "evidence"
+
+SCHEMA_VERSION = 3
+"""Version of the metadata: 2 added to every audit what it looked at (sql/evidence), 3 the chain of audits;
+since 3 classes and types are those of the release, no longer those of the partition and of the source."""
 
 
 @dataclass(frozen=True)
@@ -167,107 +166,6 @@ def read_canonical(text: str) -> AuditPolicy:
         return AuditPolicy(**options_from_toml(text))
     except TypeError as wrong:
         raise SourceError(f"the recorded policy cannot be read: {engine.first_line(wrong)}") from wrong
-
-
-def record(
-    con: duckdb.DuckDBPyConnection,
-    catalog: str,
-    release_id: int,
-    measures: Sequence[Measure],
-    evidence: Evidence,
-    *,
-    statement: str,
-) -> None:
-    """Write an audit into the metadata; the caller owns the transaction.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection that may write.
-    catalog : str
-        The database of the release; its table of audits may be of an older layout.
-    release_id : int
-        The release.
-    measures : sequence of Measure
-        What the audit found.
-    evidence : Evidence
-        What it looked at.
-    statement : str
-        What made the audit: release, audit or export.
-
-    Raises
-    ------
-    ReleaseError
-        DuckDB refuses the write.
-    """
-    renew(con, catalog)
-    audit_id = secrets.token_hex(8)
-    place = next_place(con, catalog, release_id)
-    text = sqlfiles.render(
-        "publish/audited.sql.j2",
-        catalog=catalog,
-        release_id=release_id,
-        schema_version=SCHEMA_VERSION,
-        measures=measures,
-        evidence=evidence,
-        statement=statement,
-        audit_id=audit_id,
-        place=place,
-    )
-    engine.run(con, text, STAGE, error=ReleaseError)
-    append(con, catalog, release_id, audit_id, place)
-
-
-def changed_by_hand(con: duckdb.DuckDBPyConnection, published: Published, found: str) -> str | None:
-    """What to say of a release whose rows are not those that were audited when it was made.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection that sees its metadata.
-    published : Published
-        The release.
-    found : str
-        Fingerprint of its rows as they are now.
-
-    Returns
-    -------
-    str or None
-        None where they are the same; also where version 1 of the metadata recorded no fingerprint.
-    """
-    catalog = published.target.catalog
-    layout = engine.rows(con, sqlfiles.render("evidence/layout.sql.j2", catalog=catalog), STAGE)
-    if ("fingerprint",) not in layout:
-        return None
-    query = sqlfiles.render("catalog/fingerprint.sql.j2", catalog=catalog, release_id=published.release_id)
-    recorded = [row[0] for row in engine.rows(con, query, STAGE, error=ReleaseError)]
-    if recorded in ([], [found]):
-        return None
-    return (
-        f"the rows are not those that were audited when the release was made (fingerprint {found}, recorded "
-        f"{' and '.join(recorded)}): someone changed {SCHEMA}.{published.table}; REFRESH makes a new release"
-    )
-
-
-def renew(con: duckdb.DuckDBPyConnection, catalog: str) -> None:
-    """Give the table of audits the columns of today, where it was made by an older version.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection that may write.
-    catalog : str
-        The database.
-
-    Raises
-    ------
-    ReleaseError
-        DuckDB refuses the write.
-    """
-    query = sqlfiles.render("evidence/layout.sql.j2", catalog=catalog)
-    if ("chain",) not in engine.rows(con, query, STAGE):
-        text = sqlfiles.render("evidence/migrate.sql.j2", catalog=catalog)
-        engine.run(con, text, STAGE, error=ReleaseError)
 
 
 def _short(number: Decimal) -> Decimal:

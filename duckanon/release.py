@@ -11,7 +11,7 @@ from duckanon.errors import AuditFailure, InfeasibleError, SourceError, tell
 from duckanon.handover import handed_over
 from duckanon.recorded import of_the_source
 from duckanon.stages.advice import collapse, warnings_of
-from duckanon.stages.audit import audit_candidate
+from duckanon.stages.audited import audit_candidate
 from duckanon.stages.bucket import bucket
 from duckanon.stages.candidate import Built, Source
 from duckanon.stages.effects import flattened

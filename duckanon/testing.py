@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
 
-from duckanon import api, engine, files
+from duckanon import api, engine, files, paths
 from duckanon.auditing import audit_relation
 from duckanon.errors import PolicyError, SourceError
 from duckanon.frames import arrow_table
@@ -135,7 +135,7 @@ def _opened(
             con.register("assert_private", arrow_table(table))
             yield con, "assert_private", f"the {type(table).__name__}"
         return
-    if not files.split(str(table))[0].suffix:
+    if not paths.split(str(table))[0].suffix:
         raise SourceError(f"{str(table)!r} is no file: for the name of a table, give con=...")
     trees = policy.hierarchies.values()
     with files.opened(table, *trees, trust=trust) as con:

@@ -9,7 +9,6 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from duckanon import catalog, engine, foreign, interrupts, sqlfiles
-from duckanon.auditing import audit_published, trees_of
 from duckanon.catalog import SCHEMA, Published, Target
 from duckanon.chain import checked
 from duckanon.errors import DuckanonError
@@ -21,6 +20,7 @@ from duckanon.places import columns_of, relation_of
 from duckanon.policy import Policy
 from duckanon.recorded import STAGE, of_the_source, read_releases
 from duckanon.recording import canonical, read_canonical
+from duckanon.release_audit import audit_published, trees_of
 from duckanon.report import COLUMNS
 from duckanon.verified import Verification, Verified
 from duckanon.wording import misworded

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duckanon import catalog, drafts, engine, progress, sqlfiles
+from duckanon.engine import transaction
 from duckanon.errors import ReleaseError
 from duckanon.legible import legible
 from duckanon.policy import Policy
@@ -16,7 +17,7 @@ from duckanon.release import built, names_of, warn
 from duckanon.report import shown
 from duckanon.stages.candidate import Source
 from duckanon.stages.effect import effect_text, effects
-from duckanon.stages.publish import forget, forget_orphans, publish, transaction
+from duckanon.stages.publish import forget, forget_orphans, publish
 
 if TYPE_CHECKING:
     import duckdb

@@ -14,8 +14,8 @@ from duckanon.attack.groups import Problem
 from duckanon.attack.run import Run
 from duckanon.attack.scales import deviation, own_value_inside, ranked
 from duckanon.attack.truth import true_classes
+from duckanon.engine import temporary
 from duckanon.errors import PolicyError, SourceError
-from duckanon.stages.stage import temporary
 
 if TYPE_CHECKING:
     import duckdb

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from duckanon import files, progress, sqlfiles
+from duckanon import files, paths, progress, sqlfiles
 from duckanon.catalog import Target
 from duckanon.checks import checked
 from duckanon.commands.options import (
@@ -75,7 +75,7 @@ def anonymize(
     """Release a file or table as a new file."""
     flags = {name: value for name, value in locals().items() if name not in _NOT_OPTIONS}
     wanted = policy_of_flags({"quasi_identifiers": qi, **flags}, policy)
-    path, table = files.split(target)
+    path, table = paths.split(target)
     if not dry_run:
         check_target(path)
     formulas = {} if csv_formulas is None else {"csv_formulas": checked("csv_formulas", csv_formulas)}

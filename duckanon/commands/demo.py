@@ -3,13 +3,63 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from duckanon import progress
+from duckanon import progress, sqlfiles
 from duckanon.commands.options import PASSED
-from duckanon.demo import run_demo
+from duckanon.connection import connect
+from duckanon.errors import SourceError
+from duckanon.output import line, side_by_side
+from duckanon.report import text_table
+
+_INSTALLED = Path(__file__).parents[1] / "fixtures"
+_CHECKOUT = Path(__file__).parents[2] / "fixtures"
+
+
+def census() -> Path:
+    """Path of the bundled census file.
+
+    Returns
+    -------
+    Path
+        ``census_income.parquet``, in the package or in the checkout.
+
+    Raises
+    ------
+    SourceError
+        The file is in neither place.
+    """
+    for folder in (_INSTALLED, _CHECKOUT):
+        if (folder / "census_income.parquet").is_file():
+            return folder / "census_income.parquet"
+    raise SourceError("the bundled census_income.parquet is missing: install duckanon again")
+
+
+def run_demo(export: str | None) -> None:
+    """Release the census twice, with k alone and with t-closeness, and print view and audits.
+
+    Parameters
+    ----------
+    export : str, optional
+        A new ``.duckdb`` file for the t-close release.
+    """
+    data = str(census())
+    script = sqlfiles.render("demo/demo.sql.j2", census=data)
+    with connect() as con:
+        con.run_script(script)
+        line("Three of 299,285 persons, what they were and what they are in the released view census_t:")
+        rows = con.duckdb.sql(sqlfiles.render("demo/persons.sql.j2", census=data))
+        line("\n".join(text_table(rows.columns, rows.fetchall())))
+        audits = [outcome.report for outcome in con.run_script(sqlfiles.read("demo/audits.sql"))]
+        k_only, t_close = (report for report in audits if report is not None)
+        line("\nThe audit by plain SQL, of k-anonymity alone (census_k) beside t-closeness (census_t):")
+        line(side_by_side(k_only, t_close, ("census_k", "census_t")))
+        if export is not None:
+            for outcome in con.run_script(sqlfiles.render("demo/export.sql.j2", path=export)):
+                line(f"-- {outcome.title}")
 
 
 def demo(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from duckanon import drafts, files
+from duckanon import drafts, paths
 from duckanon.errors import DuckanonError
 from duckanon.names import suggestion
 from duckanon.output import line
@@ -118,7 +118,7 @@ def check_output(output: Path | None, *inputs: str | Path | None) -> None:
     if output is None:
         return
     for name in inputs:
-        path = None if name is None else files.split(str(name))[0]
+        path = None if name is None else paths.split(str(name))[0]
         # A database is also what its log holds that was not written back yet.
         for own in [] if path is None else [path, path.with_name(f"{path.name}.wal")]:
             if own.exists() and output.exists() and output.samefile(own):

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from duckanon import files, progress, sqlfiles
+from duckanon import files, paths, progress, sqlfiles
 from duckanon.commands.options import PASSED, Form, Output, Timeout, Trust, check_output, deliver, known_form
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.interrupts import within
 from duckanon.output import complain
 from duckanon.qualified import parse_name
 from duckanon.suggestion.find import query_of, suggest_query
-from duckanon.suggestion.text import advice_of
+from duckanon.suggestion.model import advice_of
 
 if TYPE_CHECKING:
     from duckanon.suggestion.model import Suggestion
@@ -37,7 +37,7 @@ def suggest(
             "--sql is the statement alone, --format json all that was found: give one of both"
         )
     check_output(output, table)
-    path, inner = files.split(table)
+    path, inner = paths.split(table)
     with progress.shown(sys.stderr), files.opened(table, trust=trust) as con, within(timeout):
         relation = files.relation(con, table, trust=trust)
         own = None if inner is None else _within(relation)

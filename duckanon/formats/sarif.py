@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from duckanon import files
+from duckanon import paths
 from duckanon.formats.words import described, facts, verdict, worst
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _result(report: Report, measure: Measure, rules: list[str]) -> dict[str, Any
 
 
 def _location(name: str, measure: Measure) -> dict[str, Any]:
-    path, table = files.split(name)
+    path, table = paths.split(name)
     uri = path.as_uri() if path.is_absolute() else quote(path.as_posix(), errors="surrogateescape")
     where: dict[str, Any] = {
         # A table has no lines; viewers want one.

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from duckanon import engine, sqlfiles
+from duckanon.engine import temporary
 from duckanon.errors import SourceError
 from duckanon.names import fold
 from duckanon.schema import Role, kind_of
-from duckanon.stages.stage import temporary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

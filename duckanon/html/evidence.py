@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from duckanon import engine, sqlfiles
 from duckanon.dialect import ident, one_file
-from duckanon.files import split
 from duckanon.html.copies import STAGE
+from duckanon.paths import split
 from duckanon.schema import Role
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 
 from duckanon.kernels.compiled import compiled
 from duckanon.kernels.emd import edge_sum
-from duckanon.kernels.rules import Rules, rule_edges, rule_violation
+from duckanon.kernels.threshold import Rules, rule_edges, rule_violation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

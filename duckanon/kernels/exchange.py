@@ -13,7 +13,7 @@ from duckanon.kernels.ledger import missed_by_swap, open_ledger
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from duckanon.kernels.rules import Rules
+    from duckanon.kernels.threshold import Rules
 
 
 ONE, OTHER = cast("int", np.int64(0)), cast("int", np.int64(1))

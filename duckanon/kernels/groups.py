@@ -13,7 +13,7 @@ from duckanon.kernels.ledger_room import Ledger, ledger_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from duckanon.kernels.rules import Rules
+    from duckanon.kernels.threshold import Rules
 
 
 class Groups(NamedTuple):

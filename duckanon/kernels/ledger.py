@@ -9,7 +9,7 @@ from duckanon.kernels.emd import edge_sum
 from duckanon.kernels.ledger_path import open_path, path_swap
 from duckanon.kernels.ledger_room import NONE, SIDE, Ledger, general, order_members, over
 from duckanon.kernels.ledger_tree import open_tree, tree_swap
-from duckanon.kernels.rules import Rules, rule_edges
+from duckanon.kernels.threshold import Rules, rule_edges
 
 if TYPE_CHECKING:
     import numpy as np

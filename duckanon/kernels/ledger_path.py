@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from duckanon.kernels.rules import Rules
+    from duckanon.kernels.threshold import Rules
 
 
 class Path(NamedTuple):

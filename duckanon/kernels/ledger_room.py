@@ -15,7 +15,7 @@ import numpy as np
 
 from duckanon.kernels.compiled import inner
 from duckanon.kernels.heap import ascend
-from duckanon.kernels.rules import Rules, rule_violation
+from duckanon.kernels.threshold import Rules, rule_violation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.kernels.compiled import inner, spliced
 from duckanon.kernels.ledger_room import Ledger, over
-from duckanon.kernels.rules import Rules, rule_edges
+from duckanon.kernels.threshold import Rules, rule_edges
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,8 +14,7 @@ from duckanon.kernels.nearest import nearest
 from duckanon.kernels.partners import merge_all, merge_round
 from duckanon.kernels.points import distance_points
 from duckanon.kernels.principal import principal
-from duckanon.kernels.rules import Rules, rules_of
-from duckanon.kernels.threshold import violations_per_class
+from duckanon.kernels.threshold import Rules, rules_of, violations_per_class
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from duckanon.kernels.compiled import compiled
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from duckanon.kernels.rules import Rules
+    from duckanon.kernels.threshold import Rules
 
 FREE = 1e-100
 """Stands for the loss of merging equal centroids, so that what is removed still tells them apart."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from duckanon.kernels.rules import Rules
+    from duckanon.kernels.threshold import Rules
 
 
 SETTLES = 20

@@ -11,7 +11,7 @@ from duckanon.kernels.exchange import Bounds
 from duckanon.kernels.groups import Groups, Room, groups_of, room_of
 from duckanon.kernels.near import centroids_of
 from duckanon.kernels.points import SMALLEST, check_class_size, distance_points, enlarged
-from duckanon.kernels.rules import Rules, rules_of
+from duckanon.kernels.threshold import Rules, rules_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

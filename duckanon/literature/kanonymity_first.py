@@ -21,7 +21,7 @@ from duckanon.kernels.ledger_path import open_path
 from duckanon.kernels.ledger_room import SIDE, Ledger, ledger_of, order_members
 from duckanon.kernels.ledger_tree import open_tree
 from duckanon.kernels.points import distance_points
-from duckanon.kernels.rules import Rules, rules_of
+from duckanon.kernels.threshold import Rules, rules_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -22,8 +22,8 @@ import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner
 from duckanon.kernels.points import check_class_size, distance_points
-from duckanon.kernels.rules import rules_of
 from duckanon.kernels.slots import Slots, farthest_in, fill, nearest_in, remove
+from duckanon.kernels.threshold import rules_of
 from duckanon.literature.sabre_buckets import Bucket, buckets_within
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duckanon import progress
+from duckanon.engine import temporary
 from duckanon.stages.embed import embed
-from duckanon.stages.stage import stage, temporary
+from duckanon.stages.stage import stage
 from duckanon.stages.thresholds import judged
 
 if TYPE_CHECKING:

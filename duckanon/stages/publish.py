@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-import duckdb
-
-from duckanon import catalog, engine, interrupts, sqlfiles
-from duckanon.errors import DuckanonError, ReleaseError
+from duckanon import catalog, engine, sqlfiles
+from duckanon.chain import record, renew
+from duckanon.engine import transaction
+from duckanon.errors import ReleaseError
 from duckanon.places import columns_of, relation_of
-from duckanon.recording import evidence_of, record, renew
-from duckanon.stages.tree import tree_relation
+from duckanon.recording import SCHEMA_VERSION, evidence_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import duckdb
 
     from duckanon.catalog import Target
     from duckanon.stages.candidate import Built, Source
@@ -110,68 +108,6 @@ def forget_orphans(con: duckdb.DuckDBPyConnection, home: str) -> None:
         forget(con, home, release_id)
 
 
-@contextlib.contextmanager
-def transaction(con: duckdb.DuckDBPyConnection, *, last: bool = True, whole: bool = True) -> Iterator[None]:
-    """Join the caller's transaction, or make one that commits at the end and rolls back on any error.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    last : bool
-        Whether the statement is done when this has committed: Ctrl-C waits until then.
-    whole : bool
-        Whether half of it must never be seen: a transaction of the caller cannot be committed any more when
-        an error or Ctrl-C has stopped it. False for what reads, and writes one row at most.
-
-    Yields
-    ------
-    None
-        For the writes.
-    """
-    joined = engine.in_transaction(con)
-
-    def stop() -> None:
-        if not joined:
-            _roll_back(con)
-        elif whole:
-            interrupts.abort(con)
-
-    with interrupts.undo(con, stop), _alone():
-        if not joined:
-            with interrupts.running(con):
-                con.begin()
-        yield
-        if last:
-            interrupts.settle()
-        if not joined:
-            with interrupts.running(con):
-                con.commit()
-
-
-@contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """Name what DuckDB calls a conflict of transactions, and turn a failed COMMIT into our error."""
-    try:
-        yield
-    except (duckdb.Error, DuckanonError) as failure:
-        cause = failure if isinstance(failure, duckdb.Error) else failure.__cause__
-        if isinstance(cause, duckdb.TransactionException) and "conflict" in str(cause):
-            raise ReleaseError(
-                "conflict: another connection writes releases to this database at the same time, so nothing "
-                "was written: run the statement again when it is done"
-            ) from failure
-        if isinstance(failure, duckdb.Error):
-            raise engine.wrapped(failure, "COMMIT", "publish", error=ReleaseError) from failure
-        raise
-
-
-def _roll_back(con: duckdb.DuckDBPyConnection) -> None:
-    """End the transaction, unless a failed COMMIT has ended it, or it was not begun yet."""
-    with contextlib.suppress(duckdb.TransactionException):
-        con.rollback()
-
-
 def _trees(con: duckdb.DuckDBPyConnection, built: Built, target: Target, release_id: int) -> dict[str, str]:
     trees = {}
     for number, field in enumerate(built.staged.sensitive, start=1):
@@ -182,7 +118,7 @@ def _trees(con: duckdb.DuckDBPyConnection, built: Built, target: Target, release
                 "publish/tree.sql.j2",
                 catalog=target.catalog,
                 table=trees[field.name],
-                tree=tree_relation(built.staged, field),
+                tree=built.staged.tree(field),
                 candidate=built.candidate,
                 column=field.name,
             )
@@ -209,7 +145,7 @@ def _record(
         "publish/record.sql.j2",
         catalog=target.catalog,
         release_id=release_id,
-        schema_version=catalog.SCHEMA_VERSION,
+        schema_version=SCHEMA_VERSION,
         schema=target.schema,
         view=target.name,
         table=table,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,8 +12,6 @@ from duckanon.errors import SOURCE_QUERY, PolicyError, SourceError
 from duckanon.schema import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from duckanon.policy import Policy
     from duckanon.schema import Attribute
 
@@ -102,6 +99,10 @@ class Staged:
     source: str | None = None
     row: str | None = None
 
+    def tree(self, field: Field) -> str:
+        """Temporary table (value, level, node) of a sensitive field with hierarchical distance."""
+        return f"{self.workspace}_tree_{field.column}"
+
     @property
     def quasi(self) -> tuple[Field, ...]:
         """Quasi-identifiers in source order."""
@@ -170,32 +171,6 @@ def stage(
         engine.run(con, sqlfiles.render("stage/drop.sql.j2", relation=raw), "stage")
     size = _check(con, records, fields, policy)
     return Staged(workspace, records, fields, size, total - size, raw if keep_source else None, row)
-
-
-@contextlib.contextmanager
-def temporary(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """Prefix for temporary relations, which are gone in the end, whatever ends the block.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-
-    Yields
-    ------
-    str
-        The prefix.
-    """
-    workspace = engine.workspace()
-    with interrupts.cleanup(con, lambda: _drop(con, workspace)):
-        yield workspace
-
-
-def _drop(con: duckdb.DuckDBPyConnection, workspace: str) -> None:
-    """Remove every temporary relation of a run."""
-    leftovers = sqlfiles.render("stage/leftovers.sql.j2", workspace=workspace)
-    for (relation,) in engine.rows(con, leftovers, "clean-up"):
-        engine.run(con, sqlfiles.render("stage/drop.sql.j2", relation=relation), "clean-up")
 
 
 def _read_source(con: duckdb.DuckDBPyConnection, query: str, raw: str, row: str | None) -> None:

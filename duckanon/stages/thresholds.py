@@ -10,8 +10,7 @@ import numpy as np
 
 from duckanon.errors import InfeasibleError
 from duckanon.kernels.reference import reference
-from duckanon.kernels.rules import ENTROPY_MARGIN
-from duckanon.kernels.threshold import Threshold
+from duckanon.kernels.threshold import ENTROPY_MARGIN, Threshold
 from duckanon.stages.tree import make_tree
 
 if TYPE_CHECKING:
@@ -82,7 +81,9 @@ def judged(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, p
         l is above the l of the whole table.
     """
     paths = {
-        field.column: make_tree(con, staged, field, domain=embedded.domains[field.column])
+        field.column: make_tree(
+            con, field.attribute, tree=staged.tree(field), domain=embedded.domains[field.column]
+        )
         for field in staged.sensitive
         if field.attribute.distance == "hierarchical"
     }

@@ -15,32 +15,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from duckanon.schema import Attribute
-    from duckanon.stages.stage import Field, Staged
 
 _DATABASES = (".duckdb", ".db", ".ddb")
 _FORMS = {"csv": (".csv", ".tsv", ".csv.gz", ".tsv.gz"), "parquet": (".parquet",)}
 
 
-def tree_relation(staged: Staged, field: Field) -> str:
-    """Name of the temporary table (value, level, node) of a field's tree.
-
-    Parameters
-    ----------
-    staged : Staged
-        The run.
-    field : Field
-        A sensitive field with hierarchical distance.
-
-    Returns
-    -------
-    str
-        Unquoted name.
-    """
-    return f"{staged.workspace}_tree_{field.column}"
-
-
 def make_tree(
-    con: duckdb.DuckDBPyConnection, staged: Staged, field: Field, *, domain: str
+    con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree: str, domain: str
 ) -> npt.NDArray[np.int64]:
     """Nodes above every value code; the tree itself is left in a temporary table.
 
@@ -48,10 +29,10 @@ def make_tree(
     ----------
     con : duckdb.DuckDBPyConnection
         The caller's connection.
-    staged : Staged
-        The run.
-    field : Field
-        The sensitive field.
+    attribute : Attribute
+        The sensitive column.
+    tree : str
+        Name of the temporary table (value, level, node) to make.
     domain : str
         Temporary table of its values.
 
@@ -65,8 +46,7 @@ def make_tree(
     PolicyError
         The table is missing, or the hierarchy is not total, functional, nested and rooted.
     """
-    tree = tree_relation(staged, field)
-    height = _checked_tree(con, field.attribute, tree=tree, domain=domain)
+    height = _checked_tree(con, attribute, tree=tree, domain=domain)
     return _paths(con, tree, domain, height)
 
 

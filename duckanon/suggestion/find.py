@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from duckanon import engine, sqlfiles
 from duckanon.connection import Connection
+from duckanon.engine import temporary
 from duckanon.errors import PolicyError, SourceError
 from duckanon.interrupts import interruptible
 from duckanon.names import fold
 from duckanon.qualified import parse_name
 from duckanon.schema import Role
-from duckanon.stages.stage import temporary
 from duckanon.suggestion.model import ColumnSet, Suggestion, ranked
 from duckanon.suggestion.profile import Column, profile
 from duckanon.suggestion.proposal import column_suggestions

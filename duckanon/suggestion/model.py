@@ -6,12 +6,11 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from duckanon.suggestion.text import LIMITS, text_of
+from duckanon.report import text_table
+from duckanon.schema import Role
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from duckanon.schema import Role
 
 
 @dataclass(frozen=True)
@@ -186,3 +185,185 @@ def ranked(columns: Sequence[ColumnSuggestion]) -> tuple[ColumnSuggestion, ...]:
         By the share of unique records, then by the share of different values.
     """
     return tuple(sorted(columns, key=lambda own: (-own.unique_share, -own.distinct_ratio, -own.values)))
+
+
+SHOWN_SETS = 6
+"""Pairs and triples that the text shows, each."""
+
+SHOWN_WARNINGS = 20
+"""Warnings that the text shows."""
+
+LIMITS = (
+    "This is a proposal from names, types and counts. It cannot know what outsiders know, what harms the "
+    "people in the data, or whether two records are of one person. Columns it could not place are "
+    "quasi-identifiers. Check every role; k, t and l are starting values, not findings."
+)
+"""What every suggestion says of itself."""
+
+_SAMPLED = (
+    "A sample overstates uniqueness: a record alone in it may have company in the table, while one that is "
+    "alone in the table is alone in every sample it is in."
+)
+
+_LABELS = {role: role.value.replace("_", "-") for role in Role}
+
+
+def text_of(found: Suggestion) -> str:
+    """Text of a suggestion for a reader.
+
+    Parameters
+    ----------
+    found : Suggestion
+        What was found.
+
+    Returns
+    -------
+    str
+        No value of the table is in it.
+    """
+    parts = [_columns(found), _sets(found), _special(found), _sampled(found), _warnings(found), [LIMITS]]
+    return "\n\n".join("\n".join(part) for part in [*parts, _statement(found)] if part)
+
+
+def advice_of(found: Suggestion) -> list[str]:
+    """What the reader of the statement alone must know: warnings, limits, and where it runs.
+
+    Parameters
+    ----------
+    found : Suggestion
+        What was found.
+
+    Returns
+    -------
+    list of str
+        Lines.
+    """
+    return [*_warnings(found), LIMITS, *_home(found)]
+
+
+def _columns(found: Suggestion) -> list[str]:
+    rows = [
+        (
+            _line(column.name),
+            _short(column.type),
+            column.values,
+            percent(column.distinct_ratio),
+            percent(column.null_share),
+            percent(column.unique_share),
+            _LABELS[column.role],
+            _proposal(column),
+            _line(column.reason),
+        )
+        for column in found.columns
+    ]
+    head = f"{_line(found.name)}: {_count(found.records, 'record')}, {_count(len(rows), 'column')}"
+    heads = ("column", "type", "values", "distinct", "NULL", "unique", "role", "proposal", "reason")
+    return [head, *text_table(heads, rows)]
+
+
+def _sets(found: Suggestion) -> list[str]:
+    lines = []
+    if found.sets:
+        by_size = [[own for own in found.sets if len(own.columns) == size] for size in (2, 3)]
+        shown = [own for sets in by_size for own in sets[:SHOWN_SETS]]
+        heads = ["columns", "unique", "records", "on no part"]
+        rows = [
+            [_names(own.columns), percent(own.unique_share), own.unique_records, own.special_records]
+            for own in shown
+        ]
+        if found.sampled < found.records:
+            heads = ["columns", "unique in the sample", "records", "on no part", "unique in the table"]
+            for row, own in zip(rows, shown, strict=True):
+                row.append(percent((own.unique_in_table or 0) / found.records))
+        lines = [f"pairs and triples of quasi-identifiers that single out most, of {len(found.sets)} counted"]
+        lines += text_table(heads, rows)
+    every = found.together
+    if every is not None:
+        share = f"{percent(every.unique_share)} of all records are alone"
+        counts = f"({every.unique_records} of {every.records})"
+        lines.append(f"{_count(len(every.columns), 'quasi-identifier')} together: {share} {counts}")
+    return lines
+
+
+def _names(columns: tuple[str, ...]) -> str:
+    return ", ".join(map(_line, columns))
+
+
+def _special(found: Suggestion) -> list[str]:
+    if not found.special_uniques:
+        return []
+    rows = [
+        (own.size, own.records, percent(own.records / found.sampled), own.sets)
+        for own in found.special_uniques
+    ]
+    examined = _count(len(found.examined), "column")
+    lines = [f"special uniques: records that so many of {examined}, and no fewer, single out"]
+    lines += text_table(("columns", "records", "share", "minimal sets"), rows)
+    shares = [f"{_line(name)} {percent(share)}" for name, share in found.contributions[:5] if share]
+    return (
+        [*lines, f"share of the minimal sets that a column is in: {', '.join(shares)}"] if shares else lines
+    )
+
+
+def _sampled(found: Suggestion) -> list[str]:
+    if found.sampled == found.records or not found.sets:
+        return []
+    where = (
+        f"Pairs, triples and special uniques are of a sample of {found.sampled} of {found.records} records."
+    )
+    return [f"{where} {_SAMPLED}"]
+
+
+def _warnings(found: Suggestion) -> list[str]:
+    lines = [f"warning: {_line(warning)}" for warning in found.warnings[:SHOWN_WARNINGS]]
+    left = len(found.warnings) - len(lines)
+    return [*lines, f"and {_count(left, 'warning')} more, in --format json"] if left else lines
+
+
+def _statement(found: Suggestion) -> list[str]:
+    if found.statement is None:
+        return []
+    return [*_home(found), found.statement]
+
+
+def _home(found: Suggestion) -> list[str]:
+    """Where the statement runs; nothing where it runs anywhere."""
+    if found.statement is None or found.database is None:
+        return []
+    return [f"Run it on the database: duckanon run FILE.sql --database {_line(found.database)}"]
+
+
+def _proposal(column: ColumnSuggestion) -> str:
+    limits = [f"{name} = {value}" for name, value in (("t", column.t), ("l", column.l)) if value]
+    return ", ".join([word for word in (column.recode, column.distance) if word] + limits)
+
+
+def percent(share: float) -> str:
+    """Share as per cent; what is neither none nor all is not rounded to it.
+
+    Parameters
+    ----------
+    share : float
+        0 to 1.
+
+    Returns
+    -------
+    str
+        For example ``12.5 %``.
+    """
+    if 0 < share < 0.001:
+        return "<0.1 %"
+    return ">99.9 %" if 0.999 < share < 1 else f"{100 * share:.1f} %"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 24 else text[:21] + "..."
+
+
+def _line(text: str) -> str:
+    """Return a text on one line: a name may hold a line break."""
+    return " ".join(text.split("\n"))

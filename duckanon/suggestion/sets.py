@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon import arrays, engine, progress, sqlfiles
-from duckanon.suggestion.model import ColumnSet, SpecialUniques
-from duckanon.suggestion.text import SHOWN_SETS
+from duckanon.suggestion.model import SHOWN_SETS, ColumnSet, SpecialUniques
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

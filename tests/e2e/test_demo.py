@@ -7,7 +7,7 @@ from collections import Counter
 import duckdb
 
 from duckanon import sqlfiles
-from duckanon.demo import census
+from duckanon.commands.demo import census
 from duckanon.report import text_table
 
 # A release of our own: everybody is a year older, and married or not is all that is told.

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from duckanon.kernels.ledger import missed_by, missed_by_swap, open_ledger
 from duckanon.kernels.ledger_room import Ledger, ledger_of
 from duckanon.kernels.reference import LARGEST_LISTED, Distance, reference
-from duckanon.kernels.rules import Rules, rules_of
-from duckanon.kernels.threshold import Threshold
+from duckanon.kernels.threshold import Rules, Threshold, rules_of
 from tests import oracle
 from tests.examples import examples
 

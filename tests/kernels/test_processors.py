@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import duckanon
-from duckanon.demo import census
+from duckanon.commands.demo import census
 from duckanon.kernels.logarithm import logarithm
 from duckanon.kernels.principal import DIRECTIONS, principal
 from duckanon.kernels.refine import WORK, _prices

@@ -1,0 +1,61 @@
+"""Paths: a file, or a table in a database file, as it is named on the command line; nothing is opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from duckanon.errors import SourceError
+
+DATABASES = (".duckdb", ".db")
+"""Endings of database files."""
+
+
+def check_readable(path: Path) -> None:
+    """Raise unless a path is a file with something in it that may be read.
+
+    Parameters
+    ----------
+    path : Path
+        As the user named it.
+
+    Raises
+    ------
+    SourceError
+        It is not there, a folder, a pipe or device, which can be read once, empty, or nobody lets us read it.
+    """
+    shown = repr(str(path))
+    try:
+        if path.is_symlink() and not path.exists():
+            raise SourceError(f"{shown} is a link to {str(path.readlink())!r}, which does not exist")
+        if not path.exists():
+            raise SourceError(f"{shown} does not exist")
+        if path.is_dir():
+            raise SourceError(f"{shown} is a folder: give a file")
+        if not path.is_file():
+            raise SourceError(f"{shown} is a pipe or a device: write what it gives to a file first")
+        if not path.stat().st_size:
+            raise SourceError(f"{shown} is empty")
+        with path.open("rb"):
+            pass
+    except OSError as unread:
+        raise SourceError(f"{shown} cannot be read: {unread.strerror}") from unread
+
+
+def split(name: str) -> tuple[Path, str | None]:
+    """Path and table of a name from the command line.
+
+    Parameters
+    ----------
+    name : str
+        ``file`` or ``file.duckdb:table``.
+
+    Returns
+    -------
+    tuple of Path and str or None
+        The table is None for a plain file.
+    """
+    for ending in DATABASES:
+        path, found, table = name.rpartition(f"{ending}:")
+        if found:
+            return Path(path + ending), table
+    return Path(name), None
