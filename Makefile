@@ -41,7 +41,7 @@ lint: $(INSTALLED) ## ruff, mypy, import-linter, SQL purity and generated SQL
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
-	@$(BIN)/python -W ignore::RuntimeWarning:runpy -m duckanon.auditsql --check
+	@$(BIN)/python -W ignore::RuntimeWarning:runpy -m duckanon.audits.macros --check
 
 fmt: $(INSTALLED) ## format the Python code
 	@$(BIN)/ruff check --fix --quiet . || true
@@ -63,7 +63,7 @@ readme: $(INSTALLED) ## write the printed output of the two commands into README
 	@$(BIN)/python docs/readme.py
 
 install-sql: $(INSTALLED) ## write sql/install.sql and sql/gate.sql from their parts
-	@$(BIN)/python -W ignore::RuntimeWarning:runpy -m duckanon.auditsql
+	@$(BIN)/python -W ignore::RuntimeWarning:runpy -m duckanon.audits.macros
 
 clean: ## remove the environment, what was built, and compiled kernels
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

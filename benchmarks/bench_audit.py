@@ -24,8 +24,8 @@ import duckdb
 
 import duckanon
 from benchmarks.bars import Results, shrunk
-from duckanon import sqlfiles
-from duckanon.auditsql import macro_statements
+from duckanon.audits.macros import macro_statements
+from duckanon.database import templates
 from tests.trust.peer import MISSING, Peer, find
 
 ROUNDS, FULL_ROUNDS = 7, 3
@@ -106,7 +106,7 @@ def load() -> float:
 
 def beside_the_least_work(con: duckdb.DuckDBPyConnection, results: Results) -> None:
     """Measure the distance and the whole report in units of GROUP BY + dense_rank."""
-    report = sqlfiles.render(
+    report = templates.render(
         "audit_bind/report.sql.j2",
         relation="person",
         qi=list(KEYS),

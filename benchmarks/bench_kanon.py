@@ -19,7 +19,7 @@ from tests.reference import EIA_COLUMNS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from duckanon.kernels.refine import Effort
+    from duckanon.kernels.exchange.refine import Effort
 
 SIZES = (3, 4, 5, 10)
 MOST_SECONDS: dict[Effort, float] = {"balanced": 5.0, "best": 60.0}

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.numpy_mdav import numpy_mdav
+from duckanon.kernels.first.mdav import mdav
+from duckanon.kernels.first.tcloseness_first import stratified
 from duckanon.kernels.loss import information_loss
-from duckanon.kernels.mdav import mdav
 from duckanon.kernels.scale import zscore
-from duckanon.kernels.tcloseness_first import stratified
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from time import process_time
 
 from benchmarks.bars import Results, reference_table
 from duckanon import information_loss, partition
-from duckanon.registry import PUBLISHED
+from duckanon.literature.registry import PUBLISHED
 from tests.reference import EIA_COLUMNS
 
 K, T, SLOWEST = 3, "0.1", 10.0

@@ -18,8 +18,8 @@ import numpy as np
 
 from benchmarks.bars import Results, reference_table
 from duckanon import information_loss, partition
-from duckanon.kernels.emd import emd_fraction
-from duckanon.kernels.reference import reference
+from duckanon.kernels.closeness.emd import emd_fraction
+from duckanon.kernels.closeness.reference import reference
 
 COLUMNS = ("TAXINC", "POTHVAL", "FEDTAX", "FICA")
 BARS = {

@@ -27,7 +27,8 @@ import pytest
 import sqlglot
 
 from benchmarks.mutants import Mutant, mutants
-from duckanon import auditsql, sqlfiles
+from duckanon.audits import macros
+from duckanon.database import templates
 from tests import slt
 from tests.trust import direct
 
@@ -66,41 +67,41 @@ class Templates(jinja2.BaseLoader):
         if name.startswith("audit/"):
             self.read.add(Path(name).stem)
         text = self.texts.get(name)
-        return (sqlfiles.folder() / name).read_text(encoding="utf-8") if text is None else text
+        return (templates.folder() / name).read_text(encoding="utf-8") if text is None else text
 
 
 @contextmanager
 def replaced(texts: Mapping[str, str]) -> Iterator[Templates]:
     """Let `sqlfiles` give other texts for some of its files."""
     loader = Templates(texts)
-    environment = sqlfiles._environment().overlay(loader=loader)
+    environment = templates._environment().overlay(loader=loader)
     with (
-        patch.object(sqlfiles, "_environment", lambda: environment),
-        patch.object(sqlfiles, "read", loader.text),
+        patch.object(templates, "_environment", lambda: environment),
+        patch.object(templates, "read", loader.text),
     ):
         yield loader
 
 
 def macro(name: str) -> str:
     """Give the statement that makes a macro, from the files as they are now."""
-    return sqlfiles.render(f"macro/{name}.sql.j2", temporary=False, body=auditsql._body).strip()
+    return templates.render(f"macro/{name}.sql.j2", temporary=False, body=macros._body).strip()
 
 
 def audit_names() -> list[str]:
     """Give the names of all audits."""
-    return sorted(path.stem for path in (sqlfiles.folder() / "audit").glob("*.sql"))
+    return sorted(path.stem for path in (templates.folder() / "audit").glob("*.sql"))
 
 
 def body(audit: str) -> str:
     """Give the SELECT of an audit."""
-    return auditsql._HEADER.sub("", sqlfiles.read(f"audit/{audit}.sql"))
+    return macros._HEADER.sub("", templates.read(f"audit/{audit}.sql"))
 
 
 @cache
 def readers() -> dict[str, tuple[str, ...]]:
     """Give the macros that read each audit."""
     found: dict[str, tuple[str, ...]] = {}
-    for name in auditsql.MACROS:
+    for name in macros.MACROS:
         with replaced({}) as loader:
             macro(name)
         for audit in loader.read:
@@ -111,7 +112,7 @@ def readers() -> dict[str, tuple[str, ...]]:
 @cache
 def sound() -> dict[str, str]:
     """Give the statements of all macros as they ought to be."""
-    return {name: macro(name) for name in auditsql.MACROS}
+    return {name: macro(name) for name in macros.MACROS}
 
 
 @cache

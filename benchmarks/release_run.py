@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import duckanon
-from duckanon.kernels.emd import emd_per_class
+from duckanon.kernels.closeness.emd import emd_per_class
+from duckanon.kernels.closeness.reference import reference
+from duckanon.kernels.first.tcloseness_first import class_size, stratified
 from duckanon.kernels.loss import information_loss
-from duckanon.kernels.reference import reference
 from duckanon.kernels.scale import zscore
-from duckanon.kernels.tcloseness_first import class_size, stratified
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from duckanon.api import anonymize, audit
-from duckanon.connection import Connection, connect
+from duckanon.api.connection import Connection, connect
+from duckanon.api.frames import anonymize_table
+from duckanon.api.python import anonymize, audit
+from duckanon.api.sql_functions import register, unregister
+from duckanon.audits.report import Measure, Report, Violation
 from duckanon.errors import (
     AuditFailure,
     DuckanonError,
@@ -17,13 +20,13 @@ from duckanon.errors import (
     SourceError,
     StatementError,
 )
-from duckanon.frames import anonymize_table
-from duckanon.functions import register, unregister
-from duckanon.methods import information_loss, methods, partition
-from duckanon.policy import AuditPolicy, Policy
-from duckanon.registry import Method
-from duckanon.report import Measure, Report, Violation
-from duckanon.views import Release
+from duckanon.literature.partitions import information_loss, methods, partition
+from duckanon.literature.registry import Method
+from duckanon.moved import keep_paths
+from duckanon.policy.policy import AuditPolicy, Policy
+from duckanon.release.views import Release
+
+keep_paths()
 
 __version__ = version("duckanon")
 

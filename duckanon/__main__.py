@@ -1,5 +1,5 @@
 """``python -m duckanon`` is the command line."""
 
-from duckanon.cli import main
+from duckanon.cli.main import main
 
 main()

@@ -21,14 +21,16 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from duckanon import api, engine, schema, sqlfiles
-from duckanon.auditing import judgements
+from duckanon.api import python
+from duckanon.api.planner import LEFT_OUT, given_options
+from duckanon.api.sql_functions import register
+from duckanon.audits.run import judgements
+from duckanon.database import engine, templates
+from duckanon.database.relations import columns_of
 from duckanon.errors import MissingExtra, PolicyError, SourceError
-from duckanon.functions import register
-from duckanon.places import columns_of
-from duckanon.planner import LEFT_OUT, given_options
-from duckanon.policy import AuditPolicy, Policy
-from duckanon.schema import Role
+from duckanon.policy import bind
+from duckanon.policy.bind import Role
+from duckanon.policy.policy import AuditPolicy, Policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +91,7 @@ class Plugin(_Base):  # type: ignore[misc]  # dbt is optional, so its class is n
         """
         with _lock:
             register(cursor)
-            macro = sqlfiles.render("dbt/violating_classes.sql.j2", planner=self._planner, left_out=LEFT_OUT)
+            macro = templates.render("dbt/violating_classes.sql.j2", planner=self._planner, left_out=LEFT_OUT)
             engine.run(cursor, macro, "register")
 
 
@@ -115,7 +117,7 @@ def publish(session: Any, query: str, name: str, options: str) -> None:
     given = json.loads(options, parse_float=Decimal)
     if not isinstance(given, dict):
         raise PolicyError("the model has no policy: add policy={...} to its config()")
-    api.anonymize(_plain(session), query, Policy.from_toml("", **given), name=name, or_replace=True)
+    python.anonymize(_plain(session), query, Policy.from_toml("", **given), name=name, or_replace=True)
 
 
 def package() -> Path:
@@ -160,30 +162,30 @@ def _violating_classes(con: duckdb.DuckDBPyConnection, relation: str, policy: Au
     """SQL text whose rows are the classes of a relation that break a threshold."""
     stage = f"audit of {relation}"
     source = _selected(con, relation, stage)
-    attributes = schema.bind_audit(policy, columns_of(con, source, stage))
+    attributes = bind.bind_audit(policy, columns_of(con, source, stage))
     # An empty table is found here and not in the query, where a filter of the caller's could hide it.
-    if not engine.rows(con, sqlfiles.render("dbt/any_record.sql.j2", relation=source), stage):
+    if not engine.rows(con, templates.render("dbt/any_record.sql.j2", relation=source), stage):
         raise SourceError(f"{stage}: the table is empty: there is nothing to audit")
     asked = judgements(attributes, policy, {})
     if any(judgement.distance == "hierarchical" for judgement in asked):
         raise PolicyError(f"{stage}: a hierarchical distance needs its tree: use AUDIT TABLE, outside of dbt")
     quasi = [attribute.name for attribute in attributes if attribute.role is Role.QUASI_IDENTIFIER]
     texts = {attribute.name for attribute in attributes if attribute.type == "VARCHAR"}
-    return sqlfiles.render(
+    return templates.render(
         "dbt/rows.sql.j2", relation=source, qi=quasi, attributes=asked, texts=texts, k=policy.k, limit=_ALL
     )
 
 
 def _selected(con: duckdb.DuckDBPyConnection, relation: str, stage: str) -> str:
     """Subquery of what a caller wrote to stand after FROM: one SELECT, for all else would be run."""
-    query = sqlfiles.render("files/query.sql.j2", relation=relation)
+    query = templates.render("files/query.sql.j2", relation=relation)
     try:
         kinds = [statement.type for statement in con.extract_statements(query)]
     except duckdb.Error as cause:
         raise engine.wrapped(cause, query, stage, error=SourceError) from cause
     if kinds != [duckdb.StatementType.SELECT]:
         raise SourceError(f"{stage}: write what stands after FROM in one SELECT, and nothing else")
-    return sqlfiles.render("dbt/subquery.sql.j2", query=query).strip()
+    return templates.render("dbt/subquery.sql.j2", query=query).strip()
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ import duckdb
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from duckanon.report import Report
+    from duckanon.audits.report import Report
 
 
 SOURCE_QUERY = "the source query"

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
 
-from duckanon import api, engine, files, paths
-from duckanon.auditing import audit_relation
+from duckanon.api import files, python
+from duckanon.api.frames import arrow_table
+from duckanon.audits.run import audit_relation
+from duckanon.database import engine, paths
 from duckanon.errors import PolicyError, SourceError
-from duckanon.frames import arrow_table
-from duckanon.names import twice
-from duckanon.policy import AuditPolicy
+from duckanon.policy.names import twice
+from duckanon.policy.policy import AuditPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import SupportsIndex
 
-    from duckanon.checks import Columns, Distance, LDiversity, Number
-    from duckanon.connection import Connection
-    from duckanon.report import Report
+    from duckanon.api.connection import Connection
+    from duckanon.audits.report import Report
+    from duckanon.policy.checks import Columns, Distance, LDiversity, Number
 
 
 def assert_private(
@@ -103,7 +104,7 @@ def _audit(
     table: object, policy: AuditPolicy, con: Connection | duckdb.DuckDBPyConnection | None, *, trust: bool
 ) -> Report:
     if isinstance(table, str) and con is not None:
-        return api.audit(con, table, policy)
+        return python.audit(con, table, policy)
     if con is not None:
         raise SourceError(f"con goes with the name of a table, not with a {type(table).__name__}")
     if isinstance(table, duckdb.DuckDBPyRelation):

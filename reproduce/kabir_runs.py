@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckanon.kernels.scale import Scale
-from duckanon.methods import information_loss, partition
+from duckanon.literature.partitions import information_loss, partition
 from reproduce.data import matrix
 
 TEN = (

@@ -8,7 +8,7 @@ from itertools import combinations, product
 import numpy as np
 
 from duckanon import partition
-from duckanon.kernels.tcloseness_first import class_size
+from duckanon.kernels.first.tcloseness_first import class_size
 from duckanon.measures import emd, maximum_emd
 from reproduce.rows import Row, Section, row
 from reproduce.soria_comas_printed import TABLE_3, cells

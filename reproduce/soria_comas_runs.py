@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckanon import partition
+from duckanon.kernels.closeness.emd import emd_per_class
+from duckanon.kernels.closeness.reference import Reference, reference
+from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.kernels.compose import merged
-from duckanon.kernels.emd import emd_per_class
-from duckanon.kernels.reference import Reference, reference
 from duckanon.kernels.scale import zscore
-from duckanon.kernels.threshold import Threshold
 from duckanon.literature.kanonymity_first import kanonymity_first
 from reproduce.data import matrix
 

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
+from duckanon.literature.partitions import partition
 from duckanon.literature.steered import bucket_attribute, bucket_count
 from duckanon.measures import mse
-from duckanon.methods import partition
 from reproduce import data
 from reproduce.plots import chart
 from reproduce.rows import Maker, Picture, Row, Section, row

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from duckanon.literature.partitions import partition
 from duckanon.literature.steered import bucket_count, steered_tcloseness, steering_weight
 from duckanon.measures import average_emd, distinct_l, mae, maximum_emd, mse
-from duckanon.methods import partition
 from reproduce import data
 from reproduce.plots import Panel
 from reproduce.rows import Row, row

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from duckanon import sqlfiles
-from duckanon.auditsql import macro_statements
+from duckanon.audits.macros import macro_statements
+from duckanon.database import templates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ def run_in_python(blocks: Sequence[Block]) -> None:
 
 def run_in_stock(blocks: Sequence[Block], command: Path) -> None:
     """Run blocks in the stock command line; errors are looked up on stderr, in their order."""
-    script = [f".read '{sqlfiles.folder() / 'install.sql'}'"]
+    script = [f".read '{templates.folder() / 'install.sql'}'"]
     for number, block in enumerate(blocks):
         script += [f".print @{number}", block.sql.rstrip(";") + ";"]
     options = ["-list", "-noheader", "-separator", "\t", "-nullvalue", "NULL"]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckanon import arrays
+from duckanon.database import arrow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,42 +41,42 @@ finally:
 @given(st.lists(st.floats()))
 def test_floats_there_and_back(values: list[float]) -> None:
     """NaN, and nothing else, is NULL; infinities and -0.0 stay."""
-    column = arrays.arrow(np.array(values, dtype=np.float64))
+    column = arrow.arrow(np.array(values, dtype=np.float64))
     assert column.to_pylist() == [None if value != value else value for value in values]
     column.validate(full=True)
-    np.testing.assert_array_equal(arrays.numbers(column), np.array(values, dtype=np.float64))
+    np.testing.assert_array_equal(arrow.numbers(column), np.array(values, dtype=np.float64))
 
 
 @given(st.lists(INTEGERS))
 def test_integers_there_and_back(values: list[int]) -> None:
     """All 64 bits count: 2^63 - 1 is no double."""
-    column = arrays.arrow(np.array(values, dtype=np.int64))
+    column = arrow.arrow(np.array(values, dtype=np.int64))
     assert column.type == pa.int64()
     assert column.to_pylist() == values
-    assert arrays.numbers(column).tolist() == values
+    assert arrow.numbers(column).tolist() == values
 
 
 @given(st.lists(st.lists(INTEGERS)))
 def test_chunks_are_one_array(chunks: list[list[int]]) -> None:
     column = pa.chunked_array([pa.array(chunk, pa.int64()) for chunk in chunks], pa.int64())
-    assert arrays.numbers(column).tolist() == [value for chunk in chunks for value in chunk]
+    assert arrow.numbers(column).tolist() == [value for chunk in chunks for value in chunk]
 
 
 def test_every_other_number_of_a_longer_array() -> None:
     """A view with gaps is copied, not read as if it had none."""
-    assert arrays.arrow(np.arange(10)[::2]).to_pylist() == [0, 2, 4, 6, 8]
+    assert arrow.arrow(np.arange(10)[::2]).to_pylist() == [0, 2, 4, 6, 8]
 
 
 def test_a_slice_begins_where_it_begins() -> None:
-    assert arrays.numbers(pa.array([1, 2, 3, 4]).slice(1, 2)).tolist() == [2, 3]
+    assert arrow.numbers(pa.array([1, 2, 3, 4]).slice(1, 2)).tolist() == [2, 3]
     halves = pa.array([None, 0.5, None, 1.5, 2.5, None]).slice(1, 4)
-    np.testing.assert_array_equal(arrays.numbers(halves), [0.5, np.nan, 1.5, 2.5])
+    np.testing.assert_array_equal(arrow.numbers(halves), [0.5, np.nan, 1.5, 2.5])
 
 
 @pytest.mark.parametrize("column", [[1, None], [Decimal(1)], [True], ["1"]])
 def test_what_is_no_number_is_refused(column: list[object]) -> None:
     with pytest.raises(ValueError, match=r"NULL|no numbers"):
-        arrays.numbers(pa.array(column))
+        arrow.numbers(pa.array(column))
 
 
 def test_a_release_does_not_load_pandas() -> None:

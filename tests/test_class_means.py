@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckanon import engine
-from duckanon.stages import means
-from duckanon.stages.means import class_means
+from duckanon.database import engine
+from duckanon.release.stages import means
+from duckanon.release.stages.means import class_means
 
 if TYPE_CHECKING:
     import duckdb

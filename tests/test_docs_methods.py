@@ -10,9 +10,9 @@ import pytest
 
 import duckanon
 from duckanon import measures
-from duckanon.checks import METHODS
-from duckanon.kernels.refine import WORK
-from duckanon.registry import PUBLISHED
+from duckanon.kernels.exchange.refine import WORK
+from duckanon.literature.registry import PUBLISHED
+from duckanon.policy.checks import METHODS
 from tests.e2e.scenes import ROOT
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duckanon.audits.changes import Change, changes, same_value
+from duckanon.audits.report import Measure, Report, Violation
 from duckanon.errors import SourceError
-from duckanon.evidence import Change, changes, same_value
-from duckanon.report import Measure, Report, Violation
 
 K = Measure("k_anonymity", None, 3, 5.0, 12, 0, 0, True)
 T = Measure("t_closeness", "charge", Decimal("0.15"), 0.1, 12, 0, 0, True)

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.checks import METHODS
 from duckanon.errors import PolicyError
-from duckanon.kernels.mdav import mdav, mdav1
+from duckanon.kernels.first.mdav import mdav, mdav1
+from duckanon.kernels.first.tcloseness_first import tcloseness_first
 from duckanon.kernels.scale import zscore
-from duckanon.kernels.tcloseness_first import tcloseness_first
-from duckanon.methods import information_loss, methods, partition
+from duckanon.literature.partitions import information_loss, methods, partition
+from duckanon.policy.checks import METHODS
 from tests.examples import examples
 from tests.reference import reference_points
 

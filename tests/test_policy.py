@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duckanon.errors import PolicyError
-from duckanon.methods import methods
-from duckanon.names import ByColumn, fold
-from duckanon.policy import AUDIT_OPTIONS, METHODS, OPTIONS, AuditPolicy, Policy
+from duckanon.literature.partitions import methods
+from duckanon.policy.names import ByColumn, fold
+from duckanon.policy.policy import AUDIT_OPTIONS, METHODS, OPTIONS, AuditPolicy, Policy
 
 
 def policy(**options: Any) -> Policy:

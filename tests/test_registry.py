@@ -11,15 +11,15 @@ import pytest
 from numpy.typing import NDArray
 
 from duckanon.errors import PolicyError
-from duckanon.kernels.mdav import mdav, mdav1
+from duckanon.kernels.first.mdav import mdav, mdav1
 from duckanon.kernels.scale import zscore
 from duckanon.literature.fixed_size import cbfs
 from duckanon.literature.mhm import mhm
+from duckanon.literature.partitions import methods, partition
+from duckanon.literature.registry import PUBLISHED
 from duckanon.literature.sorting import multidsort_ps
 from duckanon.literature.steered import steered_tcloseness
 from duckanon.literature.vmdav import vmdav
-from duckanon.methods import methods, partition
-from duckanon.registry import PUBLISHED
 from tests.oracle import class_emds
 
 Labels = NDArray[np.int64]

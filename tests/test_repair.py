@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pytest
 
-from duckanon.kernels.reference import reference
-from duckanon.kernels.threshold import Threshold
-from duckanon.stages import repair as stage
-from duckanon.stages.classes import sums_of
-from duckanon.stages.partition import Partitioned, _missed
+from duckanon.kernels.closeness.reference import reference
+from duckanon.kernels.closeness.threshold import Threshold
+from duckanon.release.stages import repair as stage
+from duckanon.release.stages.class_sums import sums_of
+from duckanon.release.stages.partition import Partitioned, _missed
 from tests.oracle import class_emds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from duckanon.stages.plan import Plan
-    from duckanon.stages.thresholds import Judged
+    from duckanon.release.stages.plan import Plan
+    from duckanon.release.stages.thresholds import Judged
 
 M, K = 120, 4
 

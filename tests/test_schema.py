@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from duckanon.dialect import ident
+from duckanon.database.quoting import ident
 from duckanon.errors import PolicyError
-from duckanon.policy import AuditPolicy, Policy
-from duckanon.schema import Attribute, Role, bind, bind_audit
+from duckanon.policy.bind import Attribute, Role, bind, bind_audit
+from duckanon.policy.policy import AuditPolicy, Policy
 
 if TYPE_CHECKING:
     import duckdb

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon import statements
-from duckanon.options import options_to_policy
-from duckanon.schema import Role
+from duckanon.policy.bind import Role
+from duckanon.statements import parse
+from duckanon.statements.options import options_to_policy
 from duckanon.suggestion import ColumnSuggestion, suggest
 from duckanon.suggestion.names import code_named, key_named, named, person_named, words
 from duckanon.suggestion.statement import statement_of
@@ -267,9 +267,9 @@ def test_any_name_is_read_back_from_the_statement(
     text, reasons = statement_of(columns, 100, view, "FROM somewhere", {quasi: "finite"})
     assert text is not None
     assert not reasons
-    (piece,) = statements.split(text)
-    statement = statements.parse(piece)
-    assert isinstance(statement, statements.Create)
+    (piece,) = parse.split(text)
+    statement = parse.parse(piece)
+    assert isinstance(statement, parse.Create)
     policy = options_to_policy(statement.options)
     assert statement.name.name == view
     assert policy.quasi_identifiers == (quasi,)

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from duckanon.kernels.blocks import blocks
+from duckanon.kernels.exchange.refine import Effort, Stop, approach, refine
+from duckanon.kernels.first.blocks import blocks
+from duckanon.kernels.first.mdav import mdav, mdav1
+from duckanon.kernels.first.tcloseness_first import class_size, stratified
 from duckanon.kernels.loss import class_means
-from duckanon.kernels.mdav import mdav, mdav1
-from duckanon.kernels.merge import Partner, class_members, merge_classes
-from duckanon.kernels.refine import Effort, Stop, approach, refine
-from duckanon.kernels.tcloseness_first import class_size, stratified
+from duckanon.kernels.merging.merge import Partner, class_members, merge_classes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from duckanon.kernels.threshold import Threshold
+    from duckanon.kernels.closeness.threshold import Threshold
 
 EXACT = 8192
 """Up to so many records exact MDAV; beyond, MDAV in blocks, which refinement makes up for."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.forming import Forming, begun, form, join_nearest, neighbourhood
-from duckanon.kernels.mdav import mdav1
+from duckanon.kernels.first.mdav import mdav1
+from duckanon.kernels.first.one_by_one import Forming, begun, form, join_nearest, neighbourhood
 from duckanon.kernels.points import distance_points
 from duckanon.literature.dissolve import dissolved, partitioned
 

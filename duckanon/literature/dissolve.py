@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.first.mdav import mdav1
 from duckanon.kernels.loss import class_means
-from duckanon.kernels.mdav import mdav1
 from duckanon.kernels.points import distance_points
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from duckanon.kernels.boxtree import farthest
 from duckanon.kernels.compiled import compiled
-from duckanon.kernels.forming import Forming, begun, form, join_nearest, outermost
+from duckanon.kernels.first.one_by_one import Forming, begun, form, join_nearest, outermost
+from duckanon.kernels.neighbours.boxtree import farthest
 from duckanon.kernels.points import distance_points
 
 if TYPE_CHECKING:

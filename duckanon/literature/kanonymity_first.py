@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.boxtree import farthest, take
+from duckanon.kernels.closeness.threshold import Rules, rules_of
 from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.forming import Forming, begun, enrol, neighbourhood, outermost
-from duckanon.kernels.heap import NO_RECORD, ascend, offer
-from duckanon.kernels.ledger import missed_by, missed_by_swap
-from duckanon.kernels.ledger_path import open_path
-from duckanon.kernels.ledger_room import SIDE, Ledger, ledger_of, order_members
-from duckanon.kernels.ledger_tree import open_tree
+from duckanon.kernels.exchange.ledger import missed_by, missed_by_swap
+from duckanon.kernels.exchange.ledger_path import open_path
+from duckanon.kernels.exchange.ledger_state import SIDE, Ledger, ledger_of, order_members
+from duckanon.kernels.exchange.ledger_tree import open_tree
+from duckanon.kernels.first.one_by_one import Forming, begun, enrol, neighbourhood, outermost
+from duckanon.kernels.neighbours.boxtree import farthest, take
+from duckanon.kernels.neighbours.heap import NO_RECORD, ascend, offer
 from duckanon.kernels.points import distance_points
-from duckanon.kernels.threshold import Rules, rules_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from duckanon.kernels.threshold import Threshold
+    from duckanon.kernels.closeness.threshold import Threshold
 
 BATCH = 32
 """Candidates that are prepared together: an exchange makes those left of a batch be prepared again."""
@@ -79,8 +79,8 @@ def kanonymity_first(points: ArrayLike, codes: ArrayLike, k: int, threshold: Thr
 
     Examples
     --------
-    >>> from duckanon.kernels.reference import reference
-    >>> from duckanon.kernels.threshold import Threshold
+    >>> from duckanon.kernels.closeness.reference import reference
+    >>> from duckanon.kernels.closeness.threshold import Threshold
     >>> half = Threshold(reference([2, 2], "ordered"), t=Fraction(0))
     >>> kanonymity_first([[0.0], [1.0], [2.0], [10.0]], [0, 0, 1, 1], 2, half).tolist()
     [1, 0, 1, 0]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.boxtree import farthest
 from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.forming import Forming, begun, form
+from duckanon.kernels.first.one_by_one import Forming, begun, form
+from duckanon.kernels.neighbours.boxtree import farthest
 from duckanon.kernels.points import check_class_size, distance_points
 
 if TYPE_CHECKING:

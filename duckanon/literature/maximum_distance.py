@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.boxtree import farthest
 from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.forming import Forming, begun, form, join_nearest, outermost, outermost_first
+from duckanon.kernels.first.one_by_one import Forming, begun, form, join_nearest, outermost, outermost_first
+from duckanon.kernels.neighbours.boxtree import farthest
+from duckanon.kernels.neighbours.outermost import SAFETY
 from duckanon.kernels.points import distance_points
-from duckanon.kernels.rim import SAFETY
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from duckanon.kernels.boxtree import farthest, nearest, take
 from duckanon.kernels.compiled import compiled
-from duckanon.kernels.forming import Forming, begun
+from duckanon.kernels.first.mdav import mdav
+from duckanon.kernels.first.one_by_one import Forming, begun
 from duckanon.kernels.loss import class_means
-from duckanon.kernels.mdav import mdav
+from duckanon.kernels.neighbours.boxtree import farthest, nearest, take
 from duckanon.kernels.points import check_class_size, distance_points
 from duckanon.literature.fixed_size import cbfs
 from duckanon.literature.maximum_distance import maximum_distance

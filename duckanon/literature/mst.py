@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.boxtree import farthest
 from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.forming import Forming, begun, form, outermost
+from duckanon.kernels.first.one_by_one import Forming, begun, form, outermost
+from duckanon.kernels.neighbours.boxtree import farthest
+from duckanon.kernels.neighbours.slots import CHUNK, Slots, fill, measure, remove
 from duckanon.kernels.points import check_class_size, distance_points
-from duckanon.kernels.slots import CHUNK, Slots, fill, measure, remove
 from duckanon.literature.dissolve import partitioned
 from duckanon.literature.maximum_distance import Reach, most_distant, reach_of
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.heap import NO_RECORD, ascend, offer
+from duckanon.kernels.neighbours.heap import NO_RECORD, ascend, offer
 from duckanon.kernels.points import check_class_size, distance_points
 from duckanon.literature.mu_trees import NONE, Forest, beyond, copied, cut, grown, length, shift, survey
 

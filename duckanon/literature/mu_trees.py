@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.boxtree import BoxTree, nearest, plant
 from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.forming import LEAF_SIZE, TREE_RECORDS
-from duckanon.kernels.heap import NO_RECORD
+from duckanon.kernels.first.one_by_one import LEAF_SIZE, TREE_RECORDS
+from duckanon.kernels.neighbours.boxtree import BoxTree, nearest, plant
+from duckanon.kernels.neighbours.heap import NO_RECORD
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

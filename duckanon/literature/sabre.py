@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from duckanon.kernels.closeness.threshold import rules_of
 from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.neighbours.slots import Slots, farthest_in, fill, nearest_in, remove
 from duckanon.kernels.points import check_class_size, distance_points
-from duckanon.kernels.slots import Slots, farthest_in, fill, nearest_in, remove
-from duckanon.kernels.threshold import rules_of
 from duckanon.literature.sabre_buckets import Bucket, buckets_within
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from duckanon.kernels.reference import Reference
-    from duckanon.kernels.threshold import Threshold
+    from duckanon.kernels.closeness.reference import Reference
+    from duckanon.kernels.closeness.threshold import Threshold
 
 DOUBT = 1e-9
 """Bounds that differ from t by less are computed anew in whole numbers."""
@@ -86,8 +86,8 @@ def sabre(points: ArrayLike, codes: ArrayLike, k: int, threshold: Threshold) -> 
 
     Examples
     --------
-    >>> from duckanon.kernels.reference import reference
-    >>> from duckanon.kernels.threshold import Threshold
+    >>> from duckanon.kernels.closeness.reference import reference
+    >>> from duckanon.kernels.closeness.threshold import Threshold
     >>> half = Threshold(reference([2, 2], "ordered"), t=Fraction(0))
     >>> sabre([[0.0], [1.0], [8.0], [9.0]], [0, 1, 0, 1], 2, half).tolist()
     [0, 0, 1, 1]

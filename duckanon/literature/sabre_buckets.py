@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from duckanon.kernels.reference import Reference
+    from duckanon.kernels.closeness.reference import Reference
 
 
 class Bucket(NamedTuple):

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.boxtree import nearest, take
 from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.forming import Forming, begun
+from duckanon.kernels.first.one_by_one import Forming, begun
+from duckanon.kernels.neighbours.boxtree import nearest, take
 from duckanon.kernels.points import distance_points
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckanon.kernels.compiled import compiled
-from duckanon.kernels.mdav import mdav
+from duckanon.kernels.first.mdav import mdav
+from duckanon.kernels.neighbours.slots import Slots, fill, nearest_in, remove
 from duckanon.kernels.points import check_class_size, finite_points
 from duckanon.kernels.scale import minmax
-from duckanon.kernels.slots import Slots, fill, nearest_in, remove
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

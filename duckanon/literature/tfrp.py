@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.boxtree import farthest
 from duckanon.kernels.compiled import compiled
-from duckanon.kernels.forming import Forming, begun, form, join_nearest
+from duckanon.kernels.first.one_by_one import Forming, begun, form, join_nearest
+from duckanon.kernels.neighbours.boxtree import farthest
 from duckanon.kernels.points import distance_points
 from duckanon.literature.dissolve import dissolved, least_homogeneous_first, partitioned
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.boxtree import nearest, take
 from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.forming import Forming, begun, form, join_nearest, outermost_first
+from duckanon.kernels.first.one_by_one import Forming, begun, form, join_nearest, outermost_first
+from duckanon.kernels.neighbours.boxtree import nearest, take
+from duckanon.kernels.neighbours.outermost import leave
 from duckanon.kernels.points import distance_points
-from duckanon.kernels.rim import leave
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.emd import emd_per_class
-from duckanon.kernels.reference import Distance, Reference, reference
+from duckanon.kernels.closeness.emd import emd_per_class
+from duckanon.kernels.closeness.reference import Distance, Reference, reference
 from duckanon.measures.inputs import class_labels, column, histograms, members, policy_errors, ranked
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
 
-from duckanon.kernels.threshold import LKind
+from duckanon.kernels.closeness.threshold import LKind
 from duckanon.measures.inputs import class_labels, column, histograms, policy_errors, ranked, whole_number
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from duckanon.kernels.histograms import Histograms
+    from duckanon.kernels.closeness.histograms import Histograms
 
 
 class PSensitivity(NamedTuple):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.reference import reference
+from duckanon.kernels.closeness.reference import reference
 from duckanon.measures.diversity import distinct_l
 from duckanon.measures.inputs import class_labels, column, policy_errors, ranked, whole_number
 

@@ -6,20 +6,20 @@ import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from duckanon import engine, sqlfiles
-from duckanon.connection import Connection
-from duckanon.engine import temporary
+from duckanon.api.connection import Connection
+from duckanon.database import engine, templates
+from duckanon.database.engine import temporary
+from duckanon.database.interrupts import interruptible
 from duckanon.errors import PolicyError, SourceError
-from duckanon.interrupts import interruptible
-from duckanon.names import fold
-from duckanon.qualified import parse_name
-from duckanon.schema import Role
+from duckanon.policy.bind import Role
+from duckanon.policy.names import fold
+from duckanon.statements.names import parse_name
+from duckanon.statements.tokens import split
 from duckanon.suggestion.model import ColumnSet, Suggestion, ranked
 from duckanon.suggestion.profile import Column, profile
 from duckanon.suggestion.proposal import column_suggestions
 from duckanon.suggestion.sets import uniqueness_of_sets
 from duckanon.suggestion.statement import statement_of
-from duckanon.tokens import split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,8 +90,8 @@ def query_of(parts: Sequence[str]) -> str:
     str
         What stands after AS.
     """
-    relation = sqlfiles.render("audit_bind/named.sql.j2", parts=parts)
-    return sqlfiles.render("files/query.sql.j2", relation=relation).strip()
+    relation = templates.render("audit_bind/named.sql.j2", parts=parts)
+    return templates.render("files/query.sql.j2", relation=relation).strip()
 
 
 def suggest_query(
@@ -165,7 +165,7 @@ def _single(query: str) -> str:
 
 
 def _columns(con: duckdb.DuckDBPyConnection, query: str, name: str) -> tuple[Column, ...]:
-    described = sqlfiles.render("suggest/describe.sql.j2", query=query)
+    described = templates.render("suggest/describe.sql.j2", query=query)
     rows = engine.rows(con, described, f"suggest for {name}", error=SourceError)
     return tuple(Column(row[0], row[1], f"c{number}") for number, row in enumerate(rows, start=1))
 
@@ -175,12 +175,12 @@ def _stage(
 ) -> tuple[str, str, int, int]:
     """Write the records and a sample of them; return their names and sizes."""
     records, sample, stage = f"{workspace}_records", f"{workspace}_sample", f"suggest for {name}"
-    statement = sqlfiles.render("suggest/records.sql.j2", records=records, query=query, columns=columns)
+    statement = templates.render("suggest/records.sql.j2", records=records, query=query, columns=columns)
     engine.run(con, statement, stage, error=SourceError)
     size = _size(con, records)
     if size == 0:
         raise SourceError(f"{stage}: it has no records, so there is nothing to suggest")
-    statement = sqlfiles.render(
+    statement = templates.render(
         "suggest/sample.sql.j2", sample=sample, records=records, wanted=min(SAMPLE, size), size=size
     )
     engine.run(con, statement, stage)
@@ -188,7 +188,7 @@ def _stage(
 
 
 def _size(con: duckdb.DuckDBPyConnection, relation: str) -> int:
-    query = sqlfiles.render("suggest/size.sql.j2", relation=relation)
+    query = templates.render("suggest/size.sql.j2", relation=relation)
     return int(engine.rows(con, query, "suggest")[0][0])
 
 
@@ -197,14 +197,14 @@ def _together(con: duckdb.DuckDBPyConnection, records: str, quasi: Sequence[Fact
     if not quasi:
         return None
     columns = [facts.column.code for facts in quasi]
-    query = sqlfiles.render("suggest/classes.sql.j2", records=records, columns=columns)
+    query = templates.render("suggest/classes.sql.j2", records=records, columns=columns)
     size, _, alone = engine.rows(con, query, "suggest")[0]
     return ColumnSet(tuple(facts.column.name for facts in quasi), size, alone, None, alone)
 
 
 def _free(con: duckdb.DuckDBPyConnection, view: str) -> str:
     """Return the name of the view, with a number where a relation has it already."""
-    rows = engine.rows(con, sqlfiles.read("suggest/taken.sql"), "suggest")
+    rows = engine.rows(con, templates.read("suggest/taken.sql"), "suggest")
     taken = {fold(row[0]) for row in rows}
     names = itertools.chain([view], (f"{view}_{number}" for number in itertools.count(2)))
     return next(name for name in names if fold(name) not in taken)

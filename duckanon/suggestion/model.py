@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from duckanon.report import text_table
-from duckanon.schema import Role
+from duckanon.audits.report import text_table
+from duckanon.policy.bind import Role
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

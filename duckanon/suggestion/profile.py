@@ -6,15 +6,16 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from duckanon import engine, progress, sqlfiles
-from duckanon.schema import kind_of
+from duckanon import progress
+from duckanon.database import engine, templates
+from duckanon.policy.bind import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import duckdb
 
-    from duckanon.schema import Kind
+    from duckanon.policy.bind import Kind
 
 Repair = Literal["finite", "double"]
 """What a statement does to a quasi-identifier: NaN and infinity become NULL, or large numbers DOUBLE."""
@@ -173,7 +174,7 @@ def profile(
     found = []
     with progress.step("columns", len(columns), "columns") as step:
         for column in columns:
-            query = sqlfiles.render("suggest/column.sql.j2", records=records, column=column)
+            query = templates.render("suggest/column.sql.j2", records=records, column=column)
             size, nulls, values, alone, unusable, low, high, whole = engine.rows(con, query, "suggest")[0]
             counted = Facts(column, size, nulls, values, alone, unusable, low, high, whole)
             found.append(counted if column.kind == "other" else _shaped(con, sample, counted))
@@ -182,7 +183,7 @@ def profile(
 
 
 def _shaped(con: duckdb.DuckDBPyConnection, sample: str, facts: Facts) -> Facts:
-    query = sqlfiles.render(
+    query = templates.render(
         "suggest/shapes.sql.j2", sample=sample, column=facts.column, limit=SHAPED, patterns=PATTERNS
     )
     looked_at, length, words, shortest, longest, *matched = engine.rows(con, query, "suggest")[0]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from duckanon import engine, sqlfiles
-from duckanon.schema import Role
+from duckanon.database import engine, templates
+from duckanon.policy.bind import Role
 from duckanon.suggestion.looks import is_code
 from duckanon.suggestion.model import ColumnSuggestion
 from duckanon.suggestion.names import named
@@ -145,7 +145,7 @@ def _linked(
         if most > LINK_SLACK * least:
             continue
         columns = [facts.column.code, key.column.code]
-        query = sqlfiles.render("suggest/classes.sql.j2", records=records, columns=columns)
+        query = templates.render("suggest/classes.sql.j2", records=records, columns=columns)
         combinations = engine.rows(con, query, "suggest")[0][1]
         if combinations <= LINK_SLACK * most + 1:
             return Proposal(Role.IDENTIFIER, f"stands one to one with {key.column.name!r}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from duckanon.errors import PolicyError
-from duckanon.policy import Policy
-from duckanon.schema import Role, bind
+from duckanon.policy.bind import Role, bind
+from duckanon.policy.policy import Policy
 from duckanon.suggestion.looks import FEW, MANY, described, guess
 from duckanon.suggestion.names import key_named, named, person_named, title_named
 

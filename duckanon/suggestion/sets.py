@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon import arrays, engine, progress, sqlfiles
+from duckanon import progress
+from duckanon.database import arrow, engine, templates
 from duckanon.suggestion.model import SHOWN_SETS, ColumnSet, SpecialUniques
 
 if TYPE_CHECKING:
@@ -70,9 +71,9 @@ def uniqueness_of_sets(
     codes = f"{workspace}_codes"
     columns = [facts.column.code for facts in chosen]
     engine.run(
-        con, sqlfiles.render("suggest/codes.sql.j2", codes=codes, sample=sample, columns=columns), "suggest"
+        con, templates.render("suggest/codes.sql.j2", codes=codes, sample=sample, columns=columns), "suggest"
     )
-    size = int(engine.rows(con, sqlfiles.render("suggest/size.sql.j2", relation=codes), "suggest")[0][0])
+    size = int(engine.rows(con, templates.render("suggest/size.sql.j2", relation=codes), "suggest")[0][0])
     examined = min(len(chosen), EXAMINED)
     wanted = _wanted(len(chosen), examined)
     alone: dict[tuple[int, ...], Flags] = {}
@@ -122,7 +123,7 @@ def _recounted(
     con: duckdb.DuckDBPyConnection, records: str, own: ColumnSet, codes: Mapping[str, str]
 ) -> ColumnSet:
     columns = [codes[name] for name in own.columns]
-    query = sqlfiles.render("suggest/classes.sql.j2", records=records, columns=columns)
+    query = templates.render("suggest/classes.sql.j2", records=records, columns=columns)
     return replace(own, unique_in_table=engine.rows(con, query, "suggest")[0][2])
 
 
@@ -141,9 +142,9 @@ def _wanted(paired: int, examined: int) -> list[tuple[int, ...]]:
 
 
 def _alone(con: duckdb.DuckDBPyConnection, codes: str, columns: list[str], size: int) -> Flags:
-    query = sqlfiles.render("suggest/alone.sql.j2", codes=codes, columns=columns)
+    query = templates.render("suggest/alone.sql.j2", codes=codes, columns=columns)
     flags = np.zeros(size, dtype=np.bool_)
-    flags[arrays.numbers(engine.table(con, query, "suggest").column(0))] = True
+    flags[arrow.numbers(engine.table(con, query, "suggest").column(0))] = True
     return flags
 
 

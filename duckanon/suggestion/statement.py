@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from duckanon import sqlfiles
-from duckanon.dialect import ident
-from duckanon.schema import Role, kind_of
+from duckanon.database import templates
+from duckanon.database.quoting import ident
+from duckanon.policy.bind import Role, kind_of
 from duckanon.suggestion.roles import NUMBERS
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def statement_of(
     averaged = {column.name for column in quasi if column.recode == "mean"}
     taken = averaged | {column.name for column in quasi if repairs.get(column.name) == "finite"}
     repaired = {name: repair for name, repair in repairs.items() if name in taken}
-    text = sqlfiles.render(
+    text = templates.render(
         "suggest/statement.sql.j2",
         word=word,
         view=view,

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 import duckanon
 from duckanon.errors import DuckanonError, PolicyError, SourceError
-from duckanon.linkage import linkage
+from duckanon.evaluation.attack.linkage import linkage
 from tests.examples import examples
 
 if TYPE_CHECKING:
     import duckdb
 
-    from duckanon.linkage import SubsetRisk
+    from duckanon.evaluation.attack.linkage import SubsetRisk
 
 SIZE = 40
 UNCHANGED = {

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import duckanon
-from duckanon.attack.estimate import estimate
 from duckanon.errors import SourceError
-from duckanon.linkage import linkage
+from duckanon.evaluation.attack.estimate import estimate
+from duckanon.evaluation.attack.linkage import linkage
 from tests.e2e.scenes import patients
 from tests.examples import examples
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from duckanon.linkage import Linkage, SubsetRisk
+    from duckanon.evaluation.attack.linkage import Linkage, SubsetRisk
 
 Row = dict[str, Any]
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from duckanon.attack.options import Attack
 from duckanon.errors import DuckanonError, PolicyError, SourceError
-from duckanon.linkage import linkage
+from duckanon.evaluation.attack.linkage import linkage
+from duckanon.evaluation.attack.options import Attack
 
 if TYPE_CHECKING:
     import duckdb

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from duckanon import chain
-from duckanon.commands.verify import verify
+from duckanon.cli.verify import verify
+from duckanon.release import chain
 from tests.e2e.scenes import CREATE, OPTIONS, patients
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from duckanon import cli
+from duckanon.cli.main import main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ def run(folder: Path, *arguments: str) -> Run:
     ):
         patch.setattr(warnings, "showwarning", warnings.showwarning)
         with pytest.raises(SystemExit) as left:
-            cli.main(list(arguments))
+            main(list(arguments))
     return int(str(left.value.code)), out.getvalue(), err.getvalue()
 
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 import duckanon
-from duckanon.html_report import html_report
-from duckanon.policy import AuditPolicy
+from duckanon.audits.html.report import html_report
+from duckanon.policy.policy import AuditPolicy
 from tests.e2e import pages
 
 if TYPE_CHECKING:
     import xml.etree.ElementTree as ET
 
-    from duckanon.report import Report
+    from duckanon.audits.report import Report
 
 NOW = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
 

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon import cli
+from duckanon.cli.main import main
 from tests.e2e.pages import cells, tree
 from tests.e2e.scenes import PATIENTS, command
 
@@ -49,7 +49,7 @@ def audit(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
 
     def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         with pytest.raises(SystemExit) as left, warnings.catch_warnings():
-            cli.main(["audit", *map(str, arguments)])
+            main(["audit", *map(str, arguments)])
         out, err = capsys.readouterr()
         return subprocess.CompletedProcess(["duckanon"], int(str(left.value.code)), out, err)
 

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon.report import Measure, Report
+from duckanon.audits.report import Measure, Report
 from tests.e2e.scenes import PATIENTS, command
 
 if TYPE_CHECKING:

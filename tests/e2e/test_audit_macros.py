@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from duckanon import auditsql
+from duckanon.audits import macros
 from tests.examples import examples
 from tests.oracle import class_emds, classes, counts, distinct_l, entropy_l, k_anonymity, recursive_c
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def con() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as connection:
-        for statement in auditsql.macro_statements(temporary=True):
+        for statement in macros.macro_statements(temporary=True):
             connection.execute(statement)
         yield connection
 

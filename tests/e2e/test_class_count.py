@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import duckanon
-from duckanon.commands.verify import verify
+from duckanon.cli.verify import verify
 from duckanon.errors import DuckanonWarning
 from tests.e2e.evidence_scene import VERSION_2, altered
 from tests.e2e.scenes import rows

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from duckanon import cli
-from duckanon.checks import METHODS
+from duckanon.cli.main import main
+from duckanon.policy.checks import METHODS
 from tests.e2e.scenes import CREATE, PATIENTS, QI, command
 from tests.oracle import class_emds, k_anonymity
 
@@ -146,9 +146,9 @@ def test_an_error_of_our_own_is_exit_code_2_and_not_a_violation(
     def broken() -> None:
         raise KeyError("surprise")
 
-    monkeypatch.setattr("duckanon.commands.methods.known_methods", broken)
+    monkeypatch.setattr("duckanon.cli.methods.known_methods", broken)
     with pytest.raises(SystemExit) as left:
-        cli.main(["methods"])
+        main(["methods"])
     assert left.value.code == 2
     assert capsys.readouterr().err == "error: unexpected KeyError: 'surprise'; --debug shows where\n"
 

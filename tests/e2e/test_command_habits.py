@@ -11,21 +11,21 @@ import pytest
 import typer
 
 import duckanon
-from duckanon import cli
-from duckanon.tokens import split
+from duckanon.cli.main import app, main
+from duckanon.statements.tokens import split
 from tests.e2e.scenes import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-GROUP = typer.main.get_command(cli.app)
+GROUP = typer.main.get_command(app)
 
 
 def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     with pytest.raises(SystemExit) as left:
-        cli.main(["--version"])
+        main(["--version"])
     assert (left.value.code, capsys.readouterr().out) == (0, f"duckanon {wanted}\n")
     assert duckanon.__version__ == wanted
 
@@ -36,7 +36,7 @@ def test_help_is_on_stdout_with_exit_code_0(
     capsys: pytest.CaptureFixture[str], name: str | None, flag: str
 ) -> None:
     with pytest.raises(SystemExit) as left:
-        cli.main([flag] if name is None else [name, flag])
+        main([flag] if name is None else [name, flag])
     told, error = capsys.readouterr()
     assert (left.value.code, error) == (0, "")
     assert told.startswith(f"Usage: duckanon {'[OPTIONS]' if name is None else name}")
@@ -46,7 +46,7 @@ def test_help_is_on_stdout_with_exit_code_0(
 def test_duckanon_alone_shows_its_help_and_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
     """A job whose command came to nothing must not pass."""
     with pytest.raises(SystemExit) as left:
-        cli.main([])
+        main([])
     told, error = capsys.readouterr()
     assert (left.value.code, told) == (2, "")
     assert error.startswith("Usage: duckanon [OPTIONS] COMMAND")
@@ -56,7 +56,7 @@ def test_duckanon_alone_shows_its_help_and_is_no_success(capsys: pytest.CaptureF
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
     """Give exit code, stdout and stderr of the command line in this process."""
     with pytest.raises(SystemExit) as left:
-        cli.main([str(argument) for argument in arguments])
+        main([str(argument) for argument in arguments])
     assert isinstance(left.value.code, int)
     return left.value.code, *capsys.readouterr()
 

@@ -9,17 +9,17 @@ import pytest
 import typer
 from typer.core import TyperArgument, TyperOption
 
-from duckanon import cli
+from duckanon.cli.flags import read_flags
+from duckanon.cli.main import app, main
 from duckanon.errors import DuckanonError, PolicyError
-from duckanon.flags import read_flags
-from duckanon.policy import Policy
+from duckanon.policy.policy import Policy
 from tests.e2e.scenes import settled
 from tests.oracle import k_anonymity
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-GROUP = typer.main.get_command(cli.app)
+GROUP = typer.main.get_command(app)
 OPTIONS = [
     pytest.param(name, option, id=f"{name} {option.opts[0]}")
     for name, command in sorted(GROUP.commands.items())
@@ -31,7 +31,7 @@ OPTIONS = [
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
     """Give exit code, stdout and stderr of the command line in this process."""
     with pytest.raises(SystemExit) as left:
-        cli.main([str(argument) for argument in arguments])
+        main([str(argument) for argument in arguments])
     assert isinstance(left.value.code, int)
     told, error = capsys.readouterr()
     return left.value.code, told, settled(error)

@@ -6,9 +6,9 @@ from collections import Counter
 
 import duckdb
 
-from duckanon import sqlfiles
-from duckanon.commands.demo import census
-from duckanon.report import text_table
+from duckanon.audits.report import text_table
+from duckanon.cli.demo import census
+from duckanon.database import templates
 
 # A release of our own: everybody is a year older, and married or not is all that is told.
 RELEASED = """
@@ -23,7 +23,7 @@ def test_the_demo_shows_what_three_persons_were_beside_what_they_are() -> None:
     """Each is alone with weeks and occupation in the census, counted here; each of another class."""
     with duckdb.connect() as con:
         con.execute(RELEASED.format(census=census()))
-        shown = con.sql(sqlfiles.render("demo/persons.sql.j2", census=str(census())))
+        shown = con.sql(templates.render("demo/persons.sql.j2", census=str(census())))
         lines, columns = shown.fetchall(), shown.columns
         everyone = con.execute(f"SELECT age, weeks_worked, occupation FROM '{census()}'").fetchall()
     counted = Counter((weeks, occupation) for _, weeks, occupation in everyone)

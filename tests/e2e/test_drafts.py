@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import duckanon
-from duckanon import drafts
+from duckanon.database import drafts
 from tests.e2e.file_scene import run, write
 from tests.e2e.scenes import CREATE, ROOT, patients
 
@@ -21,7 +21,7 @@ PROGRAM = """
 import sys, time
 import duckanon
 from duckanon import export
-from duckanon.commands import options
+from duckanon.cli import options
 def stop(*arguments, **named):
     print("written", flush=True)
     time.sleep(60)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import duckanon
-from duckanon import cli
+from duckanon.cli.main import main
 from tests.e2e.scenes import patients
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     options = ["--qi", "age,zip", "--sensitive", "charge", "--identifiers", "id", "--insensitive", "*"]
     options += ["-k", "3", "-t", "0.4", "--effort", "fast", "--effect"]
     with pytest.raises(SystemExit) as left:
-        cli.main(["anonymize", f"{tmp_path / 'p.duckdb'}:patients", str(tmp_path / "o.parquet"), *options])
+        main(["anonymize", f"{tmp_path / 'p.duckdb'}:patients", str(tmp_path / "o.parquet"), *options])
     assert left.value.code == 0
     return capsys.readouterr().out.splitlines()
 
@@ -111,7 +111,7 @@ def test_anonymize_prints_what_create_prints(
         " identifiers = id, insensitive = *, k = 3, t = 0.4, effort = 'fast')"
     )
     with pytest.raises(SystemExit) as left:
-        cli.main(["sql", statement, "-d", str(tmp_path / "p.duckdb"), "--effect"])
+        main(["sql", statement, "-d", str(tmp_path / "p.duckdb"), "--effect"])
     assert left.value.code == 0
     created = capsys.readouterr().out.splitlines()
     assert (told[0], created[0]) == (f"-- wrote {tmp_path / 'o.parquet'}", "-- released p.main.v")

@@ -10,7 +10,7 @@ import pytest
 
 import duckanon
 from duckanon.errors import DuckanonWarning
-from duckanon.stages import plan
+from duckanon.release.stages import plan
 
 if TYPE_CHECKING:
     from duckanon.kernels.compose import Recipe

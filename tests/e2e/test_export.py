@@ -13,7 +13,7 @@ import pytest
 
 import duckanon
 from duckanon.errors import AuditFailure, ReleaseError
-from duckanon.verification import verify
+from duckanon.release.verify.verify import verify
 from tests.e2e.scenes import CREATE, QI, patients, rows, stock_cli
 from tests.oracle import k_anonymity
 

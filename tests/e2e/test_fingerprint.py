@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.fingerprints import fingerprint
-from duckanon.policy import AuditPolicy
-from duckanon.recording import canonical, evidence_of, read_canonical
+from duckanon.audits.evidence import canonical, evidence_of, read_canonical
+from duckanon.database.fingerprint import fingerprint
+from duckanon.policy.policy import AuditPolicy
 from tests.e2e.scenes import CREATE, ROOT, patients, rows, stock_cli
 from tests.examples import examples
 

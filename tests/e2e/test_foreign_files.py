@@ -18,7 +18,7 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon import files
+from duckanon.api import files
 from duckanon.testing import assert_private
 from tests.e2e.evidence_scene import altered, copied, with_evidence
 from tests.e2e.file_scene import k_of, run, write

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import duckanon
-from duckanon.checks import METHODS
 from duckanon.errors import InfeasibleError, MissingExtra, PolicyError, SourceError
-from duckanon.frontier import FRONTIER, picture
+from duckanon.policy.checks import METHODS
+from duckanon.release.frontier import FRONTIER, picture
 from tests.e2e.scenes import ROOT, command, rows
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from duckanon import sqlfiles
+from duckanon.database import templates
 from tests.e2e.scenes import ROOT, patients
 from tests.sql.gates import failed, gate, runs_in_1_2_2, script
 from tests.sql.stock import stock_command
@@ -37,7 +37,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     desk = tmp_path_factory.mktemp("desk")
     (desk / "sql").mkdir()
     for name in ("install.sql", "gate.sql"):
-        shutil.copy(sqlfiles.folder() / name, desk / "sql")
+        shutil.copy(templates.folder() / name, desk / "sql")
     (desk / "patients.csv").write_text(ROWS)
     (desk / "raw.csv").write_text(ROWS)
     (desk / "policy.toml").write_text(POLICY)
@@ -96,7 +96,7 @@ GIVEN = {"quasi_identifiers": ["zip", "age"], "sensitive": ["charge"], "k": 3, "
 def guessed(desk: Path, case: str) -> None:
     lines = "".join(f"{code},40,3000,flu\n" for code in GUESSED[case])
     (desk / "patients.csv").write_text("zip,age,charge,diagnosis\n" + lines)
-    shutil.copytree(sqlfiles.folder(), desk / "sql", dirs_exist_ok=True)
+    shutil.copytree(templates.folder(), desk / "sql", dirs_exist_ok=True)
 
 
 @pytest.mark.parametrize("case", GUESSED)
@@ -126,7 +126,7 @@ def test_duckdb_1_2_2_guesses_and_reads_the_text_too(tmp_path: Path, case: str) 
 
 
 def test_a_bracket_in_a_file_name_is_a_pattern_as_the_page_says(tmp_path: Path) -> None:
-    shutil.copytree(sqlfiles.folder(), tmp_path / "sql")
+    shutil.copytree(templates.folder(), tmp_path / "sql")
     (tmp_path / "data1.csv").write_text("zip\na\n")
     (tmp_path / "data[1].csv").write_text("zip\na\na\n")
     names = {"data[1].csv": 1, "data[[]1].csv": 2}

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import duckanon
-from duckanon.html_report import html_report
-from duckanon.policy import AuditPolicy
+from duckanon.audits.html.report import html_report
+from duckanon.policy.policy import AuditPolicy
 from tests.e2e import pages
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 import duckanon
-from duckanon import sqlfiles
-from duckanon.html_report import html_report
-from duckanon.policy import AuditPolicy, Policy
+from duckanon.audits.html.report import html_report
+from duckanon.database import templates
+from duckanon.policy.policy import AuditPolicy, Policy
 from tests.e2e import pages
 from tests.e2e.html_scene import NOW, one_of, page_of
 
@@ -191,7 +191,7 @@ def test_a_policy_tells_its_insensitive_columns_and_those_that_it_drops(
     assert words.count("released columns are not audited") == 1
     # The statements to copy ask the same of the stock command line.
     statement = "".join(next(one_of(root, "sql").iter("pre")).itertext())
-    con.execute(sqlfiles.read("install.sql"))
+    con.execute(templates.read("install.sql"))
     last = statement.split(";")[-2]
     assert con.execute(last).fetchall() == [(6, 6, 1.0)]
 

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from duckanon import schema
-from duckanon.html.copies import copied, described
-from duckanon.html.matching import Effect, Matching, effect, matching, overall
-from duckanon.policy import AuditPolicy
+from duckanon.audits.html.copies import copied, described
+from duckanon.audits.html.matching import Effect, Matching, effect, matching, overall
+from duckanon.policy import bind
+from duckanon.policy.policy import AuditPolicy
 from tests.e2e import pages
 from tests.e2e.html_scene import page_of
 from tests.examples import examples
@@ -47,7 +47,7 @@ def measured(
 def compared(con: duckdb.DuckDBPyConnection, quasi: list[str]) -> tuple[Matching, dict[str, Effect]]:
     """Effects of a release r on its original o."""
     columns = described(con, "r")
-    attributes = schema.bind_audit(AuditPolicy(quasi_identifiers=quasi), columns)
+    attributes = bind.bind_audit(AuditPolicy(quasi_identifiers=quasi), columns)
     others = [column for column in columns if column[0] not in quasi]
     with copied(con, "r", attributes, others, original="o") as copies:
         found = matching(copies)

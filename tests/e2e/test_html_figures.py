@@ -9,11 +9,11 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon import sqlfiles
-from duckanon.auditing import audit_relation
+from duckanon.audits.html.report import html_report
+from duckanon.audits.run import audit_relation
+from duckanon.database import templates
 from duckanon.errors import PolicyError, SourceError
-from duckanon.html_report import html_report
-from duckanon.policy import AuditPolicy
+from duckanon.policy.policy import AuditPolicy
 from tests.e2e import pages
 from tests.e2e.html_scene import NOW, SETUP, one_of, page_of, percents
 
@@ -172,5 +172,5 @@ def test_the_sql_to_copy_names_the_file_and_no_pattern(
     report = audit_relation(con, "read_csv('r[[]1].csv')", policy, name="r[1].csv")
     root = pages.tree(html_report(con, "read_csv('r[[]1].csv')", report, policy, now=NOW))
     statement = "".join(next(one_of(root, "sql").iter("pre")).itertext())
-    con.execute(sqlfiles.read("install.sql"))
+    con.execute(templates.read("install.sql"))
     assert con.execute(statement.partition("\n")[2].split(";")[0]).fetchall() == [(1, 4, 4)]

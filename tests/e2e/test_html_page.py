@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import duckanon
-from duckanon import engine
+from duckanon.audits.html.report import html_report
+from duckanon.database import engine
 from duckanon.errors import MissingExtra, PolicyError, SourceError
-from duckanon.html_report import html_report
-from duckanon.policy import AuditPolicy
+from duckanon.policy.policy import AuditPolicy
 from tests.e2e import pages
 from tests.e2e.html_scene import (
     NOW,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from duckanon.report import Report
+    from duckanon.audits.report import Report
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import duckdb
 import numpy as np
 import pytest
 
-from duckanon import sqlfiles
-from duckanon.policy import AuditPolicy
+from duckanon.database import templates
+from duckanon.policy.policy import AuditPolicy
 from tests.e2e import pages
 from tests.e2e.html_scene import PEOPLE, POLICY, SETUP, beside_original, one_of, page_of, percents
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import xml.etree.ElementTree as ET
     from collections.abc import Iterator
 
-    from duckanon.report import Report
+    from duckanon.audits.report import Report
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_losses_agree_with_the_audit_files(con: duckdb.DuckDBPyConnection, root:
     )
     rows = {row[0]: row[1] for row in pages.cells(root, "Numbers: Information loss per column")[1:]}
     for column, query, name in (("age", numbers, "information_loss"), ("town", words, "utility_categorical")):
-        (value,) = con.execute(query.format(sqlfiles.read(f"audit/{name}.sql"))).fetchone() or ()
+        (value,) = con.execute(query.format(templates.read(f"audit/{name}.sql"))).fetchone() or ()
         assert float(rows[column].removesuffix(" %")) == pytest.approx(value, abs=0.006)
 
 
@@ -197,7 +197,7 @@ def test_extremes_of_the_original_are_not_shown(con: duckdb.DuckDBPyConnection) 
 
 
 def test_policy_method_hashes_and_sql_are_there(made: tuple[str, Report], root: ET.Element) -> None:
-    from duckanon.recording import evidence_of
+    from duckanon.audits.evidence import evidence_of
 
     words = pages.text(root)
     with duckdb.connect() as connection:
@@ -210,7 +210,7 @@ def test_policy_method_hashes_and_sql_are_there(made: tuple[str, Report], root: 
     assert evidence.policy == "".join(next(policy[0].iter("code")).itertext())
     assert "2026-11-21 12:30:00 UTC" in words
     texts = {"".join(code.itertext()) for code in root.iter("code")}
-    for path in (sqlfiles.folder() / "audit").glob("*.sql"):
+    for path in (templates.folder() / "audit").glob("*.sql"):
         assert path.read_text(encoding="utf-8") in texts
 
 
@@ -221,7 +221,7 @@ def test_the_sql_of_the_page_repeats_the_verdicts(
     statement = "".join(next(section.iter("pre")).itertext())
     first, _, rest = statement.partition("\n")
     assert first == ".read sql/install.sql"
-    con.execute(sqlfiles.read("install.sql"))
+    con.execute(templates.read("install.sql"))
     rows = con.execute(rest.split(";")[0]).fetchall()
     assert [row[7] for row in rows if row[7] is not None] == [
         m.passed for m in made[1].measures if m.passed is not None

@@ -20,8 +20,8 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon import interrupts
-from duckanon.stages import publish
+from duckanon.database import interrupts
+from duckanon.release import publish
 from tests.e2e.scenes import ROOT
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PROGRAM = """
 import sys, time
 import duckanon
-from duckanon.stages import publish
+from duckanon.release import publish
 def stop(*arguments, **named):
     print("publishing", flush=True)
     time.sleep(60)

@@ -12,7 +12,7 @@ import pytest
 
 import duckanon
 from duckanon.errors import ReleaseError, SourceError
-from duckanon.verification import verify
+from duckanon.release.verify.verify import verify
 from tests.e2e.scenes import CREATE, EFFORT, QI, command, patients, rows
 from tests.oracle import k_anonymity
 

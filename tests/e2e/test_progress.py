@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from duckanon import engine, progress
+from duckanon import progress
+from duckanon.database import engine
 from tests.e2e.scenes import CREATE, PATIENTS, ROOT, command, patients, settled
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ DISTINCT = "SELECT hash(i)::DOUBLE AS age, hash(-i) % 997 AS charge FROM range(8
 STOPPED = """
 import sys, time
 from duckanon import cli
-from duckanon.stages import publish
+from duckanon.release import publish
 publish._record = lambda *arguments, **named: time.sleep(60)
 cli.main(sys.argv[1:])
 """
@@ -222,7 +223,7 @@ def test_no_database_of_our_own_prints_a_progress_bar() -> None:
     """DuckDB prints its bar to stdout, which on a slow machine put it between the lines of the demo."""
     with engine.in_memory() as con:
         assert con.execute("SELECT current_setting('enable_progress_bar')").fetchall() == [(False,)]
-    doors = {"duckanon/engine.py", "duckanon/connection.py"}
+    doors = {"duckanon/database/engine.py", "duckanon/api/connection.py"}
     modules = {
         str(path.relative_to(ROOT)): path.read_text("utf-8") for path in (ROOT / "duckanon").rglob("*.py")
     }

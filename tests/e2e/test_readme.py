@@ -56,7 +56,7 @@ def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
 
 def test_every_option_and_method_is_in_the_docs() -> None:
     import duckanon
-    from duckanon.policy import OPTIONS
+    from duckanon.policy.policy import OPTIONS
 
     options = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
     for name in OPTIONS:

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon.commands.verify import verify
+from duckanon.cli.verify import verify
 from duckanon.errors import PolicyError, ReleaseError
 from tests.e2e.evidence_scene import VERSION_2
 from tests.e2e.scenes import CREATE, OPTIONS, patients, rows

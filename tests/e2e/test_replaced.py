@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import duckanon
-from duckanon.commands.verify import verify
+from duckanon.cli.verify import verify
 from duckanon.errors import ReleaseError
 from tests.e2e.scenes import CREATE, patients, rows
 

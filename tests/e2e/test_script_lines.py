@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon import cli
+from duckanon.cli.main import main
 from tests.e2e.scenes import PATIENTS
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def test_run_names_the_file_and_the_line(
     script = tmp_path / "nightly.sql"
     script.write_text(SCRIPT.format(statement))
     with pytest.raises(SystemExit) as left:
-        cli.main(["run", str(script)])
+        main(["run", str(script)])
     error = capsys.readouterr().err
     assert (left.value.code, error.count("\n")) == (2, 1)
     assert message in error
@@ -95,7 +95,7 @@ def test_a_violated_audit_names_its_line_and_a_script_comes_from_stdin(
     line = text[: text.index("AUDIT")].count("\n") + 1
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     with pytest.raises(SystemExit) as left:
-        cli.main(["run", "-", "-d", str(tmp_path / "d.duckdb")])
+        main(["run", "-", "-d", str(tmp_path / "d.duckdb")])
     assert left.value.code == 1
     assert capsys.readouterr().err.endswith(f"the rest was not run (line {line}, column 1 of stdin)\n")
     with duckdb.connect(str(tmp_path / "d.duckdb")) as con:
@@ -104,7 +104,7 @@ def test_a_violated_audit_names_its_line_and_a_script_comes_from_stdin(
 
 def test_one_statement_alone_is_told_no_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        cli.main(["sql", "DROP ANONYMIZED VIEW v"])
+        main(["sql", "DROP ANONYMIZED VIEW v"])
     assert "line" not in capsys.readouterr().err
     with duckanon.connect() as con, pytest.raises(duckdb.CatalogException) as failed:
         con.sql("INSERT INTO nope VALUES (1)")

@@ -10,7 +10,7 @@ import pytest
 
 import duckanon
 from duckanon.errors import SourceError
-from duckanon.schema import Role
+from duckanon.policy.bind import Role
 from duckanon.suggestion import suggest
 from tests.e2e.people import PEOPLE, run
 from tests.e2e.scenes import ROOT, patients

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon.commands.suggest import suggest as command_function
+from duckanon.cli.suggest import suggest as command_function
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.suggestion import suggest
 from tests.e2e.people import run

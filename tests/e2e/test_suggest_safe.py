@@ -12,7 +12,7 @@ import pytest
 
 import duckanon
 from duckanon.errors import SourceError
-from duckanon.schema import Role
+from duckanon.policy.bind import Role
 from duckanon.suggestion import suggest
 from tests.e2e.people import run
 

@@ -11,10 +11,10 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon.chain import checked
-from duckanon.commands.verify import verify
-from duckanon.recorded import read_releases
-from duckanon.wording import misworded
+from duckanon.cli.verify import verify
+from duckanon.release.chain import checked
+from duckanon.release.verify.record import read_releases
+from duckanon.release.verify.wording import misworded
 from tests.e2e.evidence_scene import altered, copied, everything_wrong, rechained, verified, with_evidence
 from tests.e2e.scenes import command
 

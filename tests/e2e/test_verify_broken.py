@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from duckanon.catalog import METADATA
-from duckanon.commands.verify import verify
+from duckanon.cli.verify import verify
 from duckanon.errors import DuckanonError, ReleaseError, SourceError
+from duckanon.release.metadata import METADATA
 from tests.e2e.evidence_scene import altered, copied, with_evidence
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from duckanon import auditsql
-from duckanon.commands.verify import verify
-from duckanon.verification import verify as verification
+from duckanon.audits import macros
+from duckanon.cli.verify import verify
+from duckanon.release.verify.verify import verify as verification
 from tests.e2e.evidence_scene import altered, copied, everything_wrong, rechained, verified, with_evidence
 from tests.e2e.scenes import CREATE, ROOT, patients, rows, stock_cli
 
@@ -31,7 +31,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rewritten(before: str, after: str) -> str:
     """Give the statement of a macro of ours in which one text stands for another."""
-    (statement,) = [text for text in auditsql.macro_statements(temporary=False) if before in text]
+    (statement,) = [text for text in macros.macro_statements(temporary=False) if before in text]
     return statement.replace(before, after, 1)
 
 
@@ -56,13 +56,13 @@ def test_a_macro_that_is_not_ours_is_a_difference(
 
 def test_every_macro_is_compared(originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One that were compared with nothing would be a hole."""
-    lies = [f"CREATE OR REPLACE MACRO {name}() AS TABLE SELECT true AS passed" for name in auditsql.MACROS]
+    lies = [f"CREATE OR REPLACE MACRO {name}() AS TABLE SELECT true AS passed" for name in macros.MACROS]
     _, found = verified(copied(originals / "file.duckdb", tmp_path, ";".join(lies)), capsys)
-    assert sorted(found["differences"]) == sorted(DIFFERS.format(name) for name in auditsql.MACROS)
-    gone = [f"DROP MACRO TABLE {name}" for name in auditsql.MACROS]
+    assert sorted(found["differences"]) == sorted(DIFFERS.format(name) for name in macros.MACROS)
+    gone = [f"DROP MACRO TABLE {name}" for name in macros.MACROS]
     _, found = verified(copied(originals / "file.duckdb", tmp_path, ";".join(gone)), capsys)
     assert sorted(found["differences"]) == sorted(
-        f"the macro main.{name} is missing" for name in auditsql.MACROS
+        f"the macro main.{name} is missing" for name in macros.MACROS
     )
 
 

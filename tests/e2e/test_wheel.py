@@ -32,7 +32,7 @@ def test_a_wheel_works_on_its_own(tmp_path: Path) -> None:
     }
     assert in_checkout <= names
     assert "duckanon/fixtures/census_income.parquet" in names
-    program = "import duckanon, duckanon.sqlfiles as s; print(s.folder()); c = duckanon.connect(); c.sql('CREATE ANONYMIZED VIEW v AS SELECT i % 3 AS a FROM range(9) r(i) WITH (quasi_identifiers = (a), k = 3)'); c.close()"
+    program = "import duckanon, duckanon.database.templates as s; print(s.folder()); c = duckanon.connect(); c.sql('CREATE ANONYMIZED VIEW v AS SELECT i % 3 AS a FROM range(9) r(i) WITH (quasi_identifiers = (a), k = 3)'); c.close()"
     done = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,

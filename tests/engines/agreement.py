@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import sqlglot
 
-from duckanon import sqlfiles
-from duckanon.portable import audit_sql
+from duckanon.audits.portable import audit_sql
+from duckanon.database import templates
 from tests.engines.relations import Answer, Job, Relation, on_duckdb, relations_of
 from tests.engines.same import assert_same
 from tests.engines.worlds import DERIVED, EVEN_TEXT, World, at_a_class, job
@@ -18,7 +18,7 @@ from tests.trust.direct import CASES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from duckanon.portable import Engine
+    from duckanon.audits.portable import Engine
 
 DISTANCES = DERIVED["class_emd"]
 WIDE = 10**24
@@ -146,7 +146,7 @@ def integers(row: dict[str, Any]) -> list[int]:
 
 def as_sqlglot_has_it(audit: str, name: Engine) -> str:
     """Give an audit as sqlglot alone writes it."""
-    return sqlglot.transpile(sqlfiles.read(f"audit/{audit}.sql"), read="duckdb", write=name)[0]
+    return sqlglot.transpile(templates.read(f"audit/{audit}.sql"), read="duckdb", write=name)[0]
 
 
 def error_of_plain(name: Engine, engine: Running, audit: str) -> str:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 from sqlglot import exp
 
-from duckanon.dialect import ident
+from duckanon.database.quoting import ident
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from duckanon.portable import Engine
+    from duckanon.audits.portable import Engine
 
 Row = tuple[Any, ...]
 

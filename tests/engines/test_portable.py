@@ -12,14 +12,14 @@ import sqlglot
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import UnsupportedError
 
-from duckanon import sqlfiles
+from duckanon.audits.portable import DIFFERENCES, ENGINES, audit_names, audit_sql
+from duckanon.database import templates
 from duckanon.errors import PolicyError
-from duckanon.portable import DIFFERENCES, ENGINES, audit_names, audit_sql
 from tests.engines.docs import PAGE, ROOT
 from tests.engines.worlds import reads
 
 if TYPE_CHECKING:
-    from duckanon.portable import Engine
+    from duckanon.audits.portable import Engine
 
 OTHERS = tuple(engine for engine in ENGINES if engine != "duckdb")
 on_each = pytest.mark.parametrize(
@@ -29,7 +29,7 @@ on_each = pytest.mark.parametrize(
 
 def refused(audit: str, engine: Engine) -> bool:
     """Tell whether sqlglot alone says that it cannot write an audit for an engine."""
-    text = sqlfiles.read(f"audit/{audit}.sql")
+    text = templates.read(f"audit/{audit}.sql")
     try:
         sqlglot.transpile(text, read="duckdb", write=engine, unsupported_level=ErrorLevel.RAISE)
     except UnsupportedError:
@@ -73,7 +73,7 @@ def places(order: exp.Ordered) -> tuple[str, bool, bool]:
 @on_each
 def test_the_text_keeps_its_header_and_says_what_differs(audit: str, engine: Engine) -> None:
     head = [line for line in audit_sql(audit, engine).splitlines() if line.startswith("--")]
-    file = [line for line in sqlfiles.read(f"audit/{audit}.sql").splitlines() if line.startswith("--")]
+    file = [line for line in templates.read(f"audit/{audit}.sql").splitlines() if line.startswith("--")]
     note = DIFFERENCES.get((audit, engine))
     assert head[: len(file)] == file
     assert head[len(file) :] == [
@@ -83,7 +83,7 @@ def test_the_text_keeps_its_header_and_says_what_differs(audit: str, engine: Eng
 
 
 def test_for_duckdb_it_is_the_file() -> None:
-    assert all(audit_sql(audit) == sqlfiles.read(f"audit/{audit}.sql") for audit in audit_names())
+    assert all(audit_sql(audit) == templates.read(f"audit/{audit}.sql") for audit in audit_names())
 
 
 def test_an_unknown_name_is_an_error_that_names_the_nearest() -> None:

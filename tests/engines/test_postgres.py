@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from duckanon.portable import audit_names
+from duckanon.audits.portable import audit_names
 from tests.engines import agreement, postgres
 from tests.engines.docs import blocks, lines, run_shell
 from tests.engines.worlds import DOUBLES, EVEN_TEXT, WORLDS, job

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import sqlglot
 from sqlglot import exp
 
-from duckanon import sqlfiles
-from duckanon.portable import audit_sql
+from duckanon.audits.portable import audit_sql
+from duckanon.database import templates
 from tests.engines.relations import Job, Relation, Row, on_duckdb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from duckanon.portable import Engine
+    from duckanon.audits.portable import Engine
 
 DERIVED = {
     "class_size": ("class_sizes",),
@@ -55,7 +55,7 @@ text_of = cache(audit_sql)
 @cache
 def reads(audit: str) -> list[str]:
     """Relations that an audit reads, sorted."""
-    query = sqlglot.parse_one(sqlfiles.read(f"audit/{audit}.sql"), read="duckdb")
+    query = sqlglot.parse_one(templates.read(f"audit/{audit}.sql"), read="duckdb")
     ours = {cte.alias for cte in query.find_all(exp.CTE)}
     return sorted({table.name for table in query.find_all(exp.Table)} - ours)
 

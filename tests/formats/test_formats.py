@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckanon.formats import FORMATS, formatted, junit, sarif
-from duckanon.report import Measure, Report, Violation
+from duckanon.audits.formats import FORMATS, formatted, junit, sarif
+from duckanon.audits.report import Measure, Report, Violation
 
 FAILED = Measure("t_closeness", "charge", Decimal("0.2"), 0.75, 12, 3, 9, passed=False)
 PASSED = Measure("k_anonymity", None, 3, 3.0, 12, 0, 0, passed=True)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from duckanon.kernels.blocks import blocks
-from duckanon.kernels.kdblocks import kd_blocks
+from duckanon.kernels.first.blocks import blocks
+from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.loss import information_loss
-from duckanon.kernels.mdav import mdav
+from duckanon.kernels.neighbours.kd_blocks import kd_blocks
 from tests.examples import examples
 
 Points = NDArray[np.float64]

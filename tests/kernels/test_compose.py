@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from duckanon.errors import PolicyError
+from duckanon.kernels.closeness.reference import Distance, reference
+from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.kernels.compose import (
     EXACT,
     Recipe,
@@ -24,10 +26,8 @@ from duckanon.kernels.compose import (
     smallest_size,
     stratum_size,
 )
-from duckanon.kernels.mdav import mdav, mdav1
-from duckanon.kernels.reference import Distance, reference
-from duckanon.kernels.threshold import Threshold
-from duckanon.methods import information_loss, partition
+from duckanon.kernels.first.mdav import mdav, mdav1
+from duckanon.literature.partitions import information_loss, partition
 from tests.examples import examples
 from tests.kernels.test_ledger import DISTANCES, Attribute, attribute_of, emd_of, meets
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.kernels.emd import emd, emd_fraction, emd_ordered, emd_per_class
-from duckanon.kernels.reference import reference
+from duckanon.kernels.closeness.emd import emd, emd_fraction, emd_ordered, emd_per_class
+from duckanon.kernels.closeness.reference import reference
 from tests.examples import examples
 from tests.kernels.distances import (
     DISEASE_PATHS,

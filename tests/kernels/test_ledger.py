@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from duckanon.kernels.ledger import missed_by, missed_by_swap, open_ledger
-from duckanon.kernels.ledger_room import Ledger, ledger_of
-from duckanon.kernels.reference import LARGEST_LISTED, Distance, reference
-from duckanon.kernels.threshold import Rules, Threshold, rules_of
+from duckanon.kernels.closeness.reference import LARGEST_LISTED, Distance, reference
+from duckanon.kernels.closeness.threshold import Rules, Threshold, rules_of
+from duckanon.kernels.exchange.ledger import missed_by, missed_by_swap, open_ledger
+from duckanon.kernels.exchange.ledger_state import Ledger, ledger_of
 from tests import oracle
 from tests.examples import examples
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from duckanon.attack.cells import Alternatives, Counted
-from duckanon.attack.groups import Problem, link
-from duckanon.attack.numbers import alone
-from duckanon.kernels.linking import LEAF
+from duckanon.evaluation.attack.cells import Alternatives, Counted
+from duckanon.evaluation.attack.groups import Problem, link
+from duckanon.evaluation.attack.linking import LEAF
+from duckanon.evaluation.attack.numbers import alone
 
 
 def problem(seed: int, classes: int, *, coarse: bool) -> Problem:

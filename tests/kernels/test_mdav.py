@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from duckanon.kernels import mdav as kernel
+from duckanon.kernels.first import mdav as kernel
+from duckanon.kernels.first.mdav import mdav, mdav1
 from duckanon.kernels.loss import information_loss
-from duckanon.kernels.mdav import mdav, mdav1
 from duckanon.kernels.scale import zscore
 from tests.examples import examples
 from tests.reference import eia_points, reference_points

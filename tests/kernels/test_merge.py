@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.kernels.merge import class_members, merge_classes
-from duckanon.kernels.reference import reference
-from duckanon.kernels.threshold import Threshold
+from duckanon.kernels.closeness.reference import reference
+from duckanon.kernels.closeness.threshold import Threshold
+from duckanon.kernels.merging.merge import class_members, merge_classes
 from tests.examples import examples
 from tests.kernels.distances import slow_emd, slow_meets
 from tests.kernels.test_threshold import THRESHOLDS

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 import duckanon
-from duckanon.commands.demo import census
+from duckanon.cli.demo import census
+from duckanon.kernels.exchange.refine import WORK, _prices
 from duckanon.kernels.logarithm import logarithm
-from duckanon.kernels.principal import DIRECTIONS, principal
-from duckanon.kernels.refine import WORK, _prices
+from duckanon.kernels.neighbours.principal import DIRECTIONS, principal
 
 OTHER_MACHINE = {
     "OPENBLAS_CORETYPE": "Prescott",

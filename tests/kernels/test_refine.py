@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from duckanon.kernels.closeness.reference import reference
+from duckanon.kernels.closeness.threshold import Threshold
+from duckanon.kernels.exchange.refine import approach, refine
+from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.loss import information_loss, sse
-from duckanon.kernels.mdav import mdav
-from duckanon.kernels.reference import reference
-from duckanon.kernels.refine import approach, refine
-from duckanon.kernels.threshold import Threshold
 from tests.examples import examples
 from tests.kernels.test_ledger import DISTANCES, Attribute, attribute_of, meets, missed
 from tests.kernels.test_mdav import PUBLISHED_MDAV1, dataset

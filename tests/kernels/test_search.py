@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from duckanon.kernels.exchange.refine import refine
+from duckanon.kernels.exchange.search import LARGE, search_of, sse_left
 from duckanon.kernels.loss import sse
-from duckanon.kernels.refine import refine
-from duckanon.kernels.search import LARGE, search_of, sse_left
 from tests.kernels.test_ledger import attribute_of, meets
 
 Labels = NDArray[np.int64]

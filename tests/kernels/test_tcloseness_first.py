@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
+from duckanon.kernels.first.tcloseness_first import class_size, stratified, tcloseness_first
 from duckanon.kernels.scale import zscore
-from duckanon.kernels.tcloseness_first import class_size, stratified, tcloseness_first
 from tests.examples import examples
 from tests.reference import reference_points
 

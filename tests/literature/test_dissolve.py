@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from duckanon.kernels.first.mdav import mdav1
 from duckanon.kernels.loss import class_means, information_loss, sse
-from duckanon.kernels.mdav import mdav1
 from duckanon.literature import tfrp
 from duckanon.literature.density import dba1, dba2
 from duckanon.literature.dissolve import dissolved, least_homogeneous_first, mdav2, partitioned

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.loss import information_loss
-from duckanon.kernels.mdav import mdav
 from duckanon.literature import fixed_size
 from duckanon.literature.fixed_size import cbfs, mdav_generic
 from duckanon.literature.maximum_distance import maximum_distance

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
+from duckanon.kernels.closeness.reference import reference
+from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.kernels.compose import merged
-from duckanon.kernels.mdav import mdav
-from duckanon.kernels.reference import reference
+from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.scale import zscore
-from duckanon.kernels.threshold import Threshold
 from duckanon.literature.kanonymity_first import kanonymity_first
 from tests.examples import examples
 from tests.kernels.distances import slow_emd

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
+from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.loss import information_loss, sse
-from duckanon.kernels.mdav import mdav
 from duckanon.literature.fixed_size import cbfs
 from duckanon.literature.maximum_distance import maximum_distance
 from duckanon.literature.mhm import mhm, nearest_point_next, through_groups

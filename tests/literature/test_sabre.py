@@ -14,9 +14,9 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from duckanon.kernels.reference import reference
+from duckanon.kernels.closeness.reference import reference
+from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.kernels.scale import zscore
-from duckanon.kernels.threshold import Threshold
 from duckanon.literature.sabre import class_sizes, obeys, sabre, table_of
 from duckanon.literature.sabre_buckets import buckets_within
 from tests.examples import examples

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from duckanon.kernels.mdav import mdav, mdav1
+from duckanon.kernels.first.mdav import mdav, mdav1
 from duckanon.literature.bounds import emd_upper_bound
 from duckanon.literature.steered import (
     bucket_attribute,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.kernels.mdav import mdav
+from duckanon.kernels.first.mdav import mdav
 from duckanon.literature.vmdav import _vmdav, vmdav
 from tests.examples import examples
 from tests.kernels.test_mdav import dataset, free_points, nasty_sets, squared, tied_points

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import duckanon
 from duckanon import measures
-from duckanon.auditsql import macro_statements
+from duckanon.audits.macros import macro_statements
 from tests.examples import examples
 
 if TYPE_CHECKING:

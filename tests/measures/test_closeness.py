@@ -19,7 +19,7 @@ from tests.measures.slow import counts_of, tables
 from tests.measures.test_diversity import disease_tree, paper_table
 
 if TYPE_CHECKING:
-    from duckanon.kernels.reference import Distance
+    from duckanon.kernels.closeness.reference import Distance
 
 NAMES = ["gastric ulcer", "gastritis", "stomach cancer", "flu", "bronchitis", "pneumonia"]
 DISEASES = [NAMES[i] for i in (0, 1, 2, 1, 3, 4, 4, 5, 2)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from duckanon.kernels.reference import reference
+from duckanon.kernels.closeness.reference import reference
 from duckanon.measures import average_class_size, maximum_emd, minimum_class_size
 from reproduce import (
     soria_comas,
@@ -25,7 +25,7 @@ from reproduce.soria_comas_runs import K, T
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from duckanon.methods import Labels
+    from duckanon.literature.partitions import Labels
 
 
 def made(maker: Callable[[], Section]) -> dict[str, Row]:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from duckanon import sqlfiles
-from duckanon.auditsql import macro_statements
+from duckanon.audits.macros import macro_statements
+from duckanon.database import templates
 from tests.e2e.scenes import CREATE, patients
 from tests.sql.stock import stock_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-GATE = sqlfiles.folder() / "gate.sql"
+GATE = templates.folder() / "gate.sql"
 OLD_DUCKDB = Path(sys.prefix) / "duckdb-1.2.2"
 
 # Li et al. 2007, table 3, but for the last column: two classes of three records each.
@@ -40,7 +40,7 @@ def fill(desk: Path) -> Path:
     """Put the SQL files, a table in several places, and releases with and without a tree into a folder."""
     (desk / "sql").mkdir()
     for name in ("install.sql", "gate.sql"):
-        shutil.copy(sqlfiles.folder() / name, desk / "sql")
+        shutil.copy(templates.folder() / name, desk / "sql")
     with duckdb.connect() as con:
         con.execute(f"ATTACH '{desk / 'plain.duckdb'}' AS plain (STORAGE_VERSION 'v1.2.0')")
         con.execute("USE plain")

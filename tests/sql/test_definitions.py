@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from duckanon import sqlfiles
+from duckanon.database import templates
 from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-AUDITS = sqlfiles.folder() / "audit"
+AUDITS = templates.folder() / "audit"
 DEFINITIONS = sorted((AUDITS / "definition").glob("*.sql"))
 HEADER = ["definition", "question", "reads", "returns", "formula", "source"]
 TREE = [("a", "left"), ("b", "left"), ("c", "right"), ("d", "right")]

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon import sqlfiles
-from duckanon.auditsql import macro_statements
+from duckanon.audits.macros import macro_statements
+from duckanon.database import templates
 from tests import oracle
 from tests.examples import examples
 
@@ -190,7 +190,7 @@ def test_the_report_is_exact_and_the_same_from_macro_and_python(
     arguments = f"k := {k}, l := {l}, t := {t}, l_diversity := '{kind}'" + (f", c := {c}" if c else "")
     wanted = [Wanted(name, distance, t, Decimal(l), kind, c) for name, distance in SENSITIVE.items()]
     values = {"relation": '"Some Table"', "qi": list(QI), "attributes": wanted, "k": k, "texts": set()}
-    bound = con.execute(sqlfiles.render("audit_bind/report.sql.j2", **values)).fetchall()
+    bound = con.execute(templates.render("audit_bind/report.sql.j2", **values)).fetchall()
     report = con.execute(f"FROM audit({CALL}, {ALL}, {arguments})").fetchall()
     assert [row[:3] + row[4:] for row in bound] == [row[:3] + row[4:] for row in report]
     assert [row[3] for row in bound] == pytest.approx([row[3] for row in report], abs=1e-12)
@@ -200,7 +200,7 @@ def test_the_report_is_exact_and_the_same_from_macro_and_python(
             bad = broken[measure, attribute]
             wanted_row = (len(facts.keys), len(bad), sum(facts.sizes[key] for key in bad), not bad)
             assert (classes, found, records, passed) == wanted_row
-    worst = con.execute(sqlfiles.render("audit_bind/classes.sql.j2", limit=1000, **values)).fetchall()
+    worst = con.execute(templates.render("audit_bind/classes.sql.j2", limit=1000, **values)).fetchall()
     listed = Counter((row[0], row[1], key_of_text(row[2:5])) for row in worst)
     assert listed == Counter((*measure, key) for measure, bad in broken.items() for key in bad)
 
@@ -249,7 +249,7 @@ def test_the_worst_classes_come_first(con: duckdb.DuckDBPyConnection) -> None:
         "k": 3,
         "texts": set(),
     }
-    rows = con.execute(sqlfiles.render("audit_bind/classes.sql.j2", limit=4, **values)).fetchall()
+    rows = con.execute(templates.render("audit_bind/classes.sql.j2", limit=4, **values)).fetchall()
     # The table has two x and four y: class 1 is 2/3 away, class 3 1/3, class 2 1/6.
     assert [row[:4] for row in rows] == [
         ("k_anonymity", None, "1", 1), ("t_closeness", "s", "1", 1), ("k_anonymity", None, "2", 2), ("t_closeness", "s", "3", 3),
@@ -267,10 +267,10 @@ def test_an_audit_that_python_binds_never_passes_an_empty_relation(con: duckdb.D
         "texts": set(),
     }
     with pytest.raises(duckdb.Error, match="the table is empty"):
-        con.execute(sqlfiles.render("audit_bind/report.sql.j2", **values)).fetchall()
+        con.execute(templates.render("audit_bind/report.sql.j2", **values)).fetchall()
     with pytest.raises(duckdb.Error, match="the table is empty"):
         con.execute(
-            f"SELECT count(*) FROM ({sqlfiles.render('audit_bind/report.sql.j2', **values)})"
+            f"SELECT count(*) FROM ({templates.render('audit_bind/report.sql.j2', **values)})"
         ).fetchall()
 
 
@@ -282,4 +282,4 @@ def test_counts_of_a_hundred_million_do_not_overflow(con: duckdb.DuckDBPyConnect
     )
     for t, violated in (("0.99999999", False), ("0.999999989999", True), ("1", False)):
         con.execute(f"CREATE OR REPLACE TEMP VIEW threshold AS SELECT {t}::DECIMAL(18, 12) AS t")
-        assert con.execute(sqlfiles.read("audit/verdict_t_closeness.sql")).fetchall()[0][3] is violated
+        assert con.execute(templates.read("audit/verdict_t_closeness.sql")).fetchall()[0][3] is violated

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from duckanon.auditsql import macro_statements
+from duckanon.audits.macros import macro_statements
 from tests.e2e.scenes import CREATE, patients
 from tests.sql.gates import BOTH, QI, Sql, failed, fill, gate, runs, runs_in_1_2_2, script, variables
 from tests.sql.stock import stock_command

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from duckanon.auditsql import MACROS, generated, macro_statements
+from duckanon.audits.macros import MACROS, generated, macro_statements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,53 +8,54 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from duckanon import auditsql, sqlfiles
+from duckanon.audits import macros
+from duckanon.database import templates
 from tests.sql.stock import stock_command
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-NAMES = [name for name, _ in auditsql.macro_names()]
-README = (sqlfiles.folder() / "README.md").read_text(encoding="utf-8")
+NAMES = [name for name, _ in macros.macro_names()]
+README = (templates.folder() / "README.md").read_text(encoding="utf-8")
 QUESTION = "SELECT measure, value, passed FROM audit('released', ['k'], ['s'], k := 2, t := 0.2) LIMIT 3"
 
 
 @pytest.mark.parametrize(("name", "parts"), [("install.sql", "sql/audit"), ("gate.sql", "sql/gate")])
 def test_a_generated_file_is_what_its_parts_make(name: str, parts: str) -> None:
-    text = (sqlfiles.folder() / name).read_text(encoding="utf-8")
-    assert text == auditsql.generated()[name]
+    text = (templates.folder() / name).read_text(encoding="utf-8")
+    assert text == macros.generated()[name]
     assert "enerated by" in text[:800]
     assert parts in text[:800]
 
 
 def test_the_gate_holds_the_audit_that_was_reviewed() -> None:
-    gate = auditsql.generated()["gate.sql"]
+    gate = macros.generated()["gate.sql"]
     for audit in ("t_closeness_hierarchical", "verdict_t_closeness"):
-        assert sqlfiles.read(f"audit/{audit}.sql") in gate
+        assert templates.read(f"audit/{audit}.sql") in gate
 
 
 def test_check_tells_a_stale_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    texts = auditsql.generated()
+    texts = macros.generated()
     for name, text in texts.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    monkeypatch.setattr(sqlfiles, "folder", lambda: tmp_path)
-    monkeypatch.setattr(auditsql, "generated", lambda: texts)
-    assert auditsql.main(["--check"]) == 0
+    monkeypatch.setattr(templates, "folder", lambda: tmp_path)
+    monkeypatch.setattr(macros, "generated", lambda: texts)
+    assert macros.main(["--check"]) == 0
     for name, text in texts.items():
         (tmp_path / name).write_text(text.replace("emd", "emb", 1), encoding="utf-8")
-        assert auditsql.main(["--check"]) == 1
+        assert macros.main(["--check"]) == 1
         assert f"sql/{name} is not" in capsys.readouterr().err
-        assert auditsql.main([]) == 0
-        assert auditsql.main(["--check"]) == 0
-    assert auditsql.main(["--other"]) == 2
+        assert macros.main([]) == 0
+        assert macros.main(["--check"]) == 0
+    assert macros.main(["--other"]) == 2
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_macro_is_documented_with_its_parameters_and_columns(name: str) -> None:
     with duckdb.connect() as con:
-        for statement in auditsql.macro_statements(temporary=False):
+        for statement in macros.macro_statements(temporary=False):
             con.execute(statement)
         query = "SELECT parameters FROM duckdb_functions() WHERE function_name = ? AND function_type = 'table_macro'"
         ((parameters,),) = con.execute(query, [name]).fetchall()
@@ -77,13 +78,13 @@ def test_every_macro_is_documented_with_its_parameters_and_columns(name: str) ->
 
 
 def test_every_audit_file_is_in_the_readme() -> None:
-    for path in (sqlfiles.folder() / "audit").glob("*.sql"):
+    for path in (templates.folder() / "audit").glob("*.sql"):
         assert f"(audit/{path.name})" in README
 
 
 def test_temporary_macros_vanish_with_the_connection(tmp_path: Path) -> None:
     with duckdb.connect(tmp_path / "kept.duckdb") as con:
-        for statement in auditsql.macro_statements(temporary=True):
+        for statement in macros.macro_statements(temporary=True):
             con.execute(statement)
         con.execute("CREATE TABLE t AS SELECT 1 AS q")
         assert con.execute("SELECT k FROM k_anonymity('t', ['q'])").fetchone() == (1,)
@@ -100,7 +101,7 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
         con.execute(f"ATTACH '{path}' AS file (STORAGE_VERSION 'v1.2.0')")
         con.execute("USE file")
         con.execute(f"CREATE TABLE released AS FROM (VALUES {rows}) AS v(k, s)")
-        for statement in auditsql.macro_statements(temporary=False):
+        for statement in macros.macro_statements(temporary=False):
             con.execute(statement)
     return path
 
@@ -125,7 +126,7 @@ def test_the_macros_of_a_release_work_from_outside_the_file(released: Path) -> N
 def test_null_stays_last_whatever_the_reader_has_set() -> None:
     """Order 1, 2, NULL: class {NULL} of {1, 2, NULL} is (1/3 + 2/3) / 2 away, and 1/3 if NULL came between."""
     with duckdb.connect() as con:
-        for statement in auditsql.macro_statements(temporary=True):
+        for statement in macros.macro_statements(temporary=True):
             con.execute(statement)
         con.execute("CREATE TABLE t AS FROM (VALUES (1, 1), (1, 2), (2, NULL)) AS v(q, s)")
         query = "SELECT emd FROM t_closeness_ordered('t', ['q'], ['s']) WHERE class.q = 2"
@@ -136,11 +137,11 @@ def test_null_stays_last_whatever_the_reader_has_set() -> None:
 
 def test_a_body_that_the_generator_does_not_cover_is_refused() -> None:
     with pytest.raises(ValueError, match="SELECTs over named relations"):
-        auditsql.for_every_attribute("SELECT class FROM (SELECT class FROM class_member) AS nested")
+        macros.for_every_attribute("SELECT class FROM (SELECT class FROM class_member) AS nested")
 
 
 def test_the_attribute_joins_every_grouping_window_and_join() -> None:
-    text = auditsql.for_every_attribute(
+    text = macros.for_every_attribute(
         "WITH total AS (SELECT count(*) AS n FROM class_member), big AS (SELECT max(path.level) AS top FROM tree AS path) "
         "SELECT value, row_number() OVER (ORDER BY value) AS r, total.n, big.top FROM class_member CROSS JOIN total CROSS JOIN big"
     )

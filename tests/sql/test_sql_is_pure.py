@@ -9,12 +9,12 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from duckanon import sqlfiles
+from duckanon.database import templates
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILES = sorted((sqlfiles.folder() / "audit").glob("*.sql"))
+FILES = sorted((templates.folder() / "audit").glob("*.sql"))
 RELATIONS = {
     "class_member", "tree", "threshold", "class_size", "class_diversity", "class_recursion", "class_emd", "verdict",
     "class_superset", "class_superset_emd", "class_journalist", "population", "original", "released",

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from duckanon import sqlfiles
-from duckanon.auditsql import macro_statements
+from duckanon.audits.macros import macro_statements
+from duckanon.database import templates
 from tests.sql.stock import stock_command
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 BLOCKS = re.findall(
-    r"```(sh|sql)\n(.*?)```", (sqlfiles.folder() / "README.md").read_text(encoding="utf-8"), re.DOTALL
+    r"```(sh|sql)\n(.*?)```", (templates.folder() / "README.md").read_text(encoding="utf-8"), re.DOTALL
 )
 ROWS = """
     ('4767*', '<=40', 3000, 'gastric ulcer'), ('4767*', '<=40', 5000, 'stomach cancer'), ('4767*', '<=40', 9000, 'flu'),
@@ -32,7 +32,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what the README's commands name: sql/install.sql and a release in three formats."""
     desk = tmp_path_factory.mktemp("desk")
     (desk / "sql").mkdir()
-    shutil.copy(sqlfiles.folder() / "install.sql", desk / "sql")
+    shutil.copy(templates.folder() / "install.sql", desk / "sql")
     with duckdb.connect() as con:
         con.execute(f"ATTACH '{desk / 'release.duckdb'}' AS released (STORAGE_VERSION 'v1.2.0')")
         con.execute("USE released")

@@ -8,9 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.dialect import ident, literal
+from duckanon.database.quoting import ident, literal
 from duckanon.errors import PolicyError, StatementError
-from duckanon.statements import Audit, Create, Drop, Export, Piece, QualifiedName, parse, parse_name, split
+from duckanon.statements.parse import (
+    Audit,
+    Create,
+    Drop,
+    Export,
+    Piece,
+    QualifiedName,
+    parse,
+    parse_name,
+    split,
+)
 from tests.examples import examples
 
 CREATE = "CREATE ANONYMIZED VIEW v AS"

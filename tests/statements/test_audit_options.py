@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from duckanon.errors import PolicyError
-from duckanon.options import options_to_audit
-from duckanon.policy import AuditPolicy, Policy
-from duckanon.statements import Audit, parse
+from duckanon.policy.policy import AuditPolicy, Policy
+from duckanon.statements.options import options_to_audit
+from duckanon.statements.parse import Audit, parse
 
 if TYPE_CHECKING:
-    from duckanon.options import Options
+    from duckanon.statements.options import Options
 
 
 def audit_options(text: str) -> Options:

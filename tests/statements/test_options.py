@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.dialect import ident, literal
+from duckanon.database.quoting import ident, literal
 from duckanon.errors import PolicyError, StatementError
-from duckanon.options import Options, options_to_audit, options_to_policy
-from duckanon.policy import OPTIONS, AuditPolicy, Policy
-from duckanon.statements import Create, parse, split
+from duckanon.policy.policy import OPTIONS, AuditPolicy, Policy
+from duckanon.statements.options import Options, options_to_audit, options_to_policy
+from duckanon.statements.parse import Create, parse, split
 from tests.examples import examples
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.statements import Piece, split
-from duckanon.tokens import BLANKS, place_of, tokenize
+from duckanon.statements.parse import Piece, split
+from duckanon.statements.tokens import BLANKS, place_of, tokenize
 from tests.examples import examples
 
 SCRIPTS = [

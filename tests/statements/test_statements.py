@@ -9,8 +9,8 @@ import duckdb
 import pytest
 
 from duckanon.errors import StatementError
-from duckanon.options import options_to_audit, options_to_policy
-from duckanon.statements import (
+from duckanon.statements.options import options_to_audit, options_to_policy
+from duckanon.statements.parse import (
     Audit,
     Create,
     Drop,

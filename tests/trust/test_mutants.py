@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import mutate_audits
 from benchmarks.mutants import mutants
-from duckanon import sqlfiles
+from duckanon.database import templates
 from tests import slt
 
 BODY = (
@@ -85,7 +85,7 @@ def test_the_mutated_text_reaches_the_macros_and_nothing_stays() -> None:
     mark = "SELECT class, 42 AS class_size FROM class_member GROUP BY class"
     with mutate_audits.replaced({"audit/class_sizes.sql": mark}):
         assert "42 AS class_size" in mutate_audits.macro("class_sizes")
-        assert sqlfiles.read("audit/class_sizes.sql") == mark
+        assert templates.read("audit/class_sizes.sql") == mark
     assert "42 AS class_size" not in mutate_audits.macro("class_sizes")
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from duckanon.auditsql import macro_statements
+from duckanon.audits.macros import macro_statements
 from tests.examples import examples
 from tests.trust.peer import MISSING, Peer, find
 

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon.auditsql import macro_statements
+from duckanon.audits.macros import macro_statements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

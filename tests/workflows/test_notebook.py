@@ -6,7 +6,7 @@ import re
 import xml.etree.ElementTree as ET
 
 import duckanon
-from duckanon.report import Measure, Report, Violation
+from duckanon.audits.report import Measure, Report, Violation
 from tests.e2e.scenes import patients
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import duckanon
 from duckanon.errors import DuckanonError, SourceError, StatementError
-from duckanon.workload import compare, read_queries
-from duckanon.workload_report import cell, summary
+from duckanon.evaluation.workload.compare import compare, read_queries
+from duckanon.evaluation.workload.report import cell, summary
 
 if TYPE_CHECKING:
     import duckdb

@@ -1,0 +1,261 @@
+"""Connections that know our statements: everything else goes to DuckDB as the text it is."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import duckdb
+from duckdb import DuckDBPyConnection, DuckDBPyRelation, ExpectedResultType
+
+from duckanon.api.execute import Outcome, run_statement
+from duckanon.api.script import Script, begin, locate
+from duckanon.database import templates
+from duckanon.database.interrupts import interruptible, watching
+from duckanon.errors import DuckanonError, StatementError
+from duckanon.statements import misspelt, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from types import TracebackType
+
+    from duckanon.statements.parse import Piece, Statement
+
+
+class Connection:
+    """A DuckDB connection on which scripts may hold our statements.
+
+    Parameters
+    ----------
+    connection : duckdb.DuckDBPyConnection
+        The plain connection; `close` closes it.
+
+    Examples
+    --------
+    >>> with connect() as con:
+    ...     con.sql("SELECT 42 AS answer").fetchall()
+    [(42,)]
+    """
+
+    def __init__(self, connection: DuckDBPyConnection) -> None:
+        self._connection = connection
+
+    @property
+    def duckdb(self) -> DuckDBPyConnection:
+        """The plain DuckDB connection."""
+        return self._connection
+
+    @interruptible
+    def sql(self, text: str, params: object = None) -> DuckDBPyRelation | None:
+        """Result of the last statement of a text.
+
+        Parameters
+        ----------
+        text : str
+            One or several statements, ours or any of DuckDB's.
+        params : object, optional
+            Values for the parameters of a single DuckDB statement.
+
+        Returns
+        -------
+        duckdb.DuckDBPyRelation or None
+            Rows; report rows for CREATE, REFRESH, EXPORT and AUDIT; None for a statement without result.
+
+        Raises
+        ------
+        DuckanonError
+            One of our statements fails.
+        duckdb.Error
+            Any other statement fails.
+        """
+        result = None
+        for outcome in self.outcomes(text, params, lazy_end=True):
+            result = self._relation(outcome) if isinstance(outcome, Outcome) else outcome
+        return result
+
+    @interruptible
+    def execute(self, text: str, params: object = None) -> DuckDBPyConnection | DuckDBPyRelation:
+        """Run a text now; both kinds of result have ``fetchall``, ``fetchone`` and ``df``.
+
+        Parameters
+        ----------
+        text : str
+            One or several statements.
+        params : object, optional
+            Values for the parameters of a single DuckDB statement.
+
+        Returns
+        -------
+        duckdb.DuckDBPyConnection or duckdb.DuckDBPyRelation
+            The plain connection after a statement of DuckDB's, a relation of rows after one of ours.
+        """
+        script = Script(text)
+        pieces = script.pieces
+        if pieces and parse.parse(pieces[-1]) is None:
+            for piece in pieces[:-1]:
+                self._run(script, piece, None, lazy=False)
+            with _located(script, pieces[-1]), watching(self._connection):
+                return self._connection.execute(pieces[-1].text, params)
+        return self.sql(text, params) or self._connection
+
+    @interruptible
+    def run_script(self, script: str | Path) -> list[Outcome]:
+        """Outcomes of our statements in a script; DuckDB's statements run in their place and order.
+
+        Parameters
+        ----------
+        script : str or Path
+            Text of a script, or the path of a file.
+
+        Returns
+        -------
+        list of Outcome
+            One entry for each of our statements, in order.
+
+        Raises
+        ------
+        DuckanonError, duckdb.Error
+            The first statement that fails; those before it have run.
+        """
+        if isinstance(script, str):
+            outcomes = self.outcomes(script)
+        else:
+            outcomes = self.outcomes(script.read_text(encoding="utf-8"), name=script.name)
+        return [outcome for outcome in outcomes if isinstance(outcome, Outcome)]
+
+    def outcomes(
+        self,
+        text: str,
+        params: object = None,
+        *,
+        lazy_end: bool = False,
+        name: str | None = None,
+        effect: bool = False,
+    ) -> Iterator[Outcome | DuckDBPyRelation | None]:
+        """Outcome of each statement of a text, one after the other; each runs when it is asked for.
+
+        Parameters
+        ----------
+        text : str
+            One or several statements.
+        params : object, optional
+            Values for the parameters of DuckDB's statements.
+        lazy_end : bool
+            Whether the rows of a query at the end wait until they are read.
+        name : str, optional
+            Name of the file that the text is from: errors name it beside the line.
+        effect : bool
+            Whether CREATE and REFRESH tell what changes in each quasi-identifier.
+
+        Yields
+        ------
+        Outcome, duckdb.DuckDBPyRelation or None
+            An outcome for a statement of ours, rows for a query, None for any other statement.
+        """
+        script = Script(text, name)
+        pieces = script.pieces
+        for piece in pieces:
+            lazy = lazy_end and piece is pieces[-1]
+            yield self._run(script, piece, params, lazy=lazy, effect=effect)
+
+    def close(self) -> None:
+        """Close the plain connection."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(
+        self, script: Script, piece: Piece, params: object, *, lazy: bool, effect: bool = False
+    ) -> Outcome | DuckDBPyRelation | None:
+        """Run one statement of a script; its errors tell the line of the script."""
+        with _located(script, piece):
+            statement = parse.parse(piece)
+        with _located(script, piece, statement):
+            if statement is None:
+                return self._rows(piece.text, params, lazy=lazy)
+            if params:
+                raise StatementError(
+                    "our statements take no parameters; write the values", piece.line, piece.column
+                )
+            outcome = run_statement(self._connection, statement, effect=effect)
+            return replace(outcome, place=begin(script, piece))
+
+    @interruptible
+    def _rows(self, text: str, params: object, *, lazy: bool) -> DuckDBPyRelation | None:
+        """Run a statement of DuckDB's; a count of changed rows or a success is not a result to show."""
+        with watching(self._connection):
+            relation = self._connection.sql(text, params=params)
+        (statement,) = self._connection.extract_statements(text)
+        kinds = statement.expected_result_type
+        if relation is None or ExpectedResultType.QUERY_RESULT not in kinds:
+            return None
+        if ExpectedResultType.CHANGED_ROWS in kinds and relation.columns == ["Count"]:
+            return None
+        # A relation waits until it is read, but a statement of a script runs in its turn.
+        if lazy:
+            return relation
+        with watching(self._connection):
+            return relation.materialize()
+
+    def _relation(self, outcome: Outcome) -> DuckDBPyRelation | None:
+        return None if outcome.table is None else self._connection.from_arrow(outcome.table)
+
+
+@contextlib.contextmanager
+def _arguments_named(piece: Piece) -> Iterator[None]:
+    """Name the argument of a table function of ours that DuckDB does not find in its long list of all."""
+    try:
+        yield
+    except duckdb.BinderException as refused:
+        wrong = misspelt.wrong_argument(piece) if "does not support the supplied" in str(refused) else None
+        if wrong is None:
+            raise
+        raise wrong from refused
+
+
+@contextlib.contextmanager
+def _located(script: Script, piece: Piece, statement: Statement | None = None) -> Iterator[None]:
+    try:
+        with _arguments_named(piece):
+            yield
+    except (DuckanonError, duckdb.Error) as failure:
+        if not isinstance(failure, duckdb.InterruptException):
+            locate(failure, script, piece, statement)
+        raise
+
+
+def connect(database: str | Path = ":memory:", *, read_only: bool = False, **config: Any) -> Connection:
+    """Connection to a DuckDB database on which our statements work.
+
+    Parameters
+    ----------
+    database : str or Path
+        A database file, or ``:memory:``.
+    read_only : bool
+        Open it for reading: AUDIT and SHOW work, nothing can be released.
+    **config : object
+        DuckDB settings, for example ``memory_limit="4GB"``.
+
+    Returns
+    -------
+    Connection
+        Close it, or use it as a context manager.
+
+    Notes
+    -----
+    Python variables are not visible as tables, so that a script means the same everywhere; use
+    ``con.duckdb.register(name, frame)``. Pass ``python_enable_replacements=True`` to change that. DuckDB's
+    progress bar, which goes to stdout, is off.
+    """
+    settings = {"python_enable_replacements": False, **config}
+    connection = duckdb.connect(str(database), read_only=read_only, config=settings)
+    connection.execute(templates.read("catalog/quiet.sql"))
+    return Connection(connection)

@@ -1,0 +1,202 @@
+"""What each of our statements does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from duckanon.audits.run import audit_table
+from duckanon.database import engine, templates
+from duckanon.database.interrupts import interruptible
+from duckanon.errors import ReleaseError
+from duckanon.policy.policy import Policy
+from duckanon.release import metadata, views
+from duckanon.release.audit import audit_named
+from duckanon.release.explain import explain
+from duckanon.release.export import export
+from duckanon.release.frontier import frontier
+from duckanon.release.stages.candidate import Source
+from duckanon.statements import parse
+from duckanon.statements.options import options_to_export, options_to_policy
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from duckanon.audits.report import Report
+    from duckanon.errors import Place
+    from duckanon.release.stages.change import Effect
+    from duckanon.statements.parse import Statement
+
+REPORT_SCHEMA = pa.schema(
+    [
+        ("measure", pa.string()),
+        ("attribute", pa.string()),
+        ("threshold", pa.float64()),
+        ("value", pa.float64()),
+        ("classes", pa.int64()),
+        ("violations", pa.int64()),
+        ("records", pa.int64()),
+        ("passed", pa.bool_()),
+    ]
+)
+"""Types of the report rows."""
+
+
+SHOWN = pa.schema(
+    [
+        ("database_name", pa.string()),
+        ("schema_name", pa.string()),
+        ("view_name", pa.string()),
+        ("records", pa.int64()),
+        ("classes", pa.int64()),
+        ("suppressed", pa.int64()),
+        ("method", pa.string()),
+        ("information_loss", pa.float64()),
+        ("created_at", pa.timestamp("us")),
+    ]
+)
+"""Types of the rows of SHOW ANONYMIZED VIEWS."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Result of one of our statements.
+
+    Attributes
+    ----------
+    title : str
+        What happened, in a few words.
+    table : pyarrow.Table or None
+        Rows to show.
+    report : Report or None
+        Set when the rows are an audit.
+    place : Place or None
+        Where in its script the statement stands.
+    effect : tuple of Effect
+        What a release changed, where it was asked for.
+    """
+
+    title: str
+    table: pa.Table | None
+    report: Report | None = None
+    place: Place | None = None
+    effect: tuple[Effect, ...] = ()
+
+    @property
+    def violated(self) -> bool:
+        """Whether it is an audit in which some threshold is violated."""
+        return self.report is not None and self.report.violated
+
+
+@interruptible
+def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement, *, effect: bool = False) -> Outcome:
+    """Outcome of one of our statements.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The plain connection.
+    statement : Statement
+        What to do.
+    effect : bool
+        Whether CREATE and REFRESH tell what changes in each quasi-identifier.
+
+    Returns
+    -------
+    Outcome
+        Title, rows and report.
+
+    Raises
+    ------
+    DuckanonError
+        It cannot be done.
+    """
+    match statement:
+        case parse.Create():
+            target = metadata.resolve(con, statement.name)
+            policy = options_to_policy(statement.options)
+            if statement.if_not_exists and metadata.find(con, target) is not None:
+                return Outcome(f"{target} exists: nothing was done, and it keeps its own policy", None)
+            replaces = statement.or_replace
+            made = views.create(con, statement.query, policy, target, or_replace=replaces, effect=effect)
+            return _reported(f"released {made.name}", made.report, made.effect)
+        case parse.Refresh():
+            made = views.refresh(con, metadata.resolve(con, statement.name), effect=effect)
+            return _reported(f"refreshed {made.name}", made.report, made.effect)
+        case parse.Audit():
+            if statement.kind == "table":
+                report = audit_table(con, statement.name, statement.options)
+            else:
+                report = audit_named(con, statement.name, statement.options)
+            notes = "".join(f"; {warning}" for warning in report.warnings)
+            return _reported(f"audited {report.name}{notes}", report)
+        case parse.Export():
+            target = metadata.resolve(con, statement.name)
+            report = export(con, target, statement.path, **options_to_export(statement.options))
+            return _reported(f"exported {target} to {statement.path}", report)
+        case parse.Drop():
+            return _drop(con, statement)
+        case parse.ShowViews():
+            views.tidy(con)
+            return Outcome("anonymized views", _show(con))
+        case parse.Explain():
+            return Outcome("frontier" if statement.frontier else "plan", _explain(con, statement))
+
+
+def report_table(report: Report) -> pa.Table:
+    """Report rows as an Arrow table.
+
+    Parameters
+    ----------
+    report : Report
+        An audit.
+
+    Returns
+    -------
+    pyarrow.Table
+        Columns and types of `REPORT_SCHEMA`.
+    """
+    columns = [
+        [None if value is None else float(value) for value in column]
+        if name in {"threshold", "value"}
+        else column
+        for name, column in ((n, [getattr(m, n) for m in report.measures]) for n in REPORT_SCHEMA.names)
+    ]
+    return pa.table(columns, schema=REPORT_SCHEMA)
+
+
+def _reported(title: str, report: Report, effect: tuple[Effect, ...] = ()) -> Outcome:
+    return Outcome(title, report_table(report), report, effect=effect)
+
+
+def _drop(con: duckdb.DuckDBPyConnection, statement: parse.Drop) -> Outcome:
+    try:
+        target = metadata.resolve(con, statement.name)
+    except ReleaseError as nowhere:
+        if not statement.if_exists:
+            raise
+        return Outcome(f"nothing to drop: {nowhere}", None)
+    if views.drop_view(con, target, if_exists=statement.if_exists):
+        return Outcome(f"dropped {target}", None)
+    return Outcome(f"nothing to drop: {target} does not exist", None)
+
+
+def _explain(con: duckdb.DuckDBPyConnection, statement: parse.Explain) -> pa.Table:
+    shown = frontier if statement.frontier else explain
+    if statement.create is None:
+        published = metadata.require(con, metadata.resolve(con, statement.name))
+        return shown(con, views.source_of(con, published), Policy.from_toml(published.policy))
+    policy = options_to_policy(statement.create.options)
+    return shown(con, Source(statement.create.query, *metadata.current(con)), policy)
+
+
+def _show(con: duckdb.DuckDBPyConnection) -> pa.Table:
+    catalogs = metadata.with_releases(con)
+    if not catalogs:
+        return SHOWN.empty_table()
+    found = engine.table(con, templates.render("catalog/show.sql.j2", catalogs=catalogs), "show")
+    names = (metadata.Target(*row.values()) for row in found.select(SHOWN.names[:3]).to_pylist())
+    # A view that carries the mark of a release, and is another view, is not shown.
+    return found.filter(pa.array([metadata.find(con, name) is not None for name in names], pa.bool_()))

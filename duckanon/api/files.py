@@ -1,0 +1,238 @@
+"""Files and tables on the command line: what ``patients.csv`` or ``hospital.duckdb:patients`` means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from duckanon.database import engine, templates
+from duckanon.database.csv_files import csv_relation
+from duckanon.database.paths import DATABASES, check_readable, split
+from duckanon.database.relations import Target, relation_of
+from duckanon.errors import PolicyError, SourceError
+from duckanon.policy.names import fold, listed, suggestion, twice
+from duckanon.release import foreign
+from duckanon.statements.names import parse_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from contextlib import AbstractContextManager
+
+    import duckdb
+
+# Catalogs and schemas of DuckDB, and the schema of our metadata, which a database of that name would hide.
+_RESERVED = frozenset(
+    {"memory", "system", "temp", "main", "duckanon", "information_schema", "pg_catalog", ""}
+)
+
+
+def opened(
+    *names: str | Path, folders: Iterable[Path] = (), trust: bool = False
+) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+    """Connection that reaches the files that were named on the command line, and no other.
+
+    Parameters
+    ----------
+    *names : str or Path
+        As `relation` takes them; hierarchies that are files.
+    folders : iterable of Path
+        Where a release will be written.
+    trust : bool
+        The files are the user's own: what their views do is what the user wants.
+
+    Returns
+    -------
+    context manager
+        Gives a plain DuckDB connection, in memory, and closes it.
+    """
+    return foreign.opened([split(str(name))[0] for name in names], folders=folders, trust=trust)
+
+
+def relation(
+    con: duckdb.DuckDBPyConnection, name: str, *, apart: Iterable[str] = (), trust: bool = False
+) -> str:
+    """Relation, as SQL text, of a file or table that was named on the command line.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Where a database file is attached, read-only, once a file
+    name : str
+        ``file.csv``, ``file.parquet`` or ``file.duckdb:table`` (also ``:schema.table``).
+    apart : iterable of str
+        Columns of which no two texts of a CSV may become one value, as 1 and 1.0 would: an audit gives its
+        quasi-identifiers, since whoever has the file tells such texts apart.
+    trust : bool
+        Whether the views and computed columns of a database may run: they are programs of who made it. The
+        view of a release, as duckanon wrote it, is none.
+
+    Returns
+    -------
+    str
+        What stands after FROM.
+
+    Raises
+    ------
+    SourceError
+        The file does not exist, cannot be read, has two columns of one name, or the name has another form;
+        a table is a program, and nobody trusts it.
+    """
+    path, table = split(name)
+    check_readable(path)
+    if table is not None:
+        return _table(con, path, table, trust=trust)
+    if path.suffix.lower() == ".parquet":
+        return _parquet(con, path)
+    if path.suffix.lower() in {".csv", ".tsv"}:
+        return csv_relation(con, path, apart=apart)
+    form = (
+        f"{name}:table" if path.suffix.lower() in DATABASES else "file.csv, file.parquet or file.duckdb:table"
+    )
+    raise SourceError(f"{name!r}: give {form}")
+
+
+def use(con: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Attach a database, read-only, and make it the current one.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection to which no database of this name is attached.
+    path : Path
+        The file.
+
+    Raises
+    ------
+    SourceError
+        It cannot be read, or is no DuckDB database.
+    """
+    check_readable(path)
+    catalog = _attached(con, path)
+    engine.run(con, templates.render("catalog/use.sql.j2", catalog=catalog, schema="main"), "open")
+
+
+def check_hierarchies(con: duckdb.DuckDBPyConnection, names: Iterable[str], *, trust: bool) -> None:
+    """Raise if a hierarchy is named that is a program in one of the files.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection to which the files are attached.
+    names : iterable of str
+        Hierarchies of a policy: files, or tables in an attached database.
+    trust : bool
+        Whether programs may run.
+
+    Raises
+    ------
+    SourceError
+        It is a view, or a column of it is computed.
+    """
+    for name in () if trust else names:
+        if Path(name).is_file():
+            continue
+        wanted = parse_name(name)
+        for catalog in _catalogs(con):
+            for schema, table, _ in _tables(con, catalog, "hierarchy"):
+                if fold(table) == fold(wanted.name):
+                    foreign.stored(con, Target(catalog, schema, table), "hierarchy")
+
+
+def _table(con: duckdb.DuckDBPyConnection, path: Path, table: str, *, trust: bool) -> str:
+    stage = f"database {str(path)!r}"
+    catalog = _attached(con, path)
+    own = path.name.partition(".")[0]
+    other = any(
+        file and not path.samefile(file) and fold(name) == fold(own) for name, file in _catalogs(con).items()
+    )
+    schema, name, view = _located(con, catalog, stage, table)
+    if not trust:
+        return relation_of(foreign.stored(con, Target(catalog, schema, name), stage))
+    if view and other:
+        raise SourceError(
+            f"{stage}: two files are called {own!r}, and a view may take one for the other: "
+            "copy one of them to another name"
+        )
+    return relation_of(Target(catalog, schema, name))
+
+
+def _attached(con: duckdb.DuckDBPyConnection, path: Path) -> str:
+    """Attach a database and give its name there: DuckDB attaches a file once, for all tables of it."""
+    stage = f"database {str(path)!r}"
+    known = _catalogs(con)
+    catalog = next((name for name, file in known.items() if file and path.samefile(file)), None)
+    if catalog is None:
+        foreign.check_database(path)
+        catalog = _free(path.name.partition(".")[0], known)
+        statement = templates.render("files/attach.sql.j2", path=path.absolute().as_posix(), catalog=catalog)
+        engine.run(con, statement, stage, error=SourceError)
+    return catalog
+
+
+def _catalogs(con: duckdb.DuckDBPyConnection) -> dict[str, str | None]:
+    """Give the attached databases with their files."""
+    return dict(engine.rows(con, templates.read("files/attached.sql"), "open"))
+
+
+def _free(own: str, known: Iterable[str]) -> str:
+    """Return the name that DuckDB gives to a file, which its views may hold, or one that is not taken."""
+    taken = {fold(name) for name in known}
+    if fold(own) not in taken | _RESERVED:
+        return own
+    numbered = (f"source_{number}" for number in range(len(taken) + 1))
+    return next(name for name in numbered if name not in taken)
+
+
+def _located(con: duckdb.DuckDBPyConnection, catalog: str, stage: str, table: str) -> tuple[str, str, bool]:
+    """Schema and name of a table of an attached database, and whether it is a view."""
+    tables = _tables(con, catalog, stage)
+    shown = [name if schema == "main" else f"{schema}.{name}" for schema, name, _ in tables]
+    there = listed("Tables", shown)
+    if not table:
+        raise SourceError(f"{stage}: which table? {there}")
+    found = [
+        one
+        for one, short in zip(tables, shown, strict=True)
+        if fold(table) in {fold(short), fold(f"{one[0]}.{one[1]}")}
+    ] or [one for one in tables if _quoted(table) == (fold(one[0]), fold(one[1]))]
+    if len(found) > 1:
+        written = " or ".join(f'"{schema}"."{name}"' for schema, name, _ in found)
+        raise SourceError(f"{stage}: {table!r} means two tables: write {written}")
+    if not found:
+        raise SourceError(f"{stage}: there is no table {table!r}{suggestion(table, shown) or ':'} {there}")
+    schema, name, view = found[0]
+    return str(schema), str(name), bool(view)
+
+
+def _tables(con: duckdb.DuckDBPyConnection, catalog: str, stage: str) -> list[tuple[str, str, bool]]:
+    """Schema and name of every table and view of an attached database, and whether it is a view."""
+    found: list[tuple[str, str, bool]] = engine.rows(
+        con, templates.render("files/tables.sql.j2", catalog=catalog), stage
+    )
+    return found
+
+
+def _quoted(table: str) -> tuple[str, str] | None:
+    """Schema and name of a table that is written with quotes, as in SQL."""
+    try:
+        parts = parse_name(table)
+    except PolicyError:
+        return None
+    return None if parts.catalog else (fold(parts.schema or "main"), fold(parts.name))
+
+
+def _parquet(con: duckdb.DuckDBPyConnection, path: Path) -> str:
+    stage = f"file {str(path)!r}"
+    query = templates.render("files/parquet_names.sql.j2", path=path)
+    columns, inside = [], 0
+    # The first entry is the root; those that are inside a column follow it.
+    for name, children in engine.rows(con, query, stage, error=SourceError)[1:]:
+        if inside:
+            inside -= 1
+        else:
+            columns.append(name)
+        inside += children
+    again = twice(columns)
+    if again is not None:
+        raise SourceError(f"{stage}: the file has the column {again!r} twice: rename one")
+    return templates.render("files/parquet.sql.j2", path=path).strip()

@@ -1,0 +1,48 @@
+"""Formats of a report for other programs: text, JSON, JUnit XML and SARIF; HTML has a module of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from duckanon.audits.formats.junit import junit
+from duckanon.audits.formats.sarif import sarif
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from duckanon.audits.report import Report
+
+__all__ = ["FORMATS", "formatted", "junit", "sarif"]
+
+_WRITERS: dict[str, Callable[[Report], str]] = {
+    "text": lambda report: report.to_text(),
+    "json": lambda report: report.to_json(),
+    "junit": junit,
+    "sarif": sarif,
+}
+
+FORMATS = tuple(_WRITERS)
+"""Names of the formats that need nothing but the report."""
+
+
+def formatted(report: Report, form: str) -> str:
+    """Text of a report in one of `FORMATS`.
+
+    Parameters
+    ----------
+    report : Report
+        The audit; its name is the file or table that was audited.
+    form : str
+        One of `FORMATS`.
+
+    Returns
+    -------
+    str
+        Without a line break at its end; the same report gives the same text.
+
+    Raises
+    ------
+    KeyError
+        There is no such format.
+    """
+    return _WRITERS[form](report)

@@ -1,0 +1,127 @@
+"""SARIF 2.1.0: an audit as findings, for code scanning and for viewers of such logs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from duckanon.audits.formats.words import described, facts, verdict, worst
+from duckanon.database import paths
+
+if TYPE_CHECKING:
+    from duckanon.audits.report import Measure, Report
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+"""The schema that the log says it keeps."""
+
+_RULES = {
+    "k_anonymity": "Every record shares its quasi-identifier values with at least k - 1 others.",
+    "distinct_l_diversity": "Every class has at least l different sensitive values.",
+    "entropy_l_diversity": "The entropy of the sensitive values of every class is at least log l.",
+    "recursive_l_diversity": "In every class the most frequent sensitive value stays below c times the rest.",
+    "t_closeness": "The sensitive values of every class are spread as in the whole table, up to t.",
+}
+
+
+def sarif(report: Report) -> str:
+    """SARIF log of an audit.
+
+    Parameters
+    ----------
+    report : Report
+        The audit; its name is the file, or ``file:table``, that was audited.
+
+    Returns
+    -------
+    str
+        JSON with one run: a rule for each kind of measure that was judged, a result of level ``error`` for
+        each violated threshold, and the rows of the report among the properties of the run. No time and no
+        path beside the audited one, so that the same audit gives the same text.
+
+    Notes
+    -----
+    A viewer follows a finding over time by its fingerprint, which is that of table, measure and attribute.
+    """
+    judged = [measure for measure in report.measures if measure.passed is not None]
+    rules = list(dict.fromkeys(measure.measure for measure in judged))
+    plain = json.loads(report.to_json())
+    run = {
+        "tool": {
+            "driver": {
+                "name": "duckanon",
+                "version": version("duckanon"),
+                "rules": [_rule(name) for name in rules],
+            }
+        },
+        "automationDetails": {"id": f"duckanon/{report.name}/"},
+        "invocations": [
+            {
+                "executionSuccessful": True,
+                "toolExecutionNotifications": [
+                    {"level": "warning", "message": {"text": _literal(warning)}}
+                    for warning in report.warnings
+                ],
+            }
+        ],
+        "results": [_result(report, measure, rules) for measure in judged if measure.passed is False],
+        "columnKind": "unicodeCodePoints",
+        "properties": {
+            "passed": report.passed,
+            "measures": plain["measures"],
+            **({} if report.evidence is None else {"evidence": facts(report.evidence)}),
+        },
+    }
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, allow_nan=False)
+
+
+def _rule(name: str) -> dict[str, Any]:
+    words = _RULES.get(name, f"The table keeps its threshold of {name}.")
+    return {
+        "id": name,
+        "shortDescription": {"text": name.replace("_", " ")},
+        "fullDescription": {"text": words},
+        "help": {"text": f"{words} The definition is sql/audit of duckanon, the terms are in sql/README.md."},
+        "defaultConfiguration": {"level": "error"},
+        "properties": {"tags": ["privacy", "anonymization"]},
+    }
+
+
+def _result(report: Report, measure: Measure, rules: list[str]) -> dict[str, Any]:
+    classes = [described(violation) for violation in worst(report, measure)]
+    key = "\n".join([report.name, measure.measure, measure.attribute or ""])
+    return {
+        "ruleId": measure.measure,
+        "ruleIndex": rules.index(measure.measure),
+        "level": "error",
+        "message": {"text": _literal(". Worst: ".join([verdict(measure), *classes[:1]]) + ".")},
+        "locations": [_location(report.name, measure)],
+        "partialFingerprints": {
+            "duckanonMeasure/v1": hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+        },
+        "properties": {"classes": classes},
+    }
+
+
+def _location(name: str, measure: Measure) -> dict[str, Any]:
+    path, table = paths.split(name)
+    uri = path.as_uri() if path.is_absolute() else quote(path.as_posix(), errors="surrogateescape")
+    where: dict[str, Any] = {
+        # A table has no lines; viewers want one.
+        "physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}}
+    }
+    if measure.attribute is not None:
+        column = {
+            "name": measure.attribute,
+            "fullyQualifiedName": f"{table or path.stem}.{measure.attribute}",
+        }
+        where["logicalLocations"] = [{**column, "kind": "member"}]
+    return where
+
+
+def _literal(text: str) -> str:
+    """Text in which SARIF 2.1.0, sections 3.11.5 and 3.11.6, sees no placeholder and no link."""
+    text = text.replace("{", "{{").replace("}", "}}")
+    return text.replace("[", "\\[").replace("]", "\\]") if "](" in text else text

@@ -1,0 +1,115 @@
+"""Words that several formats share: one measure and its worst classes in plain English."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from duckanon.audits.report import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from duckanon.audits.report import Measure, Report, Violation
+
+WORST = 10
+"""Violating classes that are named for each measure."""
+
+
+def titled(measure: Measure) -> str:
+    """Name of a row of a report, with its column.
+
+    Parameters
+    ----------
+    measure : Measure
+        The row.
+
+    Returns
+    -------
+    str
+        For example ``t_closeness of charge``.
+    """
+    return measure.measure if measure.attribute is None else f"{measure.measure} of {measure.attribute}"
+
+
+def verdict(measure: Measure) -> str:
+    """What a row of a report says, in one line.
+
+    Parameters
+    ----------
+    measure : Measure
+        The row.
+
+    Returns
+    -------
+    str
+        Value, threshold, and how much breaks it.
+    """
+    value, threshold = shown(measure.value), shown(measure.threshold)
+    if measure.passed is False and value == threshold:
+        # Six digits do not tell them apart.
+        value, threshold = str(measure.value), str(measure.threshold)
+    found = f"{titled(measure)} is {value or 'unknown'}"
+    if measure.passed is None:
+        return f"{found}; the policy sets no threshold"
+    asked = f"{found}, the policy asks for {threshold}"
+    if measure.passed:
+        return asked
+    if measure.violations is None:
+        return f"{asked}: violated"
+    return (
+        f"{asked}: violated by {measure.violations} of {measure.classes} classes, {measure.records} records"
+    )
+
+
+def facts(evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked of which rows, without the time: the same audit gives the same document.
+
+    Parameters
+    ----------
+    evidence : mapping
+        Of a report.
+
+    Returns
+    -------
+    dict
+        All else that it says.
+    """
+    return {fact: value for fact, value in evidence.items() if fact != "audited_at"}
+
+
+def worst(report: Report, measure: Measure) -> list[Violation]:
+    """Violating classes of one row of a report, the worst first.
+
+    Parameters
+    ----------
+    report : Report
+        The audit.
+    measure : Measure
+        The row.
+
+    Returns
+    -------
+    list of Violation
+        At most `WORST`.
+    """
+    own = [v for v in report.violations if (v.measure, v.attribute) == (measure.measure, measure.attribute)]
+    return own[:WORST]
+
+
+def described(violation: Violation) -> str:
+    """One violating class, in one line.
+
+    Parameters
+    ----------
+    violation : Violation
+        The class.
+
+    Returns
+    -------
+    str
+        Its value, size and quasi-identifier values; NULL is written ``NULL``.
+    """
+    where = ", ".join(
+        f"{name} = {'NULL' if value is None else value}" for name, value in violation.class_values.items()
+    )
+    return f"{shown(violation.value)} in the class of {violation.class_size} records with {where}"

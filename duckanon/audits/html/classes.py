@@ -1,0 +1,301 @@
+"""Classes: their sizes, their distance from the whole, and the worst of them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from duckanon.audits.html.copies import STAGE
+from duckanon.audits.html.numbers import MISSING, clean, number
+from duckanon.audits.html.spread import Spread, spread, summary
+from duckanon.database import engine, templates
+from duckanon.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from decimal import Decimal
+
+    from duckanon.audits.html.copies import Column, Copies
+    from duckanon.policy.bind import Attribute
+
+BARS = 40
+"""Bars of a histogram of classes."""
+
+NAMED = 8
+"""Quasi-identifiers by which a class is named below a chart."""
+
+WORST = 3
+"""Classes whose sensitive values are shown."""
+
+
+class Histogram(NamedTuple):
+    """Numbers of classes between edges; ``bad`` are those that break the threshold, None without one."""
+
+    edges: list[float]
+    labels: list[str]
+    good: list[int]
+    bad: list[int] | None
+    geometric: bool = False
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of the classes.
+
+    Attributes
+    ----------
+    smallest, median, largest, classes, records, unique : int
+        Of the sizes; how many classes, records, and records that are alone in their class.
+    histogram : Histogram
+        At most `BARS` + 1 bars, of growing width where sizes differ much.
+    """
+
+    smallest: int
+    median: int
+    largest: int
+    classes: int
+    records: int
+    unique: int
+    histogram: Histogram
+
+
+class Worst(NamedTuple):
+    """One class: its values as text, size, EMD, and its sensitive values beside those of the whole."""
+
+    where: list[tuple[str, str]]
+    size: int
+    emd: float
+    spread: Spread
+
+
+@dataclass(frozen=True)
+class Distances:
+    """EMD of the classes in one sensitive column.
+
+    Attributes
+    ----------
+    column : Column
+        The column.
+    distance : str
+        Ground distance.
+    t : Decimal or None
+        Threshold.
+    median, largest : float
+        Of the EMDs of the classes.
+    violations, records : int
+        Classes above t, in exact arithmetic, and their records.
+    histogram : Histogram
+        Numbers of classes.
+    worst : tuple of Worst
+        At most `WORST`; none where all classes are like the whole.
+    """
+
+    column: Column
+    distance: str
+    t: Decimal | None
+    median: float
+    largest: float
+    violations: int
+    records: int
+    histogram: Histogram
+    worst: tuple[Worst, ...]
+
+
+def sizes(copies: Copies, k: int | None) -> Sizes:
+    """Sizes of the classes.
+
+    Parameters
+    ----------
+    copies : Copies
+        The copies.
+    k : int or None
+        Smallest size wanted.
+
+    Returns
+    -------
+    Sizes
+        Figures and histogram.
+
+    Raises
+    ------
+    SourceError
+        The table is empty.
+    """
+    query = templates.render("report/sizes.sql.j2", classes=copies.classes)
+    found: list[tuple[int, int]] = [(row[0], row[1]) for row in engine.rows(copies.con, query, STAGE)]
+    if not found:
+        raise SourceError(f"{STAGE}: the table is empty: there is nothing to report")
+    classes = sum(count for _, count in found)
+    seen, median = 0, 0
+    for size, count in found:
+        seen += count
+        median = size
+        if 2 * seen >= classes:
+            break
+    return Sizes(
+        smallest=found[0][0],
+        median=median,
+        largest=found[-1][0],
+        classes=classes,
+        records=sum(size * count for size, count in found),
+        unique=found[0][1] if found[0][0] == 1 else 0,
+        histogram=_size_histogram(found, k),
+    )
+
+
+def risk(copies: Copies) -> dict[str, float]:
+    """Row of the audit of the risk of re-identification.
+
+    Parameters
+    ----------
+    copies : Copies
+        The copies.
+
+    Returns
+    -------
+    dict
+        Figures by name.
+    """
+    query = templates.render("report/risk.sql.j2", members=copies.members)
+    return dict(engine.table(copies.con, query, STAGE).to_pylist()[0])
+
+
+def distances(copies: Copies, column: Column, attribute: Attribute, *, tree: str | None) -> Distances:
+    """EMD of every class in a sensitive column.
+
+    Parameters
+    ----------
+    copies : Copies
+        The copies.
+    column : Column
+        The sensitive column.
+    attribute : Attribute
+        Its distance and t.
+    tree : str or None
+        Relation (value, level, node) as SQL text, for hierarchical distance.
+
+    Returns
+    -------
+    Distances
+        Verdicts as in the audit, by the same SQL.
+    """
+    emd = f"{copies.workspace}_emd_{column.place}"
+    distance = attribute.distance or "equal"
+    statement = templates.render(
+        "report/emd.sql.j2",
+        emd=emd,
+        members=copies.members,
+        column=column,
+        distance=distance,
+        tree=tree,
+        t=attribute.t,
+    )
+    engine.run(copies.con, statement, STAGE, error=SourceError)
+    query = templates.render("report/emd_summary.sql.j2", emd=emd)
+    median, largest, violations, records = engine.rows(copies.con, query, STAGE)[0]
+    return Distances(
+        column,
+        distance,
+        attribute.t,
+        median,
+        largest,
+        violations,
+        records,
+        _emd_histogram(copies, emd, largest, attribute.t),
+        _worst(copies, column, emd) if largest > 0 else (),
+    )
+
+
+def _worst(copies: Copies, column: Column, emd: str) -> tuple[Worst, ...]:
+    query = templates.render(
+        "report/worst.sql.j2", emd=emd, classes=copies.classes, quasi=copies.quasi, limit=WORST
+    )
+    whole = copies.of_class(column, None)
+    figures = summary(copies.con, whole)
+    return tuple(
+        Worst(
+            [
+                (clean(one.name), MISSING if value is None else clean(value))
+                for one, value in zip(copies.quasi, values, strict=True)
+            ],
+            size,
+            value_of,
+            spread(copies.con, [whole, copies.of_class(column, key)], [figures]),
+        )
+        for key, size, value_of, *values in engine.rows(copies.con, query, STAGE)
+    )
+
+
+def _emd_histogram(copies: Copies, emd: str, largest: float, t: Decimal | None) -> Histogram:
+    limit = None if t is None else float(t)
+    upper = max(largest, limit or 0.0) or 1.0
+    width = upper / BARS
+    if limit is not None and limit >= width:
+        # t is an edge, so that no bar holds classes on both sides of it.
+        width = limit / max(1, math.floor(limit / width + 1e-9))
+    count = max(1, math.ceil(upper / width - 1e-9))
+    query = templates.render("report/emd_histogram.sql.j2", emd=emd, bins=count, width=width)
+    good, bad = [0] * count, [0] * count
+    for violated, nearest, classes in engine.rows(copies.con, query, STAGE):
+        first_bad = count if limit is None else round(limit / width)
+        # Exact verdicts decide; the rounded EMD of a class at t may lie on either side of the edge.
+        if violated:
+            bad[min(max(nearest, first_bad), count - 1)] += classes
+        else:
+            good[min(nearest, max(0, first_bad - 1))] += classes
+    edges = [width * place for place in range(count + 1)]
+    labels = [f"{number(low)} to {number(high)}" for low, high in itertools.pairwise(edges)]
+    return Histogram(edges, labels, good, bad if t is not None else None)
+
+
+def _size_histogram(found: Sequence[tuple[int, int]], k: int | None) -> Histogram:
+    low, high = found[0][0], found[-1][0]
+    starts, geometric = _starts(low, high, k)
+    good, bad = [0] * len(starts), [0] * len(starts)
+    place = 0
+    for size, count in found:
+        while place + 1 < len(starts) and size >= starts[place + 1]:
+            place += 1
+        (bad if k is not None and size < k else good)[place] += count
+    ends = [*starts[1:], max(high + 1, starts[-1] + 1)]
+    labels = [
+        f"{start:,}" if end == start + 1 else f"{start:,} to {end - 1:,}"
+        for start, end in zip(starts, ends, strict=True)
+    ]
+    edges = [start - 0.5 for start in (*starts, ends[-1])]
+    return Histogram(edges, labels, good, bad if k is not None else None, geometric)
+
+
+def _starts(low: int, high: int, k: int | None) -> tuple[list[int], bool]:
+    """Return the smallest size of every bar, and whether bars grow; k always begins a bar."""
+    if high - low < BARS:
+        return list(range(low, high + 1)), False
+    geometric = high > 25 * low
+    if geometric:
+        ratio = (high / low) ** (1 / BARS)
+        starts = {low, *(math.ceil(low * ratio**step) for step in range(1, BARS))}
+    else:
+        width = math.ceil((high - low + 1) / BARS)
+        starts = set(range(low, high + 1, width))
+    if k is not None and low < k <= high:
+        starts.add(k)
+    return sorted(starts), geometric
+
+
+def describe(where: Sequence[tuple[str, Any]]) -> str:
+    """Text of the values of a class.
+
+    Parameters
+    ----------
+    where : sequence of (str, str)
+        Column and value.
+
+    Returns
+    -------
+    str
+        The first `NAMED` joined by commas, and how many more there are.
+    """
+    named = ", ".join(f"{name} = {value}" for name, value in where[:NAMED])
+    return named if len(where) <= NAMED else f"{named}, and {len(where) - NAMED} more columns"

@@ -1,0 +1,213 @@
+"""Copies: what a report looks at, taken once, so that all its parts speak of the same rows."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from duckanon.database import engine, templates
+from duckanon.database.engine import temporary
+from duckanon.errors import SourceError
+from duckanon.policy.bind import Role, kind_of
+from duckanon.policy.names import fold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import duckdb
+
+    from duckanon.policy.bind import Attribute, Kind
+
+STAGE = "HTML report"
+"""Name of this stage in logs and errors."""
+
+_NUMBERS = frozenset({"integer", "decimal", "float", "date", "timestamp"})
+_RANGE = re.compile(r'STRUCT\("?low"? (.+), "?high"? \1\)')
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column in one of the copies.
+
+    Attributes
+    ----------
+    name : str
+        As the relation spells it.
+    place : str
+        Its short name in the copy: q_1, q_2, ... of quasi-identifiers, s_1, ... of sensitive columns, and
+        o_1, ... of all others.
+    table : str
+        The temporary table.
+    kind, type : str
+        Kind and DuckDB type of its values; of a range those of its bounds.
+    ranged : bool
+        Whether its values are ranges with a low and a high end.
+    only : int or None
+        The one class that is looked at, None for all records.
+    """
+
+    name: str
+    place: str
+    table: str
+    kind: Kind
+    type: str
+    ranged: bool = False
+    only: int | None = None
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the values are numbers, dates or timestamps."""
+        return self.kind in _NUMBERS
+
+
+@dataclass(frozen=True)
+class Copies:
+    """The copies of one report.
+
+    Attributes
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Where they are.
+    released, original, classes, members : str
+        Temporary tables of the released columns, of those of the original (which is there if `before` is not
+        empty), of the equivalence classes, and of the class and sensitive values of every record.
+    workspace : str
+        Prefix of all temporary tables.
+    quasi, sensitive, others : tuple of Column
+        Columns of the released table; the others are those that are not audited.
+    before : mapping from str to Column
+        Columns of the original by their place; empty without original.
+    """
+
+    con: duckdb.DuckDBPyConnection
+    workspace: str
+    released: str
+    original: str
+    classes: str
+    members: str
+    quasi: tuple[Column, ...]
+    sensitive: tuple[Column, ...]
+    others: tuple[Column, ...]
+    before: Mapping[str, Column]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All released columns."""
+        return *self.quasi, *self.sensitive, *self.others
+
+    def of_class(self, column: Column, number: int | None) -> Column:
+        """Return a sensitive column among the members, of one class or of all."""
+        return replace(column, table=self.members, only=number)
+
+
+def described(con: duckdb.DuckDBPyConnection, relation: str) -> list[tuple[str, str]]:
+    """Name and type of every column of a relation.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    relation : str
+        What stands after FROM.
+
+    Returns
+    -------
+    list of (str, str)
+        In the order of the relation.
+    """
+    query = templates.render("export/describe.sql.j2", relation=relation)
+    return [(row[0], row[1]) for row in engine.rows(con, query, STAGE, error=SourceError)]
+
+
+@contextlib.contextmanager
+def copied(
+    con: duckdb.DuckDBPyConnection,
+    relation: str,
+    attributes: Sequence[Attribute],
+    others: Sequence[tuple[str, str]],
+    *,
+    original: str | None,
+) -> Iterator[Copies]:
+    """Copies for the time of a report; nothing is left of them.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    relation : str
+        The released rows, as SQL text.
+    attributes : sequence of Attribute
+        Quasi-identifiers and sensitive columns.
+    others : sequence of (str, str)
+        Name and type of all other columns.
+    original : str or None
+        The original rows; columns that it does not have are left out.
+
+    Yields
+    ------
+    Copies
+        Temporary tables.
+
+    Notes
+    -----
+    One scan of each relation, one grouping and one join of n records.
+    """
+    with temporary(con) as workspace:
+        released, before, classes, members = (
+            f"{workspace}_{part}" for part in ("released", "original", "classes", "members")
+        )
+        columns = _columns(attributes, others, released)
+        quasi = tuple(column for column in columns if column.place.startswith("q"))
+        sensitive = tuple(column for column in columns if column.place.startswith("s"))
+        _run(con, "columns", table=released, columns=columns, relation=relation)
+        _run(con, "classes", classes=classes, table=released, quasi=quasi)
+        _run(
+            con, "members", members=members, table=released, classes=classes, quasi=quasi, sensitive=sensitive
+        )
+        old = _original(con, before, original, columns) if original else {}
+        rest = tuple(columns[len(attributes) :])
+        yield Copies(con, workspace, released, before, classes, members, quasi, sensitive, rest, old)
+
+
+def _columns(attributes: Sequence[Attribute], others: Sequence[tuple[str, str]], table: str) -> list[Column]:
+    counts = {"q": 0, "s": 0}
+    columns = []
+    for attribute in attributes:
+        letter = "q" if attribute.role is Role.QUASI_IDENTIFIER else "s"
+        counts[letter] += 1
+        columns.append(_column(attribute.name, attribute.type, f"{letter}_{counts[letter]}", table))
+    rest = [_column(*other, f"o_{number}", table) for number, other in enumerate(others, start=1)]
+    return columns + rest
+
+
+def _column(name: str, type_text: str, place: str, table: str) -> Column:
+    bounds = _RANGE.fullmatch(type_text)
+    inner = bounds.group(1) if bounds else type_text
+    kind = kind_of(inner)
+    ranged = bounds is not None and kind in _NUMBERS
+    return Column(name, place, table, kind if ranged or not bounds else "other", inner, ranged)
+
+
+def _original(
+    con: duckdb.DuckDBPyConnection, table: str, original: str, columns: Sequence[Column]
+) -> dict[str, Column]:
+    types = {fold(name): (name, type_text) for name, type_text in described(con, original)}
+    found = [
+        _column(*types[fold(column.name)], column.place, table)
+        for column in columns
+        if fold(column.name) in types
+    ]
+    if not any(column.place[0] in "qs" for column in found):
+        raise SourceError(
+            f"{STAGE}: the original has none of the columns of the policy; give the table the release is from"
+        )
+    _run(con, "columns", table=table, columns=found, relation=original)
+    if not engine.rows(con, templates.render("report/any.sql.j2", table=table), STAGE)[0][0]:
+        raise SourceError(f"{STAGE}: the original is empty; give the table that the release is from")
+    return {column.place: column for column in found}
+
+
+def _run(con: duckdb.DuckDBPyConnection, name: str, **values: object) -> None:
+    engine.run(con, templates.render(f"report/{name}.sql.j2", **values), STAGE, error=SourceError)

@@ -1,0 +1,281 @@
+"""Matching: what became of the records of the original, as far as the two tables can tell.
+
+A release has no key to its original. Columns that were released as they are say which records can belong
+together: of all ways in which they can, the least and the most change is given. Where every record fits one
+record only, the two are equal, and the figure is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from duckanon.audits.html.copies import STAGE
+from duckanon.audits.html.spread import rounded, summary
+from duckanon.database import engine, templates
+from duckanon.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duckanon.audits.html.copies import Column, Copies
+
+Form = Literal["same", "number", "time", "text"]
+
+
+class Pair(NamedTuple):
+    """A released column, the one of the original with its name, and in which form the two are compared."""
+
+    new: Column
+    old: Column
+    form: Form
+
+
+class Span(NamedTuple):
+    """The least and the most that a figure can be; equal where it is exact."""
+
+    least: float
+    most: float
+
+
+@dataclass(frozen=True)
+class Matching:
+    """How the records of the release and of the original were matched.
+
+    Attributes
+    ----------
+    used : tuple of Pair
+        Columns by which: not quasi-identifiers, and in no value more frequent in the release. Empty where all
+        pairs of records are possible.
+    compared : tuple of Pair
+        All other columns that both tables have in comparable types.
+    apart : tuple of Column
+        Released columns that the original does not have, or has in another type.
+    released, original : int
+        Records of each table.
+    certain : int
+        Released records that fit one record of the original only.
+    possible : bool
+        Whether the release can be made of records of the original, each of them once.
+    groups, matched : str
+        Temporary tables.
+    """
+
+    used: tuple[Pair, ...]
+    compared: tuple[Pair, ...]
+    apart: tuple[Column, ...]
+    released: int
+    original: int
+    certain: int
+    possible: bool
+    groups: str
+    matched: str
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What the release did to a column.
+
+    Attributes
+    ----------
+    column : Column
+        The released column.
+    taken : bool
+        Whether the column was taken as released unchanged, because the records were matched by it.
+    changed : Span or None
+        Share of the released records that have another value; None where the tables cannot be compared.
+    moved : Span or None
+        Mean absolute change of numbers; of dates and timestamps in seconds.
+    loss : Span or None
+        Of numbers the mean squared change over the variance of the original: SSE / SST. Of other columns the
+        share of records that changed. Never negative.
+    over : int
+        Records over which the mean changes of a number are.
+    before, after : tuple of float or None
+        Range of a number.
+    kept : float or None
+        Variance of the released number over that of the original; None where that has none.
+    """
+
+    column: Column
+    taken: bool
+    changed: Span | None
+    moved: Span | None
+    loss: Span | None
+    over: int
+    before: tuple[float, float] | None
+    after: tuple[float, float] | None
+    kept: float | None
+
+
+def matching(copies: Copies) -> Matching | None:
+    """Match the records of the release with those of the original.
+
+    Parameters
+    ----------
+    copies : Copies
+        The copies.
+
+    Returns
+    -------
+    Matching or None
+        None without original.
+
+    Notes
+    -----
+    One grouping of all records a column, and one of all columns together.
+    """
+    if not copies.before:
+        return None
+    pairs = [pair for column in copies.columns if (pair := _pair(copies, column)) is not None]
+    used = [pair for pair in pairs if not pair.new.place.startswith("q") and _contained(copies, pair)]
+    found = _grouped(copies, used)
+    if found[3] and used:
+        # The columns agree one by one and not together: none of them says which record is which.
+        used, found = [], _grouped(copies, [])
+    compared = [pair for pair in pairs if pair not in used]
+    groups, matched = f"{copies.workspace}_groups", f"{copies.workspace}_matched"
+    _make(
+        copies, "matched", matched=matched, groups=groups, used=used, compared=compared,
+        new=copies.released, old=copies.original,
+    )  # fmt: skip
+    known = {pair.new.place for pair in pairs}
+    apart = tuple(column for column in copies.columns if column.place not in known)
+    released, original, certain, exceeding = found
+    return Matching(
+        tuple(used), tuple(compared), apart, released, original, certain, not exceeding, groups, matched
+    )
+
+
+def _pair(copies: Copies, new: Column) -> Pair | None:
+    old = copies.before.get(new.place)
+    form = None if old is None else _form(old, new)
+    return None if old is None or form is None else Pair(new, old, form)
+
+
+def _form(old: Column, new: Column) -> Form | None:
+    if (old.type, old.ranged) == (new.type, new.ranged):
+        return "same"
+    if old.kind in {"text", "boolean"}:
+        return "text" if new.kind == old.kind else None
+    if not (old.numeric and new.numeric):
+        return None
+    times = {one.kind in {"date", "timestamp"} for one in (old, new)}
+    return None if len(times) == 2 else "time" if True in times else "number"
+
+
+def _contained(copies: Copies, pair: Pair) -> bool:
+    query = templates.render("report/contained.sql.j2", pair=pair)
+    return not engine.rows(copies.con, query, STAGE)[0][0]
+
+
+def _grouped(copies: Copies, used: Sequence[Pair]) -> tuple[int, int, int, int]:
+    """Make the groups; return records of both tables, certain ones, and groups that hold too many."""
+    groups = f"{copies.workspace}_groups"
+    _make(copies, "groups", groups=groups, used=used, new=copies.released, old=copies.original)
+    query = templates.render("report/groups_summary.sql.j2", groups=groups)
+    released, original, certain, exceeding = engine.rows(copies.con, query, STAGE)[0]
+    return int(released), int(original), int(certain), int(exceeding)
+
+
+def effect(copies: Copies, found: Matching, column: Column, *, k: int) -> Effect:
+    """What the release did to one column.
+
+    Parameters
+    ----------
+    copies : Copies
+        The copies.
+    found : Matching
+        How records were matched.
+    column : Column
+        A released column.
+    k : int
+        Of the original, so many records at each end of the range are passed over but the last of them.
+
+    Returns
+    -------
+    Effect
+        Figures, with their bounds.
+    """
+    old = copies.before.get(column.place)
+    before, after = None if old is None else _range(copies, old, least=k), _range(copies, column, least=1)
+    pair = next((pair for pair in (*found.used, *found.compared) if pair.new == column), None)
+    if pair is None:
+        return Effect(column, False, None, None, None, 0, None, after, None)
+    taken, kept = pair in found.used, _variance_kept(copies, pair)
+    if taken:
+        none = Span(0.0, 0.0)
+        moved = none if column.numeric else None
+        return Effect(column, True, none, moved, none, found.released, before, after, kept)
+    changed = _changed(copies, found, column)
+    if not column.numeric:
+        return Effect(column, False, changed, None, changed, found.released, before, after, None)
+    over, moved, loss = _moved(copies, found, pair)
+    return Effect(column, False, changed, moved, loss, over, before, after, kept)
+
+
+def _variance_kept(copies: Copies, pair: Pair) -> float | None:
+    if not pair.new.numeric:
+        return None
+    before, after = (summary(copies.con, one).deviation for one in (pair.old, pair.new))
+    return None if not before or after is None else rounded((after / before) ** 2)
+
+
+def overall(effects: Sequence[Effect]) -> Span | None:
+    """Mean loss of the quasi-identifiers.
+
+    Parameters
+    ----------
+    effects : sequence of Effect
+        Those of the quasi-identifiers.
+
+    Returns
+    -------
+    Span or None
+        None where the loss of none is known.
+    """
+    known = [one.loss for one in effects if one.loss is not None]
+    if not known:
+        return None
+    return Span(*(sum(side) / len(known) for side in zip(*known, strict=True)))
+
+
+def _changed(copies: Copies, found: Matching, column: Column) -> Span:
+    query = templates.render(
+        "report/changed.sql.j2", matched=found.matched, groups=found.groups, place=column.place
+    )
+    least, most = engine.rows(copies.con, query, STAGE)[0]
+    return Span(least / found.released, most / found.released if found.possible else 1.0)
+
+
+def _moved(copies: Copies, found: Matching, pair: Pair) -> tuple[int, Span | None, Span | None]:
+    deviation = summary(copies.con, pair.old).deviation or 0.0
+    query = templates.render(
+        "report/moved.sql.j2", matched=found.matched, place=pair.new.place, deviation=repr(deviation or 1.0)
+    )
+    over, near, far, near_squared, far_squared = engine.rows(copies.con, query, STAGE)[0]
+    moved, loss = _span(near, far), _span(near_squared, far_squared)
+    if not deviation and moved is not None:
+        # There was no variance to lose; what moved all the same is no share of it.
+        loss = Span(0.0, 0.0) if moved.most == 0 else None
+    return int(over), moved, loss
+
+
+def _span(least: float | None, most: float | None) -> Span | None:
+    if least is None or most is None or not (math.isfinite(least) and math.isfinite(most)):
+        return None
+    low, high = rounded(least) or 0.0, rounded(most) or 0.0
+    return Span(low, max(low, high))
+
+
+def _range(copies: Copies, column: Column, *, least: int) -> tuple[float, float] | None:
+    if not column.numeric:
+        return None
+    query = templates.render("report/range.sql.j2", column=column, least=least)
+    low, high = engine.rows(copies.con, query, STAGE)[0]
+    return None if low is None or high is None or low > high else (low, high)
+
+
+def _make(copies: Copies, name: str, **values: object) -> None:
+    engine.run(copies.con, templates.render(f"report/{name}.sql.j2", **values), STAGE, error=SourceError)

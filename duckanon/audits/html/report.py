@@ -1,0 +1,276 @@
+"""The HTML report: one self-contained file that says whether a table may leave the house, and why."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from duckanon.audits import unaudited
+from duckanon.audits.evidence import evidence_of
+from duckanon.audits.html import evidence, sections, verdict, words
+from duckanon.audits.html.classes import distances, risk, sizes
+from duckanon.audits.html.copies import STAGE, copied, described
+from duckanon.audits.html.effects import effects
+from duckanon.audits.html.frontier import frontier_chart
+from duckanon.audits.html.matching import effect, matching
+from duckanon.audits.html.numbers import clean
+from duckanon.audits.html.page import render
+from duckanon.audits.html.released import released_columns, revealed, uniqueness
+from duckanon.audits.html.spread import summary
+from duckanon.audits.html.svg import required
+from duckanon.audits.html.utility import changed, correlations
+from duckanon.audits.run import audit_sql, judgements, roles_of
+from duckanon.audits.tree import audit_tree
+from duckanon.database import templates
+from duckanon.database.fingerprint import fingerprint
+from duckanon.errors import PolicyError, SourceError
+from duckanon.policy import bind
+from duckanon.policy.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import duckdb
+    import pyarrow as pa
+
+    from duckanon.audits.html.classes import Sizes
+    from duckanon.audits.html.copies import Column, Copies
+    from duckanon.audits.report import Measure, Report
+    from duckanon.audits.unaudited import Roles
+    from duckanon.policy.bind import Attribute
+    from duckanon.policy.policy import AuditPolicy
+
+_NEAR = 1e-9
+
+
+def html_report(
+    con: duckdb.DuckDBPyConnection,
+    relation: str,
+    report: Report,
+    policy: AuditPolicy | Policy,
+    *,
+    roles: Roles | None = None,
+    original: str | None = None,
+    title: str | None = None,
+    now: datetime | None = None,
+    trees: Mapping[str, str] | None = None,
+    frontier: pa.Table | None = None,
+) -> str:
+    """HTML page of an audit: verdicts, risk and utility at a glance, and all that is needed to check them.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection that sees the relations; only temporary tables are made, and removed.
+    relation : str
+        The released table: what stands after FROM, quoted.
+    report : Report
+        Audit of that table.
+    policy : AuditPolicy or Policy
+        The policy of the audit, or the policy of the release, which also names what is not audited.
+    roles : Roles, optional
+        What is known of the columns that are not audited; by default what a Policy says of them.
+    original : str, optional
+        The table that the release was made from: then distributions and correlations are shown before and
+        after, with what changed and what was lost, and the page is for internal use.
+    title : str, optional
+        Heading; by default the name of the report.
+    now : datetime, optional
+        Time stamp, by default the present; without a time zone it counts as UTC.
+    trees : mapping from str to str, optional
+        Tree (value, level, node), as SQL text, of sensitive columns with hierarchical distance; by default
+        they are made from the hierarchy tables of the policy.
+    frontier : pyarrow.Table, optional
+        Rows of `duckanon.release.frontier.frontier`: then the page shows what other k and t would cost.
+
+    Returns
+    -------
+    str
+        One HTML document without script, which loads nothing. The same input gives the same text.
+
+    Raises
+    ------
+    MissingExtra
+        matplotlib is not installed.
+    SourceError
+        A relation cannot be read or is empty, or the report speaks of other rows.
+    PolicyError
+        A column does not exist, a hierarchy is unusable, or the report was judged by other thresholds.
+
+    Notes
+    -----
+    Everything is aggregated in SQL: O(n log n) time there, and no more than some hundred rows a chart here.
+    Of the original, values and tails that fewer than k records share are not shown.
+    """
+    required()
+    roles = roles or roles_of(policy)
+    policy = policy.audited() if isinstance(policy, Policy) else policy
+    columns = described(con, relation)
+    attributes = bind.bind_audit(policy, columns)
+    beyond = set(unaudited.unaudited([name for name, _ in columns], attributes))
+    others = [column for column in columns if column[0] in beyond]
+    with copied(con, relation, attributes, others, original=original) as copies:
+        paths = _trees(copies, attributes, relation, trees)
+        _agree(copies, report, policy, attributes, paths)
+        parts = {
+            **_privacy(copies, report, policy, attributes, others, roles, paths),
+            **_utility(copies, policy, original=original is not None),
+        }
+    made = evidence_of(con, relation, policy, trees)
+    hashes = [("Released rows", made.fingerprint), ("Audit policy", made.policy_hash)]
+    if original is not None:
+        hashes.append(("Original rows", fingerprint(con, original)))
+    return render(
+        "report.html.j2",
+        **parts,
+        title=clean(title or f"Audit of {report.name}"),
+        name=clean(report.name),
+        when=_stamp(now),
+        internal=original is not None,
+        policy=_policy(policy, attributes),
+        policy_text=made.policy,
+        plan=report.plan,
+        frontier_chart=None if frontier is None else frontier_chart(frontier),
+        hashes=[*hashes, evidence.install_hash()],
+        versions=evidence.versions(con),
+        audits=evidence.audits(),
+        stock_sql=evidence.stock_sql(report.name, policy, attributes, [name for name, _ in others]),
+    )
+
+
+def _privacy(
+    copies: Copies,
+    report: Report,
+    policy: AuditPolicy,
+    attributes: Sequence[Attribute],
+    others: Sequence[tuple[str, str]],
+    roles: Roles,
+    paths: Mapping[str, str],
+) -> dict[str, Any]:
+    """Verdict, what it does not say, and the risks."""
+    found = sizes(copies, policy.k)
+    released = released_columns(copies, attributes, others, roles)
+    alone = uniqueness(copies, found.records)
+    uniform = {column.place: revealed(copies, column) for column in copies.sensitive}
+    told = unaudited.told(alone.unaudited, len(released), found.records, alone.alone_unaudited, roles)
+    distinct = {one.column.place: summary(copies.con, one.column).distinct for one in released}
+    return {
+        **verdict.verdicts(report, [text for text in report.warnings if text != told]),
+        **sections.classes(found, policy.k),
+        "sizes": found,
+        "released": verdict.rows(released, policy, distinct),
+        "audited": len(attributes),
+        "unaudited": verdict.unaudited(alone, len(released)),
+        "unsaid": verdict.unsaid(released, alone, uniform, classes=found.classes, policy=policy),
+        "beside": verdict.beside(alone),
+        "distances": [
+            sections.distance(distances(copies, column, attribute, tree=paths.get(attribute.name)))
+            for column, attribute in _sensitive(copies, attributes)
+        ],
+        "risks": _risks(risk(copies), found),
+    }
+
+
+def _utility(copies: Copies, policy: AuditPolicy, *, original: bool) -> dict[str, Any]:
+    """What the release kept of the original, where that is given."""
+    k = policy.k or 2
+    changes = [changed(copies, column, k=k) for column in copies.columns]
+    found = matching(copies)
+    measured = [] if found is None else [effect(copies, found, column, k=k) for column in copies.columns]
+    return {
+        **sections.utility(changes, correlations(copies), original=original),
+        "missing": _missing(copies),
+        "effect": None if found is None else effects(found, measured, k=k),
+    }
+
+
+def _sensitive(copies: Copies, attributes: Sequence[Attribute]) -> list[tuple[Column, Attribute]]:
+    own = [one for one in attributes if one.role is bind.Role.SENSITIVE]
+    return list(zip(copies.sensitive, own, strict=True))
+
+
+def _trees(
+    copies: Copies, attributes: Sequence[Attribute], relation: str, trees: Mapping[str, str] | None
+) -> dict[str, str]:
+    """Tree of every column with hierarchical distance: the one that is given, or that of its hierarchy."""
+    return {
+        one.name: (trees or {}).get(one.name)
+        or audit_tree(copies.con, copies.workspace, one, relation=relation)
+        for one in attributes
+        if one.distance == "hierarchical"
+    }
+
+
+def _agree(
+    copies: Copies,
+    report: Report,
+    policy: AuditPolicy,
+    attributes: Sequence[Attribute],
+    trees: Mapping[str, str],
+) -> None:
+    """Raise unless an audit of these rows by this policy says the same: a page must not contradict itself."""
+    names = {column.place: column.name for column in copies.sensitive}
+    asked = [
+        replace(one, name=column.place)
+        for one, column in zip(judgements(attributes, policy, trees), copies.sensitive, strict=True)
+    ]
+    relation = templates.render("audit_bind/temporary.sql.j2", name=copies.released)
+    again = audit_sql(
+        copies.con, relation, [one.place for one in copies.quasi], asked, k=policy.k, name=report.name
+    )
+    told = {(one.measure, one.attribute): one for one in report.measures}
+    for measure in again.measures:
+        name = None if measure.attribute is None else names[measure.attribute]
+        before = told.get((measure.measure, name))
+        if before is None or before.threshold != measure.threshold:
+            judged = "not at all" if before is None else f"by {before.threshold}"
+            raise PolicyError(
+                f"{STAGE}: {measure.measure} was judged {judged}, but the policy says {measure.threshold}: "
+                "give the policy of the audit"
+            )
+        if not _same(before, measure):
+            raise SourceError(
+                f"{STAGE}: the report of {report.name!r} is not about these rows, or they "
+                "changed since: audit again"
+            )
+
+
+def _same(one: Measure, other: Measure) -> bool:
+    if (one.classes, one.violations, one.records, one.passed) != (
+        other.classes, other.violations, other.records, other.passed,
+    ):  # fmt: skip
+        return False
+    if one.value is None or other.value is None:
+        return one.value is other.value
+    # Sums of logarithms may differ in their last digits from run to run.
+    return math.isclose(one.value, other.value, rel_tol=_NEAR, abs_tol=_NEAR)
+
+
+def _risks(row: Mapping[str, float], found: Sizes) -> list[tuple[str, float]]:
+    return [
+        *((words.RISKS.get(name, name.replace("_", " ")), value) for name, value in row.items()),
+        ("Share of the records that are alone in their class (unique)", found.unique / found.records),
+    ]
+
+
+def _policy(policy: AuditPolicy, attributes: Sequence[Attribute]) -> dict[str, Any]:
+    return {
+        "quasi": [one for one in attributes if one.role is bind.Role.QUASI_IDENTIFIER],
+        "sensitive": [one for one in attributes if one.role is bind.Role.SENSITIVE],
+        "k": policy.k,
+        "l_diversity": policy.l_diversity,
+        "c": policy.c,
+    }
+
+
+def _missing(copies: Copies) -> list[str]:
+    """Return columns that the original does not have."""
+    return [clean(one.name) for one in copies.columns if copies.before and one.place not in copies.before]
+
+
+def _stamp(now: datetime | None) -> str:
+    when = now or datetime.now(UTC)
+    utc = when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+    return utc.strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,291 @@
+"""Spread: how the values of a column are distributed, in one group of records or in two side by side."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from duckanon.audits.html.copies import STAGE
+from duckanon.audits.html.numbers import MISSING, clean, moment
+from duckanon.database import engine, templates
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import duckdb
+
+    from duckanon.audits.html.copies import Column
+
+BARS = 30
+"""Bins of a number are chosen so that there are about so many, at most twice as many and two."""
+
+FEW = 24
+"""A number with at most so many different values is shown value by value."""
+
+NAMED = 12
+"""Values of a text that are named; the rest is one bar."""
+
+_TIMES = (1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600)
+_DAY = 86_400
+
+
+class Summary(NamedTuple):
+    """What a column holds; quartiles and tails are None where it has no numbers."""
+
+    records: int
+    missing: int
+    distinct: int
+    mean: float | None
+    deviation: float | None
+    low: float | None
+    high: float | None
+    quartiles: list[float] | None
+    tails: list[float] | None
+
+
+class Bins(NamedTuple):
+    """Equal bins: the first begins at `low`; what lies beyond is in the first and the last."""
+
+    low: float
+    width: float
+    number: int
+
+    @property
+    def edges(self) -> list[float]:
+        """All number + 1 edges."""
+        return [self.low + place * self.width for place in range(self.number + 1)]
+
+
+class Spread(NamedTuple):
+    """Shares of records by value or bin.
+
+    Attributes
+    ----------
+    labels : list of str
+        One a value or bin, without the bin of missing values.
+    bins : Bins or None
+        None where there is one bar a value.
+    shares : list of list of float
+        One list a group, in the order of the labels.
+    missing : list of float
+        Share of missing values of each group, shown beside the bins; 0 where missing is a label.
+    hidden : bool
+        Whether shares of the first group are shown as 0, because too few records have them.
+    """
+
+    labels: list[str]
+    bins: Bins | None
+    shares: list[list[float]]
+    missing: list[float]
+    hidden: bool
+
+
+def summary(con: duckdb.DuckDBPyConnection, column: Column, *, least: int = 1) -> Summary:
+    """Figures of one column.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Where the copy is.
+    column : Column
+        The column.
+    least : int
+        Records that lie beyond each of the tails, at least.
+
+    Returns
+    -------
+    Summary
+        Rounded to ten digits, since parallel sums differ in the last ones.
+    """
+    rows = engine.rows(con, templates.render("report/any.sql.j2", table=column.table), STAGE)
+    tail = min(0.5, max(0.01, least / max(1, rows[0][0])))
+    query = templates.render("report/summary.sql.j2", column=column, tail=tail)
+    row = engine.rows(con, query, STAGE)[0]
+    mean, deviation, low, high = (rounded(value) for value in row[3:7])
+    quartiles, tails = (
+        None if value is None or None in value else [float(rounded(one) or 0) for one in value]
+        for value in row[7:9]
+    )
+    return Summary(row[0], row[1], row[2], mean, deviation, low, high, quartiles, tails)
+
+
+def rounded(value: float | None, digits: int = 10) -> float | None:
+    """Number with some significant digits; None for None and NaN.
+
+    Parameters
+    ----------
+    value : float or None
+        Any number.
+    digits : int
+        Significant digits kept.
+
+    Returns
+    -------
+    float or None
+        The nearest such number.
+    """
+    return None if value is None or math.isnan(value) else float(f"{float(value):.{digits}g}")
+
+
+def spread(
+    con: duckdb.DuckDBPyConnection,
+    sides: Sequence[Column],
+    summaries: Sequence[Summary],
+    *,
+    least: int = 1,
+) -> Spread:
+    """Distribution of a column in one or two groups.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Where the copies are.
+    sides : sequence of Column
+        The column in each group; the released one last.
+    summaries : sequence of Summary
+        Of all records that the bins must serve, one or more.
+    least : int
+        Of two groups: a share of fewer records of the first is shown as 0, and a value that the second group
+        does not have is not named then.
+
+    Returns
+    -------
+    Spread
+        At most about 60 bins, or at most `FEW` values.
+    """
+    column = sides[-1]
+    bins = _bins(column, summaries) if column.numeric else None
+    if bins is None:
+        return _by_value(con, sides, least)
+    query = templates.render(
+        "report/bins.sql.j2", sides=sides, bins=bins.number, low=bins.low, width=bins.width
+    )
+    counts = [[0] * (bins.number + 1) for _ in sides]
+    for side, number, records in engine.rows(con, query, STAGE):
+        counts[side][bins.number if number is None else number] = records
+    shares, hidden = _shares(counts, least)
+    labels = _bin_labels(bins, column.kind)
+    return Spread(labels, bins, [side[:-1] for side in shares], [side[-1] for side in shares], hidden)
+
+
+def _shares(counts: Sequence[Sequence[int]], least: int) -> tuple[list[list[float]], bool]:
+    """Return shares of each group, of too few records of the first of two as 0, and whether that hid any."""
+    shown = [list(side) for side in counts]
+    if len(counts) > 1:
+        shown[0] = [records if records >= least else 0 for records in counts[0]]
+    totals = [max(1, sum(side)) for side in counts]
+    shares = [[records / total for records in side] for side, total in zip(shown, totals, strict=True)]
+    return shares, shown[0] != list(counts[0])
+
+
+def _by_value(con: duckdb.DuckDBPyConnection, sides: Sequence[Column], least: int) -> Spread:
+    limit = FEW if sides[-1].numeric else NAMED
+    query = templates.render("report/categories.sql.j2", sides=sides, limit=limit, least=least)
+    rows = engine.rows(con, query, STAGE)
+    order = list(dict.fromkeys(row[0] for row in rows))
+    if sides[-1].numeric:
+        numbers = {row[0]: row[3] for row in rows}
+        order.sort(key=lambda place: (place is None, numbers[place] is None, numbers[place] or 0.0))
+    found = {(row[0], row[1]): row[4] for row in rows}
+    first = {row[0]: row for row in reversed(rows)}
+    counts = [[found.get((place, side), 0) for place in order] for side in range(len(sides))]
+    shares, hidden = _shares(counts, least)
+    labels = [_value_label(first[place], sides[-1]) for place in order]
+    return Spread(labels, None, shares, [0.0] * len(sides), hidden)
+
+
+def _value_label(row: tuple[int | None, int, str | None, float | None, int], column: Column) -> str:
+    place, _, value, size, _ = row
+    if place is None:
+        return "all others"
+    if not column.numeric:
+        return MISSING if value is None else clean(value)
+    return MISSING if size is None else shown_value(size, column.kind)
+
+
+def shown_value(value: float, kind: str) -> str:
+    """Value of a numeric column as text.
+
+    Parameters
+    ----------
+    value : float
+        The number behind it.
+    kind : str
+        Of the column: dates and timestamps are seconds.
+
+    Returns
+    -------
+    str
+        Ten digits at most.
+    """
+    if kind in {"date", "timestamp"}:
+        return moment(value, day=kind == "date")
+    return f"{value:,.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.10g}"
+
+
+def _bins(column: Column, summaries: Sequence[Summary]) -> Bins | None:
+    """Return bins between the tails, whatever lies beyond; None for few values."""
+    if max(one.distinct for one in summaries) <= FEW:
+        return None
+    tails = [one.tails for one in summaries if one.tails is not None]
+    if not tails:
+        return None
+    low, high = min(pair[0] for pair in tails), max(pair[1] for pair in tails)
+    if low == high:
+        last = summaries[-1]
+        low, high = last.low or 0.0, last.high or 0.0
+    if low == high:
+        low, high = low - max(1.0, abs(low) / 10), high + max(1.0, abs(high) / 10)
+    # Never finer than neighbouring floating-point numbers, so that edges differ.
+    finest = max(4 * math.ulp(max(abs(low), abs(high))), 1e-300)
+    width = _step(column.kind, max((high - low) / BARS, finest))
+    begin = math.floor(low / width) * width
+    return Bins(begin, width, min(2 * BARS + 2, max(1, math.floor((high - begin) / width) + 1)))
+
+
+def _step(kind: str, wanted: float) -> float:
+    """Return the least round width of at least what is wanted."""
+    if kind == "date":
+        return _DAY * _nice(max(1.0, wanted / _DAY))
+    if kind == "timestamp":
+        fitting = [float(step) for step in _TIMES if step >= wanted]
+        return fitting[0] if fitting else _DAY * _nice(max(1.0, wanted / _DAY))
+    return _nice(max(1.0, wanted)) if kind == "integer" else _nice(wanted)
+
+
+def _nice(wanted: float) -> float:
+    power = 10.0 ** math.floor(math.log10(wanted))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= wanted * (1 - 1e-9))
+
+
+def _bin_labels(bins: Bins, kind: str) -> list[str]:
+    texts = [edge_label(edge, bins.width, kind) for edge in bins.edges]
+    labels = [f"{low} to {high}" for low, high in itertools.pairwise(texts)]
+    if bins.number > 1:
+        labels[0], labels[-1] = f"below {texts[1]}", f"{texts[-2]} and more"
+    return labels
+
+
+def edge_label(edge: float, width: float, kind: str) -> str:
+    """Edge of a bin with as many digits as its width needs.
+
+    Parameters
+    ----------
+    edge : float
+        The edge.
+    width : float
+        Of the bins.
+    kind : str
+        Of the column.
+
+    Returns
+    -------
+    str
+        A number, date or time.
+    """
+    if kind in {"date", "timestamp"}:
+        return moment(edge, day=width >= _DAY)
+    if abs(edge) >= 1e15 or width < 1e-9:
+        return f"{edge:.4g}"
+    return f"{edge:,.{max(0, -math.floor(math.log10(width)))}f}"

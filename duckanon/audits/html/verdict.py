@@ -1,0 +1,230 @@
+"""Verdict: what the audit says of a table, and what it does not say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from duckanon.audits.html import words
+from duckanon.audits.html.numbers import clean, counted, percent, threshold
+from duckanon.policy.bind import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from duckanon.audits.html.released import Released, Uniqueness
+    from duckanon.audits.report import Report
+    from duckanon.policy.bind import Attribute
+    from duckanon.policy.policy import AuditPolicy
+
+LISTED = 25
+"""Violating classes that the page lists."""
+
+ROLES = {
+    Role.QUASI_IDENTIFIER: "quasi-identifier",
+    Role.SENSITIVE: "sensitive",
+    Role.INSENSITIVE: "insensitive: not audited",
+    Role.IDENTIFIER: "identifier: should not be here",
+    None: "not audited",
+}
+"""How the page calls the roles."""
+
+
+class Row(NamedTuple):
+    """A released column, beside the verdict."""
+
+    name: str
+    role: str
+    audited: bool
+    type: str
+    judged: str
+    distinct: int
+    alone: int
+
+
+def verdicts(report: Report, warnings: Sequence[str]) -> dict[str, Any]:
+    """Verdict of the table and of every measure.
+
+    Parameters
+    ----------
+    report : Report
+        The audit.
+    warnings : sequence of str
+        Those of its warnings that the page does not tell in other words.
+
+    Returns
+    -------
+    dict
+        Values of the template.
+    """
+    judged = [measure for measure in report.measures if measure.passed is not None]
+    return {
+        "verdict": "failed" if report.violated else "passed" if report.passed else "not judged",
+        "cards": [words.card(measure) for measure in judged],
+        "reported": [
+            (words.name_of(measure.measure), measure.attribute, measure.value)
+            for measure in report.measures
+            if measure.passed is None
+        ],
+        "recorded_loss": next(
+            (one.value for one in report.measures if one.measure == "information_loss"), None
+        ),
+        "violations": [
+            (words.name_of(one.measure), one.attribute, one.value, one.class_size, one.class_values)
+            for one in report.violations[:LISTED]
+        ],
+        "violating": sum(measure.violations or 0 for measure in judged),
+        "columns": list(report.violations[0].class_values) if report.violations else [],
+        "warnings": list(warnings),
+    }
+
+
+def rows(released: Sequence[Released], policy: AuditPolicy, distinct: Mapping[str, int]) -> list[Row]:
+    """Every released column with its role and what judges it.
+
+    Parameters
+    ----------
+    released : sequence of Released
+        The columns.
+    policy : AuditPolicy
+        The thresholds.
+    distinct : mapping from str to int
+        Different values by place.
+
+    Returns
+    -------
+    list of Row
+        In the same order.
+    """
+    return [
+        Row(
+            clean(one.column.name),
+            ROLES[one.role],
+            one.audited,
+            one.type,
+            _judged(one.attribute, policy),
+            distinct[one.column.place],
+            one.alone,
+        )
+        for one in released
+    ]
+
+
+def _judged(attribute: Attribute | None, policy: AuditPolicy) -> str:
+    if attribute is None:
+        return "nothing"
+    if attribute.role is Role.QUASI_IDENTIFIER:
+        return "nothing" if policy.k is None else f"k ≥ {policy.k}"
+    asked = []
+    if attribute.t is not None:
+        asked.append(f"t ≤ {threshold(attribute.t)}")
+    if attribute.l is not None:
+        asked.append(f"{policy.l_diversity} l ≥ {threshold(attribute.l)}")
+    return ", ".join(asked) or "nothing"
+
+
+def unsaid(
+    released: Sequence[Released],
+    found: Uniqueness,
+    revealed: Mapping[str, tuple[int, int]],
+    *,
+    classes: int,
+    policy: AuditPolicy,
+) -> list[str]:
+    """Sentences of what the verdict does not say, beside the columns that are not audited.
+
+    Parameters
+    ----------
+    released : sequence of Released
+        The columns.
+    found : Uniqueness
+        Records that are unique on columns beside the quasi-identifiers.
+    revealed : mapping from str to (int, int)
+        Classes and records in which a sensitive column, by place, has one value only.
+    classes : int
+        All classes.
+    policy : AuditPolicy
+        The thresholds.
+
+    Returns
+    -------
+    list of str
+        Each of them can be checked in the table.
+    """
+    told = [] if policy.k is not None else ["How large classes must be: no k was asked for."]
+    for one in released:
+        name = clean(one.column.name)
+        if one.role is Role.SENSITIVE and _judged(one.attribute, policy) == "nothing":
+            told.append(f"Whether the classes tell too much of {name}: neither t nor l was asked for.")
+        homogeneous, records = revealed.get(one.column.place, (0, 0))
+        if homogeneous:
+            told.append(
+                f"That {name} stays unknown: in {homogeneous:,} of {counted(classes, 'class', 'classes')}, "
+                f"with {counted(records, 'record', 'records')}, all records have the same value, so whoever "
+                "finds the class of a person there knows the value."
+            )
+    if found.beside and found.alone_beside:
+        told.append(
+            f"That nobody can be singled out: {_unique(found.alone_beside, found.records)} unique on the "
+            f"{counted(len(found.beside), 'column that is', 'columns that are')} not "
+            f"{'a quasi-identifier' if len(found.beside) == 1 else 'quasi-identifiers'}, the sensitive ones "
+            "included. k counts records that share the quasi-identifiers; it does not protect from somebody "
+            "who knows other columns."
+        )
+    return told
+
+
+def unaudited(found: Uniqueness, columns: int) -> dict[str, Any] | None:
+    """What the page says of the columns that are not audited.
+
+    Parameters
+    ----------
+    found : Uniqueness
+        Records that are unique on them.
+    columns : int
+        All columns of the table.
+
+    Returns
+    -------
+    dict or None
+        None where every column is audited.
+    """
+    if not found.unaudited:
+        return None
+    one = len(found.unaudited) == 1
+    are = "is" if one else "are"
+    return {
+        "head": f"{len(found.unaudited):,} of {columns:,} released columns {are} not audited",
+        "names": [clean(name) for name in found.unaudited],
+        "unique": f"{_unique(found.alone_unaudited, found.records)} unique on "
+        f"{'it' if one else 'them together'}",
+        "alone": found.alone_unaudited,
+        "one": one,
+    }
+
+
+def _unique(alone: int, records: int) -> str:
+    share = percent(alone / records)
+    return f"{alone:,} of {counted(records, 'record', 'records')} ({share}) {'is' if alone == 1 else 'are'}"
+
+
+def beside(found: Uniqueness) -> list[tuple[str, int, str]]:
+    """Risk of an attacker who knows other columns than the quasi-identifiers.
+
+    Parameters
+    ----------
+    found : Uniqueness
+        Records that are unique on them.
+
+    Returns
+    -------
+    list of (str, int, str)
+        What the attacker knows, records that are unique on it, and their share.
+    """
+    rows: list[tuple[str, int]] = []
+    for columns, alone, what in (
+        (found.unaudited, found.alone_unaudited, "not audited"),
+        (found.beside, found.alone_beside, "no quasi-identifier, sensitive ones included"),
+    ):
+        if columns and len(columns) > (len(found.unaudited) if rows else 0):
+            rows.append((f"{counted(len(columns), 'column', 'columns')}: {what}", alone))
+    return [(what, alone, percent(alone / found.records)) for what, alone in rows]

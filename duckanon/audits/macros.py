@@ -1,0 +1,242 @@
+"""The audits as DuckDB macros: generated from ``sql/audit``, so that what is reviewed is what runs.
+
+An audit in ``sql/audit`` is one SELECT over the values of one sensitive column. A macro takes a list of
+columns: `for_every_attribute` adds the attribute to every grouping, window and join of the SELECT, and the
+templates of ``sql/macro`` bind it to a table and guard it. ``python -m duckanon.audits.macros`` writes the
+statements to ``sql/install.sql``, and the parts in ``sql/gate`` to ``sql/gate.sql``; with ``--check`` it only
+tells whether the two are up to date.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import cache
+from typing import TYPE_CHECKING
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.generators.duckdb import DuckDBGenerator
+
+from duckanon.database import templates
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MACROS = (
+    "class_sizes",
+    "class_size_histogram",
+    "k_anonymity",
+    "uniqueness",
+    "l_diversity",
+    "t_closeness_ordered",
+    "t_closeness_equal",
+    "t_closeness_hierarchical",
+    "nt_closeness_ordered",
+    "nt_closeness_equal",
+    "reidentification_risk",
+    "journalist_risk",
+    "journalist_risk_summary",
+    "class_metrics",
+    "similarity",
+    "suppression",
+    "information_loss",
+    "utility_numeric",
+    "utility_categorical",
+    "correlation_change",
+    "audit",
+)
+_SHARED = frozenset({"tree"})
+_ATTRIBUTE = "attribute"
+_HEADER = re.compile(r"\A(?:--[^\n]*\n)+")
+
+
+def macro_names() -> list[tuple[str, bool]]:
+    """Names of the audit macros.
+
+    Returns
+    -------
+    list of (str, bool)
+        Name, and whether it is a table macro: all are.
+    """
+    return [(name, True) for name in MACROS]
+
+
+@cache
+def _statements(temporary: bool) -> tuple[str, ...]:
+    return tuple(
+        templates.render(f"macro/{name}.sql.j2", temporary=temporary, body=_body).strip() for name in MACROS
+    )
+
+
+def macro_statements(*, temporary: bool) -> list[str]:
+    """Statements that make the audit macros, one a macro.
+
+    Parameters
+    ----------
+    temporary : bool
+        Make temporary macros, which vanish with the connection.
+
+    Returns
+    -------
+    list of str
+        ``CREATE OR REPLACE [TEMP] MACRO ...`` without a semicolon, deterministic; they read no other macro.
+
+    Notes
+    -----
+    Some 0.1 s for parsing at the first call, kept after that.
+    """
+    return list(_statements(temporary))
+
+
+def generated() -> dict[str, str]:
+    """Text of the files below ``sql/`` that are made from others.
+
+    Returns
+    -------
+    dict of str
+        ``install.sql``, every macro for the stock command line, and ``gate.sql``, by name.
+    """
+    return {
+        "install.sql": templates.render("macro/install.sql.j2", statements=macro_statements(temporary=False)),
+        "gate.sql": templates.render("gate/gate.sql.j2"),
+    }
+
+
+class _Explicit(DuckDBGenerator):
+    """Writes where NULL stands in every order, for users may change DuckDB's default."""
+
+    TYPE_MAPPING = {**DuckDBGenerator.TYPE_MAPPING, exp.DataType.Type.INT128: "HUGEINT"}  # noqa: RUF012
+
+    def ordered_sql(self, expression: exp.Ordered) -> str:
+        text = super().ordered_sql(expression)
+        if " NULLS " in text:
+            return text
+        return f"{text} NULLS {'FIRST' if expression.args.get('nulls_first') else 'LAST'}"
+
+
+def _body(audit: str, **relations: str) -> str:
+    """Text behind ``body('l_diversity')`` in a template of ``sql/macro``; keywords rename relations."""
+    return for_every_attribute(templates.read(f"audit/{audit}.sql"), relations)
+
+
+def for_every_attribute(body: str, relations: Mapping[str, str] | None = None) -> str:
+    """Audit of several sensitive columns at once, from the audit of one.
+
+    Parameters
+    ----------
+    body : str
+        A SELECT as the files of ``sql/audit`` hold it: CTEs, joins with ON, no nested SELECT.
+    relations : mapping of str to str, optional
+        Relations to read instead of those the body names.
+
+    Returns
+    -------
+    str
+        The same SELECT over relations that have a column ``attribute``, which comes first in its result.
+        ``tree`` has none: all columns share it. Classes of different attributes must be different, so a
+        window or join within a class needs no more.
+
+    Raises
+    ------
+    ValueError
+        The body has a form that is not covered.
+    """
+    query = sqlglot.parse_one(_HEADER.sub("", body), read="duckdb", into=exp.Select)
+    plain = set(_SHARED)
+    for cte in query.ctes:
+        if not _spread(cte.this, plain):
+            plain.add(cte.alias)
+    _spread(query, plain)
+    for table in query.find_all(exp.Table):
+        name = (relations or {}).get(table.name)
+        if name is not None:
+            alias = table.alias or table.name
+            table.replace(exp.alias_(exp.to_table(name), alias, table=True))
+    writer = _Explicit(dialect="duckdb", pretty=True, max_text_width=100, normalize_functions="lower")
+    return writer.generate(query)
+
+
+def _spread(query: exp.Expr, plain: set[str]) -> bool:
+    """Add the attribute to one SELECT or UNION; tell whether it reads a relation that has one."""
+    if isinstance(query, exp.SetOperation):
+        return any([_spread(query.left, plain), _spread(query.right, plain)])
+    if not isinstance(query, exp.Select) or any(query.find_all(exp.Subquery)):
+        raise ValueError(f"an audit is SELECTs over named relations, not {query.sql(dialect='duckdb')[:60]}")
+    first = _join(query, plain)
+    if first is None:
+        return False
+    aggregates = any(_aggregates(projection) for projection in query.expressions)
+    _partition(query, first)
+    if query.args.get("group") or aggregates:
+        group = query.args.get("group") or exp.Group()
+        group.set("expressions", [exp.column(_ATTRIBUTE, first), *group.expressions])
+        query.set("group", group)
+    query.set("expressions", [exp.column(_ATTRIBUTE, first), *query.expressions])
+    return True
+
+
+def _join(query: exp.Select, plain: set[str]) -> str | None:
+    """Join all relations that have an attribute on it; return the name of the first of them."""
+    joins: Sequence[exp.Join] = query.args.get("joins") or []
+    first: str | None = None
+    for place, source in enumerate([query.args["from_"].this, *(join.this for join in joins)]):
+        if source.name in plain:
+            continue
+        if first is None:
+            first = source.alias_or_name
+            continue
+        join = joins[place - 1]
+        same = exp.EQ(
+            this=exp.column(_ATTRIBUTE, source.alias_or_name), expression=exp.column(_ATTRIBUTE, first)
+        )
+        join.set("kind", None)
+        join.set("on", exp.and_(join.args["on"], same) if join.args.get("on") else same)
+    return first
+
+
+def _aggregates(projection: exp.Expr) -> bool:
+    return any(call.find_ancestor(exp.Window) is None for call in projection.find_all(exp.AggFunc))
+
+
+def _partition(query: exp.Select, first: str) -> None:
+    """Add the attribute to the partition of every window that is not within a class."""
+    named = query.args.get("windows") or []
+    windows = [*named, *(found for part in query.expressions for found in part.find_all(exp.Window))]
+    for window in windows:
+        if window.args.get("alias") and window not in named:
+            continue
+        keys = window.args.get("partition_by") or []
+        if not any(isinstance(key, exp.Column) and key.name == "class" for key in keys):
+            window.set("partition_by", [exp.column(_ATTRIBUTE, first), *keys])
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the generated files, or with ``--check`` tell which of them are stale.
+
+    Parameters
+    ----------
+    arguments : sequence of str
+        Empty, or ``--check``.
+
+    Returns
+    -------
+    int
+        0; 1 when a file is stale, 2 for other arguments.
+    """
+    if arguments and list(arguments) != ["--check"]:
+        sys.stderr.write("usage: python -m duckanon.audits.macros [--check]\n")
+        return 2
+    stale = 0
+    for name, text in generated().items():
+        path = templates.folder() / name
+        if not arguments:
+            path.write_text(text, encoding="utf-8")
+        elif not path.is_file() or path.read_text(encoding="utf-8") != text:
+            sys.stderr.write(f"sql/{name} is not what its parts make: run make install-sql\n")
+            stale = 1
+    return stale
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

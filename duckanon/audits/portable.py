@@ -1,0 +1,132 @@
+"""The audits as text for other engines, so that an auditor can run them where the data are.
+
+The files of ``sql/audit`` are written in the part of SQL that DuckDB, PostgreSQL and Spark share. sqlglot
+writes them in the other dialects; what it leaves as DuckDB has it is rewritten here.
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Literal, get_args
+
+import sqlglot
+from sqlglot import ErrorLevel, exp
+
+from duckanon.database import templates
+from duckanon.errors import PolicyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Engine = Literal["duckdb", "postgres", "spark"]
+ENGINES: tuple[Engine, ...] = get_args(Engine)
+
+DIFFERENCES: Mapping[tuple[str, Engine], str] = {
+    ("l_diversity", "postgres"): "recursive_c is a JSONB object with l as text for its keys: there is no MAP",
+}
+"""Audits that another engine does not take or answer just as DuckDB does, and in what it differs."""
+
+_HEADER = re.compile(r"\A(?:--[^\n]*\n)+")
+
+
+def audit_names() -> tuple[str, ...]:
+    """Names of all audits that are there.
+
+    Returns
+    -------
+    tuple of str
+        Names of the files of ``sql/audit``, sorted.
+    """
+    return tuple(sorted(path.stem for path in (templates.folder() / "audit").glob("*.sql")))
+
+
+def audit_sql(name: str, engine: Engine = "duckdb") -> str:
+    """Text of one audit in the SQL of an engine.
+
+    Parameters
+    ----------
+    name : str
+        A name of `audit_names`.
+    engine : {'duckdb', 'postgres', 'spark'}
+        Where it is to run.
+
+    Returns
+    -------
+    str
+        One SELECT over the relations that its header names, without a semicolon, ending in a newline.
+
+    Raises
+    ------
+    PolicyError
+        There is no such audit or engine.
+
+    Notes
+    -----
+    Integers of 128 bits are ``DECIMAL(38, 0)`` on the other engines: exact, and an overflow is an error; on
+    Spark only in ANSI mode, the default since Spark 4. The text has no guards: over an empty relation it
+    gives no row or NULL. `DIFFERENCES` lists what an engine wants or answers in another form.
+
+    Examples
+    --------
+    >>> audit_sql("class_sizes", "spark").split()[-3:]
+    ['GROUP', 'BY', 'class']
+    """
+    _check("audit", name, audit_names())
+    _check("engine", engine, ENGINES)
+    text = templates.read(f"audit/{name}.sql")
+    if engine == "duckdb":
+        return text
+    head = text[: _HEADER.match(text).end()]  # type: ignore[union-attr]  # every audit has a header
+    query = sqlglot.parse_one(text[len(head) :], read="duckdb")
+    for rewrite in _REWRITES[engine]:
+        query = query.transform(rewrite)
+    note = DIFFERENCES.get((name, engine))
+    return (
+        head
+        + f"-- engine: {engine}; HUGEINT is DECIMAL(38, 0)\n"
+        + (f"-- differs: {note}\n" if note else "")
+        + query.sql(
+            dialect=engine,
+            pretty=True,
+            max_text_width=100,
+            normalize_functions="lower",
+            unsupported_level=ErrorLevel.RAISE,
+        )
+        + "\n"
+    )
+
+
+def _check(what: str, name: str, known: tuple[str, ...]) -> None:
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+        raise PolicyError(f"there is no {what} {name!r}: {hint}")
+
+
+def _wide_integer(node: exp.Expr) -> exp.Expr:
+    """Write integers of 128 bits as decimals: sqlglot leaves INT128, which only DuckDB knows."""
+    if isinstance(node, exp.DataType) and node.this is exp.DataType.Type.INT128:
+        return exp.DataType.build("DECIMAL(38, 0)")
+    return node
+
+
+def _json_for_map(node: exp.Expr) -> exp.Expr:
+    """Write a map made from two columns as a JSON object: ``map_from_entries(list({'l': a, 'c': b}))``."""
+    if isinstance(node, exp.MapFromEntries):
+        key, value = (entry.expression for entry in node.this.this.expressions)
+        return exp.JSONBObjectAgg(this=key, expression=value)
+    return node
+
+
+def _series(node: exp.Expr) -> exp.Expr:
+    """Write a series without unnest: in PostgreSQL it is rows, not a list."""
+    if isinstance(node, exp.Explode | exp.Unnest) and isinstance(node.this, exp.GenerateSeries):
+        return node.this
+    return node
+
+
+_REWRITES: Mapping[Engine, tuple[Callable[[exp.Expr], exp.Expr], ...]] = {
+    "postgres": (_wide_integer, _json_for_map, _series),
+    "spark": (_wide_integer,),
+}

@@ -1,0 +1,309 @@
+"""The report of an audit: measures, violations, and their text and JSON forms."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from dataclasses import asdict, dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from duckanon.audits.legible import legible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COLUMNS = ("measure", "attribute", "threshold", "value", "classes", "violations", "records", "passed")
+"""Columns of the report rows, as every AUDIT returns them."""
+
+_SHOWN = 10
+_LONGEST = 500
+"""Violations in a text, and characters of a value in it."""
+
+_NUMBERS = frozenset({"threshold", "value", "classes", "violations", "records", "class_size"})
+
+# Text and lines take the colour of the page, badges bring their own, so that it reads on light and dark.
+_STYLE = (
+    ".duckanon-report{overflow-x:auto}"
+    ".duckanon-report table{border-collapse:collapse}"
+    ".duckanon-report th,.duckanon-report td{padding:.2em .7em;text-align:left;"
+    "border-bottom:1px solid rgba(127,127,127,.4)}"
+    ".duckanon-report .number{text-align:right;font-variant-numeric:tabular-nums}"
+    ".duckanon-report .passed,.duckanon-report .violated{padding:.05em .5em;border-radius:.3em;color:#fff}"
+    ".duckanon-report .passed{background:#1a7f37}"
+    ".duckanon-report .violated{background:#b3261e}"
+    ".duckanon-report .unjudged{white-space:nowrap;opacity:.75}"
+)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One row of a report.
+
+    Attributes
+    ----------
+    measure : str
+        Name of the measure, for example ``t_closeness``.
+    attribute : str or None
+        Sensitive column it speaks about.
+    threshold : Decimal, int, float or None
+        What the policy asks for; None when the measure is reported, not judged.
+    value : float or None
+        What the release has: its smallest k or l, its largest EMD.
+    classes : int
+        Equivalence classes of the relation, whatever the measure speaks about.
+    violations : int or None
+        Classes that break the threshold.
+    records : int or None
+        Records in those classes.
+    passed : bool or None
+        None when there is no threshold.
+    """
+
+    measure: str
+    attribute: str | None
+    threshold: Decimal | float | None
+    value: float | None
+    classes: int
+    violations: int | None
+    records: int | None
+    passed: bool | None
+
+    def row(self) -> tuple[Any, ...]:
+        """Values in the order of `COLUMNS`."""
+        return tuple(getattr(self, column) for column in COLUMNS)
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One equivalence class that breaks a threshold.
+
+    Attributes
+    ----------
+    measure, attribute : str
+        What is broken; attribute is None for k.
+    class_values : dict
+        Released quasi-identifier values of the class as text, None for NULL.
+    class_size : int
+        Its records.
+    value : float
+        Its own k, l or EMD.
+    """
+
+    measure: str
+    attribute: str | None
+    class_values: dict[str, str | None]
+    class_size: int
+    value: float
+
+    def row(self) -> tuple[Any, ...]:
+        """Measure, attribute, the class as text, its size and its value."""
+        where = ", ".join(
+            f"{name} = {'NULL' if value is None else value}" for name, value in self.class_values.items()
+        )
+        return self.measure, self.attribute, where, self.class_size, self.value
+
+
+@dataclass(frozen=True)
+class Report:
+    """Result of an audit.
+
+    Attributes
+    ----------
+    name : str
+        The audited relation.
+    measures : tuple of Measure
+        One row a measure and attribute.
+    violations : tuple of Violation
+        The worst classes first, at most a hundred.
+    warnings : tuple of str
+        What the reader must know beyond the verdicts.
+    plan : str or None
+        Which method made the release, and why it was picked; None where a relation was only audited.
+    evidence : dict or None
+        What was asked of which rows, where it was asked for: ``policy`` and ``policy_hash``, ``fingerprint``,
+        the versions of the programs, ``audited_at``.
+    """
+
+    name: str
+    measures: tuple[Measure, ...]
+    violations: tuple[Violation, ...] = ()
+    warnings: tuple[str, ...] = ()
+    plan: str | None = None
+    evidence: dict[str, Any] | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether every measure with a threshold passed; False when nothing was judged."""
+        judged = [measure.passed for measure in self.measures if measure.passed is not None]
+        return bool(judged) and all(judged)
+
+    @property
+    def classes(self) -> int:
+        """Equivalence classes of the relation: groups of records that share all its quasi-identifiers."""
+        return self.measures[0].classes
+
+    @property
+    def violated(self) -> bool:
+        """Whether some measure with a threshold failed; False when nothing was judged."""
+        return any(measure.passed is False for measure in self.measures)
+
+    def extended(self, measures: tuple[Measure, ...], warnings: tuple[str, ...], plan: str) -> Report:
+        """Return the same report with more measures and warnings at its end, and the plan of the release."""
+        together = self.measures + measures, self.warnings + warnings
+        return replace(self, measures=together[0], warnings=together[1], plan=plan)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data of the report: name, passed, measures, violations, warnings, plan, evidence."""
+        return {"passed": self.passed, **asdict(self)}
+
+    def to_json(self) -> str:
+        """JSON text of `to_dict`; numbers stay numbers, dates and others become text."""
+        return json.dumps(_finite(self.to_dict()), indent=2, default=_plain, allow_nan=False)
+
+    def __str__(self) -> str:
+        """The text for a reader; `repr` has the plain data."""
+        return self.to_text()
+
+    def to_text(self) -> str:
+        """Aligned table of the measures, then the worst classes, the plan and the warnings."""
+        lines = text_table(COLUMNS, [_told_apart(measure) for measure in self.measures])
+        for violation in self.violations[:5]:
+            about = f" of {violation.attribute}" if violation.attribute else ""
+            where = ", ".join(f"{name} = {shown(value)}" for name, value in violation.class_values.items())
+            lines.append(
+                f"violation: {violation.measure}{about} is {shown(violation.value)} "
+                f"in the class of {violation.class_size} records with {where}"
+            )
+        if self.plan is not None:
+            lines.append(f"method: {self.plan}")
+        lines.extend(f"warning: {warning}" for warning in self.warnings)
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Verdict, measures, worst classes, plan and warnings as HTML for a notebook."""
+        parts = [
+            f"<style>{_STYLE}</style>",
+            f"<p><strong>{html.escape(self.name)}</strong> {_badge(self._verdict)}</p>",
+            _html_table(COLUMNS, [_told_apart(measure) for measure in self.measures]),
+        ]
+        if self.violations:
+            worst = self.violations[:_SHOWN]
+            rest = f" (the worst {len(worst)} of those listed in .violations)"
+            parts.append(f"<p>Violating classes{rest if len(self.violations) > len(worst) else ''}</p>")
+            head = ("measure", "attribute", "class", "class_size", "value")
+            parts.append(_html_table(head, [violation.row() for violation in worst]))
+        if self.plan is not None:
+            parts.append(f"<p>Method: {html.escape(self.plan)}</p>")
+        parts.extend(f"<p>Warning: {html.escape(warning)}</p>" for warning in self.warnings)
+        return f'<div class="duckanon-report">{"".join(parts)}</div>'
+
+    @property
+    def _verdict(self) -> bool | None:
+        return False if self.violated else self.passed or None
+
+
+def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """Lines of an aligned table: numbers to the right, all else to the left.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Head of each column.
+    rows : sequence of sequence
+        Cells of each row.
+
+    Returns
+    -------
+    list of str
+        Head, rule, rows.
+    """
+    cells = [[shown(cell) for cell in row] for row in rows]
+    widths = [max([len(head), *(len(row[i]) for row in cells)]) for i, head in enumerate(columns)]
+    right = [
+        any(isinstance(row[i], int | float | Decimal) and not isinstance(row[i], bool) for row in rows)
+        for i in range(len(columns))
+    ]
+
+    def line(row: Sequence[str]) -> str:
+        pairs = zip(row, widths, right, strict=True)
+        return "  ".join(
+            cell.rjust(width) if side else cell.ljust(width) for cell, width, side in pairs
+        ).rstrip()
+
+    return [line(list(columns)), line(["-" * width for width in widths]), *(line(row) for row in cells)]
+
+
+def shown(value: object) -> str:
+    """Text of one cell: six digits after the point, no needless zeros, blank for None, in one legible line.
+
+    Parameters
+    ----------
+    value : object
+        A cell.
+
+    Returns
+    -------
+    str
+        What a reader sees.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    if isinstance(value, float | Decimal):
+        number = float(value)
+        return f"{number:.6f}".rstrip("0").rstrip(".") if abs(number) < 1e15 else f"{number:.6g}"
+    text = str(value)
+    return legible(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text)} characters)")
+
+
+def _told_apart(measure: Measure) -> tuple[Any, ...]:
+    """Return the row of a measure; a value that breaks its threshold does not look equal to it."""
+    row = measure.row()
+    if measure.passed is not False or shown(measure.value) != shown(measure.threshold):
+        return row
+    exact = {"threshold": format(Decimal(str(measure.threshold)), "f"), "value": str(measure.value)}
+    return tuple(exact.get(column, cell) for column, cell in zip(COLUMNS, row, strict=True))
+
+
+def _html_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Table of values, verdicts as badges and numbers to the right."""
+    kinds = [' class="number"' if column in _NUMBERS else "" for column in columns]
+    head = "".join(f"<th{kind}>{column}</th>" for column, kind in zip(columns, kinds, strict=True))
+    lines = [
+        "".join(f"<td{kind}>{cell}</td>" for cell, kind in zip(_cells(columns, row), kinds, strict=True))
+        for row in rows
+    ]
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cells(columns: Sequence[str], row: Sequence[object]) -> list[str]:
+    return [
+        _badge(value) if column == "passed" else html.escape(shown(value))
+        for column, value in zip(columns, row, strict=True)
+    ]
+
+
+def _badge(passed: object) -> str:
+    """Verdict as a word on a colour."""
+    if passed is None:
+        return '<span class="unjudged">not judged</span>'
+    return '<span class="passed">passed</span>' if passed else '<span class="violated">violated</span>'
+
+
+def _finite(value: object) -> object:
+    """Return plain data in which infinity and NaN, which JSON does not know, are text."""
+    if isinstance(value, dict):
+        return {name: _finite(own) for name, own in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(own) for own in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return str(value)

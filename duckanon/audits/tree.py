@@ -1,0 +1,166 @@
+"""Tree: a hierarchy table is checked and becomes the tree of a sensitive column's hierarchical distance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from duckanon.database import arrow, engine, templates
+from duckanon.errors import PolicyError
+
+if TYPE_CHECKING:
+    import duckdb
+    import numpy.typing as npt
+
+    from duckanon.policy.bind import Attribute
+
+_DATABASES = (".duckdb", ".db", ".ddb")
+_FORMS = {"csv": (".csv", ".tsv", ".csv.gz", ".tsv.gz"), "parquet": (".parquet",)}
+
+
+def make_tree(
+    con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree: str, domain: str
+) -> npt.NDArray[np.int64]:
+    """Nodes above every value code; the tree itself is left in a temporary table.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    attribute : Attribute
+        The sensitive column.
+    tree : str
+        Name of the temporary table (value, level, node) to make.
+    domain : str
+        Temporary table of its values.
+
+    Returns
+    -------
+    ndarray of shape (m, H + 1), int64
+        Node number at level 0..H of each value code. NULL has nodes of its own below the root.
+
+    Raises
+    ------
+    PolicyError
+        The table is missing, or the hierarchy is not total, functional, nested and rooted.
+    """
+    height = _checked_tree(con, attribute, tree=tree, domain=domain)
+    return _paths(con, tree, domain, height)
+
+
+def audit_tree(con: duckdb.DuckDBPyConnection, workspace: str, attribute: Attribute, *, relation: str) -> str:
+    """Tree of a sensitive column of any relation, for an audit.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    workspace : str
+        Prefix of the temporary relations.
+    attribute : Attribute
+        The sensitive column and its hierarchy table.
+    relation : str
+        The audited rows, as SQL text: each value must have a path.
+
+    Returns
+    -------
+    str
+        The tree (value, level, node) as SQL text.
+
+    Raises
+    ------
+    PolicyError
+        The hierarchy is unusable.
+    """
+    domain, tree = f"{workspace}_domain_{attribute.name}", f"{workspace}_tree_{attribute.name}"
+    statement = templates.render(
+        "tree/domain.sql.j2", domain=domain, column=attribute.name, relation=relation
+    )
+    engine.run(con, statement, "audit")
+    _checked_tree(con, attribute, tree=tree, domain=domain)
+    return templates.render("audit_bind/temporary.sql.j2", name=tree)
+
+
+def _checked_tree(con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree: str, domain: str) -> int:
+    """Make the temporary tree of a column, or say what is wrong with its hierarchy; return its height."""
+    hierarchy = str(attribute.hierarchy)
+    text = attribute.kind == "text"
+    kind = "VARCHAR" if text else attribute.type
+    table, columns, note = _relation(con, hierarchy, kind, domain)
+    height = len(columns) - 1
+    statement = templates.render(
+        "tree/tree.sql.j2", tree=tree, columns=columns, table=table, type=kind, text=text
+    )
+    engine.run(con, statement, f"hierarchy of {attribute.name!r}", error=PolicyError)
+    query = templates.render("tree/flaws.sql.j2", tree=tree, domain=domain, height=height)
+    flaws = engine.rows(con, query, "hierarchy")
+    if flaws:
+        raise PolicyError(
+            f"hierarchy {hierarchy!r} of {attribute.name!r} {flaws[0][1]}{note}: mend the table"
+        )
+    return height
+
+
+def _relation(
+    con: duckdb.DuckDBPyConnection, hierarchy: str, kind: str, domain: str
+) -> tuple[str, list[str], str]:
+    """Relation as the user wrote it, its columns, and for errors what its first line was taken for.
+
+    It is a name with up to three parts, or a file that exists. The files of ARX have no header, and DuckDB
+    takes the first line of text for one, so that the leaf in it would be lost.
+    """
+    form = next((form for form, endings in _FORMS.items() if hierarchy.lower().endswith(endings)), None)
+    if not Path(hierarchy).is_file():
+        form = None
+    elif form is None and Path(hierarchy).suffix.lower() in _DATABASES:
+        # DuckDB would attach the file and read whatever is in it, a view as well.
+        raise PolicyError(
+            f"hierarchy {hierarchy!r} is a database: give a .csv or .parquet file, or ATTACH it and name "
+            "its table"
+        )
+    headless = False
+    table = _table(hierarchy, form)
+    columns = _columns(con, hierarchy, table)
+    if form != "csv":
+        return table, columns, ""
+    query = templates.render("tree/first_line.sql.j2", name=hierarchy)
+    cells = engine.rows(con, query, f"hierarchy {hierarchy!r}", error=PolicyError)[0]
+    if len(cells) == len(columns) and None not in cells and cells[0] == columns[0]:
+        query = templates.render(
+            "tree/headless.sql.j2", table=table, columns=columns, cells=cells, type=kind, domain=domain
+        )
+        headless = any(engine.rows(con, query, f"hierarchy {hierarchy!r}", error=PolicyError)[0])
+    if headless:
+        table = _table(hierarchy, form, headless=True)
+        columns = _columns(con, hierarchy, table)
+    taken = "as a header" if cells[0] == columns[0] else "as a leaf, not as a header"
+    return table, columns, f" (its first line, {';'.join(map(str, cells))!r}, was read {taken})"
+
+
+def _table(hierarchy: str, form: str | None, *, headless: bool = False) -> str:
+    return templates.render("tree/relation.sql.j2", name=hierarchy, form=form, headless=headless).strip()
+
+
+def _columns(con: duckdb.DuckDBPyConnection, hierarchy: str, table: str) -> list[str]:
+    query = templates.render("tree/columns.sql.j2", table=table)
+    columns = [row[0] for row in engine.rows(con, query, f"hierarchy {hierarchy!r}", error=PolicyError)]
+    if len(columns) < 2:
+        raise PolicyError(f"hierarchy {hierarchy!r} has one column: it needs columns from leaf to root")
+    return columns
+
+
+def _paths(con: duckdb.DuckDBPyConnection, tree: str, domain: str, height: int) -> npt.NDArray[np.int64]:
+    found = engine.table(con, templates.render("tree/paths.sql.j2", tree=tree, domain=domain), "hierarchy")
+    size = engine.table(con, templates.render("embed/counts.sql.j2", domain=domain), "hierarchy").num_rows
+    numbers = arrow.numbers(found.column("node_number"))
+    paths = np.zeros((size, height + 1), dtype=np.int64)
+    paths[arrow.numbers(found.column("code")), arrow.numbers(found.column("level"))] = numbers
+    with_path = found.num_rows // (height + 1)
+    if with_path < size:
+        # NULL is the last code: below the root it has no relatives.
+        fresh = (int(numbers.max()) if len(numbers) else 0) + 1
+        paths[-1, :height] = np.arange(fresh, fresh + height)
+        paths[-1, height] = paths[0, height]
+    return paths

@@ -1,0 +1,99 @@
+"""The command ``anonymize``: file to file."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from duckanon import progress
+from duckanon.api import files
+from duckanon.api.execute import Outcome
+from duckanon.cli.flags import policy_of_flags
+from duckanon.cli.options import (
+    PASSED,
+    K,
+    L,
+    LDiversity,
+    Names,
+    Number,
+    Numbers,
+    PolicyFile,
+    QuasiIdentifiers,
+    ShowEffect,
+    T,
+    Timeout,
+    Trees,
+    Trust,
+    Words,
+)
+from duckanon.cli.output import show
+from duckanon.database import paths, templates
+from duckanon.database.interrupts import within
+from duckanon.policy.checks import checked
+from duckanon.release.explain import explain
+from duckanon.release.export import check_target, export
+from duckanon.release.metadata import Target
+from duckanon.release.stages.candidate import Source
+from duckanon.release.verify.record import of_the_source
+from duckanon.release.views import create
+
+_NOT_OPTIONS = {"source", "target", "qi", "policy", "dry_run", "effect", "csv_formulas", "trust", "timeout"}
+
+
+def anonymize(
+    source: Annotated[str, typer.Argument(metavar="IN", help="file.csv, file.parquet or file.duckdb:table")],
+    target: Annotated[str, typer.Argument(metavar="OUT", help="a new .csv, .parquet, or file.duckdb:table")],
+    qi: QuasiIdentifiers = None,
+    sensitive: Names = None,
+    identifiers: Names = None,
+    insensitive: Names = None,
+    k: K = None,
+    t: T = None,
+    l: L = None,  # noqa: E741 - l-diversity has this name everywhere
+    l_diversity: LDiversity = None,
+    c: Number = None,
+    distance: Words = None,
+    hierarchies: Trees = None,
+    method: Annotated[str | None, typer.Option(help="see duckanon methods")] = None,
+    recode: Words = None,
+    weights: Numbers = None,
+    suppression_limit: Number = None,
+    nulls: Annotated[str | None, typer.Option(help="category, suppress or error")] = None,
+    effort: Annotated[str | None, typer.Option(help="fast, balanced or best: how much to refine")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="seconds; refinement stops then")] = None,
+    seed: Annotated[int | None, typer.Option(help="for explicit randomness only")] = None,
+    policy: PolicyFile = None,
+    csv_formulas: Annotated[
+        str | None, typer.Option(help="keep, or escape texts that a spreadsheet takes for formulas")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="show the plan, write nothing")] = False,
+    effect: ShowEffect = False,
+    trust: Trust = False,
+    timeout: Timeout = None,
+) -> int:
+    """Release a file or table as a new file."""
+    flags = {name: value for name, value in locals().items() if name not in _NOT_OPTIONS}
+    wanted = policy_of_flags({"quasi_identifiers": qi, **flags}, policy)
+    path, table = paths.split(target)
+    if not dry_run:
+        check_target(path)
+    formulas = {} if csv_formulas is None else {"csv_formulas": checked("csv_formulas", csv_formulas)}
+    trees = wanted.hierarchies.values()
+    opened = files.opened(source, *trees, folders=[path.parent], trust=trust)
+    with progress.shown(sys.stderr), opened as con, within(timeout):
+        query = templates.render("files/query.sql.j2", relation=files.relation(con, source, trust=trust))
+        files.check_hierarchies(con, trees, trust=trust)
+        if dry_run:
+            show(Outcome("plan", explain(con, Source(query, "memory", "main"), wanted)))
+            return PASSED
+        name = Target("memory", "main", table or path.stem)
+        made = create(con, query, wanted, name, effect=effect)
+        report = export(con, name, str(path), **formulas)
+    # The audit is that of the file; what its rows do not tell is what CREATE found.
+    beside = of_the_source(made.classes, information_loss=made.information_loss, suppressed=made.suppressed)
+    told = replace(report, measures=report.measures + beside, plan=made.report.plan)
+    show(Outcome(f"wrote {path}", None, told, effect=made.effect))
+    return PASSED

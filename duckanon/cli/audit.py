@@ -1,0 +1,215 @@
+"""The command ``audit``: any table or file against thresholds, in a format for readers or for machines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from duckanon import progress
+from duckanon.api import files
+from duckanon.audits import changes
+from duckanon.audits.formats import FORMATS, formatted
+from duckanon.audits.formats.words import titled
+from duckanon.audits.html.report import html_report
+from duckanon.audits.html.svg import required
+from duckanon.audits.run import audit_relation
+from duckanon.audits.unaudited import Roles
+from duckanon.cli.flags import read_flags, read_text
+from duckanon.cli.options import (
+    PASSED,
+    VIOLATION,
+    K,
+    L,
+    LDiversity,
+    Names,
+    Number,
+    Output,
+    PolicyFile,
+    QuasiIdentifiers,
+    T,
+    Table,
+    Timeout,
+    Trees,
+    Trust,
+    Words,
+    check_output,
+    deliver,
+    known_form,
+)
+from duckanon.cli.output import complain, line
+from duckanon.database import engine, templates
+from duckanon.database.interrupts import within
+from duckanon.errors import PolicyError, SourceError
+from duckanon.policy.checks import checked
+from duckanon.policy.names import suggestion
+from duckanon.policy.policy import AUDIT_OPTIONS, OPTIONS, AuditPolicy, Policy
+from duckanon.policy.toml import options_from_toml
+from duckanon.release import metadata
+from duckanon.release.frontier import frontier as measured
+from duckanon.release.stages.candidate import Source
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from duckanon.audits.changes import Changes
+    from duckanon.audits.report import Report
+
+KNOWN = (*FORMATS, "html")
+"""What --format takes."""
+
+_PROVED = frozenset({"json", "junit", "sarif"})
+"""Formats that are kept, and so say what was asked of which rows."""
+
+_CHANGES = "changes since the audit of --against:"
+
+
+def audit(
+    source: Table,
+    qi: QuasiIdentifiers = None,
+    sensitive: Names = None,
+    k: K = None,
+    t: T = None,
+    l: L = None,  # noqa: E741 - l-diversity has this name everywhere
+    l_diversity: LDiversity = None,
+    c: Number = None,
+    distance: Words = None,
+    hierarchies: Trees = None,
+    policy: PolicyFile = None,
+    form: Annotated[str, typer.Option("--format", help=" | ".join(KNOWN))] = "text",
+    output: Output = None,
+    original: Annotated[
+        str | None, typer.Option(help="the table it was made from, as file; for html: before and after")
+    ] = None,
+    frontier: Annotated[
+        bool, typer.Option("--frontier", help="for html with --original: what other k and t would cost")
+    ] = False,
+    against: Annotated[
+        Path | None, typer.Option(help="an audit saved by --format json: show what changed since")
+    ] = None,
+    trust: Trust = False,
+    timeout: Timeout = None,
+) -> int:
+    """Audit any table or file; exit code 1 when it violates a threshold."""
+    known_form(form, KNOWN)
+    flags: dict[str, Any] = {"quasi_identifiers": qi, "sensitive": sensitive, "k": k, "t": t, "l": l}
+    flags |= {"distance": distance, "l_diversity": l_diversity, "c": c, "hierarchies": hierarchies}
+    options = _options(flags, policy)
+    wanted = AuditPolicy(**{name: value for name, value in options.items() if name in AUDIT_OPTIONS})
+    check_output(output, source, policy, original, against, *wanted.hierarchies.values())
+    if form == "html":
+        required()
+    elif original is not None:
+        raise PolicyError("--original is for --format html, which shows the table before and after")
+    if frontier and original is None:
+        raise PolicyError("--frontier measures the table that the release was made from: give --original")
+    asked = Policy(**{"insensitive": "*", **options}) if frontier else None
+    roles = Roles(*(checked(name, options.get(name, ())) for name in ("insensitive", "identifiers")))
+    before = None if against is None else _saved(against)
+    named = [name for name in (source, original, *wanted.hierarchies.values()) if name is not None]
+    with progress.shown(sys.stderr), files.opened(*named, trust=trust) as con, within(timeout):
+        relation = files.relation(con, source, apart=wanted.quasi_identifiers, trust=trust)
+        before_release = None if original is None else files.relation(con, original, trust=trust)
+        files.check_hierarchies(con, wanted.hierarchies.values(), trust=trust)
+        proved = form in _PROVED or before is not None
+        report = audit_relation(con, relation, wanted, name=source, roles=roles, evidence=proved)
+        changed = None if before is None else changes.changes(before, json.loads(report.to_json()))
+        if form == "html":
+            text = _html(con, relation, report, wanted, roles, before_release, asked)
+        else:
+            text = _with_changes(formatted(report, form), form, changed)
+    _deliver(text, report, changed, form=form, output=output)
+    return VIOLATION if report.violated else PASSED
+
+
+def _options(flags: dict[str, Any], file: Path | None) -> dict[str, Any]:
+    """Options of the policy file, and of the flags, which win."""
+    given = read_flags(flags)
+    options: dict[str, Any] = {}
+    if file is not None:
+        options = options_from_toml(read_text(file, "policy", error=PolicyError))
+    for name in options:
+        if name not in OPTIONS:
+            hint = suggestion(name, OPTIONS)
+            raise PolicyError(f"unknown option {name!r}{hint or ':'} Options: {', '.join(OPTIONS)}")
+    if options.get("subject") is not None:
+        # Counting records where the policy counts persons would pass by mistake.
+        raise PolicyError("subject is not in this version: k counts records; keep one record a subject")
+    options |= given
+    if "quasi_identifiers" not in options:
+        raise PolicyError(
+            "--qi is missing: name the quasi-identifiers, as in --qi age,zip, or give a --policy file"
+        )
+    return options
+
+
+def _saved(file: Path) -> dict[str, Any]:
+    """Audit that was saved as JSON; read before the audit, which may take long."""
+    try:
+        saved = json.loads(file.read_text(encoding="utf-8"), parse_constant=str.lower)
+        changes.changes(saved, {"measures": []})
+    except (OSError, ValueError, TypeError, AttributeError) as unread:
+        raise SourceError(
+            f"--against: {str(file)!r} is not a saved audit: {engine.first_line(unread)}; "
+            "save an audit with --format json -o FILE"
+        ) from unread
+    return dict(saved)
+
+
+def _html(
+    con: duckdb.DuckDBPyConnection, relation: str, report: Report, wanted: AuditPolicy, roles: Roles,
+    before: str | None, asked: Policy | None,
+) -> str:  # fmt: skip
+    try:
+        cost = None
+        if asked is not None and before is not None:
+            query = templates.render("files/query.sql.j2", relation=before)
+            cost = measured(con, Source(query, *metadata.current(con)), asked)
+        return html_report(con, relation, report, wanted, roles=roles, original=before, frontier=cost)
+    except Exception:
+        # The audit took place, so its verdicts are told, whatever the page lacks.
+        complain(report.to_text())
+        raise
+
+
+def _with_changes(text: str, form: str, changed: Changes | None) -> str:
+    """Document with what changed; JUnit and SARIF have no place for it."""
+    if changed is None:
+        return text
+    if form == "text":
+        return "\n".join([text, "", _CHANGES, changed.to_text()])
+    if form == "json":
+        document = {**json.loads(text), "changes": _plain(changed)}
+        return json.dumps(document, indent=2, allow_nan=False)
+    return text
+
+
+def _plain(changed: Changes) -> dict[str, Any]:
+    return dict(json.loads(json.dumps(changed.to_dict(), default=str)))
+
+
+def _deliver(text: str, report: Report, changed: Changes | None, *, form: str, output: Path | None) -> None:
+    """Write the document; what changed goes where it does not end up in the document of a machine."""
+    aside = [] if changed is None or form == "text" else [_CHANGES, changed.to_text()]
+    deliver(text, output)
+    if output is None:
+        for words in aside:
+            complain(words)
+        return
+    line(_verdict(report))
+    if form == "text" and changed is not None:
+        aside = [_CHANGES, changed.to_text()]
+    for words in aside:
+        line(words)
+
+
+def _verdict(report: Report) -> str:
+    """One line for the log of a CI system while the document is in a file."""
+    broken = [titled(measure) for measure in report.measures if measure.passed is False]
+    judged = sum(measure.passed is True for measure in report.measures)
+    verdict = f"passed, thresholds: {judged}" if judged else "no threshold was set"
+    warned = f"; warnings: {len(report.warnings)}" if report.warnings else ""
+    return f"{report.name}: {'VIOLATED: ' + ', '.join(broken) if broken else verdict}{warned}"

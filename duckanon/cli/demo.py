@@ -1,0 +1,72 @@
+"""The command ``demo``: the main job on the bundled data."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from duckanon import progress
+from duckanon.api.connection import connect
+from duckanon.audits.report import text_table
+from duckanon.cli.options import PASSED
+from duckanon.cli.output import line, side_by_side
+from duckanon.database import templates
+from duckanon.errors import SourceError
+
+_INSTALLED = Path(__file__).parents[1] / "fixtures"
+_CHECKOUT = Path(__file__).parents[2] / "fixtures"
+
+
+def census() -> Path:
+    """Path of the bundled census file.
+
+    Returns
+    -------
+    Path
+        ``census_income.parquet``, in the package or in the checkout.
+
+    Raises
+    ------
+    SourceError
+        The file is in neither place.
+    """
+    for folder in (_INSTALLED, _CHECKOUT):
+        if (folder / "census_income.parquet").is_file():
+            return folder / "census_income.parquet"
+    raise SourceError("the bundled census_income.parquet is missing: install duckanon again")
+
+
+def run_demo(export: str | None) -> None:
+    """Release the census twice, with k alone and with t-closeness, and print view and audits.
+
+    Parameters
+    ----------
+    export : str, optional
+        A new ``.duckdb`` file for the t-close release.
+    """
+    data = str(census())
+    script = templates.render("demo/demo.sql.j2", census=data)
+    with connect() as con:
+        con.run_script(script)
+        line("Three of 299,285 persons, what they were and what they are in the released view census_t:")
+        rows = con.duckdb.sql(templates.render("demo/persons.sql.j2", census=data))
+        line("\n".join(text_table(rows.columns, rows.fetchall())))
+        audits = [outcome.report for outcome in con.run_script(templates.read("demo/audits.sql"))]
+        k_only, t_close = (report for report in audits if report is not None)
+        line("\nThe audit by plain SQL, of k-anonymity alone (census_k) beside t-closeness (census_t):")
+        line(side_by_side(k_only, t_close, ("census_k", "census_t")))
+        if export is not None:
+            for outcome in con.run_script(templates.render("demo/export.sql.j2", path=export)):
+                line(f"-- {outcome.title}")
+
+
+def demo(
+    to: Annotated[str | None, typer.Option("--export", help="a new .duckdb file for the release")] = None,
+) -> int:
+    """Release 299,285 real persons, with k alone and with t-closeness, and audit both."""
+    with progress.shown(sys.stderr):
+        run_demo(to)
+    return PASSED

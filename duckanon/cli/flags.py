@@ -1,0 +1,256 @@
+"""Flags of the command line: ``age,zip`` and ``charge=0.15,diagnosis=0.3`` as values of a policy.
+
+Columns are written as they are called, or in double quotes as in SQL where the name has a comma, an equals
+sign or a quote: ``'"last, first",age'``, ``'"x=y"=0.1'``. A flag for several columns may be repeated.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from duckanon.database.engine import first_line
+from duckanon.errors import DuckanonError, PolicyError
+from duckanon.policy.names import fold
+from duckanon.policy.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+LISTS = ("quasi_identifiers", "sensitive", "identifiers", "insensitive")
+NUMBERS = ("t", "l", "c", "weights", "suppression_limit")
+
+_QUOTED = r'"(?:[^"]|"")*"'
+_VALUE = rf'(?P<value>{_QUOTED}|[^,"\s][^,]*?|)\s*(?:,|\Z)'
+_NAME = re.compile(rf"\s*{_VALUE}")
+_PAIR = re.compile(rf'\s*(?:(?P<column>{_QUOTED}|[^,="\s][^,=]*?)\s*=\s*)?{_VALUE}')
+
+
+class _Word(NamedTuple):
+    """A name or value as it is meant, and whether it stood in quotes."""
+
+    text: str
+    quoted: bool
+
+
+def policy_of_flags(flags: dict[str, Any], file: Path | None) -> Policy:
+    """Policy of the flags of a command, on top of a policy file where there is one.
+
+    Parameters
+    ----------
+    flags : dict
+        Option name to the flag's value; None where the flag was not given.
+    file : Path, optional
+        A policy as TOML; ``-`` is the standard input.
+
+    Returns
+    -------
+    Policy
+        Flags win over the file.
+
+    Raises
+    ------
+    PolicyError
+        A flag cannot be read, or the policy is wrong.
+    """
+    given = read_flags(flags)
+    if file is not None:
+        return Policy.from_toml(read_text(file, "policy", error=PolicyError), **given)
+    for name in ("quasi_identifiers", "k"):
+        if name not in given:
+            raise PolicyError(f"{flag(name)} is missing: give {flag(name)}, or a --policy file")
+    return Policy(**given)
+
+
+def read_flags(flags: dict[str, Any]) -> dict[str, Any]:
+    """Values of the flags that were given, as the policy takes them.
+
+    Parameters
+    ----------
+    flags : dict
+        Option name to the flag's value; None where the flag was not given.
+
+    Returns
+    -------
+    dict
+        By option name: a list of columns, ``'*'``, a number, or a dict for ``column=value`` pairs.
+
+    Raises
+    ------
+    PolicyError
+        A flag cannot be read, or says two things.
+    """
+    return {name: _read(name, value) for name, value in flags.items() if value is not None}
+
+
+def read_names(option: str, values: Sequence[str]) -> list[str]:
+    """Names of columns that a flag lists, all its repetitions together.
+
+    Parameters
+    ----------
+    option : str
+        The flag as it is written, for the error.
+    values : sequence of str
+        What was written, once for each time the flag was given.
+
+    Returns
+    -------
+    list of str
+        In the order written.
+
+    Raises
+    ------
+    PolicyError
+        A name is empty or its quotes are not closed.
+
+    Examples
+    --------
+    >>> read_names("--qi", ["age, zip", '"last, first"'])
+    ['age', 'zip', 'last, first']
+    """
+    return [word.text for word in _names(option, values)]
+
+
+def flag(name: str) -> str:
+    """Flag of an option of a policy.
+
+    Parameters
+    ----------
+    name : str
+        As in SQL.
+
+    Returns
+    -------
+    str
+        As on the command line.
+
+    Examples
+    --------
+    >>> flag("quasi_identifiers"), flag("k"), flag("suppression_limit")
+    ('--qi', '-k', '--suppression-limit')
+    """
+    if name == "quasi_identifiers":
+        return "--qi"
+    return f"-{name}" if name in {"k", "t", "l"} else "--" + name.replace("_", "-")
+
+
+def read_text(file: Path, what: str, *, error: type[DuckanonError] = DuckanonError) -> str:
+    """Text of a file that was named on the command line.
+
+    Parameters
+    ----------
+    file : Path
+        UTF-8, with or without a byte order mark, lines ended in any way; ``-`` is the standard input.
+    what : str
+        What it holds, for the error.
+    error : type of DuckanonError
+        Class of the error.
+
+    Returns
+    -------
+    str
+        The whole text.
+
+    Raises
+    ------
+    DuckanonError
+        It cannot be read.
+    """
+    try:
+        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        return io.StringIO(data.decode("utf-8-sig"), newline=None).read()
+    except (OSError, UnicodeDecodeError) as unread:
+        name = "from the standard input" if str(file) == "-" else repr(str(file))
+        raise error(f"cannot read the {what} {name}: {first_line(unread)}") from unread
+
+
+def _read(name: str, value: Any) -> Any:
+    """Return the value of one flag: a list of what was written each time, or what needs no list."""
+    if isinstance(value, str):
+        return _plain(name, value.strip())
+    if not isinstance(value, list):
+        return value
+    if name in LISTS:
+        return _columns(name, value)
+    return _by_column(name, list(_words(flag(name), value, _PAIR)))
+
+
+def _columns(name: str, values: Sequence[str]) -> str | list[str]:
+    words = _names(flag(name), values)
+    if _Word("*", quoted=False) not in words:
+        return [word.text for word in words]
+    if len(words) > 1:
+        raise PolicyError(f"{flag(name)} has * and columns: give one of both")
+    return "*"
+
+
+def _by_column(name: str, found: Sequence[tuple[_Word | None, _Word]]) -> Any:
+    """Return one value for all columns, or a value by column; both, or two for one, are an error."""
+    plain = [value.text for column, value in found if column is None]
+    if len(plain) > 1:
+        raise PolicyError(
+            f"{flag(name)} has two values for all columns, {plain[0]!r} and {plain[1]!r}: "
+            "give one, or column=value pairs"
+        )
+    if plain and len(found) > 1:
+        raise PolicyError(
+            f"{flag(name)} has a value for all columns, {plain[0]!r}, and one for a column: give one of both"
+        )
+    if plain:
+        return _plain(name, plain[0])
+    values: dict[str, Any] = {}
+    seen: set[str] = set()
+    for column, value in found:
+        text = column.text if column else ""
+        if fold(text) in seen:
+            raise PolicyError(f"{flag(name)} has two values for column {text!r}: leave one out")
+        seen.add(fold(text))
+        values[text] = _plain(name, value.text)
+    return values
+
+
+def _names(option: str, values: Sequence[str]) -> list[_Word]:
+    return [value for _, value in _words(option, values, _NAME)]
+
+
+def _words(
+    option: str, values: Sequence[str], pattern: re.Pattern[str]
+) -> Iterator[tuple[_Word | None, _Word]]:
+    """Column and value of every entry between commas; the column is None where none is written."""
+    for text in values:
+        at = 0
+        while True:
+            found = pattern.match(text, at)
+            if found is None:
+                raise PolicyError(
+                    f"{option} {text!r}: quotes are around a whole name, and doubled within it: "
+                    'write "a,b" or "say ""a"""'
+                )
+            column = found.groupdict().get("column")
+            if found["value"] in {"", '""'} or column == '""':
+                # An empty variable of a shell script would otherwise leave out a column without a word.
+                raise PolicyError(f"{option} {text!r}: there is nothing between two commas or at an end")
+            yield None if column is None else _word(column), _word(found["value"])
+            if not found[0].endswith(","):
+                break
+            at = found.end()
+
+
+def _word(text: str) -> _Word:
+    if text.startswith('"'):
+        return _Word(text[1:-1].replace('""', '"'), quoted=True)
+    return _Word(text, quoted=False)
+
+
+def _plain(name: str, text: str) -> Any:
+    if name not in NUMBERS:
+        return text
+    try:
+        return Decimal(text)
+    except InvalidOperation as wrong:
+        form = "a number" if name in {"c", "suppression_limit"} else "a number or column=number pairs"
+        raise PolicyError(f"{flag(name)} takes {form}, not {text!r}") from wrong

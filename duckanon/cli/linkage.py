@@ -1,0 +1,87 @@
+"""``duckanon linkage``: how many records of the original are found again in its release."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from duckanon import progress
+from duckanon.api import files
+from duckanon.cli.flags import policy_of_flags, read_names
+from duckanon.cli.options import (
+    PASSED,
+    Form,
+    Output,
+    QuasiIdentifiers,
+    Table,
+    Timeout,
+    Trust,
+    check_output,
+    deliver,
+    known_form,
+)
+from duckanon.database.interrupts import within
+from duckanon.errors import PolicyError
+from duckanon.evaluation.attack.linkage import Sides, attacked
+from duckanon.evaluation.attack.options import SAMPLE, Attack, Interval
+
+
+def linkage(
+    original: Table,
+    release: Table,
+    qi: QuasiIdentifiers = None,
+    subset: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN,...", help="columns an attacker knows; repeated: another one"),
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN,...", help="columns to be disclosed; default: --qi; may be repeated"),
+    ] = None,
+    percent: Annotated[float, typer.Option(help="half the width of the interval of disclosure")] = 5.0,
+    interval: Annotated[str, typer.Option(help="of what: range, rank or sd")] = "range",
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="column of both tables that tells who is who")
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option(help="policy of the release (TOML): with --id, computes who is who")
+    ] = None,
+    sample: Annotated[int, typer.Option(help="records of the original that are linked")] = SAMPLE,
+    seed: Annotated[int, typer.Option(help="draws another sample")] = 0,
+    form: Form = "text",
+    output: Output = None,
+    trust: Trust = False,
+    timeout: Timeout = None,
+) -> int:
+    """Attack a release: link the records of its original to it, and count who is found."""
+    known_form(form)
+    applied = None if policy is None else policy_of_flags({}, policy)
+    check_output(output, original, release, policy, *(applied.hierarchies.values() if applied else ()))
+    attack = Attack(
+        quasi_identifiers=_quasi(qi),
+        subsets=None if subset is None else [read_names("--subset", [one]) for one in subset],
+        columns=None if columns is None else read_names("--columns", columns),
+        percent=percent,
+        interval=cast("Interval", interval),
+        id=id_column,
+        policy=applied,
+        sample=sample,
+        seed=seed,
+    )
+    trees = () if applied is None else tuple(applied.hierarchies.values())
+    named = files.opened(original, release, *trees, trust=trust)
+    with progress.shown(sys.stderr), named as con, within(timeout):
+        before, after = (files.relation(con, name, trust=trust) for name in (original, release))
+        files.check_hierarchies(con, trees, trust=trust)
+        found = attacked(con, Sides(before, after, original, release), attack)
+    deliver(found.to_json() if form == "json" else found.to_text(), output)
+    return PASSED
+
+
+def _quasi(given: list[str] | None) -> list[str]:
+    if given is None:
+        raise PolicyError("--qi is missing: name the quasi-identifiers, as in --qi age,zip")
+    return read_names("--qi", given)

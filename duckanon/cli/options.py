@@ -1,0 +1,175 @@
+"""Exit codes, and what several commands share: options, formats, and where a document goes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from duckanon.cli.output import line
+from duckanon.database import drafts, paths
+from duckanon.errors import DuckanonError
+from duckanon.policy.names import suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PASSED, VIOLATION, ERROR = 0, 1, 2
+"""Exit codes: done and every check passed; the audit found a violation; an error."""
+
+Database = Annotated[Path | None, typer.Option("--database", "-d", help="DuckDB file; in memory without it")]
+Names = Annotated[list[str] | None, typer.Option(metavar="COLUMN,...", help="columns; may be repeated")]
+Numbers = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN=NUMBER,...", help="a number by column; may be repeated")
+]
+Words = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN=WORD,...", help="a word by column; may be repeated")
+]
+Trees = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN=FILE,...", help="trees, columns from leaf to root; may be repeated"),
+]
+QuasiIdentifiers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--qi", "--quasi-identifiers", metavar="COLUMN,...", help="quasi-identifiers; may be repeated"
+    ),
+]
+K = Annotated[int | None, typer.Option("-k", help="smallest equivalence class")]
+T = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-t", metavar="NUMBER|COLUMN=NUMBER,...", help="largest EMD; with columns it may be repeated"
+    ),
+]
+L = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-l", metavar="NUMBER|COLUMN=NUMBER,...", help="least diversity; with columns it may be repeated"
+    ),
+]
+Number = Annotated[str | None, typer.Option(metavar="NUMBER", help="a number")]
+PolicyFile = Annotated[
+    Path | None, typer.Option("--policy", help="policy file (TOML), - for stdin; flags win over it")
+]
+LDiversity = Annotated[str | None, typer.Option(help="distinct, entropy or recursive")]
+Table = Annotated[str, typer.Argument(help="file.csv, file.parquet or file.duckdb:table")]
+Form = Annotated[str, typer.Option("--format", help="text or json")]
+ShowEffect = Annotated[
+    bool,
+    typer.Option("--effect", help="show what a release changed: share of records, mean absolute change"),
+]
+Trust = Annotated[
+    bool,
+    typer.Option("--trust", help="the .duckdb files are yours: let views in them run"),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option("--timeout", metavar="SECONDS", help="stop after so many, with exit code 2"),
+]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="a file instead of stdout")]
+
+
+def known_form(form: str, known: Sequence[str] = ("text", "json")) -> str:
+    """Format that was asked for, if there is such a one.
+
+    Parameters
+    ----------
+    form : str
+        As it was written.
+    known : sequence of str
+        The formats of the command.
+
+    Returns
+    -------
+    str
+        The same.
+
+    Raises
+    ------
+    DuckanonError
+        There is no such format.
+    """
+    if form not in known:
+        hint = suggestion(form, known)
+        choice = f"{', '.join(known[:-1])} or {known[-1]}"
+        raise DuckanonError(f"unknown format {form!r}{hint or ':'} use {choice}")
+    return form
+
+
+def check_output(output: Path | None, *inputs: str | Path | None) -> None:
+    """Raise unless a document can go to its file; asked before the work, which may take long.
+
+    Parameters
+    ----------
+    output : Path or None
+        The file; None is stdout.
+    *inputs : str, Path or None
+        What the command reads, named as on the command line (``hospital.duckdb:patients`` is the database).
+
+    Raises
+    ------
+    DuckanonError
+        The file is one of the inputs, is a folder, or cannot be written.
+    """
+    if output is None:
+        return
+    for name in inputs:
+        path = None if name is None else paths.split(str(name))[0]
+        # A database is also what its log holds that was not written back yet.
+        for own in [] if path is None else [path, path.with_name(f"{path.name}.wal")]:
+            if own.exists() and output.exists() and output.samefile(own):
+                raise DuckanonError(f"-o {str(output)!r} is read by this command: give another file")
+    folder = _target(output).parent
+    if output.is_dir():
+        raise DuckanonError(f"-o {str(output)!r} is a folder: give a file")
+    if not folder.is_dir():
+        raise DuckanonError(f"cannot write {str(output)!r}: the folder {str(folder)!r} does not exist")
+    if not os.access(output if output.exists() else folder, os.W_OK):
+        raise DuckanonError(f"cannot write {str(output)!r}: permission denied")
+
+
+def deliver(text: str, output: Path | None) -> None:
+    """Write a document to its file, or to stdout where there is none.
+
+    Parameters
+    ----------
+    text : str
+        The document, without a newline at its end.
+    output : Path or None
+        The file: as it was, or with the whole document.
+
+    Raises
+    ------
+    DuckanonError
+        The file cannot be written.
+    """
+    if output is None:
+        line(text)
+        return
+    target = _target(output)
+    try:
+        if target.exists() and not target.is_file():
+            # A pipe or a device takes what is written, and a rename would remove it.
+            target.write_text(text + "\n", encoding="utf-8")
+        else:
+            _replace(target, text + "\n")
+    except OSError as unwritten:
+        raise DuckanonError(f"cannot write {str(output)!r}: {unwritten.strerror or unwritten}") from unwritten
+
+
+def _target(output: Path) -> Path:
+    """Return the file behind symbolic links, so that a rename replaces it and not the link."""
+    return Path(os.path.realpath(output))
+
+
+def _replace(target: Path, text: str) -> None:
+    """Write a file aside in its folder and rename it, so that no half of it is ever there."""
+    with drafts.draft(target) as draft:
+        draft.write_text(text, encoding="utf-8")
+        if target.exists():
+            shutil.copymode(target, draft)
+        draft.replace(target)

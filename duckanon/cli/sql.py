@@ -1,0 +1,91 @@
+"""The command ``sql``: statements, and what they return."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from duckanon import progress
+from duckanon.api.connection import connect
+from duckanon.api.execute import Outcome
+from duckanon.cli.options import ERROR, PASSED, VIOLATION, Database, ShowEffect
+from duckanon.cli.output import complain, show
+from duckanon.errors import SourceError
+from duckanon.release.frontier import picture as drawn
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def sql(
+    text: Annotated[str, typer.Argument(help="one or several statements")],
+    database: Database = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="a new .svg file for the rows of EXPLAIN ... FRONTIER")
+    ] = None,
+    effect: ShowEffect = False,
+) -> int:
+    """Run statements and print their rows."""
+    return run_text(text, database, picture, effect=effect)
+
+
+def run_text(
+    text: str,
+    database: Path | None,
+    picture: Path | None = None,
+    *,
+    name: str | None = None,
+    effect: bool = False,
+) -> int:
+    """Exit code of a script, of which every statement shows what it returns.
+
+    Parameters
+    ----------
+    text : str
+        Statements, ours and DuckDB's.
+    database : Path, optional
+        A DuckDB file; in memory without it.
+    picture : Path, optional
+        A new SVG file for the rows of EXPLAIN ... FRONTIER.
+    name : str, optional
+        Name of the file that the statements are from: errors name it beside the line.
+    effect : bool
+        Whether CREATE and REFRESH show what changes in each quasi-identifier.
+
+    Returns
+    -------
+    int
+        0; 1 where an audit found a violation, after which nothing runs; 2 after Ctrl-C.
+    """
+    done = 0
+    if picture is not None and picture.exists():
+        raise SourceError(f"{str(picture)!r} exists: a picture never overwrites, give a new name")
+    try:
+        with progress.shown(sys.stderr), connect(database or ":memory:") as con:
+            for outcome in con.outcomes(text, name=name, effect=effect):
+                show(outcome)
+                if isinstance(outcome, Outcome) and outcome.violated:
+                    where = "" if outcome.place is None else f" ({outcome.place})"
+                    complain(
+                        f"error: {outcome.title}: the audit found a violation; the rest was not run{where}"
+                    )
+                    return VIOLATION
+                if picture is not None and (rows := _frontier_rows(outcome)) is not None:
+                    picture.write_text(drawn(rows), encoding="utf-8")
+                    picture = None
+                done += 1
+    except KeyboardInterrupt:
+        if not done:
+            raise
+        complain(f"interrupted in statement {done + 1}: it released nothing; those before it have run")
+        return ERROR
+    if picture is not None:
+        raise SourceError("--picture draws the rows of EXPLAIN ... FRONTIER, and no such statement was run")
+    return PASSED
+
+
+def _frontier_rows(outcome: object) -> pa.Table | None:
+    return outcome.table if isinstance(outcome, Outcome) and outcome.title == "frontier" else None

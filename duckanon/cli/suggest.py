@@ -1,0 +1,73 @@
+"""The command that proposes roles for the columns of a table or file."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from duckanon import progress
+from duckanon.api import files
+from duckanon.cli.options import PASSED, Form, Output, Timeout, Trust, check_output, deliver, known_form
+from duckanon.cli.output import complain
+from duckanon.database import paths, templates
+from duckanon.database.interrupts import within
+from duckanon.errors import DuckanonError, SourceError
+from duckanon.statements.names import parse_name
+from duckanon.suggestion.find import query_of, suggest_query
+from duckanon.suggestion.model import advice_of
+
+if TYPE_CHECKING:
+    from duckanon.suggestion.model import Suggestion
+
+
+def suggest(
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="file.csv, file.parquet or file.duckdb:table")
+    ],
+    form: Form = "text",
+    output: Output = None,
+    sql: Annotated[bool, typer.Option("--sql", help="the statement alone; warnings go to stderr")] = False,
+    trust: Trust = False,
+    timeout: Timeout = None,
+) -> int:
+    """Rank columns by uniqueness, propose a role for each, print a CREATE ANONYMIZED VIEW."""
+    known_form(form)
+    if sql and form != "text":
+        raise DuckanonError(
+            "--sql is the statement alone, --format json all that was found: give one of both"
+        )
+    check_output(output, table)
+    path, inner = paths.split(table)
+    with progress.shown(sys.stderr), files.opened(table, trust=trust) as con, within(timeout):
+        relation = files.relation(con, table, trust=trust)
+        own = None if inner is None else _within(relation)
+        found = suggest_query(
+            con,
+            templates.render("files/query.sql.j2", relation=relation).strip(),
+            name=table,
+            view=f"{path.stem if own is None else own[-1]}_anon",
+            source=None if own is None else query_of(own),
+            database=None if own is None else str(path),
+        )
+    if sql:
+        deliver(_statement(found), output)
+    else:
+        deliver(found.to_json() if form == "json" else found.to_text(), output)
+    return PASSED
+
+
+def _statement(found: Suggestion) -> str:
+    """Return the statement; what a reader of the whole text would learn beside it goes to stderr."""
+    for told in advice_of(found):
+        complain(told)
+    if found.statement is None:
+        raise SourceError(f"{found.name}: there is no statement to propose")
+    return found.statement
+
+
+def _within(relation: str) -> list[str]:
+    """Return the name of a table as its own database knows it."""
+    named = parse_name(relation)
+    return [named.name] if named.schema in {None, "main"} else [str(named.schema), named.name]

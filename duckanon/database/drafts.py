@@ -1,0 +1,145 @@
+"""Drafts: a file is written aside and gets its name when it is whole; what the killed leave is removed.
+
+A draft lies in a folder ``.duckanon-<8 hexadecimal digits>`` beside the file that it becomes. The process
+that writes keeps the file ``lock`` in it locked, and the system gives a lock back when its process ends,
+however it ends. So a lock that can be taken says that nobody writes there any more: numbers of processes,
+which are given again and differ from container to container, do not matter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+try:
+    import fcntl
+except ImportError:  # Windows: nothing is locked, so nothing is ever taken for abandoned.
+    fcntl = None  # type: ignore[assignment]
+
+from duckanon.database import interrupts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FOLDER = re.compile(r"\.duckanon-[0-9a-f]{8}")
+_LOCK = "lock"
+_MARK = b"a draft of duckanon: it is removed when nobody writes it any more\n"
+_OURS = re.compile(r"(tmp_)?draft(\.\w+)*")
+"""Files in the folder: COPY of DuckDB puts ``tmp_`` before a name until the file is whole."""
+
+
+@contextlib.contextmanager
+def draft(file: Path) -> Iterator[Path]:
+    """Name beside a file under which it is written; nothing of it is left in the end.
+
+    Parameters
+    ----------
+    file : Path
+        The file that is to be. Drafts in its folder that nobody writes any more are removed.
+
+    Yields
+    ------
+    Path
+        A new file in a folder that only its owner can enter, with the same ending: link or rename it.
+    """
+    sweep(file.parent)
+    made: list[tuple[Path, int]] = []
+
+    def remove() -> None:
+        for folder, lock in made:
+            _remove(folder)
+            os.close(lock)
+        made.clear()
+
+    with interrupts.cleanup(None, remove):
+        made.append(_made(file.parent))
+        ending = file.suffix if _OURS.fullmatch(f"draft{file.suffix}") else ""
+        yield made[0][0] / f"draft{ending}"
+
+
+def sweep(parent: Path) -> None:
+    """Remove the drafts in a folder that were left by processes that are gone.
+
+    Parameters
+    ----------
+    parent : Path
+        The folder. What is not ours, or is being written, or cannot be removed, stays as it is.
+    """
+    with contextlib.suppress(OSError):
+        for entry in list(os.scandir(parent)):
+            if _FOLDER.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
+                with contextlib.suppress(OSError):
+                    _sweep(Path(entry.path))
+
+
+def _made(parent: Path) -> tuple[Path, int]:
+    """Make a folder for a draft and lock it; one that was swept in between is not taken."""
+    while True:
+        folder = parent / f".duckanon-{secrets.token_hex(4)}"
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        try:
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileNotFoundError:
+            continue
+        taken = _taken(lock)
+        # On a file system without locks there is no mark, and so nobody removes the folder.
+        if taken is None or (taken and _still(folder, lock)):
+            return folder, lock
+        os.close(lock)
+
+
+def _still(folder: Path, lock: int) -> bool:
+    """Tell whether the lock is that of the folder, and mark it then as one that may be swept."""
+    try:
+        same = os.path.samestat(os.fstat(lock), (folder / _LOCK).stat())
+    except FileNotFoundError:
+        return False
+    if same:
+        os.write(lock, _MARK)
+    return same
+
+
+def _taken(lock: int) -> bool | None:
+    """Take a lock; False where another process has it, None where there are no locks."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _sweep(folder: Path) -> None:
+    names = os.listdir(folder)
+    if not names:
+        # Whoever made it a moment ago makes another one.
+        folder.rmdir()
+        return
+    lock = os.open(folder / _LOCK, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+    try:
+        others = [name for name in names if name != _LOCK]
+        marked = os.read(lock, len(_MARK) + 1)
+        whole = marked == _MARK or (not others and _MARK.startswith(marked))
+        if whole and all(_OURS.fullmatch(name) for name in others) and _taken(lock):
+            _remove(folder)
+    finally:
+        os.close(lock)
+
+
+def _remove(folder: Path) -> None:
+    """Remove our files of a folder, the lock last, and the folder if nothing else is in it."""
+    with contextlib.suppress(OSError):
+        for name in sorted(os.listdir(folder), key=lambda name: name == _LOCK):
+            if name == _LOCK or _OURS.fullmatch(name):
+                (folder / name).unlink()
+        folder.rmdir()

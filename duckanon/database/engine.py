@@ -1,0 +1,456 @@
+"""Run SQL on a DuckDB connection: log it, name its stage, and turn engine errors into ours."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import logging
+import re
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from duckanon.database import arrow, interrupts, templates
+from duckanon.errors import DuckanonError, Place, ReleaseError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import numpy.typing as npt
+
+
+logger = logging.getLogger("duckanon")
+
+LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
+"""How a message of DuckDB begins to show the line it is about."""
+
+_OF_A_CSV = re.compile(r"CSV Error on Line: \d+$|Error when sniffing file ")
+_serial = itertools.count(1)
+
+
+def run(
+    con: duckdb.DuckDBPyConnection, sql: str, stage: str, *, error: type[DuckanonError] = DuckanonError
+) -> duckdb.DuckDBPyConnection:
+    """Result of one statement, left on the connection.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection to run on.
+    sql : str
+        One statement.
+    stage : str
+        Name of the stage, for the log and for errors.
+    error : type of DuckanonError
+        What an engine error becomes.
+
+    Returns
+    -------
+    duckdb.DuckDBPyConnection
+        The connection, ready to fetch.
+
+    Raises
+    ------
+    DuckanonError
+        When DuckDB refuses the statement; the engine's exception is its ``__cause__``.
+    """
+    logger.debug("%s\n%s", stage, sql)
+    with _translated(sql, stage, error), interrupts.running(con):
+        return con.execute(sql)
+
+
+@contextlib.contextmanager
+def _translated(sql: str, stage: str, error: type[DuckanonError] = DuckanonError) -> Iterator[None]:
+    """Turn what DuckDB raises, also while rows are fetched, into our errors; Arrow raises OSError."""
+    try:
+        yield
+    except (duckdb.Error, OSError, pa.ArrowException) as cause:
+        raise wrapped(cause, sql, stage, error=error) from cause
+
+
+def wrapped(
+    cause: Exception, sql: str, stage: str, *, error: type[DuckanonError] = DuckanonError
+) -> DuckanonError:
+    """Our error for an engine error: its first line, with the statement and the stage attached.
+
+    Parameters
+    ----------
+    cause : Exception
+        What DuckDB raised, or Arrow while it read from DuckDB.
+    sql : str
+        The statement it refused.
+    stage : str
+        Where it happened.
+    error : type of DuckanonError
+        Class of the result.
+
+    Returns
+    -------
+    DuckanonError
+        Ready to be raised from the cause.
+    """
+    raised = error(f"{stage}: {first_line(cause)}")
+    raised.sql, raised.stage = sql, stage
+    return raised
+
+
+def first_line(cause: BaseException) -> str:
+    """First line of an engine message that says something.
+
+    Parameters
+    ----------
+    cause : BaseException
+        What the engine raised.
+
+    Returns
+    -------
+    str
+        One line without trailing blanks.
+    """
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    if lines and _OF_A_CSV.search(lines[0]):
+        return _of_a_csv(lines)
+    return lines[0] if lines else type(cause).__name__
+
+
+def _of_a_csv(lines: list[str]) -> str:
+    """Join what DuckDB says of a CSV: the first line names the place, the next one the cause, then advice."""
+    cause = next((line for line in lines[1:] if not line.startswith("Original Line:")), "")
+    words = f"{lines[0].rstrip('.')}: {cause}".rstrip(": .")
+    if "utf-8" in cause:
+        return f"{words}. Convert it, or read it in SQL by read_csv(..., encoding = 'latin-1')"
+    if cause.startswith("Expected Number of Columns"):
+        return f"{words}. Mend that line, or read it in SQL by read_csv(..., null_padding = true)"
+    return words
+
+
+def described(failure: BaseException) -> str:
+    """One or two lines that tell a user what happened.
+
+    Parameters
+    ----------
+    failure : BaseException
+        One of our errors, or an engine error.
+
+    Returns
+    -------
+    str
+        Our message as it is; of an engine error its first line, with line and column where it has them.
+    """
+    if isinstance(failure, DuckanonError):
+        return str(failure)
+    at = place(failure)
+    return first_line(failure) + ("" if at is None else f" ({Place(*at)})")
+
+
+def place(cause: BaseException) -> tuple[int, int | None] | None:
+    """Line and column, counted from 1, that an engine message points at.
+
+    Parameters
+    ----------
+    cause : BaseException
+        What the engine raised; its text may hold ``LINE n: ...`` and a line with a caret.
+
+    Returns
+    -------
+    tuple of int or None
+        None when the message names no place; the column is None where only a part of the line is shown.
+    """
+    text = str(cause)
+    found = LINE.search(text)
+    if found is None:
+        return None
+    shown, _, rest = text[found.start() :].partition("\n")
+    caret = rest.partition("\n")[0].find("^")
+    prefix = len(found.group(0))
+    whole = caret >= prefix and not shown.startswith(found.group(0) + "...")
+    return int(found.group(1)), caret - prefix + 1 if whole else None
+
+
+def rows(
+    con: duckdb.DuckDBPyConnection, sql: str, stage: str, *, error: type[DuckanonError] = DuckanonError
+) -> list[tuple[Any, ...]]:
+    """All rows of a query as tuples.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection to run on.
+    sql : str
+        A query with a small result.
+    stage : str
+        Name of the stage.
+    error : type of DuckanonError
+        What an engine error becomes.
+
+    Returns
+    -------
+    list of tuple
+        The rows.
+    """
+    logger.debug("%s\n%s", stage, sql)
+    with _translated(sql, stage, error), interrupts.running(con):
+        return con.execute(sql).fetchall()
+
+
+def table(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> pa.Table:
+    """All rows of a query as an Arrow table.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection to run on.
+    sql : str
+        A query.
+    stage : str
+        Name of the stage.
+
+    Returns
+    -------
+    pyarrow.Table
+        The rows.
+    """
+    with reader(con, sql, stage) as rows_of_it:
+        return rows_of_it.read_all()
+
+
+def batches(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa.RecordBatch]:
+    """Rows of a query as Arrow record batches, one after the other.
+
+    The connection belongs to the reader until the last batch was taken.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection to run on.
+    sql : str
+        A query.
+    stage : str
+        Name of the stage.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        At most `interrupts.BATCH` rows each.
+    """
+    with reader(con, sql, stage) as rows_of_it:
+        yield from rows_of_it
+
+
+@contextlib.contextmanager
+def reader(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa.RecordBatchReader]:
+    """Rows of a query as an Arrow reader, closed at the end of the block.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection to run on; it belongs to the reader until the end of the block.
+    sql : str
+        A query.
+    stage : str
+        Name of the stage.
+
+    Yields
+    ------
+    pyarrow.RecordBatchReader
+        Batches of at most `interrupts.BATCH` rows.
+    """
+    logger.debug("%s\n%s", stage, sql)
+    with _translated(sql, stage), interrupts.reading(con, sql) as rows_of_it:
+        yield rows_of_it
+
+
+def column(con: duckdb.DuckDBPyConnection, sql: str, stage: str, size: int) -> npt.NDArray[np.float64]:
+    """Numbers of all records in the order of their record_id, however the rows come.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection to run on.
+    sql : str
+        A query of two columns: record_id, each of 1..size once, and a DOUBLE.
+    stage : str
+        Name of the stage.
+    size : int
+        Number of records.
+
+    Returns
+    -------
+    ndarray of shape (size,), float64
+        NaN where the number is NULL.
+
+    Notes
+    -----
+    O(n), without a sort: no more than the result and one batch in memory.
+    """
+    values = np.full(size, np.nan)
+    for batch in batches(con, sql, stage):
+        values[arrow.numbers(batch.column(0)) - 1] = arrow.numbers(batch.column(1))
+    return values
+
+
+@contextlib.contextmanager
+def registered(
+    con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table | pa.RecordBatchReader]
+) -> Iterator[None]:
+    """Let queries see tables in memory.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection to run on.
+    tables : mapping of str to pyarrow.Table or pyarrow.RecordBatchReader
+        Tables by the name that queries use.
+
+    Yields
+    ------
+    None
+        While they are there.
+    """
+    with contextlib.ExitStack() as stack:
+        for name, rows_of_it in tables.items():
+            stack.enter_context(interrupts.cleanup(con, functools.partial(con.unregister, name)))
+            with interrupts.running(con):
+                con.register(name, rows_of_it)
+        yield
+
+
+def in_transaction(con: duckdb.DuckDBPyConnection) -> bool:
+    """Whether the caller has an open transaction on this connection.
+
+    In autocommit every statement has a transaction of its own, so two statements see two transaction
+    numbers. (BEGIN inside a transaction would abort it, so it cannot be the test.)
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection to look at.
+
+    Returns
+    -------
+    bool
+        True between the caller's BEGIN and COMMIT or ROLLBACK.
+    """
+    query = "SELECT txid_current()"
+    return rows(con, query, "transaction") == rows(con, query, "transaction")
+
+
+@contextlib.contextmanager
+def in_memory(**config: str | bool | int | float | list[str]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Give a database of its own in memory, without the progress bar that DuckDB prints to stdout.
+
+    Parameters
+    ----------
+    **config : object
+        DuckDB settings.
+
+    Yields
+    ------
+    duckdb.DuckDBPyConnection
+        Closed at the end.
+    """
+    with duckdb.connect(config=config) as con:
+        run(con, templates.read("catalog/quiet.sql"), "open")
+        yield con
+
+
+def workspace() -> str:
+    """Prefix of temporary relations that no other call uses.
+
+    Returns
+    -------
+    str
+        For example ``duckanon_7``.
+    """
+    return f"duckanon_{next(_serial)}"
+
+
+@contextlib.contextmanager
+def temporary(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """Prefix for temporary relations, which are gone in the end, whatever ends the block.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+
+    Yields
+    ------
+    str
+        The prefix.
+    """
+    prefix = workspace()
+    with interrupts.cleanup(con, lambda: _drop(con, prefix)):
+        yield prefix
+
+
+def _drop(con: duckdb.DuckDBPyConnection, prefix: str) -> None:
+    """Remove every temporary relation of a run."""
+    leftovers = templates.render("stage/leftovers.sql.j2", workspace=prefix)
+    for (relation,) in rows(con, leftovers, "clean-up"):
+        run(con, templates.render("stage/drop.sql.j2", relation=relation), "clean-up")
+
+
+@contextlib.contextmanager
+def transaction(con: duckdb.DuckDBPyConnection, *, last: bool = True, whole: bool = True) -> Iterator[None]:
+    """Join the caller's transaction, or make one that commits at the end and rolls back on any error.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    last : bool
+        Whether the statement is done when this has committed: Ctrl-C waits until then.
+    whole : bool
+        Whether half of it must never be seen: a transaction of the caller cannot be committed any more when
+        an error or Ctrl-C has stopped it. False for what reads, and writes one row at most.
+
+    Yields
+    ------
+    None
+        For the writes.
+    """
+    joined = in_transaction(con)
+
+    def stop() -> None:
+        if not joined:
+            _roll_back(con)
+        elif whole:
+            interrupts.abort(con)
+
+    with interrupts.undo(con, stop), _alone():
+        if not joined:
+            with interrupts.running(con):
+                con.begin()
+        yield
+        if last:
+            interrupts.settle()
+        if not joined:
+            with interrupts.running(con):
+                con.commit()
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Name what DuckDB calls a conflict of transactions, and turn a failed COMMIT into our error."""
+    try:
+        yield
+    except (duckdb.Error, DuckanonError) as failure:
+        cause = failure if isinstance(failure, duckdb.Error) else failure.__cause__
+        if isinstance(cause, duckdb.TransactionException) and "conflict" in str(cause):
+            raise ReleaseError(
+                "conflict: another connection writes releases to this database at the same time, so nothing "
+                "was written: run the statement again when it is done"
+            ) from failure
+        if isinstance(failure, duckdb.Error):
+            raise wrapped(failure, "COMMIT", "publish", error=ReleaseError) from failure
+        raise
+
+
+def _roll_back(con: duckdb.DuckDBPyConnection) -> None:
+    """End the transaction, unless a failed COMMIT has ended it, or it was not begun yet."""
+    with contextlib.suppress(duckdb.TransactionException):
+        con.rollback()

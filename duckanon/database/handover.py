@@ -1,0 +1,234 @@
+"""Handover: an audited relation leaves DuckDB as an Arrow table that is read back with its types and values.
+
+Not every type of DuckDB has one of Arrow's. By its default a TIMETZ would leave as a TIME and a UHUGEINT as a
+negative number, and the audit would have spoken of something else than what its reader has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from duckanon.database import engine, interrupts, templates
+from duckanon.database.fingerprint import row_digests
+from duckanon.database.relations import columns_of
+from duckanon.errors import DuckanonError, ReleaseError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import duckdb
+
+STAGE = "handover"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its name, its type where it was audited, and the type that DuckDB reads from Arrow."""
+
+    name: str
+    type: str
+    read_as: str
+
+
+@dataclass(frozen=True)
+class Handover:
+    """An Arrow table and how DuckDB reads it.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        The rows.
+    columns : tuple of Column
+        Its columns; one whose `read_as` is not its `type` has to be cast by who reads it.
+    """
+
+    table: pa.Table
+    columns: tuple[Column, ...]
+
+
+@contextlib.contextmanager
+def lossless(con: duckdb.DuckDBPyConnection) -> Iterator[bool]:
+    """Let a connection write every type of DuckDB to Arrow; its settings are what they were afterwards.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Any connection; others of the same database notice nothing.
+
+    Yields
+    ------
+    bool
+        False where the configuration is locked: types that Arrow lacks are lost then.
+    """
+    on, locked = _state(con)
+    if on or locked:
+        # A setting that is refused would abort the caller's transaction.
+        yield on
+        return
+    with interrupts.cleanup(con, lambda: _restore(con)):
+        engine.run(con, templates.render("handover/set_lossless.sql.j2", lossless=True), STAGE)
+        yield True
+
+
+def _restore(con: duckdb.DuckDBPyConnection) -> None:
+    engine.run(con, templates.read("handover/reset_lossless.sql"), STAGE)
+    if _state(con)[0]:
+        # The session had a value of its own, which was not that of the database.
+        engine.run(con, templates.render("handover/set_lossless.sql.j2", lossless=False), STAGE)
+
+
+def _state(con: duckdb.DuckDBPyConnection) -> tuple[bool, bool]:
+    """Whether the session writes every type to Arrow, and whether its settings are locked."""
+    on, locked = engine.rows(con, templates.read("handover/lossless.sql"), STAGE)[0]
+    return bool(on), bool(locked)
+
+
+def handed_over(con: duckdb.DuckDBPyConnection, relation: str, *, plain: bool = False) -> Handover:
+    """Rows of an audited relation as an Arrow table, after a comparison with what DuckDB reads from it.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection that sees the relation.
+    relation : str
+        What stands after FROM.
+    plain : bool
+        Use the types that Arrow users know, such as bool, if they can hold every column.
+
+    Returns
+    -------
+    Handover
+        Rows in the order of the relation.
+
+    Raises
+    ------
+    ReleaseError
+        A type or a value would be lost.
+
+    Notes
+    -----
+    O(n log n) for the comparison: both sides are digested row by row.
+    """
+    types = columns_of(con, relation, STAGE)
+    if not (plain and _read_types(con, _table(con, relation, empty=True)) == types):
+        with lossless(con):
+            table = _table(con, relation)
+    else:
+        table = _table(con, relation)
+    read = _read_types(con, table)
+    columns = tuple(
+        Column(name, type_text, read_as) for (name, type_text), (_, read_as) in zip(types, read, strict=True)
+    )
+    require_same(con, relation, table, columns)
+    return Handover(table, columns)
+
+
+def require_same(
+    con: duckdb.DuckDBPyConnection, relation: str, table: pa.Table, columns: Sequence[Column]
+) -> None:
+    """Raise unless an Arrow table holds the rows of a relation, types and values.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection that sees the relation.
+    relation : str
+        What was audited, after FROM.
+    table : pyarrow.Table
+        What is to leave.
+    columns : sequence of Column
+        How it is read.
+
+    Raises
+    ------
+    ReleaseError
+        Names the first column that differs.
+    """
+    with registered(con, table) as name:
+        reading = f"({templates.render('handover/reading.sql.j2', columns=columns, relation=name)})"
+        try:
+            read = columns_of(con, reading, STAGE)
+            wanted = [(column.name, column.type) for column in columns]
+            if read == wanted and _digest(con, relation, wanted) == _digest(con, reading, wanted):
+                return
+        except DuckanonError as failure:
+            raise ReleaseError(
+                f"the rows cannot leave as an Arrow table, so nothing was returned: {failure}"
+            ) from failure
+        for column, found in zip(columns, read, strict=True):
+            single = [(column.name, column.type)]
+            ours, theirs = (
+                templates.render("handover/column.sql.j2", column=column.name, relation=rows)
+                for rows in (relation, reading)
+            )
+            if found != single[0] or _digest(con, ours, single) != _digest(con, theirs, single):
+                raise ReleaseError(
+                    f"column {column.name!r} of type {column.type} would not leave as it was audited: "
+                    f"Arrow makes {column.read_as} of it, so nothing was returned; CAST it to VARCHAR in the "
+                    "source query"
+                )
+        raise ReleaseError("the rows would not leave as they were audited, so nothing was returned")
+
+
+def same_column(con: duckdb.DuckDBPyConnection, one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
+    """Whether DuckDB reads one and the same column from two Arrow columns, in type, values and order.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Any connection.
+    one, other : pyarrow.ChunkedArray
+        Columns of one length.
+
+    Returns
+    -------
+    bool
+        False also where one of them cannot be read.
+    """
+    digests = []
+    for column in (one, other):
+        with registered(con, pa.table({"value": column})) as name:
+            try:
+                digests.append(row_digests(con, name, columns_of(con, name, STAGE), ordered=False))
+            except DuckanonError:
+                return False
+    return digests[0] == digests[1]
+
+
+@contextlib.contextmanager
+def registered(con: duckdb.DuckDBPyConnection, table: pa.Table) -> Iterator[str]:
+    """Let a connection read an Arrow table.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Any connection.
+    table : pyarrow.Table
+        The rows.
+
+    Yields
+    ------
+    str
+        What stands after FROM, while it can be read.
+    """
+    name = f"{engine.workspace()}_handover"
+    with engine.registered(con, {name: table}):
+        yield templates.render("audit_bind/temporary.sql.j2", name=name)
+
+
+def _read_types(con: duckdb.DuckDBPyConnection, table: pa.Table) -> list[tuple[str, str]]:
+    """Name and type of each column of an Arrow table as DuckDB reads it."""
+    with registered(con, table) as name:
+        return columns_of(con, name, STAGE)
+
+
+def _table(con: duckdb.DuckDBPyConnection, relation: str, *, empty: bool = False) -> pa.Table:
+    return engine.table(con, templates.render("handover/rows.sql.j2", relation=relation, empty=empty), STAGE)
+
+
+def _digest(con: duckdb.DuckDBPyConnection, relation: str, columns: list[tuple[str, str]]) -> str:
+    return row_digests(con, relation, columns, ordered=True)

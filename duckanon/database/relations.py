@@ -1,0 +1,200 @@
+"""Names of relations in the catalog of DuckDB: where a name stands, and what has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from duckanon.database import engine, templates
+from duckanon.errors import ReleaseError, SourceError
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from duckanon.statements.names import QualifiedName
+
+
+@dataclass(frozen=True)
+class Target:
+    """A fully qualified name in an attached database."""
+
+    catalog: str
+    schema: str
+    name: str
+
+    def __str__(self) -> str:
+        """Show the name as a user would read it."""
+        return f"{self.catalog}.{self.schema}.{self.name}"
+
+
+def current(con: duckdb.DuckDBPyConnection) -> tuple[str, str]:
+    """Database and schema in which unqualified names are looked up.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+
+    Returns
+    -------
+    tuple of str
+        Catalog and schema.
+    """
+    catalog, schema = engine.rows(con, templates.read("catalog/current.sql"), "catalog")[0]
+    return str(catalog), str(schema)
+
+
+def resolve(con: duckdb.DuckDBPyConnection, name: QualifiedName) -> Target:
+    """Full name of a view to be written or found, by DuckDB's rules.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    name : QualifiedName
+        One to three parts; the first of two is a schema or a database.
+
+    Returns
+    -------
+    Target
+        Catalog, schema and name; catalog and schema spelled as in the catalog.
+
+    Raises
+    ------
+    ReleaseError
+        The database or schema does not exist, or two parts could mean both.
+    """
+    catalog, schema = current(con)
+    schemas = [(row[0], row[1]) for row in engine.rows(con, templates.read("catalog/schemas.sql"), "catalog")]
+    if name.catalog is not None:
+        return Target(*_existing(schemas, name.catalog, name.schema or "main"), name.name)
+    if name.schema is None:
+        return Target(catalog, schema, name.name)
+    in_current = [pair for pair in schemas if pair[0] == catalog and pair[1].lower() == name.schema.lower()]
+    as_catalog = [pair for pair in schemas if pair[0].lower() == name.schema.lower() and pair[1] == "main"]
+    if in_current and as_catalog:
+        raise ReleaseError(
+            f"{name.schema!r} is a schema and a database: write {name.schema}.main.{name.name} "
+            f"or {catalog}.{name.schema}.{name.name}"
+        )
+    if not in_current and not as_catalog:
+        raise ReleaseError(f"there is no schema and no database {name.schema!r}: create or attach it first")
+    return Target(*(in_current or as_catalog)[0], name.name)
+
+
+def _existing(schemas: list[tuple[str, str]], catalog: str, schema: str) -> tuple[str, str]:
+    for pair in schemas:
+        if pair[0].lower() == catalog.lower() and pair[1].lower() == schema.lower():
+            return pair
+    raise ReleaseError(
+        f"there is no schema {catalog}.{schema}: create the schema or attach the database first"
+    )
+
+
+def occupied(con: duckdb.DuckDBPyConnection, target: Target) -> str | None:
+    """Kind of whatever has a name now.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    target : Target
+        A full name.
+
+    Returns
+    -------
+    str or None
+        ``'table'``, ``'view'`` or None.
+    """
+    found = _relation(con, target)
+    return found[0] if found else None
+
+
+def mark(con: duckdb.DuckDBPyConnection, target: Target) -> str | None:
+    """Comment of the view that has a name.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    target : Target
+        A full name.
+
+    Returns
+    -------
+    str or None
+        None where there is no view, or one without a comment.
+    """
+    found = _relation(con, target)
+    return found[1] if found else None
+
+
+def relation_of(target: Target) -> str:
+    """Quoted full name of a relation.
+
+    Parameters
+    ----------
+    target : Target
+        Catalog, schema and name.
+
+    Returns
+    -------
+    str
+        SQL text.
+    """
+    return templates.render(
+        "export/relation.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
+    )
+
+
+def columns_of(con: duckdb.DuckDBPyConnection, relation: str, stage: str) -> list[tuple[str, str]]:
+    """Columns of a relation.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection that sees it.
+    relation : str
+        What stands after FROM.
+    stage : str
+        For errors.
+
+    Returns
+    -------
+    list of (str, str)
+        Name and type.
+
+    Raises
+    ------
+    SourceError
+        It does not exist or cannot be read.
+    """
+    query = templates.render("export/describe.sql.j2", relation=relation)
+    return [(row[0], row[1]) for row in engine.rows(con, query, stage, error=SourceError)]
+
+
+def definition(con: duckdb.DuckDBPyConnection, target: Target) -> str | None:
+    """SQL of the view that has a name.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    target : Target
+        A full name.
+
+    Returns
+    -------
+    str or None
+        None where there is no view.
+    """
+    found = _relation(con, target)
+    return found[2] if found else None
+
+
+def _relation(con: duckdb.DuckDBPyConnection, target: Target) -> tuple[str, str | None, str | None] | None:
+    query = templates.render(
+        "catalog/relation.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
+    )
+    found = engine.rows(con, query, "catalog")
+    return (found[0][0], found[0][1], found[0][2]) if found else None

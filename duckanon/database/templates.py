@@ -1,0 +1,77 @@
+"""Find and render the SQL files: the only place that knows where they lie, the only use of Jinja for SQL."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import jinja2
+
+from duckanon.database.quoting import file_literal, ident, literal, one_file, plain, with_bits
+
+_INSTALLED = Path(__file__).parents[1] / "sql"
+_CHECKOUT = Path(__file__).parents[2] / "sql"
+
+
+def folder() -> Path:
+    """Folder of the SQL files: inside an installed package, or beside it in a checkout.
+
+    Returns
+    -------
+    Path
+        The folder that holds ``audit/``, ``stage/`` and the others.
+    """
+    return _INSTALLED if _INSTALLED.is_dir() else _CHECKOUT
+
+
+def read(name: str) -> str:
+    """Text of one SQL file.
+
+    Parameters
+    ----------
+    name : str
+        Path below ``sql/``, for example ``audit/k_anonymity.sql``.
+
+    Returns
+    -------
+    str
+        The text as it lies in the file.
+    """
+    return (folder() / name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder()),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    environment.filters["ident"] = ident
+    environment.filters["literal"] = literal
+    environment.filters["file"] = file_literal
+    environment.filters["with_bits"] = with_bits
+    environment.tests["plain"] = plain
+    environment.filters["pattern"] = one_file
+    return environment
+
+
+def render(name: str, /, **values: object) -> str:
+    """SQL text of a template with its values filled in.
+
+    Parameters
+    ----------
+    name : str
+        Path below ``sql/`` of a ``.sql.j2`` file.
+    **values : object
+        What the template names; a name without a value is an error.
+
+    Returns
+    -------
+    str
+        The rendered SQL.
+    """
+    return _environment().get_template(name).render(**values)

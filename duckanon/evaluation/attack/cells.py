@@ -1,0 +1,225 @@
+"""Released cells as coordinates: values, ranges and sets, in the same terms as the values of the original."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from duckanon.database import arrow, engine
+from duckanon.errors import PolicyError, SourceError
+from duckanon.evaluation.attack.columns import STAGE
+from duckanon.evaluation.attack.numbers import above, alone, axis_of, check_near, pairs
+
+if TYPE_CHECKING:
+    import duckdb
+    import numpy.typing as npt
+
+    from duckanon.evaluation.attack.columns import Column
+    from duckanon.evaluation.attack.numbers import Axis, Floats, Pairs, Spread
+
+
+class Alternatives(NamedTuple):
+    """Cells of one column: cell i is ``least[start[i]:start[i + 1]]`` to ``most[...]``; NaN is NULL."""
+
+    start: npt.NDArray[np.int64]
+    least: Pairs
+    most: Pairs
+    key: npt.NDArray[np.int64]
+    """A number for each cell; equal cells have equal numbers."""
+
+
+class Known(NamedTuple):
+    """A quasi-identifier: what the release says of it, and what an attacker knows.
+
+    Attributes
+    ----------
+    cells : Alternatives
+        Of every class.
+    values : ndarray of shape (r, 2), float64
+        Of every record of the sample.
+    axis : Axis or None
+        What the coordinates mean; None for a nominal column, whose coordinates are codes.
+    """
+
+    cells: Alternatives
+    values: Pairs
+    axis: Axis | None
+
+
+class Counted(NamedTuple):
+    """Released values of a column: class, value (NaN for NULL) and number of records."""
+
+    classes: npt.NDArray[np.int64]
+    value: Floats
+    records: npt.NDArray[np.int64]
+
+
+class Disclosed(NamedTuple):
+    """A column to be disclosed.
+
+    Attributes
+    ----------
+    guess : Counted
+        Released values: numbers above the least one of the original, or codes of a nominal column.
+    true : ndarray of shape (r,), float64
+        Values of the sample, likewise.
+    axis : Axis or None
+        What the numbers mean; None for codes.
+    """
+
+    guess: Counted
+    true: Floats
+    axis: Axis | None
+
+
+def cells(table: pa.Table, column: Column, number: int, drawn: pa.ChunkedArray, wide: Spread | None) -> Known:
+    """Released cells of a column, and the values of the sample in the same terms.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Rows of ``cells.sql.j2``.
+    column : Column
+        The column.
+    number : int
+        Its number, from 1.
+    drawn : pyarrow.ChunkedArray
+        Its values in the sample.
+    wide : Spread or None
+        Where its numbers lie; None for a nominal column.
+
+    Returns
+    -------
+    Known
+        Coordinates; codes, NULL among them, of a nominal column.
+
+    Raises
+    ------
+    SourceError
+        A cell is no number or no range, or its distance cannot be computed.
+    """
+    key = arrow.numbers(table.column(f"key{number}")).astype(np.int64)
+    start, *ends = _alternatives(table, column, number)
+    if wide is None:
+        codes, known = coded(ends[0], drawn)
+        return Known(Alternatives(start, alone(codes), alone(codes), key), alone(known), None)
+    low, high = (pairs(end, column.name, "release") for end in (ends[0], ends[-1]))
+    _check_ranges(low, high, column.name)
+    values = pairs(drawn, column.name, "original")
+    axis = axis_of(wide, np.concatenate([low, high]), column.name)
+    check_near(np.concatenate([low, high, values]), axis, column.name)
+    return Known(Alternatives(start, axis.placed(low), axis.placed(high), key), axis.placed(values), axis)
+
+
+def _alternatives(table: pa.Table, column: Column, number: int) -> tuple[Any, ...]:
+    """Return where the alternatives of each cell begin, and their values, or both ends."""
+    start = np.arange(table.num_rows + 1)
+    if column.form == "range":
+        return start, table.column(f"low{number}"), table.column(f"high{number}")
+    if column.form == "value":
+        return start, table.column(f"value{number}")
+    lists = table.column(f"list{number}").combine_chunks()
+    offsets = lists.offsets.to_numpy().astype(np.int64)
+    return offsets - offsets[0], lists.flatten()
+
+
+def _check_ranges(low: Pairs, high: Pairs, name: str) -> None:
+    if (np.isnan(low[:, 0]) != np.isnan(high[:, 0])).any():
+        raise SourceError(f"column {name!r} of the release holds ranges with one end: give both, or NULL")
+    if (above(low, high) > 0).any():
+        raise SourceError(f"column {name!r} of the release holds ranges whose low end is above the high one")
+
+
+def coded(first: Any, second: Any) -> tuple[Floats, Floats]:
+    """Codes of texts, the same for equal texts in both arrays; NULL has a code of its own.
+
+    Parameters
+    ----------
+    first, second : pyarrow.Array or pyarrow.ChunkedArray of text
+        The texts.
+
+    Returns
+    -------
+    tuple of ndarray, float64
+        Whole numbers from 0.
+    """
+    chunks = [chunk for part in (first, second) for chunk in getattr(part, "chunks", [part])]
+    joined = pa.chunked_array(chunks, pa.string()).combine_chunks()
+    whole = joined.dictionary_encode()
+    # Codes in the order of the texts, NULL last: near texts are near in the search tree, too.
+    count = len(whole.dictionary)
+    rank = np.full(count + 1, float(count))
+    rank[pc.sort_indices(whole.dictionary).to_numpy().astype(np.int64)] = np.arange(count)
+    codes = rank[whole.indices.fill_null(count).to_numpy()]
+    return codes[: len(first)], codes[len(first) :]
+
+
+def counted(
+    con: duckdb.DuckDBPyConnection, query: str, column: Column, drawn: pa.ChunkedArray, wide: Spread | None
+) -> Disclosed:
+    """Released values of a column that is no quasi-identifier, by class, and those of the sample.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Sees the release.
+    query : str
+        Text of ``values.sql.j2``.
+    column : Column
+        The column.
+    drawn : pyarrow.ChunkedArray
+        Its values in the sample.
+    wide : Spread or None
+        Where its numbers lie; None for a nominal column.
+
+    Returns
+    -------
+    Disclosed
+        What would be guessed, and what is true.
+    """
+    if column.form != "value":
+        raise PolicyError(
+            f"column {column.name!r} is a {column.form} in the release: name it as quasi-identifier"
+        )
+    table = engine.table(con, query, STAGE)
+    classes, records = (arrow.numbers(table.column(at)).astype(np.int64) for at in (0, 2))
+    if wide is None:
+        codes, known = coded(table.column(1), drawn)
+        return Disclosed(Counted(classes, codes, records), known, None)
+    released = pairs(table.column(1), column.name, "release")
+    axis = axis_of(wide, released, column.name)
+    true = axis.placed(pairs(drawn, column.name, "original"))
+    return Disclosed(Counted(classes, axis.above(axis.placed(released)), records), axis.above(true), axis)
+
+
+def suggested(known: Known, records: npt.NDArray[np.int64]) -> Disclosed:
+    """What the cells of a quasi-identifier suggest: of a range its middle, of a set its mean.
+
+    Parameters
+    ----------
+    known : Known
+        Cells and sample.
+    records : ndarray of shape (m,), int64
+        Released records of each class.
+
+    Returns
+    -------
+    Disclosed
+        What would be guessed, one value a class, and what is true.
+    """
+    cell, axis = known.cells, known.axis
+    lengths = np.diff(cell.start)
+    classes = np.arange(len(lengths))
+    if axis is None:
+        # A set of several texts suggests none of them.
+        codes = np.where(lengths > 1, -2.0, cell.least[cell.start[:-1], 0])
+        return Disclosed(Counted(classes, codes, records), known.values[:, 0], None)
+    of, half = np.repeat(classes, lengths), axis.above(cell.least) / 2 + axis.above(cell.most) / 2
+    present = ~np.isnan(half)
+    number = np.bincount(of[present], minlength=len(lengths))
+    middle = np.where(number == 0, np.nan, 0.0)
+    np.add.at(middle, of[present], half[present] / number[of[present]])
+    return Disclosed(Counted(classes, middle, records), axis.above(known.values), axis)

@@ -1,0 +1,162 @@
+"""Linkage attack: how many records of the original are found again in its release.
+
+For every record of the original (a sample of a large table) an attacker knows some quasi-identifiers, takes
+the nearest released record, and of several equally near ones any. The share of records that are linked
+correctly is measured where the owner knows the truth, and bounded from above where nobody does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from duckanon import progress
+from duckanon.api.connection import Connection
+from duckanon.database import templates
+from duckanon.database.interrupts import interruptible
+from duckanon.evaluation.attack.estimate import Share, estimate
+from duckanon.evaluation.attack.groups import link
+from duckanon.evaluation.attack.options import Attack
+from duckanon.evaluation.attack.prepare import prepare
+from duckanon.evaluation.attack.result import Linkage, SubsetRisk
+from duckanon.evaluation.attack.run import Sides
+from duckanon.statements.names import parse_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import duckdb
+    import numpy as np
+    import numpy.typing as npt
+
+    from duckanon.evaluation.attack.prepare import Prepared
+
+__all__ = ["Attack", "Linkage", "Share", "Sides", "SubsetRisk", "attacked", "linkage"]
+
+
+@interruptible
+def linkage(
+    con: Connection | duckdb.DuckDBPyConnection,
+    original: str,
+    release: str,
+    quasi_identifiers: Sequence[str],
+    **options: Any,
+) -> Linkage:
+    """Attack a release by linking the records of its original to it.
+
+    Parameters
+    ----------
+    con : Connection or duckdb.DuckDBPyConnection
+        The connection; nothing is written.
+    original, release : str
+        Names of tables or views, as in SQL, or files in single quotes.
+    quasi_identifiers : sequence of str
+        Columns that an attacker may know.
+    **options : object
+        ``subsets``, ``columns``, ``percent``, ``interval``, ``id``, ``policy``, ``sample``, ``seed``: see
+        `duckanon.evaluation.attack.options.Attack`.
+
+    Returns
+    -------
+    Linkage
+        Risks; the same for the same tables, whatever the order of their rows.
+
+    Raises
+    ------
+    DuckanonError
+        A table is empty or cannot be read, a column does not exist in both, has a type without distances or
+        values that cannot be compared, an option is out of range, or the id does not say the truth.
+
+    Notes
+    -----
+    Distances are those of the pipeline: z-scores of the original's columns of numbers and dates, 1 between
+    two different texts, and being missing is a coordinate of its own. A released range is as near as its
+    nearest end, a set as its nearest member. Differences are exact: near numbers are not taken for equal.
+    O(n log n) in SQL, and O((m + r) log m) on average for each subset, with m released classes and a sample
+    of r records.
+    """
+    plain = con.duckdb if isinstance(con, Connection) else con
+    sides = Sides(_relation(original), _relation(release), original, release)
+    return attacked(plain, sides, Attack(quasi_identifiers=quasi_identifiers, **options))
+
+
+def attacked(con: duckdb.DuckDBPyConnection, sides: Sides, attack: Attack) -> Linkage:
+    """Attack a release, both tables given as SQL text.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Sees both tables.
+    sides : Sides
+        Original and release.
+    attack : Attack
+        What is known, and how it is measured.
+
+    Returns
+    -------
+    Linkage
+        As `linkage` gives it.
+    """
+    with progress.step("linkage: read"):
+        ready = prepare(con, sides, attack)
+    known_truth = attack.id is not None
+    subsets = attack.known()
+    with progress.step("linkage: attack", len(subsets)) as step:
+        risks = []
+        for subset in subsets:
+            risks.append(_risk(ready, subset, known_truth=known_truth))
+            step.advance()
+    own, jointly = _own(ready) if known_truth else (None, None)
+    return Linkage(
+        sides.original_name,
+        sides.release_name,
+        ready.records,
+        ready.released,
+        len(ready.problem.truth),
+        ready.left_out if known_truth else None,
+        attack.seed,
+        "nearest" if not known_truth else "id" if attack.policy is None else "policy",
+        float(attack.percent),
+        attack.interval,
+        tuple(risks),
+        own,
+        jointly,
+    )
+
+
+def _risk(ready: Prepared, subset: tuple[int, ...], *, known_truth: bool) -> SubsetRisk:
+    found = link(ready.problem, subset)
+    ceiling = found.groups / ready.records
+    right = (found.own > 0) / found.nearest if known_truth else 1 / found.nearest
+    return SubsetRisk(
+        tuple(ready.quasi[at].name for at in subset),
+        found.groups,
+        found.smallest,
+        _share(ready, right, 1 / found.smallest).at_most(ceiling),
+        ceiling,
+        _share(ready, found.own / found.nearest) if known_truth else None,
+        {
+            column.name: _share(ready, found.inside[:, at] / found.nearest)
+            for at, column in enumerate(ready.guessed)
+        },
+    )
+
+
+def _own(ready: Prepared) -> tuple[dict[str, Share], Share | None]:
+    pairs = [(column, own) for column, own in zip(ready.guessed, ready.own, strict=True) if own is not None]
+    numbers = [own for column, own in pairs if not column.nominal]
+    jointly = None
+    if len(numbers) > 1:
+        outside = sum((~own).astype(int) for own in numbers)
+        jointly = _share(ready, (outside <= 1) & (ready.problem.truth >= 0))
+    return {column.name: _share(ready, own) for column, own in pairs}, jointly
+
+
+def _share(ready: Prepared, values: npt.NDArray[Any], most: float = 1.0) -> Share:
+    numbers: npt.NDArray[np.float64] = values.astype(float)
+    return estimate(numbers, ready.records, most)
+
+
+def _relation(name: str) -> str:
+    parsed = parse_name(name)
+    parts = [part for part in (parsed.catalog, parsed.schema, parsed.name) if part is not None]
+    return templates.render("audit_bind/named.sql.j2", parts=parts)

@@ -1,0 +1,1 @@
+"""What queries over a release answer, beside their answers from the original."""

@@ -1,0 +1,177 @@
+"""The queries of a workload: read from a script, and refused where they do not read the compared table."""
+
+from __future__ import annotations
+
+import re
+
+import duckdb
+
+from duckanon.database import engine, templates
+from duckanon.errors import DuckanonError, SourceError, StatementError
+from duckanon.evaluation.workload.match import Query
+from duckanon.statements.tokens import place_of, split, tokenize, unquoted
+
+_DIRECTIVE = re.compile(
+    r"^[ \t]*--[ \t]*(name|keys?)[ \t]*:[ \t]*(\S.*?)[ \t]*$", re.IGNORECASE | re.MULTILINE
+)
+_BEGINS = frozenset({"SELECT", "FROM", "WITH", "VALUES", "("})
+
+
+def read_queries(script: str) -> tuple[Query, ...]:
+    r"""Queries of a script.
+
+    Parameters
+    ----------
+    script : str
+        SELECT statements over ``data``.
+
+    Returns
+    -------
+    tuple of Query
+        In order.
+
+    Raises
+    ------
+    StatementError
+        A statement is not a SELECT, or there is none.
+
+    Examples
+    --------
+    >>> read_queries("-- name: all\nSELECT count(*) AS n FROM data")[0].title
+    'all (line 2)'
+    """
+    queries = []
+    for number, piece in enumerate(split(script), start=1):
+        first = next(tokenize(piece.text))
+        comment = piece.text[: first.start]
+        said = {word.lower().rstrip("s"): rest for word, rest in _DIRECTIVE.findall(comment)}
+        keys = [unquoted(token) for token in tokenize(said.get("key", "")) if token.kind in {"word", "name"}]
+        line, column = place_of(piece.text, first.start, piece.line, piece.column)
+        query = Query(said.get("name", f"query {number}"), piece.text, line, tuple(keys), column)
+        if first.text.upper() not in _BEGINS:
+            raise refused(query, f"is no SELECT: it begins with {first.text[:20]!r}")
+        queries.append(query)
+    if not queries:
+        raise StatementError("there is no query to compare", 1, 1)
+    return tuple(queries)
+
+
+def refused(query: Query, why: str) -> StatementError:
+    """Error that names a query and points at its first word.
+
+    Parameters
+    ----------
+    query : Query
+        The query.
+    why : str
+        What comes after its name.
+
+    Returns
+    -------
+    StatementError
+        Ready to be raised.
+    """
+    return StatementError(f"{query.name} {why}", query.line, query.column)
+
+
+def check_reads_data(con: duckdb.DuckDBPyConnection, queries: tuple[Query, ...]) -> None:
+    """Raise unless every query is one SELECT that reads ``data``.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection; nothing is run on it, and nothing is left behind.
+    queries : tuple of Query
+        The workload.
+
+    Raises
+    ------
+    StatementError
+        A query is not a SELECT or gives the same numbers whatever ``data`` is.
+    SourceError
+        A query cannot be parsed.
+
+    Notes
+    -----
+    DuckDB itself is asked, by binding each query where ``data`` is a view that cannot be read: an alias or a
+    CTE of that name is another thing, and a macro that reads it is found.
+    """
+    with con.cursor() as cursor:
+        engine.run(cursor, templates.read("workload/unreadable.sql"), "compare")
+        for query in queries:
+            try:
+                statements = cursor.extract_statements(query.text)
+            except duckdb.Error as cause:
+                raise engine.wrapped(cause, query.text, query.title, error=SourceError) from cause
+            if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
+                raise refused(query, "is no SELECT")
+            if _unbound(cursor, query) is None:
+                raise refused(query, "does not read the relation 'data', so there is no error")
+
+
+def check_reads_nothing_else(con: duckdb.DuckDBPyConnection, queries: tuple[Query, ...], name: str) -> None:
+    """Raise if a query reads anything beside ``data``.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        A connection on which ``data`` can be read.
+    queries : tuple of Query
+        The workload.
+    name : str
+        How errors call the relation.
+
+    Raises
+    ------
+    StatementError
+        A query reads another table or a file, for example the original beside the release.
+    SourceError
+        A query fails here, too.
+
+    Notes
+    -----
+    Each query is bound in a database that has nothing but an empty ``data`` and reaches no file.
+    """
+    columns = described(con, "FROM data", name)
+    with engine.in_memory() as bare:
+        engine.run(bare, templates.render("workload/bare.sql.j2", columns=columns), "compare")
+        for query in queries:
+            unbound = _unbound(bare, query)
+            if unbound is not None:
+                described(con, query.text, f"{query.title} on {name}")
+                raise refused(query, f"reads something beside the relation 'data': {unbound}")
+
+
+def described(con: duckdb.DuckDBPyConnection, query: str, stage: str) -> list[tuple[str, str]]:
+    """Name and type of the columns that a query gives.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Where it is bound, and not run.
+    query : str
+        One SELECT.
+    stage : str
+        Name for errors.
+
+    Returns
+    -------
+    list of (str, str)
+        In order.
+
+    Raises
+    ------
+    SourceError
+        DuckDB refuses the query.
+    """
+    text = templates.render("workload/columns.sql.j2", query=query)
+    return [(row[0], row[1]) for row in engine.rows(con, text, stage, error=SourceError)]
+
+
+def _unbound(con: duckdb.DuckDBPyConnection, query: Query) -> str | None:
+    """Return what DuckDB says of a query that it cannot bind, None if it can."""
+    try:
+        described(con, query.text, query.title)
+    except DuckanonError as failure:
+        return engine.first_line(failure.__cause__ or failure)
+    return None

@@ -1,0 +1,1 @@
+"""How far classes are from the whole table: distributions, EMD, thresholds."""

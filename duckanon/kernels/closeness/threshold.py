@@ -1,0 +1,362 @@
+"""What every class must satisfy for a sensitive attribute, and by how much a class misses it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from duckanon.kernels.closeness.emd import edge_sum
+from duckanon.kernels.closeness.histograms import Histograms, checked_offsets, class_histograms
+from duckanon.kernels.closeness.reference import LARGEST_LISTED, Edges
+from duckanon.kernels.compiled import compiled
+from duckanon.kernels.logarithm import logarithm
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from decimal import Decimal
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from duckanon.kernels.closeness.reference import Reference
+
+STEPS = 10**12
+"""Finest denominator of t and c: the audits compare with DECIMAL(18, 12)."""
+
+ENTROPY_MARGIN = 2e-9
+"""By how much the entropy of unequal counts must exceed log l, which is rounded; the audit asks for 1e-9."""
+
+LISTED = LARGEST_LISTED * (LARGEST_LISTED + 3) // 2
+"""Entries of the list of quantiles of a path."""
+
+DISTINCT, ENTROPY, RECURSIVE = 1, 2, 3
+
+
+RULE = np.dtype(
+    [(name, np.int64) for name in ("total", "values", "height", "start", "step", "rest", "parts")]
+    + [("l_kind", np.int64), ("c", np.int64), ("l", np.float64), ("t", np.float64), ("whole", np.float64)]
+)
+"""One threshold: the table (records n, values m, tree height H, start of its arrays), then t, l and c.
+
+A class of s records meets t if its `edge_sum` is at most ``s * step + floor(s * rest / parts)``; ``whole``
+is n times the scale of the distance. t is -1 and l_kind 0 where there is none; c counts steps of 10^-12.
+"""
+
+
+class Rules(NamedTuple):
+    """Thresholds as the compiled functions take them; made by `rules_of`."""
+
+    table: NDArray[np.void]
+    arrays: NDArray[np.int64]
+
+
+def rules_of(thresholds: Sequence[Threshold]) -> Rules:
+    """Return the thresholds as arrays for compiled code.
+
+    Parameters
+    ----------
+    thresholds : sequence of Threshold
+        One for each sensitive attribute.
+
+    Returns
+    -------
+    Rules
+        One entry of `RULE` a threshold; O(sum of m H) memory.
+    """
+    table = np.zeros(len(thresholds), dtype=RULE)
+    arrays: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
+    start = 0
+    for entry, threshold in zip(table, thresholds, strict=True):
+        edges = threshold.reference.edges
+        own = [edges.cumulative, edges.prefix, edges.nodes, edges.below, edges.quantiles]
+        entry["total"], entry["values"] = edges.total, len(edges.cumulative)
+        entry["height"], entry["start"] = len(edges.nodes) // len(edges.cumulative), start
+        _enter(entry, threshold)
+        arrays += own
+        start += sum(len(array) for array in own)
+    return Rules(table, np.concatenate(arrays))
+
+
+def _enter(entry: np.void, threshold: Threshold) -> None:
+    """Enter t, l and c of a threshold."""
+    whole = threshold.reference.total * threshold.reference.scale
+    t = _steps(threshold.t if threshold.t is not None else Fraction(1))
+    entry["step"], entry["rest"] = divmod(t.numerator * whole, t.denominator)
+    entry["parts"], entry["whole"] = t.denominator, float(whole)
+    entry["t"] = float(t) if threshold.t is not None else -1.0
+    kinds = {"distinct": DISTINCT, "entropy": ENTROPY, "recursive": RECURSIVE}
+    entry["l_kind"] = kinds[threshold.l_kind] if threshold.l is not None else 0
+    entry["l"] = _least(threshold)
+    entry["c"] = math.floor(Fraction(threshold.c or 0) * STEPS)
+
+
+def _steps(t: Decimal | Fraction) -> Fraction:
+    """Return t exactly if its denominator allows, else cut off after twelve decimals."""
+    exact = Fraction(t)
+    return exact if exact.denominator <= STEPS else Fraction(math.floor(exact * STEPS), STEPS)
+
+
+def _least(threshold: Threshold) -> float:
+    """Return l as it is compared: counts are whole numbers, an entropy is not."""
+    if threshold.l is None:
+        return 0.0
+    return float(threshold.l) if threshold.l_kind == "entropy" else float(math.ceil(threshold.l))
+
+
+@compiled
+def rule_violation(
+    values: NDArray[np.int64], weights: NDArray[np.int64], size: int, rules: Rules, which: int
+) -> float:
+    """Return by how much a class misses one threshold; see `violation`.
+
+    Parameters
+    ----------
+    values, weights : ndarray of shape (d,), int64
+        Ascending positions of the class and the records at each.
+    size : int
+        Records of the class.
+    rules : Rules
+        The thresholds.
+    which : int
+        Index of the threshold.
+
+    Returns
+    -------
+    float
+        At least 0, 0.0 exactly if the threshold is met.
+    """
+    rule = rules.table[which]
+    kind, least = rule["l_kind"], rule["l"]
+    missed = 0.0
+    if rule["t"] >= 0.0:
+        missed += _t_violation(edge_sum(values, weights, size, rule_edges(rules, which)), size, rule)
+    if kind == DISTINCT and len(values) < least:
+        missed += size * (least - len(values)) / least
+    elif kind == ENTROPY:
+        missed += _entropy_violation(weights, size, least)
+    elif kind == RECURSIVE:
+        missed += _recursive_violation(weights, size, int(least), rule["c"])
+    return missed
+
+
+@compiled
+def rule_edges(rules: Rules, which: int) -> Edges:
+    """Return the table's distribution for one threshold.
+
+    Parameters
+    ----------
+    rules : Rules
+        The thresholds.
+    which : int
+        Index of the threshold.
+
+    Returns
+    -------
+    Edges
+        Views.
+    """
+    rule = rules.table[which]
+    m, height = rule["values"], rule["height"]
+    a = rule["start"]
+    b = a + m
+    c = b + m + 1
+    d = c + m * height
+    e = d + m * height
+    f = e if height > 0 else e + LISTED
+    arrays = rules.arrays
+    return Edges(rule["total"], arrays[a:b], arrays[b:c], arrays[c:d], arrays[d:e], arrays[e:f])
+
+
+@compiled
+def _t_violation(total: tuple[int, float], size: int, rule: np.void) -> float:
+    """Return s (EMD - t) from the edge sum, or 0.0 if that is within the bound.
+
+    The exact difference of sum and bound is known modulo 2^64: where the rounded difference is below 2^62
+    it is that number, elsewhere the rounded one has the right sign.
+    """
+    low, high = total
+    bound = size * rule["step"] + _scaled(size, rule["rest"], rule["parts"], 0)
+    allowed = rule["t"] * (float(size) * rule["whole"])
+    rounded = (float(low) if high < 2.0**62 else high) - allowed
+    violated = low - bound > 0 if abs(rounded) < 2.0**62 else rounded > 0.0
+    return max(rounded, 1.0 / STEPS) / rule["whole"] if violated else 0.0
+
+
+@compiled
+def _scaled(size: int, rest: int, parts: int, extra: int) -> int:
+    """Return floor((size * rest + extra) / parts) for size below 2^31 and the others up to 10^12."""
+    carried = (size >> 16) * rest
+    return (carried // parts << 16) + ((carried % parts << 16) + (size & 0xFFFF) * rest + extra) // parts
+
+
+@compiled
+def _entropy_violation(weights: NDArray[np.int64], size: int, least: float) -> float:
+    """Return s (ln l - H) / ln l, or 0.0 if exp(H) reaches l; equal counts have exp(H) = their number."""
+    if least <= 1.0 or size == 0:
+        return 0.0
+    if weights.min() == weights.max() and len(weights) >= least:
+        return 0.0
+    entropy = 0.0
+    for weight in weights:
+        entropy -= weight / size * logarithm(weight / size)
+    missed = logarithm(least) - entropy
+    if missed <= -ENTROPY_MARGIN:
+        return 0.0
+    return size * max(missed, ENTROPY_MARGIN) / logarithm(least)
+
+
+@compiled
+def _recursive_violation(weights: NDArray[np.int64], size: int, place: int, steps: int) -> float:
+    """Return 1 + r_1 - c (r_l + ... + r_m) with c in steps of 10^-12, or 0.0 if r_1 is below."""
+    most, tail, left = 0, size, place - 1
+    for weight in weights:
+        most = max(most, weight)
+    largest = most
+    while left > 0 and tail > 0:
+        times, lower = 0, 0
+        for weight in weights:
+            times += weight == largest
+            if lower < weight < largest:
+                lower = weight
+        tail -= min(times, left) * largest
+        left -= times
+        largest = lower
+    reach = tail * (steps // STEPS) + _scaled(tail, steps % STEPS, STEPS, STEPS - 1)
+    return 1.0 + max(float(most) - float(steps) / STEPS * float(tail), 0.0) if most >= reach else 0.0
+
+
+LKind = Literal["distinct", "entropy", "recursive"]
+
+LARGEST_C = 10**6
+"""c in steps of 10^-12 fits in 62 bits below this."""
+
+
+@dataclass(frozen=True, eq=False)
+class Threshold:
+    """What every class must satisfy for one sensitive attribute.
+
+    Parameters
+    ----------
+    reference : Reference
+        Distribution of the attribute in the released table.
+    t : Decimal or Fraction, optional
+        Largest EMD, 0 to 1, compared exactly; what is finer than 10^-12 is cut off, which is stricter.
+    l : Decimal, optional
+        Least diversity, at least 1.
+    l_kind : {'distinct', 'entropy', 'recursive'}
+        l distinct values; exp(entropy) of at least l, where the values are not equally frequent by a margin
+        of 2e-9 of its logarithm, since logarithms are rounded; r_1 < c (r_l + ... + r_m) for the counts
+        r_1 >= r_2 >= ... of the values in the class. NULL is a value.
+    c : Decimal, optional
+        For 'recursive' only, above 0.
+
+    Raises
+    ------
+    ValueError
+        If a threshold is out of range, or c is missing or superfluous.
+
+    Notes
+    -----
+    Li, Li and Venkatasubramanian, "t-Closeness", ICDE 2007; Machanavajjhala et al., "l-Diversity", ACM TKDD
+    1(1), 2007, definitions 4.1 and 4.3.
+    """
+
+    reference: Reference
+    t: Decimal | Fraction | None = None
+    l: Decimal | None = None  # noqa: E741 - l-diversity has this name everywhere
+    l_kind: LKind = "distinct"
+    c: Decimal | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse thresholds that are out of range."""
+        if self.t is not None and not (math.isfinite(self.t) and 0 <= self.t <= 1):
+            raise ValueError(f"t must be within 0..1, not {self.t}")
+        if self.l_kind not in get_args(LKind):
+            raise ValueError(f"unknown l_kind '{self.l_kind}': use 'distinct', 'entropy' or 'recursive'")
+        if self.l is not None and not (self.l.is_finite() and self.l >= 1):
+            raise ValueError(f"l must be a number of at least 1, not {self.l}")
+        recursive = self.l is not None and self.l_kind == "recursive"
+        if self.l is not None and recursive and self.l != self.l.to_integral_value():
+            raise ValueError(f"l must be an integer for l_kind 'recursive', not {self.l}")
+        if recursive != (self.c is not None):
+            raise ValueError(f"l_kind '{self.l_kind}' {'needs c' if recursive else 'takes no c'}")
+        if self.c is not None and not (self.c.is_finite() and 0 < self.c < LARGEST_C):
+            raise ValueError(f"c must be above 0 and below {LARGEST_C}, not {self.c}")
+
+
+def violation(threshold: Threshold, codes: ArrayLike) -> float:
+    """Return by how much a class misses a threshold, weighted by its size.
+
+    Parameters
+    ----------
+    threshold : Threshold
+        What the class must satisfy.
+    codes : array_like of shape (s,), int
+        Value code of each record of the class.
+
+    Returns
+    -------
+    float
+        At least 0, and 0.0 exactly if the class satisfies the threshold. For t: s (EMD - t); for l distinct
+        s (l - distinct) / l; for entropy s (ln l - H) / ln l; for recursive 1 + r_1 - c (r_l + ... + r_m).
+        What two classes miss together, apart or merged, never grows by merging them.
+
+    Raises
+    ------
+    ValueError
+        If the class is empty or a code is not one of the reference.
+
+    Notes
+    -----
+    The verdict on t, distinct l and recursive c is exact integer arithmetic. O(s log s + s log m) time.
+    """
+    return float(violations_per_class([threshold], [codes], [0, np.asarray(codes).size])[0, 0])
+
+
+def violations_per_class(
+    thresholds: Sequence[Threshold], codes: NDArray[np.int64] | Sequence[ArrayLike], offsets: ArrayLike
+) -> NDArray[np.float64]:
+    """Return by how much each class misses each threshold.
+
+    Parameters
+    ----------
+    thresholds : sequence of Threshold
+        One for each of S sensitive attributes.
+    codes : ndarray of shape (S, n), int, or sequence of S array_like
+        Value codes of the records, the records of a class together.
+    offsets : array_like of shape (m + 1,), int
+        Class c holds the records ``offsets[c]:offsets[c + 1]``.
+
+    Returns
+    -------
+    ndarray of shape (S, m), float64
+        `violation` of each threshold by each class.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, a class is empty or a code is not one of its reference.
+    """
+    if len(thresholds) != len(codes):
+        raise ValueError(f"there are {len(thresholds)} thresholds for {len(codes)} attributes")
+    result = np.zeros((len(thresholds), np.size(offsets) - 1))
+    for row, (threshold, own) in enumerate(zip(thresholds, codes, strict=True)):
+        checked = checked_offsets(offsets, np.size(own))
+        histograms = class_histograms(threshold.reference.positions(own), checked)
+        result[row] = _violations(histograms, np.diff(checked), rules_of([threshold]))
+    return result
+
+
+@compiled
+def _violations(histograms: Histograms, sizes: NDArray[np.int64], rules: Rules) -> NDArray[np.float64]:
+    """Return the violation of the first threshold by each class."""
+    result = np.empty(len(sizes))
+    for i in range(len(sizes)):
+        first, last = histograms.starts[i], histograms.starts[i + 1]
+        result[i] = rule_violation(
+            histograms.values[first:last], histograms.weights[first:last], sizes[i], rules, 0
+        )
+    return result

@@ -1,0 +1,1 @@
+"""Records are exchanged between classes: less loss, and t repaired."""

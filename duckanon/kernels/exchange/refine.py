@@ -1,0 +1,247 @@
+"""Refinement: exchanges and rebuilt neighbourhoods that lower the loss and keep every threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from duckanon.kernels.exchange.exchange import sweep
+from duckanon.kernels.exchange.form import pool_of
+from duckanon.kernels.exchange.near import near_records, neighbours
+from duckanon.kernels.exchange.rebuild import rebuild
+from duckanon.kernels.exchange.search import Search, labels_of, search_of, sse_left
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from duckanon.kernels.closeness.threshold import Threshold
+
+Stop = Callable[[], bool]
+"""Tells whether a search is to end now."""
+
+Effort = Literal["fast", "balanced", "best"]
+
+STRICT = 1e9
+"""SSE, in units of the mean squared distance to the centre, that one record beyond a threshold counts as."""
+
+LIGHT, FLAT = 3, 13
+"""Class size and coordinates that the number of rebuilt neighbourhoods speaks of: where there is more of
+either, each costs more, and there are fewer."""
+
+DEAR = 64
+"""A neighbourhood with thresholds to keep costs about so many times as much to rebuild."""
+
+DEAR_POOL = 5
+"""Most classes of a neighbourhood with thresholds to keep."""
+
+FIRST_PRICE, LAST_PRICE = Decimal(2), Decimal(400)
+"""Of one record beyond a threshold, in units of the mean squared distance to the centre."""
+
+SWEEPS_A_LEVEL = 2
+"""Passes at each price."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """How much is tried.
+
+    Attributes
+    ----------
+    neighbours : int
+        Nearest classes with which a class exchanges records.
+    sweeps : int
+        Passes over all classes and their neighbours.
+    enough : float
+        Share of the remaining SSE below which the gain of a pass ends the passes.
+    levels : int
+        Steps in which the price of a violation grows.
+    rebuilds : int
+        Neighbourhoods that are taken apart and formed anew, in all; those of a tile are its share.
+    pool : int
+        Most classes of such a neighbourhood.
+    rounds : int
+        Times that the neighbours are searched anew meanwhile.
+    """
+
+    neighbours: int
+    sweeps: int
+    enough: float
+    levels: int
+    rebuilds: int
+    pool: int
+    rounds: int
+
+
+WORK: dict[Effort, Work] = {
+    "fast": Work(6, 2, 0.01, 6, 0, 0, 0),
+    "balanced": Work(6, 5, 0.002, 9, 60_000, 8, 8),
+    "best": Work(14, 12, 0.0005, 14, 400_000, 14, 20),
+}
+"""What each effort means; counted in work, so that a result does not depend on the machine."""
+
+
+def refine(
+    points: ArrayLike,
+    labels: ArrayLike,
+    k: int,
+    *,
+    codes: NDArray[np.int64] | Sequence[ArrayLike] = (),
+    thresholds: Sequence[Threshold] = (),
+    effort: Effort = "balanced",
+    share: float = 1.0,
+    seed: int = 0,
+    stop: Stop | None = None,
+) -> NDArray[np.int64]:
+    """Return classes with at most the SSE of the given ones, which keep k and miss no threshold more.
+
+    Records are exchanged between neighbouring classes, and moved where sizes allow, as long as the exact SSE
+    falls; then neighbourhoods of classes are taken apart, formed anew around random or far seeds, refined in
+    the same way, and kept if their SSE is less.
+
+    Parameters
+    ----------
+    points : array_like of shape (n, d), float
+        Finite numbers on their final scale, at most 1e150.
+    labels : array_like of shape (n,), int
+        Class of each record, 0..m-1, each of at least k.
+    k : int
+        Smallest class size.
+    codes : sequence of S array_like of shape (n,), int
+        Value code of each record in each sensitive attribute.
+    thresholds : sequence of S Threshold
+        What a class satisfies or at least misses no more than before, over all classes.
+    effort : {'fast', 'balanced', 'best'}
+        See `WORK`.
+    share : float
+        Share of the work that this table gets, 0 to 1: its share of the records where it is a tile.
+    seed : int
+        Of the random choices.
+    stop : callable, optional
+        Asked between passes: the search ends when it says True.
+
+    Returns
+    -------
+    ndarray of shape (n,), int64
+        Class of each record, 0..m'-1. A class that satisfies every threshold is never replaced by one that
+        does not, unless what all classes miss becomes less.
+
+    Raises
+    ------
+    ValueError
+        If labels, points, codes or thresholds do not fit together.
+
+    Notes
+    -----
+    Deterministic without `stop`. O(n (k + log n) d) a pass, and constant work for each
+    rebuilt neighbourhood. Classes that merging has made very large (`search.LARGE`) take no part.
+    """
+    if effort not in WORK or not 0.0 <= share <= 1.0:
+        raise ValueError(f"effort must be one of {', '.join(WORK)}, share within 0..1, not {effort}, {share}")
+    work, search = WORK[effort], search_of(points, labels, k, codes, thresholds)
+    if not search.moving.any():
+        return labels_of(search)
+    if len(thresholds):
+        # The least violation is one unit of an edge sum; no gain may outweigh it.
+        least = 2.0 * len(search.labels) * float(search.rules.table["whole"].max())
+        search = search.at_price(max(STRICT, least))
+    _passes(search, work, work.sweeps, stop)
+    n, d = search.groups.points.shape
+    size = max(k, n / np.count_nonzero(search.groups.size))
+    rebuilds = int(work.rebuilds * share * LIGHT / size / max(1.0, d / FLAT))
+    _rebuild(search, work, rebuilds // (DEAR if len(thresholds) else 1), seed, stop)
+    return labels_of(search)
+
+
+def approach(
+    points: ArrayLike,
+    labels: ArrayLike,
+    k: int,
+    *,
+    codes: NDArray[np.int64] | Sequence[ArrayLike],
+    thresholds: Sequence[Threshold],
+    effort: Effort = "balanced",
+    stop: Stop | None = None,
+) -> NDArray[np.int64]:
+    """Return classes that miss the thresholds less, at a price of violations that grows from pass to pass.
+
+    Parameters
+    ----------
+    points, labels, k, codes, thresholds, effort, stop
+        As in `refine`.
+
+    Returns
+    -------
+    ndarray of shape (n,), int64
+        Class of each record; some may still miss a threshold and want merging.
+
+    Raises
+    ------
+    ValueError
+        As `refine`.
+
+    Notes
+    -----
+    The price begins at twice the mean squared distance to the centre for one record beyond a threshold and
+    grows to two hundred times that. Deterministic without `stop`.
+    """
+    work, search = WORK[effort], search_of(points, labels, k, codes, thresholds)
+    for price in _prices(work.levels):
+        if not (search.groups.missed > 0.0).any():
+            break
+        _passes(search.at_price(price), work, SWEEPS_A_LEVEL, stop)
+    return labels_of(search)
+
+
+def _prices(levels: int) -> list[float]:
+    """Return prices from the first to the last in equal ratios, with digits that no processor rounds."""
+    with localcontext(Context(prec=28)):
+        ratio = LAST_PRICE / FIRST_PRICE
+        return [float(FIRST_PRICE * ratio ** (Decimal(level) / (levels - 1))) for level in range(levels)]
+
+
+def _passes(search: Search, work: Work, most: int, stop: Stop | None) -> None:
+    """Exchange between neighbours until a pass gains little."""
+    groups = search.groups
+    seen = np.full(len(groups.size), -1)
+    for _ in range(most):
+        if stop is not None and stop():
+            return
+        near = neighbours(groups, work.neighbours)
+        gain = sweep(groups, search.rules, near, seen, search.bounds, search.room)
+        if gain <= work.enough * sse_left(groups):
+            return
+
+
+def _rebuild(search: Search, work: Work, rebuilds: int, seed: int, stop: Stop | None) -> None:
+    """Take neighbourhoods apart and form them anew, in rounds, until a round gains nothing."""
+    groups = search.groups
+    # The neighbours are searched anew after some work for every class; for less the search does not pay.
+    rounds = min(work.rounds, 4 * rebuilds // (int(np.count_nonzero(groups.size)) + 1))
+    if not rounds:
+        return
+    around = max(work.neighbours, work.pool)
+    # Classes that merging has made very large stay out of the neighbourhoods: they are for the sweeps.
+    typical = int(3 * np.median(groups.size[groups.size > 0]))
+    classes = 1 + (min(work.pool, DEAR_POOL) if len(groups.codes) else work.pool)
+    pool = pool_of(classes, classes * min(search.bounds.most, typical))
+    state = np.array([(seed + 1) % 2**64], dtype=np.uint64)
+    for _ in range(rounds):
+        if stop is not None and stop():
+            return
+        near = neighbours(groups, around)
+        records = near_records(groups, around)
+        free = np.full(len(groups.size), -1)
+        empty = np.flatnonzero(groups.size == 0)
+        free[: len(empty)] = empty
+        gain = rebuild(
+            groups, search.rules, near, records, free, rebuilds // rounds, search.bounds,
+            search.room, pool, state,
+        )  # fmt: skip
+        if gain <= 0.0:
+            return

@@ -1,0 +1,178 @@
+"""A search over the partitions of some records: what it works on, and what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from duckanon.kernels.closeness.threshold import Rules, rules_of
+from duckanon.kernels.exchange.exchange import Bounds
+from duckanon.kernels.exchange.near import centroids_of
+from duckanon.kernels.exchange.state import Groups, Room, groups_of, room_of
+from duckanon.kernels.points import SMALLEST, check_class_size, distance_points, enlarged
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from duckanon.kernels.closeness.threshold import Threshold
+
+ROUNDING = 1e-11
+"""Share of the whole spread below which a gain may be rounding."""
+
+SPARE = 64
+"""Free classes, so that a neighbourhood can be rebuilt with one class more."""
+
+LARGE = 256
+"""Classes above this, and above four times the median, stay as merging made them: every class gets the room
+that the largest one needs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """A search under way; made by `search_of`.
+
+    Attributes
+    ----------
+    groups : Groups
+        The classes between which records move.
+    rules : Rules
+        The thresholds.
+    bounds : Bounds
+        What the search keeps and aims at.
+    room : Room
+        Where it works.
+    labels : ndarray of shape (n,), int64
+        Class of each record before.
+    moving : ndarray of shape (n,), bool
+        Records that take part.
+    unit : float
+        Mean squared distance to the centre: the unit of prices.
+    """
+
+    groups: Groups
+    rules: Rules
+    bounds: Bounds
+    room: Room
+    labels: NDArray[np.int64]
+    moving: NDArray[np.bool_]
+    unit: float
+
+    def at_price(self, price: float) -> Search:
+        """Return the same search in which a record beyond a threshold counts as `price` units."""
+        return replace(self, bounds=self.bounds._replace(weight=price * self.unit))
+
+
+def search_of(
+    points: ArrayLike,
+    labels: ArrayLike,
+    k: int,
+    codes: NDArray[np.int64] | Sequence[ArrayLike],
+    thresholds: Sequence[Threshold],
+) -> Search:
+    """Return a search that starts from a partition, with violations at no price.
+
+    Parameters
+    ----------
+    points, labels, k, codes, thresholds
+        As in `refine`.
+
+    Returns
+    -------
+    Search
+        O(n d + m most) memory for m classes of at most `most` records.
+
+    Raises
+    ------
+    ValueError
+        If they do not fit together.
+    """
+    matrix = distance_points(points)
+    check_class_size(len(matrix), k)
+    owner = _checked(labels, len(matrix), k)
+    coded = _positions(codes, thresholds, len(matrix))
+    sizes = np.bincount(owner)
+    # Under thresholds a class may have to grow beyond 2k - 1 before its neighbours can do without it.
+    most = int(max(2 * k - 1, 4 * np.median(sizes) if len(thresholds) else 0))
+    most = max(most, min(LARGE, int(sizes.max())))
+    moving = sizes[owner] <= most
+    # Gains are differences of sums: far from zero they would drown in rounding.
+    # Enlarged, or the squares of small ones would vanish, and with them the least gain that ends the search.
+    matrix = matrix[moving]
+    matrix = np.ascontiguousarray(enlarged(matrix - matrix.mean(axis=0), SMALLEST) if len(matrix) else matrix)
+    own = np.unique(owner[moving], return_inverse=True)[1].astype(np.int64)
+    rules = rules_of(thresholds)
+    classes = int(own.max(initial=-1)) + 1 + SPARE
+    groups = groups_of(matrix, np.ascontiguousarray(coded[:, moving]), own, rules, classes=classes, most=most)
+    spread = float(np.sum(np.square(matrix)))
+    bounds = Bounds(k, most, 0.0, ROUNDING * spread)
+    room = room_of(rules, matrix.shape[1], most)
+    return Search(groups, rules, bounds, room, owner, moving, spread / max(len(matrix), 1))
+
+
+def sse_left(groups: Groups) -> float:
+    """Return the SSE of all classes that take part.
+
+    Parameters
+    ----------
+    groups : Groups
+        The classes.
+
+    Returns
+    -------
+    float
+        At least 0 but for rounding. O(n d).
+    """
+    squares = float(np.sum(np.square(groups.points)))
+    alive, centroids = centroids_of(groups)
+    return squares - float(np.sum(np.square(centroids) * groups.size[alive, None]))
+
+
+def labels_of(search: Search) -> NDArray[np.int64]:
+    """Return the classes, numbered in the order of their first records.
+
+    Parameters
+    ----------
+    search : Search
+        A search.
+
+    Returns
+    -------
+    ndarray of shape (n,), int64
+        0..m-1.
+    """
+    # Classes that took no part keep their number, the others come after.
+    whole = search.labels.copy()
+    whole[search.moving] = search.groups.label + search.labels.max() + 1
+    _, first, inverse = np.unique(whole, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse]
+
+
+def _checked(labels: ArrayLike, n: int, k: int) -> NDArray[np.int64]:
+    """Return the labels if they name a class of at least k records for each of n."""
+    owner = np.asarray(labels)
+    if owner.shape != (n,) or owner.dtype.kind not in "iu" or owner.min() < 0:
+        raise ValueError(f"labels must be one integer a record, of shape ({n},)")
+    sizes = np.bincount(owner)
+    if sizes.min() < k:
+        raise ValueError(f"class {int(sizes.argmin())} has {sizes.min()} records, k is {k}")
+    return owner.astype(np.int64)
+
+
+def _positions(
+    codes: NDArray[np.int64] | Sequence[ArrayLike], thresholds: Sequence[Threshold], n: int
+) -> NDArray[np.int64]:
+    """Return the positions of the value codes (S, n)."""
+    if len(codes) != len(thresholds):
+        raise ValueError(f"there are {len(thresholds)} thresholds for {len(codes)} attributes")
+    coded = np.zeros((len(codes), n), dtype=np.int64)
+    for row, (threshold, own) in enumerate(zip(thresholds, codes, strict=True)):
+        if np.shape(own) != (n,):
+            raise ValueError(f"codes must be one integer a record, of shape ({n},), not {np.shape(own)}")
+        coded[row] = threshold.reference.positions(own)
+    return coded

@@ -1,0 +1,1 @@
+"""First partitions: methods that form classes from nothing."""

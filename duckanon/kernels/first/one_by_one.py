@@ -1,0 +1,231 @@
+"""Classes formed one after the other, each of a seed and the records nearest to it, from the records left.
+
+The fixed-size heuristics (MD, MDAV and its variants, CBFS, V-MDAV, TFRP) differ in the seeds and in what
+becomes of the last records; these are the parts that they share.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.neighbours.boxtree import BoxTree, nearest, plant, take
+from duckanon.kernels.neighbours.heap import ascend
+from duckanon.kernels.neighbours.outermost import Rim, farthest_from_centre, leave, unmade_rim
+from duckanon.kernels.points import check_class_size
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LEAF_SIZE = 32
+TREE_RECORDS = 8
+"""In d columns a tree pays from this many times 2**d records on; below, a plain scan is faster."""
+
+
+class Forming(NamedTuple):
+    """What changes while classes are formed (a named tuple, because numba takes it apart).
+
+    Attributes
+    ----------
+    tree, rim : BoxTree, Rim
+        The records that have no class yet, for searching.
+    points : ndarray of shape (n, d)
+        All records.
+    rest : ndarray of shape (d,)
+        Sum of the records that have no class yet.
+    labels : ndarray of shape (n,), int64
+        Class of each record, -1 for none yet.
+    sums : ndarray of shape (classes, d)
+        Sum of the records of each class.
+    formed : ndarray of shape (1,)
+        Number of classes so far.
+    """
+
+    tree: BoxTree
+    rim: Rim
+    points: NDArray[np.float64]
+    rest: NDArray[np.float64]
+    labels: NDArray[np.int64]
+    sums: NDArray[np.float64]
+    formed: NDArray[np.int64]
+
+
+def begun(points: NDArray[np.float64], k: int, leaf_size: int | None = None) -> Forming:
+    """Return the state in which no record has a class yet.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, d), float64
+        Points as `distance_points` returns them.
+    k : int
+        Smallest class size, 1..n.
+    leaf_size : int, optional
+        Records in a leaf of the search tree; n or more gives a plain scan, with the same result. Chosen by
+        n and d if it is left out.
+
+    Returns
+    -------
+    Forming
+        Room for n // k classes. O(n log n) time, O(n d) memory.
+
+    Raises
+    ------
+    ValueError
+        If k < 1 or k > n.
+    """
+    n, d = points.shape
+    check_class_size(n, k)
+    if leaf_size is None:
+        leaf_size = LEAF_SIZE if n >= TREE_RECORDS * 2**d else n
+    tree, rim = plant(points, leaf_size), unmade_rim(n, d)
+    rest = np.zeros(d)
+    _add(points, rest)
+    sums, formed = np.zeros((n // k, d)), np.zeros(1, np.int64)
+    return Forming(tree, rim, points, rest, np.full(n, -1), sums, formed)
+
+
+@compiled
+def _add(points: NDArray[np.float64], total: NDArray[np.float64]) -> None:
+    """Add all records by number: numpy's own order depends on the shape."""
+    for i in range(len(points)):
+        for j in range(len(total)):
+            total[j] += points[i, j]
+
+
+def outermost_first(
+    points: NDArray[np.float64], centre: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the records in descending order of their distance from a centre.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, d), float64
+        Finite numbers.
+    centre : ndarray of shape (d,), float64
+        A point.
+
+    Returns
+    -------
+    tuple of (ndarray of shape (n,), int64; ndarray of shape (n,), float64)
+        The records, equally far ones by number, and their squared distances in this order. O(n log n).
+    """
+    distances = np.zeros(len(points))
+    for column, value in zip(points.T, centre, strict=True):
+        distances += (column - value) ** 2
+    order = np.argsort(-distances, kind="stable")
+    return order, distances[order]
+
+
+@inner
+def outermost(state: Forming) -> int:
+    """Return the record without a class that is farthest from their centroid, of several the lowest.
+
+    Parameters
+    ----------
+    state : Forming
+        At least one record has no class.
+
+    Returns
+    -------
+    int
+        Number of the record.
+    """
+    return farthest_from_centre(state.rim, state.tree, state.rest / state.tree.left[0])
+
+
+@inner
+def form(state: Forming, seed: int, size: int) -> None:
+    """Make a class of the seed and the size-1 records nearest to it.
+
+    Parameters
+    ----------
+    state : Forming
+        Changed in place.
+    seed : int
+        A record without a class.
+    size : int
+        At most the number of records without a class.
+    """
+    members = np.empty(size, np.int64)
+    members[0] = seed
+    take(state.tree, members[:1])
+    nearest(state.tree, state.points[seed], np.empty(size - 1), members[1:])
+    take(state.tree, members[1:])
+    enrol(state, members)
+
+
+@inner
+def enrol(state: Forming, members: NDArray[np.int64]) -> None:
+    """Make a class of given records.
+
+    Parameters
+    ----------
+    state : Forming
+        Changed in place.
+    members : ndarray of shape (s,), int64
+        Records without a class that have been taken from the tree, all different; sorted in place, since
+        sums are taken by number.
+    """
+    leave(state.rim, members)
+    ascend(members)
+    label = state.formed[0]
+    state.formed[0] += 1
+    for record in members:
+        state.labels[record] = label
+        for j in range(len(state.rest)):
+            state.rest[j] -= state.points[record, j]
+            state.sums[label, j] += state.points[record, j]
+
+
+@inner
+def neighbourhood(state: Forming, record: int, members: NDArray[np.int64]) -> None:
+    """Write a record and the records without a class nearest to it, by number; they stay where they are.
+
+    Parameters
+    ----------
+    state : Forming
+        As it is.
+    record : int
+        A record without a class.
+    members : ndarray of shape (s,), int64
+        Output; at most as many as there are records without a class.
+    """
+    nearest(state.tree, state.points[record], np.empty(len(members)), members)
+    inside = False
+    for other in members:
+        if other == record:
+            inside = True
+    if not inside:
+        # All are duplicates of it with lower numbers; the worst, on top of the heap, makes way.
+        members[0] = record
+    ascend(members)
+
+
+@inner
+def join_nearest(state: Forming) -> None:
+    """Give each record without a class the class whose centroid, as formed, is nearest; ties to the first.
+
+    Parameters
+    ----------
+    state : Forming
+        Changed in place; at least one class is formed.
+    """
+    classes = state.formed[0]
+    sizes = np.zeros(classes)
+    for label in state.labels:
+        if label >= 0:
+            sizes[label] += 1
+    for record in range(len(state.labels)):
+        if state.labels[record] >= 0:
+            continue
+        best = np.inf
+        for label in range(classes):
+            distance = 0.0
+            for j in range(len(state.rest)):
+                difference = state.points[record, j] - state.sums[label, j] / sizes[label]
+                distance += difference * difference
+            if distance < best:
+                best = distance
+                state.labels[record] = label

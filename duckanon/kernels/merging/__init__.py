@@ -1,0 +1,1 @@
+"""Classes that miss a threshold are merged until none does."""

@@ -1,0 +1,262 @@
+"""Repair of a partition: classes are merged until every one satisfies its thresholds."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from duckanon.kernels.closeness.emd import emd_per_class
+from duckanon.kernels.closeness.histograms import checked_offsets, class_histograms
+from duckanon.kernels.closeness.threshold import Rules, rules_of, violations_per_class
+from duckanon.kernels.merging.partner import merge_all, merge_round
+from duckanon.kernels.merging.state import Classes, classes_of, copied
+from duckanon.kernels.neighbours.nearest import nearest
+from duckanon.kernels.neighbours.principal import principal
+from duckanon.kernels.points import distance_points
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from duckanon.kernels.closeness.reference import Reference
+    from duckanon.kernels.closeness.threshold import Threshold
+
+Partner = Literal["nearest", "efficient"]
+
+POWERS = (1.0, 2.0)
+"""Weights of removal against loss that are tried; 1 wins where little is violated, 2 where much is."""
+
+FULL = 4_000_000
+"""Largest number of violating classes times classes for which every class is a candidate."""
+
+NEIGHBOURS = 32
+"""Candidates of each of the two kinds where not every class is one."""
+
+CUTS = 8
+"""Coordinates that describe the distribution of an attribute in a class."""
+
+SHARE = 0.25
+"""Part of the violating classes, the worst, that are merged before the candidates are searched anew."""
+
+
+def merge_classes(
+    centroids: ArrayLike,
+    sizes: ArrayLike,
+    members: NDArray[np.int64] | Sequence[ArrayLike],
+    offsets: ArrayLike,
+    thresholds: Sequence[Threshold],
+    *,
+    partner: Partner = "efficient",
+) -> NDArray[np.int64]:
+    """Return classes merged until every one satisfies every threshold, or one is left.
+
+    Parameters
+    ----------
+    centroids : array_like of shape (m, d), float
+        Mean of each class on the scale in which distances are taken.
+    sizes : array_like of shape (m,), int
+        Records of each class.
+    members : ndarray of shape (S, n), int, or sequence of S array_like
+        Value codes of the records in each sensitive attribute, the records of a class together.
+    offsets : array_like of shape (m + 1,), int
+        Class c holds the records ``offsets[c]:offsets[c + 1]``.
+    thresholds : sequence of S Threshold
+        What every class must satisfy in each attribute.
+    partner : {'nearest', 'efficient'}
+        'nearest': the class with the greatest EMD (with several attributes or with l: the greatest sum of
+        violations) is merged with the class of the nearest centroid. 'efficient': the class with the
+        greatest sum of violations is merged with the one whose union costs least SSE for the violation
+        removed; two weightings are tried and the one with less SSE is returned.
+
+    Returns
+    -------
+    ndarray of shape (m,), int64
+        New class of each old class, 0..m'-1 in the order of the lowest old class.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, the partner is unknown, a class is empty or a code is not of its reference.
+
+    Notes
+    -----
+    Deterministic; ties to the lowest index. Each step leaves one class fewer, so it ends; one single class
+    satisfies every t, and every l that any partition can satisfy. O(m^2 d) time up to 2000 classes and for
+    'nearest'; beyond, 'efficient' searches the neighbours in kd-trees of the centroids and of their mirror
+    images in the distribution of the attributes, renewed after each round, until few enough classes violate.
+
+    References
+    ----------
+    Soria-Comas, Domingo-Ferrer, Sanchez and Martinez, "t-Closeness through microaggregation: strict privacy
+    with enhanced utility preservation", IEEE TKDE 27(11), 2015, section 5, Algorithm 1 ('nearest').
+    """
+    points = distance_points(centroids)
+    bounds = _checked(points, sizes, members, offsets, thresholds)
+    if partner not in get_args(Partner):
+        raise ValueError(f"unknown partner '{partner}': use 'nearest' or 'efficient'")
+    if not thresholds:
+        return np.arange(len(points), dtype=np.int64)
+    coded = [x.reference.positions(own) for x, own in zip(thresholds, members, strict=True)]
+    rules = rules_of(thresholds)
+    described = [_described(x.reference, own, bounds) for x, own in zip(thresholds, coded, strict=True)]
+    by_emd = partner == "nearest" and len(thresholds) == 1 and thresholds[0].l is None
+    start = classes_of(
+        np.hstack([points, *described]),
+        np.diff(bounds),
+        [class_histograms(own, bounds) for own in coded],
+        dimensions=points.shape[1],
+        missed=violations_per_class(thresholds, members, bounds).sum(axis=0),
+        emd=emd_per_class(thresholds[0].reference, members[0], bounds) if by_emd else None,
+    )
+    if partner == "nearest":
+        merge_all(start, rules, np.arange(len(points)), 0.0)
+        return _labels(start)
+    return _least_loss(points, np.diff(bounds), start, rules)
+
+
+def class_members(
+    labels: ArrayLike, codes: NDArray[np.int64] | Sequence[ArrayLike]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the value codes of the records, class after class.
+
+    Parameters
+    ----------
+    labels : array_like of shape (n,), int
+        Class of each record, 0..m-1, no class empty.
+    codes : ndarray of shape (S, n), int, or sequence of S array_like
+        Value codes of the records in each sensitive attribute.
+
+    Returns
+    -------
+    offsets : ndarray of shape (m + 1,), int64
+        Class c holds the records ``offsets[c]:offsets[c + 1]``.
+    members : ndarray of shape (S, n), int64
+        The codes in that order; within a class the records keep theirs.
+
+    Raises
+    ------
+    ValueError
+        If a class between 0 and the largest label is empty or the shapes do not fit.
+
+    Examples
+    --------
+    >>> offsets, members = class_members([1, 0, 1], [[7, 8, 9]])
+    >>> offsets.tolist(), members.tolist()
+    ([0, 1, 3], [[8, 7, 9]])
+    """
+    owner = np.asarray(labels)
+    if owner.ndim != 1 or owner.size == 0 or owner.dtype.kind not in "iu" or owner.min() < 0:
+        raise ValueError("labels must be one integer a record, 0..m-1")
+    rows = np.asarray(codes, dtype=np.int64).reshape(len(codes), -1 if len(codes) else owner.size)
+    if rows.shape[1] != owner.size:
+        raise ValueError(f"there are {owner.size} labels for {rows.shape[1]} records")
+    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.bincount(owner))])
+    return checked_offsets(offsets, owner.size), rows[:, np.argsort(owner, kind="stable")]
+
+
+def _checked(
+    points: NDArray[np.float64],
+    sizes: ArrayLike,
+    members: NDArray[np.int64] | Sequence[ArrayLike],
+    offsets: ArrayLike,
+    thresholds: Sequence[Threshold],
+) -> NDArray[np.int64]:
+    """Return the offsets if everything fits together."""
+    if len(members) != len(thresholds):
+        raise ValueError(f"there are {len(thresholds)} thresholds for {len(members)} attributes")
+    bounds = checked_offsets(offsets, int(np.sum(sizes)))
+    if not np.array_equal(np.diff(bounds), sizes) or len(points) != len(bounds) - 1:
+        raise ValueError("centroids, sizes and offsets do not speak of the same classes")
+    for own in members:
+        if np.shape(own) != (bounds[-1],):
+            raise ValueError(
+                f"members must be one code a record, of shape ({bounds[-1]},), not {np.shape(own)}"
+            )
+    return bounds
+
+
+def _described(
+    reference: Reference, positions: NDArray[np.int64], offsets: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return, for each class, its share minus that of the table below the heaviest edges (m, r)."""
+    first, last, below = _heaviest(reference)
+    inside = (positions[:, None] >= first) & (positions[:, None] <= last)
+    counts = np.add.reduceat(inside, offsets[:-1], axis=0, dtype=np.float64)
+    return np.asarray(counts / np.diff(offsets)[:, None] - below / reference.total)
+
+
+def _heaviest(reference: Reference) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return first and last position below some edges, and the records there.
+
+    On a path these are quantiles, in a tree the edges that split the table most evenly.
+    """
+    edges, m = reference.edges, len(reference.counts)
+    if len(edges.nodes) == 0:
+        shares = np.arange(1, CUTS + 1) * edges.total // (CUTS + 1)
+        last = np.unique(np.minimum(np.searchsorted(edges.cumulative, shares), m - 1))
+        return np.zeros(len(last), dtype=np.int64), last, edges.cumulative[last]
+    nodes = edges.nodes.reshape(-1, m)
+    level, first = np.nonzero(np.diff(nodes, axis=1, prepend=-1))
+    last = np.nonzero(np.diff(nodes, axis=1, append=-1))[1]
+    below = edges.below.reshape(-1, m)[level, first]
+    order = np.argsort(-np.minimum(below, edges.total - below), kind="stable")[:CUTS]
+    return first[order], last[order], below[order]
+
+
+def _least_loss(
+    points: NDArray[np.float64], sizes: NDArray[np.int64], start: Classes, rules: Rules
+) -> NDArray[np.int64]:
+    """Return the merged classes of the power that raises SSE least."""
+
+    def attempt(power: float) -> tuple[float, NDArray[np.int64]]:
+        classes = copied(start)
+        _merge_in_rounds(classes, rules, power)
+        labels = _labels(classes)
+        weights = np.bincount(labels, weights=sizes)
+        sums = np.array([np.bincount(labels, weights=sizes * column) for column in points.T])
+        return -float(np.sum(np.square(sums) / weights)), labels
+
+    # The attempts share nothing, and the compiled loops release the interpreter.
+    with ThreadPoolExecutor(len(POWERS)) as pool:
+        results = list(pool.map(attempt, POWERS))
+    return min(results, key=lambda result: result[0])[1]
+
+
+def _merge_in_rounds(classes: Classes, rules: Rules, power: float) -> None:
+    """Merge with candidates from kd-trees while there are many classes, then with every class as one."""
+    while True:
+        missed, parent = classes.table["missed"], classes.table["parent"]
+        violating = np.flatnonzero(missed > 0.0)
+        everyone = np.flatnonzero(parent == np.arange(len(parent)))
+        if len(violating) * len(everyone) <= FULL:
+            return merge_all(classes, rules, everyone, power)
+        worst = violating[np.argsort(-missed[violating], kind="stable")]
+        worst = worst[: int(np.ceil(SHARE * len(worst)))]
+        merge_round(classes, rules, worst, _candidates(classes, everyone, worst), power)
+
+
+def _candidates(
+    classes: Classes, everyone: NDArray[np.int64], violating: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the nearest classes of each violating one, and those nearest to its mirror image."""
+    points = principal(classes.features[:, : classes.dimensions], everyone)
+    excess = classes.features[:, classes.dimensions :]
+    spread, contrast = points[everyone].var(axis=0).sum(), excess[everyone].var(axis=0).sum()
+    weighted = excess * np.sqrt(spread / contrast) if contrast > 0.0 else excess
+    both = np.vstack([np.hstack([points, weighted]), np.hstack([points, -weighted])])
+    mirrored = principal(both, everyone)
+    ranks = np.arange(1, min(NEIGHBOURS + 1, len(everyone)) + 1)
+    near = nearest(points[everyone], points[violating], ranks, workers=-1)
+    opposite = nearest(mirrored[everyone], mirrored[len(points) + violating], ranks, workers=-1)
+    return everyone[np.hstack([near, opposite])]
+
+
+def _labels(classes: Classes) -> NDArray[np.int64]:
+    """Return the merged classes, numbered in the order of their lowest old class."""
+    holder = classes.table["parent"].copy()
+    while not np.array_equal(holder, holder[holder]):
+        holder = holder[holder]
+    return np.asarray(np.unique(holder, return_inverse=True)[1], dtype=np.int64)

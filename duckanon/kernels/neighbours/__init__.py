@@ -1,0 +1,1 @@
+"""Who is near whom: trees, heaps and orders of points."""

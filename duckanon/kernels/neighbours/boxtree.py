@@ -1,0 +1,283 @@
+"""An exact search tree over records that leave: bounding boxes that shrink, leaves of few records.
+
+The tree is perfect and balanced: node v has the children 2v + 1 and 2v + 2, the last level are the leaves,
+and each leaf is a bin of `Slots`. Every node knows the bounding box of the records left below it and the
+lowest of their numbers. A tree of one leaf is a brute-force scan.
+
+Pruning never changes a result. The bound of a box is computed by the same operations in the same order as a
+distance, on coordinates that are at least as near (or as far); rounding is monotone, so the bound holds for
+the rounded distances too, not only for the true ones. A node whose bound merely equals the distance to beat
+is skipped only if all its record numbers would lose the tie.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.neighbours.heap import NO_RECORD, offer
+from duckanon.kernels.neighbours.kd_order import kd_order
+from duckanon.kernels.neighbours.slots import CHUNK, Slots, farthest_in, fill, measure, remove
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+STACK = 128
+
+
+class BoxTree(NamedTuple):
+    """A search tree (a named tuple, because numba takes it apart).
+
+    Attributes
+    ----------
+    slots : Slots
+        The records; bin b is leaf b, node number `len(low) // 2 + b`.
+    low, high : ndarray of shape (nodes, d), float64
+        Bounding box of the records left below a node; undefined where there are none.
+    left : ndarray of shape (nodes,), int64
+        Records left below a node.
+    lowest : ndarray of shape (nodes,), int64
+        Lowest number of the records left below a node; undefined where there are none.
+    """
+
+    slots: Slots
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    left: NDArray[np.int64]
+    lowest: NDArray[np.int64]
+
+
+def plant(points: NDArray[np.float64], leaf_size: int) -> BoxTree:
+    """Return the tree over all points, split at medians of the widest coordinate.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, d), float64
+        C-contiguous, finite, n >= 1, d >= 1.
+    leaf_size : int
+        Most records in a leaf, at least 1; n or more for a brute-force scan.
+
+    Returns
+    -------
+    BoxTree
+        O(n log n) time, O(n d) memory.
+    """
+    depth = 0
+    while -(-len(points) >> depth) > leaf_size:
+        depth += 1
+    order, sizes = kd_order(points, depth)
+    slots = fill(points, order, sizes)
+    nodes = 2 * len(sizes) - 1
+    box = np.zeros((nodes, points.shape[1]))
+    tree = BoxTree(slots, box, box.copy(), np.zeros(nodes, np.int64), np.zeros(nodes, np.int64))
+    _raise_boxes(tree)
+    return tree
+
+
+@compiled
+def _raise_boxes(tree: BoxTree) -> None:
+    """Compute the boxes of all nodes, leaves first."""
+    leaves = len(tree.slots.start)
+    for leaf in range(leaves):
+        tree.left[leaves - 1 + leaf] = tree.slots.left[leaf]
+        _fit_leaf(tree, leaf)
+    for node in range(leaves - 2, -1, -1):
+        tree.left[node] = tree.left[2 * node + 1] + tree.left[2 * node + 2]
+        _fit_inner(tree, node)
+
+
+@inner
+def _fit_leaf(tree: BoxTree, leaf: int) -> None:
+    """Fit box and lowest number of a leaf to the records left in it."""
+    slots, node = tree.slots, len(tree.slots.start) - 1 + leaf
+    start = slots.start[leaf]
+    stop = start + slots.left[leaf]
+    if start == stop:
+        return
+    for j in range(len(slots.columns)):
+        low = high = slots.columns[j, start]
+        for at in range(start + 1, stop):
+            low = min(low, slots.columns[j, at])
+            high = max(high, slots.columns[j, at])
+        tree.low[node, j], tree.high[node, j] = low, high
+    lowest = slots.record[start]
+    for at in range(start + 1, stop):
+        lowest = min(lowest, slots.record[at])
+    tree.lowest[node] = lowest
+
+
+@inner
+def _fit_inner(tree: BoxTree, node: int) -> bool:
+    """Fit box and lowest number of an inner node to its children; tell whether they changed."""
+    left, right = 2 * node + 1, 2 * node + 2
+    if tree.left[left] == 0:
+        left = right
+    elif tree.left[right] == 0:
+        right = left
+    lowest = min(tree.lowest[left], tree.lowest[right])
+    changed = bool(lowest != tree.lowest[node])
+    tree.lowest[node] = lowest
+    for j in range(tree.low.shape[1]):
+        low = min(tree.low[left, j], tree.low[right, j])
+        high = max(tree.high[left, j], tree.high[right, j])
+        if low != tree.low[node, j] or high != tree.high[node, j]:
+            changed = True
+        tree.low[node, j], tree.high[node, j] = low, high
+    return changed
+
+
+@inner
+def take(tree: BoxTree, records: NDArray[np.int64]) -> None:
+    """Remove records from the tree and shrink the boxes above them.
+
+    Parameters
+    ----------
+    tree : BoxTree
+        Changed in place.
+    records : ndarray of shape (k,), int64
+        Records that have not been removed yet, all different.
+    """
+    leaves = len(tree.slots.start)
+    for record in records:
+        leaf = tree.slots.bin[tree.slots.slot[record]]
+        remove(tree.slots, record)
+        node = leaves - 1 + leaf
+        tree.left[node] -= 1
+        changed = leaves > 1
+        if changed:
+            _fit_leaf(tree, leaf)
+        while node > 0:
+            node = (node - 1) // 2
+            tree.left[node] -= 1
+            if changed and tree.left[node] > 0:
+                changed = _fit_inner(tree, node)
+
+
+@inner
+def farthest(tree: BoxTree, query: NDArray[np.float64]) -> int:
+    """Return the record left that is farthest from the query, of several the lowest.
+
+    Parameters
+    ----------
+    tree : BoxTree
+        At least one record is left.
+    query : ndarray of shape (d,), float64
+        A point.
+
+    Returns
+    -------
+    int
+        Number of the record.
+    """
+    first_leaf = len(tree.slots.start) - 1
+    nodes, bounds = np.empty(STACK, np.int64), np.empty(STACK)
+    nodes[0], bounds[0], height = 0, np.inf, 1
+    best_distance, best_record = -1.0, -1
+    while height > 0:
+        height -= 1
+        node, bound = nodes[height], bounds[height]
+        if bound < best_distance or (bound == best_distance and tree.lowest[node] > best_record):
+            continue
+        if node >= first_leaf:
+            start = tree.slots.start[node - first_leaf]
+            distance, record = farthest_in(tree.slots, start, start + tree.left[node], query)
+            if distance > best_distance or (distance == best_distance and record < best_record):
+                best_distance, best_record = distance, record
+            continue
+        first, later = 2 * node + 1, 2 * node + 2
+        reach, other = _outer_bound(tree, first, query), _outer_bound(tree, later, query)
+        if other > reach:
+            first, later, reach, other = later, first, other, reach
+        for child, bound in ((later, other), (first, reach)):
+            if bound >= best_distance:
+                nodes[height], bounds[height] = child, bound
+                height += 1
+    return best_record
+
+
+@inner
+def nearest(
+    tree: BoxTree, query: NDArray[np.float64], distances: NDArray[np.float64], records: NDArray[np.int64]
+) -> None:
+    """Write the nearest records left into `records`, as many as it has room for.
+
+    Parameters
+    ----------
+    tree : BoxTree
+        At least as many records are left as are asked for.
+    query : ndarray of shape (d,), float64
+        A point.
+    distances : ndarray of shape (k,), float64
+        Output: squared distances, as a heap with the worst (then highest record) on top.
+    records : ndarray of shape (k,), int64
+        Output: the records in the order of `distances`. Ties go to the lowest records.
+    """
+    if len(records) == 0:
+        return
+    for i in range(len(records)):
+        distances[i], records[i] = np.inf, NO_RECORD
+    first_leaf = len(tree.slots.start) - 1
+    nodes, bounds = np.empty(STACK, np.int64), np.empty(STACK)
+    nodes[0], bounds[0], height = 0, 0.0, 1
+    while height > 0:
+        height -= 1
+        node, bound = nodes[height], bounds[height]
+        if bound > distances[0] or (bound == distances[0] and tree.lowest[node] > records[0]):
+            continue
+        if node >= first_leaf:
+            _offer_leaf(tree, node, query, distances, records)
+            continue
+        first, later = 2 * node + 1, 2 * node + 2
+        reach, other = _inner_bound(tree, first, query), _inner_bound(tree, later, query)
+        if other < reach:
+            first, later, reach, other = later, first, other, reach
+        for child, bound in ((later, other), (first, reach)):
+            if bound <= distances[0]:
+                nodes[height], bounds[height] = child, bound
+                height += 1
+
+
+@inner
+def _offer_leaf(
+    tree: BoxTree,
+    node: int,
+    query: NDArray[np.float64],
+    distances: NDArray[np.float64],
+    records: NDArray[np.int64],
+) -> None:
+    """Offer all records of a leaf to the heap of the nearest."""
+    buffer = np.empty(CHUNK)
+    start = tree.slots.start[node - len(tree.slots.start) + 1]
+    stop = start + tree.left[node]
+    for first in range(start, stop, CHUNK):
+        last = min(first + CHUNK, stop)
+        measure(tree.slots, first, last, query, buffer)
+        for i in range(last - first):
+            if buffer[i] <= distances[0]:
+                offer(distances, records, buffer[i], tree.slots.record[first + i])
+
+
+@inner
+def _inner_bound(tree: BoxTree, node: int, query: NDArray[np.float64]) -> float:
+    """Return a squared distance that no record below the node undercuts; inf for none left."""
+    if tree.left[node] == 0:
+        return np.inf
+    total = 0.0
+    for j in range(len(query)):
+        gap = max(0.0, max(tree.low[node, j] - query[j], query[j] - tree.high[node, j]))
+        total += gap * gap
+    return total
+
+
+@inner
+def _outer_bound(tree: BoxTree, node: int, query: NDArray[np.float64]) -> float:
+    """Return a squared distance that no record below the node exceeds; -inf for none left."""
+    if tree.left[node] == 0:
+        return -np.inf
+    total = 0.0
+    for j in range(len(query)):
+        gap = max(query[j] - tree.low[node, j], tree.high[node, j] - query[j])
+        total += gap * gap
+    return total

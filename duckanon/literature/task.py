@@ -1,0 +1,115 @@
+"""What a partition method works on: points, k, and what the classes must satisfy in the sensitive columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from duckanon.errors import PolicyError
+from duckanon.kernels.closeness.reference import reference
+from duckanon.kernels.closeness.threshold import Threshold
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from duckanon.kernels.closeness.reference import Distance
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What a partition method works on.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n, d), float64
+        Quasi-identifiers on the scale on which distances are taken.
+    k : int
+        Smallest class size.
+    codes : sequence of ndarray of shape (n,), int64
+        Dense rank of each record's value, for each sensitive column.
+    thresholds : sequence of Threshold
+        What every class must satisfy in each of them.
+    limits : sequence of Fraction
+        t of each of them.
+    """
+
+    points: NDArray[np.float64]
+    k: int
+    codes: Sequence[NDArray[np.int64]] = ()
+    thresholds: Sequence[Threshold] = ()
+    limits: Sequence[Fraction] = ()
+
+
+def with_thresholds(
+    task: Task, sensitive: ArrayLike, *, t: object, distance: object, paths: object = None
+) -> Task:
+    """Return the task with sensitive columns and their t.
+
+    Parameters
+    ----------
+    task : Task
+        Points and k.
+    sensitive : array_like of shape (n,) or (n, s)
+        Sensitive values, numbers or text. NaN is a value, the last.
+    t, distance, paths : object
+        As in `duckanon.partition`: one for all columns, or a list with one for each.
+
+    Returns
+    -------
+    Task
+        A new task. O(s n log n).
+
+    Raises
+    ------
+    PolicyError
+        If t is out of range, the shapes do not fit, or the values of a column cannot be ordered.
+    ValueError
+        If the distance is unknown or the paths are no tree over the values.
+    """
+    values, n = np.asarray(sensitive), len(task.points)
+    if values.ndim not in (1, 2) or len(values) != n or values.size == 0:
+        raise PolicyError(f"sensitive must hold one row a record, of shape ({n}, s), not {values.shape}")
+    columns = np.reshape(values, (n, -1)).T
+    given = {"t": t, "distance": distance, "paths": paths}
+    each = [_each(name, argument, len(columns)) for name, argument in given.items()]
+    limits = [_exact(limit) for limit in each[0]]
+    codes, thresholds = [], []
+    for column, limit, kind, path in zip(columns, limits, *each[1:], strict=True):
+        code, counts = _ranked(column)
+        known = reference(counts, cast("Distance", kind), cast("ArrayLike | None", path))
+        codes.append(code)
+        thresholds.append(Threshold(known, t=limit))
+    return replace(task, codes=codes, thresholds=thresholds, limits=limits)
+
+
+def _ranked(column: NDArray[np.generic]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the dense rank of each value, and the number of records of each rank."""
+    try:
+        _, code, counts = np.unique(column, return_inverse=True, return_counts=True)
+    except TypeError as error:
+        raise PolicyError(f"sensitive values cannot be ordered ({error}): give numbers or text") from error
+    return code.astype(np.int64), counts.astype(np.int64)
+
+
+def _each(name: str, argument: object, columns: int) -> list[object]:
+    """Return the argument for each sensitive column: itself if it is no list, else its entries."""
+    entries = list(argument) if isinstance(argument, list | tuple) else [argument] * columns
+    if len(entries) != columns:
+        raise PolicyError(f"{name} has {len(entries)} entries for {columns} sensitive columns")
+    return entries
+
+
+def _exact(t: object) -> Fraction:
+    """Return t as the fraction that its decimal notation means."""
+    try:
+        exact = Fraction(str(t))
+    except ValueError as error:
+        raise PolicyError(f"t must be a number above 0 and at most 1, not {t}") from error
+    if not 0 < exact <= 1:
+        raise PolicyError(f"t must be a number above 0 and at most 1, not {t}")
+    return exact

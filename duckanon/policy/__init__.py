@@ -1,0 +1,1 @@
+"""What a release must keep: roles of columns, thresholds, and how both meet the columns of a source."""

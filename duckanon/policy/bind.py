@@ -1,0 +1,290 @@
+"""A policy meets the columns of its source: the role, kind and rules of every column."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from duckanon.errors import PolicyError
+from duckanon.policy.names import ByColumn, columns_listed, fold, suggestion
+from duckanon.policy.policy import ROLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from decimal import Decimal
+
+    from duckanon.policy.policy import AuditPolicy, Distance, Policy, Recode
+
+Kind = Literal["integer", "decimal", "float", "date", "timestamp", "boolean", "text", "other"]
+V = TypeVar("V")
+
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"), "integer"),
+    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"), "integer"),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), "float"),
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), "timestamp"),
+    **dict.fromkeys(("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"), "timestamp"),
+    **dict.fromkeys(("VARCHAR", "UUID", "JSON"), "text"),
+    "DATE": "date",
+    "BOOLEAN": "boolean",
+}
+
+_INSTEAD = {
+    "STRUCT": "its fields as columns of their own, or CAST it to VARCHAR",
+    "BLOB": "CAST it to VARCHAR",
+    "BIT": "CAST it to VARCHAR",
+    "INTERVAL": "epoch(...) of it, a number of seconds",
+    "TIME": "epoch(...) of it, a number of seconds, or CAST it to VARCHAR",
+    "TIME_NS": "epoch(...) of it, a number of seconds, or CAST it to VARCHAR",
+    "TIME WITH TIME ZONE": "epoch(...) of it, a number of seconds, or CAST it to VARCHAR",
+    "TIMESTAMPTZ_NS": "CAST it to TIMESTAMP WITH TIME ZONE",
+    "BIGNUM": "CAST it to DOUBLE",
+    '"NULL"': "CAST it to the type that it should have",
+}
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_ARRAY_IN_TUPLE = re.compile(r"\bTUPLE\(.*\[\d+\].*\)")
+_NUMBERS = frozenset({"integer", "decimal", "float", "date", "timestamp"})
+
+
+class Role(Enum):
+    """What the release does with a column."""
+
+    IDENTIFIER = "identifier"
+    QUASI_IDENTIFIER = "quasi_identifier"
+    SENSITIVE = "sensitive"
+    INSENSITIVE = "insensitive"
+
+
+_ROLE_OF_OPTION = {
+    "quasi_identifiers": Role.QUASI_IDENTIFIER,
+    "sensitive": Role.SENSITIVE,
+    "identifiers": Role.IDENTIFIER,
+    "insensitive": Role.INSENSITIVE,
+}
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A column of the source and all that a policy says of it.
+
+    Attributes
+    ----------
+    name : str
+        As the source spells it.
+    role : Role
+        Its role.
+    type : str
+        DuckDB type, as DESCRIBE writes it.
+    kind : str
+        integer, decimal, float, date, timestamp, boolean, text or other.
+    recode : str or None
+        Of a quasi-identifier: mean, median, mode, range or set.
+    weight : float
+        Of a quasi-identifier: factor of its squared distance, above 0.
+    distance : str or None
+        Of a sensitive column: ordered, equal or hierarchical.
+    hierarchy : str or None
+        Of a sensitive column with hierarchical distance: the table of its tree.
+    t, l : Decimal or None
+        Of a sensitive column: thresholds.
+    """
+
+    name: str
+    role: Role
+    type: str
+    kind: Kind
+    recode: Recode | None = None
+    weight: float = 1.0
+    distance: Distance | None = None
+    hierarchy: str | None = None
+    t: Decimal | None = None
+    l: Decimal | None = None  # noqa: E741 - l-diversity has this name everywhere
+
+
+def bind(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute, ...]:
+    """Attributes of all columns of a source.
+
+    Parameters
+    ----------
+    policy : Policy
+        Roles and rules; names in any case.
+    columns : sequence of (str, str)
+        Name and DuckDB type of each column of the source.
+
+    Returns
+    -------
+    tuple of Attribute
+        In the order of the source.
+
+    Raises
+    ------
+    PolicyError
+        A column has no role, does not exist or stands twice, or its type does not suit its role.
+    """
+    types = _types(columns)
+    roles = {
+        fold(column): _ROLE_OF_OPTION[option]
+        for option in ROLES
+        if getattr(policy, option) != "*"
+        for column in _found(option, getattr(policy, option), types)
+    }
+    if policy.insensitive == "*":
+        roles = {fold(name): Role.INSENSITIVE for name in types} | roles
+    bare = [name for name in types if fold(name) not in roles]
+    if bare:
+        names = ", ".join(repr(name) for name in bare)
+        raise PolicyError(
+            f"no role for {names}: give each a role, or add insensitive = * to release the rest as is"
+        )
+    return tuple(_attribute(policy, name, roles[fold(name)], types[name]) for name in types)
+
+
+def bind_audit(policy: AuditPolicy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute, ...]:
+    """Attributes of the columns that an audit looks at.
+
+    Parameters
+    ----------
+    policy : AuditPolicy
+        Roles and thresholds; names in any case.
+    columns : sequence of (str, str)
+        Name and DuckDB type of each column of the audited relation.
+
+    Returns
+    -------
+    tuple of Attribute
+        Quasi-identifiers, of any type, in the order of the policy, then sensitive columns.
+
+    Raises
+    ------
+    PolicyError
+        A column does not exist or stands twice.
+    """
+    types = _types(columns)
+    quasi = _found("quasi_identifiers", policy.quasi_identifiers, types)
+    sensitive = _found("sensitive", policy.sensitive, types)
+    return (
+        *(Attribute(name, Role.QUASI_IDENTIFIER, types[name], kind_of(types[name])) for name in quasi),
+        *(_sensitive(policy, name, types[name]) for name in sensitive),
+    )
+
+
+def kind_of(type_text: str) -> Kind:
+    """Kind of a DuckDB type.
+
+    Parameters
+    ----------
+    type_text : str
+        As DESCRIBE writes it, for example ``DECIMAL(9,2)``.
+
+    Returns
+    -------
+    str
+        integer, decimal, float, date, timestamp, boolean, text, or other for a type without such values.
+
+    Examples
+    --------
+    >>> kind_of("ENUM('a', 'b')"), kind_of("INTEGER[]")
+    ('text', 'other')
+    """
+    if type_text.endswith("]"):
+        return "other"
+    if type_text.startswith("DECIMAL("):
+        return "decimal"
+    return "text" if type_text.startswith("ENUM(") else _KINDS.get(type_text, "other")
+
+
+def _types(columns: Sequence[tuple[str, str]]) -> ByColumn[str]:
+    """Return types by column, or an error if two columns have one name."""
+    seen: set[str] = set()
+    for name, _ in columns:
+        if fold(name) in seen:
+            raise PolicyError(f"the source has column {name!r} twice: rename one with AS")
+        seen.add(fold(name))
+    return ByColumn(dict(columns))
+
+
+def _found(option: str, wanted: Iterable[str], types: ByColumn[str]) -> list[str]:
+    """Return columns as the source spells them."""
+    spelled = {fold(name): name for name in types}
+    for name in wanted:
+        if fold(name) not in spelled:
+            hint = suggestion(name, types)
+            raise PolicyError(
+                f"{option} names {name!r}, which the source does not have{hint or ':'} "
+                f"{columns_listed(types)}"
+            )
+    return [spelled[fold(name)] for name in wanted]
+
+
+def _attribute(policy: Policy, name: str, role: Role, type_text: str) -> Attribute:
+    if role is Role.QUASI_IDENTIFIER:
+        return _quasi(policy, name, type_text)
+    if "ENUM(" in type_text and kind_of(type_text) != "text" and role is not Role.IDENTIFIER:
+        raise PolicyError(
+            f"column {name!r} holds an ENUM inside {_short(type_text)}: its type would release values that "
+            "no record has; CAST the column, or its elements, to VARCHAR"
+        )
+    if role is not Role.IDENTIFIER and _ARRAY_IN_TUPLE.search(_QUOTED.sub("", type_text)):
+        raise PolicyError(
+            f"column {name!r} has type {_short(type_text)}: DuckDB 2.0 crashes when it groups a TUPLE that "
+            "holds an array; CAST it to a STRUCT, or the array to a list"
+        )
+    if role is not Role.SENSITIVE:
+        return Attribute(name, role, type_text, kind_of(type_text))
+    attribute = _sensitive(policy, name, type_text)
+    if attribute.distance == "ordered" and type_text.startswith("ENUM("):
+        raise PolicyError(
+            f"distance of {name!r} cannot be 'ordered': an ENUM is released as text, in alphabetical order; "
+            "CAST it to a number in the source query"
+        )
+    return attribute
+
+
+def _quasi(policy: Policy, name: str, type_text: str) -> Attribute:
+    kind = kind_of(type_text)
+    if kind == "other" or type_text in _INSTEAD:
+        use = _INSTEAD.get(type_text.partition("(")[0], "CAST it to VARCHAR")
+        use = (
+            "its elements as columns of their own, or CAST it to VARCHAR" if type_text.endswith("]") else use
+        )
+        raise PolicyError(
+            f"quasi-identifier {name!r} has type {_short(type_text)}, which cannot be recoded: "
+            f"{use if use.startswith('CAST') else f'use {use}'}"
+        )
+    default: Recode = "mean" if kind in _NUMBERS else "mode"
+    recode = policy.recode.get(name, default)
+    if kind not in _NUMBERS and recode not in {"mode", "set"}:
+        raise PolicyError(
+            f"recode of {name!r} cannot be {recode!r}, which is for numbers, dates and timestamps: "
+            f"use 'mode' or 'set' for {_short(type_text)}"
+        )
+    return Attribute(
+        name, Role.QUASI_IDENTIFIER, type_text, kind, recode=recode, weight=policy.weights.get(name, 1.0)
+    )
+
+
+def _sensitive(policy: Policy | AuditPolicy, name: str, type_text: str) -> Attribute:
+    kind = kind_of(type_text)
+    default: Distance = "ordered" if kind in _NUMBERS or type_text == "BIGNUM" else "equal"
+    return Attribute(
+        name,
+        Role.SENSITIVE,
+        type_text,
+        kind,
+        distance=policy.distance.get(name, default),
+        hierarchy=policy.hierarchies.get(name),
+        t=_of(policy.t, name),
+        l=_of(policy.l, name),
+    )
+
+
+def _of(value: V | ByColumn[V] | None, name: str) -> V | None:
+    """Return the value of one column: of a single value for all columns, or of a value by column."""
+    return value.get(name) if isinstance(value, Mapping) else value
+
+
+def _short(type_text: str) -> str:
+    return type_text if len(type_text) <= 40 else type_text[:37] + "..."

@@ -1,0 +1,291 @@
+"""Checks of single options: what a user gives becomes the one form that a policy keeps, or an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import ROUND_FLOOR, Decimal, InvalidOperation
+from operator import index
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+
+from duckanon.errors import PolicyError
+from duckanon.policy.names import ByColumn, fold, suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Distance = Literal["ordered", "equal", "hierarchical"]
+LDiversity = Literal["distinct", "entropy", "recursive"]
+Recode = Literal["mean", "median", "mode", "range", "set"]
+Nulls = Literal["category", "suppress", "error"]
+Effort = Literal["fast", "balanced", "best"]
+Formulas = Literal["keep", "escape"]
+"""What EXPORT does with the cells of a CSV that a spreadsheet takes for formulas."""
+
+Number = int | float | str | Decimal
+"""A float counts as the decimal that it is written as."""
+
+Columns = str | Iterable[str]
+"""One column or several."""
+
+METHODS = (
+    "auto", "blocks", "cbfs", "dba1", "dba2", "k_ward", "kanonymity_first", "m_d", "maximum_distance",
+    "mdav", "mdav1", "mdav2", "mdav_generic", "meansort_ps", "mhm", "mu_approx", "multidsort_ps", "sabre",
+    "steered", "tcloseness_first", "tcloseness_merge", "tfrp1", "tfrp2", "univariate", "vmdav",
+)  # fmt: skip
+"""Partition methods that a policy can name."""
+
+STEP = Decimal("1e-12")
+"""Finest difference in t and c that the audits see: they compare DECIMAL(18, 12)."""
+
+_LIMIT = 18
+V = TypeVar("V")
+
+
+def checked(option: str, value: Any) -> Any:
+    """Value of an option in the form that a policy keeps.
+
+    Parameters
+    ----------
+    option : str
+        Lower-case name of an option.
+    value : object
+        What a user gave: in SQL, TOML, Python or on the command line.
+
+    Returns
+    -------
+    object
+        See the attributes of `duckanon.Policy`.
+
+    Raises
+    ------
+    PolicyError
+        The value is of the wrong type or out of range.
+    """
+    return _CHECKS[option](option, value)
+
+
+def _columns(option: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) and value == "*":
+        raise PolicyError(f"{option} = * is not possible, only insensitive takes *: name the columns")
+    if isinstance(value, Mapping) or not isinstance(value, Iterable):
+        raise PolicyError(f"{option} takes a list of columns, not {value!r}: write {option} = (a, b)")
+    columns = (value,) if isinstance(value, str) else tuple(value)
+    seen: set[str] = set()
+    for column in columns:
+        _column(option, column)
+        if fold(column) in seen:
+            raise PolicyError(f"{option} names column {column!r} twice: leave one out")
+        seen.add(fold(column))
+    return columns
+
+
+def _columns_or_rest(option: str, value: Any) -> tuple[str, ...] | Literal["*"]:
+    return "*" if isinstance(value, str) and value == "*" else _columns(option, value)
+
+
+def _column(option: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise PolicyError(f"{option} takes names of columns, not {value!r}")
+    return value
+
+
+def _integer(option: str, value: Any) -> int:
+    integer = _index(value)
+    if integer is None:
+        raise PolicyError(f"{option} = {_shown(value)}: use an integer")
+    if abs(integer) >= 2**63:
+        raise PolicyError(f"{option} is out of range: use an integer of at most 18 digits")
+    return integer
+
+
+def _k(option: str, value: Any) -> int:
+    k = _integer(option, value)
+    if k < 2:
+        raise PolicyError(f"{option} = {k}: use an integer of at least 2, a class of one record hides nobody")
+    return k
+
+
+def _number(option: str, value: Any) -> Decimal:
+    number = _decimal(value)
+    if number is None:
+        raise PolicyError(f"{option} = {_shown(value)}: use a number")
+    if not number.is_finite() or abs(number.adjusted()) > _LIMIT:
+        raise PolicyError(f"{option} = {_shown(value)}: the number is out of range")
+    return number
+
+
+def _decimal(value: Any) -> Decimal | None:
+    """Return a number as the decimal that is written, a float as the shortest one that means it."""
+    if isinstance(value, float):
+        return Decimal(repr(float(value)))
+    if isinstance(value, str):
+        try:
+            return Decimal(value)
+        except InvalidOperation:
+            return None
+    integer = _index(value)
+    return value if isinstance(value, Decimal) else None if integer is None else Decimal(integer)
+
+
+def _index(value: Any) -> int | None:
+    """Return an integer of any library, None for anything else; true and false are no integers."""
+    try:
+        return None if isinstance(value, bool) else index(value)
+    except TypeError:
+        return None
+
+
+def _stepped(number: Decimal) -> Decimal:
+    """Return a threshold cut off after 12 decimals, which is the stricter side of both t and c."""
+    exponent = number.as_tuple().exponent
+    return number.quantize(STEP, ROUND_FLOOR) if isinstance(exponent, int) and exponent < -12 else number
+
+
+def _t(option: str, value: Any) -> Decimal:
+    t = _stepped(_number(option, value))
+    if not 0 < t <= 1:
+        raise PolicyError(f"{option} = {_shown(value)}: use a number above 0 and at most 1")
+    return t
+
+
+def _l(option: str, value: Any) -> Decimal:
+    diversity = _number(option, value)
+    if diversity < 1:
+        raise PolicyError(f"{option} = {_shown(value)}: use a number of at least 1")
+    return diversity
+
+
+def _c(option: str, value: Any) -> Decimal:
+    c = _stepped(_number(option, value))
+    if c <= 0:
+        raise PolicyError(f"{option} = {_shown(value)}: use a number above 0")
+    return c
+
+
+def _weight(option: str, value: Any) -> float:
+    weight = float(_number(option, value))
+    if weight <= 0:
+        raise PolicyError(f"{option} = {_shown(value)}: use a number above 0, or another role for the column")
+    return weight
+
+
+def _seconds(option: str, value: Any) -> float:
+    seconds = float(_number(option, value))
+    if seconds <= 0:
+        raise PolicyError(f"{option} = {_shown(value)}: use seconds, a number above 0, or leave it out")
+    return seconds
+
+
+def _fraction(option: str, value: Any) -> float:
+    number = float(_number(option, value))
+    if number > 1:
+        hint = f"{number:g} % is {number / 100:g}" if number <= 100 else "5 % is 0.05"
+        raise PolicyError(f"{option} = {_shown(value)}: use a fraction of the records, not percent; {hint}")
+    if number < 0:
+        raise PolicyError(f"{option} = {_shown(value)}: use a fraction of the records, 0 to 1")
+    return number
+
+
+def _boolean(option: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise PolicyError(f"{option} = {_shown(value)}: use true or false")
+    return value
+
+
+def _text(option: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise PolicyError(f"{option} = {_shown(value)}: use the name of a table")
+    return value
+
+
+def _word(known: tuple[str, ...]) -> Callable[[str, Any], str]:
+    """Return the check of an option that is one of some words."""
+
+    def check(option: str, value: Any) -> str:
+        word = fold(value) if isinstance(value, str) else ""
+        if word not in known:
+            hint = suggestion(word, known)
+            raise PolicyError(f"{option} = {_shown(value)} is unknown{hint or ':'} Use {' | '.join(known)}")
+        return word
+
+    return check
+
+
+def _recode(option: str, value: Any) -> str:
+    if isinstance(value, str) and fold(value) == "hierarchy":
+        words = " | ".join(get_args(Recode))
+        raise PolicyError(f"{option} = 'hierarchy' is not in this version: use {words}")
+    return _word(get_args(Recode))(option, value)
+
+
+def _subject(option: str, value: Any) -> None:
+    if value is not None:
+        raise PolicyError(f"{option} is not in this version: k counts records; keep one record a subject")
+
+
+def _optional(check: Callable[[str, Any], V]) -> Callable[[str, Any], V | None]:
+    return lambda option, value: None if value is None else check(option, value)
+
+
+def _by_column(check: Callable[[str, Any], V]) -> Callable[[str, Any], ByColumn[V]]:
+    """Return the check of an option that has a value for each of some columns."""
+
+    def check_all(option: str, value: Any) -> ByColumn[V]:
+        if value is None:
+            return ByColumn()
+        if not isinstance(value, Mapping):
+            form = f"{option} = {{column: {_shown(value)}}}"
+            raise PolicyError(f"{option} takes a value for each column: write {form}")
+        columns = _columns(option, list(value))
+        return ByColumn({column: check(f"{option} of {column!r}", value[column]) for column in columns})
+
+    return check_all
+
+
+def _one_or_by_column(check: Callable[[str, Any], V]) -> Callable[[str, Any], V | ByColumn[V] | None]:
+    """Return the check of an option that has one value for all columns, or one for each of some."""
+
+    def check_any(option: str, value: Any) -> V | ByColumn[V] | None:
+        if not isinstance(value, Mapping):
+            return None if value is None else check(option, value)
+        if not value:
+            raise PolicyError(f"{option} = {{}} names no column: give a number, or leave {option} out")
+        return _by_column(check)(option, value)
+
+    return check_any
+
+
+def _shown(value: Any) -> str:
+    """Return a value as it would be written in SQL."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and abs(value) >= 10**60:
+        return "a huge integer"
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "quasi_identifiers": _columns,
+    "k": _k,
+    "sensitive": _columns,
+    "identifiers": _columns,
+    "insensitive": _columns_or_rest,
+    "t": _one_or_by_column(_t),
+    "l": _one_or_by_column(_l),
+    "l_diversity": _word(get_args(LDiversity)),
+    "c": _optional(_c),
+    "distance": _by_column(_word(get_args(Distance))),
+    "hierarchies": _by_column(_text),
+    "method": _word(METHODS),
+    "recode": _by_column(_recode),
+    "weights": _by_column(_weight),
+    "subject": _subject,
+    "suppression_limit": _fraction,
+    "nulls": _word(get_args(Nulls)),
+    "refine": _boolean,
+    "effort": _word(get_args(Effort)),
+    "time_limit": _optional(_seconds),
+    "seed": _integer,
+    "csv_formulas": _word(get_args(Formulas)),
+}

@@ -1,0 +1,404 @@
+"""Policies: the roles of columns and what a release must keep, checked as far as no source is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, SupportsIndex, TypeVar
+
+from duckanon.errors import PolicyError
+from duckanon.policy.checks import (
+    METHODS,
+    Columns,
+    Distance,
+    Effort,
+    LDiversity,
+    Nulls,
+    Number,
+    Recode,
+    checked,
+)
+from duckanon.policy.names import ByColumn, fold, suggestion, unknown_option
+from duckanon.policy.toml import options_from_toml, options_to_toml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from decimal import Decimal
+
+__all__ = [
+    "AUDIT_OPTIONS",
+    "METHODS",
+    "OPTIONS",
+    "ROLES",
+    "THRESHOLD_OPTIONS",
+    "AuditPolicy",
+    "Distance",
+    "Effort",
+    "LDiversity",
+    "Nulls",
+    "Policy",
+    "Recode",
+]
+
+THRESHOLD_OPTIONS = ("k", "t", "l", "l_diversity", "c")
+"""Options by which an audit of an anonymized view can replace the thresholds of its policy."""
+
+ROLES = ("quasi_identifiers", "sensitive", "identifiers", "insensitive")
+"""Options that give columns a role."""
+
+_NO_COLUMN: ByColumn[Any] = ByColumn()
+
+P = ParamSpec("P")
+S = TypeVar("S")
+
+
+def _known_options(init: Callable[Concatenate[S, P], None]) -> Callable[Concatenate[S, P], None]:
+    """Make an unknown keyword, or one left out, an error of ours: Python's names no other spelling."""
+    parameters = dict(list(signature(init).parameters.items())[1:])
+    required = [name for name, one in parameters.items() if one.default is one.empty]
+
+    @wraps(init)
+    def checked_init(self: S, /, *args: P.args, **options: P.kwargs) -> None:
+        for name in options:
+            if name not in parameters:
+                raise PolicyError(unknown_option(name, tuple(parameters)))
+        for name in required:
+            if name not in options and not args:
+                raise PolicyError(f"option {name!r} is missing: write {name} = ...")
+        init(self, *args, **options)
+
+    return checked_init
+
+
+@dataclass(frozen=True, init=False)
+class AuditPolicy:
+    """What an audit of any table looks at and asks for.
+
+    Parameters
+    ----------
+    quasi_identifiers : str or iterable of str
+        Columns that make the equivalence classes, at least one.
+    sensitive : str or iterable of str
+        Columns of which l-diversity and t-closeness speak.
+    k, t, l, l_diversity, c, distance, hierarchies
+        As in `Policy`, all optional: what has no threshold is reported and not judged.
+
+    Raises
+    ------
+    PolicyError
+        A value is wrong, or two do not fit together.
+    """
+
+    quasi_identifiers: tuple[str, ...]
+    sensitive: tuple[str, ...]
+    k: int | None
+    t: Decimal | ByColumn[Decimal] | None
+    l: Decimal | ByColumn[Decimal] | None  # noqa: E741 - l-diversity has this name everywhere
+    l_diversity: LDiversity
+    c: Decimal | None
+    distance: ByColumn[Distance]
+    hierarchies: ByColumn[str]
+
+    @_known_options
+    def __init__(
+        self,
+        *,
+        quasi_identifiers: Columns,
+        sensitive: Columns = (),
+        k: SupportsIndex | None = None,
+        t: Number | Mapping[str, Number] | None = None,
+        l: Number | Mapping[str, Number] | None = None,  # noqa: E741 - as above
+        l_diversity: LDiversity = "distinct",
+        c: Number | None = None,
+        distance: Mapping[str, Distance] | None = None,
+        hierarchies: Mapping[str, str] | None = None,
+    ) -> None:
+        given = {name: value for name, value in locals().items() if name != "self"}
+        _store(self, {name: value for name, value in given.items() if name != "k"})
+        object.__setattr__(self, "k", None if k is None else checked("k", k))
+        check_roles(self, ROLES[:2])
+        check_sensitive(self)
+
+    def override(self, **thresholds: Any) -> AuditPolicy:
+        """Return this policy with other thresholds.
+
+        Parameters
+        ----------
+        **thresholds : object
+            Some of `THRESHOLD_OPTIONS`. An l_diversity other than 'recursive' drops c.
+
+        Returns
+        -------
+        AuditPolicy
+            Roles, distances and hierarchies are kept.
+        """
+        if thresholds.get("l_diversity", "recursive") != "recursive":
+            thresholds.setdefault("c", None)
+        return replace(self, **thresholds)
+
+
+@dataclass(frozen=True, init=False)
+class Policy:
+    """The role of each column and what a release must keep: the options of ``WITH (...)``.
+
+    Names of columns count without regard to the case of ASCII letters, as in DuckDB. A number given as float
+    or text is read as the decimal that is written. What a source does not have is found by `bind.bind`.
+
+    Parameters
+    ----------
+    quasi_identifiers : str or iterable of str
+        Columns that are recoded, at least one.
+    k : int
+        Least number of records in a class, at least 2.
+    sensitive, identifiers : str or iterable of str
+        Columns that are protected by t and l, and columns that are dropped.
+    insensitive : str or iterable of str
+        Columns that are released as they are; ``"*"`` takes every column not named elsewhere.
+    t : number, or mapping from column to number, optional
+        Largest EMD of a class, above 0 and at most 1; cut off after 12 decimals.
+    l : number, or mapping from column to number, optional
+        Least diversity of a class, at least 1.
+    l_diversity : {'distinct', 'entropy', 'recursive'}
+        What l means.
+    c : number, optional
+        For recursive l-diversity, above 0; cut off after 12 decimals.
+    distance : mapping from column to {'ordered', 'equal', 'hierarchical'}, optional
+        Ground distance of sensitive columns; by default it follows the type.
+    hierarchies : mapping from column to str, optional
+        Table of the tree of each sensitive column with hierarchical distance.
+    method : str
+        One of `METHODS`.
+    recode : mapping from column to {'mean', 'median', 'mode', 'range', 'set'}, optional
+        How a quasi-identifier is recoded; by default it follows the type.
+    weights : mapping from column to number, optional
+        Importance of a quasi-identifier in the distance, above 0; 1 by default.
+    subject : None
+        Not in this version.
+    suppression_limit : number
+        Fraction of the records that may be left out, 0 to 1.
+    nulls : {'category', 'suppress', 'error'}
+        What NULL in a quasi-identifier does.
+    refine : bool
+        Swap and move refinement after the partition; False takes the partition as it is.
+    effort : {'fast', 'balanced', 'best'}
+        How much refinement is tried, counted in work and not in seconds. 'balanced' and 'best' also take
+        neighbouring classes apart and form them anew.
+    time_limit : number, optional
+        Seconds, above 0, after which refinement stops, counted from the begin of the statement. The only
+        option that makes a release depend on the machine.
+    seed : int
+        For explicit randomness only.
+
+    Raises
+    ------
+    PolicyError
+        A value is wrong, or two do not fit together.
+
+    Examples
+    --------
+    >>> policy = Policy(quasi_identifiers=["age", "zip"], sensitive="charge", k=5, t=0.15)
+    >>> policy.sensitive, policy.t
+    (('charge',), Decimal('0.15'))
+    """
+
+    quasi_identifiers: tuple[str, ...]
+    k: int
+    sensitive: tuple[str, ...] = ()
+    identifiers: tuple[str, ...] = ()
+    insensitive: tuple[str, ...] | Literal["*"] = ()
+    t: Decimal | ByColumn[Decimal] | None = None
+    l: Decimal | ByColumn[Decimal] | None = None  # noqa: E741 - l-diversity has this name everywhere
+    l_diversity: LDiversity = "distinct"
+    c: Decimal | None = None
+    distance: ByColumn[Distance] = _NO_COLUMN
+    hierarchies: ByColumn[str] = _NO_COLUMN
+    method: str = "auto"
+    recode: ByColumn[Recode] = _NO_COLUMN
+    weights: ByColumn[float] = _NO_COLUMN
+    subject: None = None
+    suppression_limit: float = 0.0
+    nulls: Nulls = "category"
+    refine: bool = True
+    effort: Effort = "balanced"
+    time_limit: float | None = None
+    seed: int = 0
+
+    @_known_options
+    def __init__(
+        self,
+        *,
+        quasi_identifiers: Columns,
+        k: SupportsIndex,
+        sensitive: Columns = (),
+        identifiers: Columns = (),
+        insensitive: Columns = (),
+        t: Number | Mapping[str, Number] | None = None,
+        l: Number | Mapping[str, Number] | None = None,  # noqa: E741 - as above
+        l_diversity: LDiversity = "distinct",
+        c: Number | None = None,
+        distance: Mapping[str, Distance] | None = None,
+        hierarchies: Mapping[str, str] | None = None,
+        method: str = "auto",
+        recode: Mapping[str, Recode] | None = None,
+        weights: Mapping[str, Number] | None = None,
+        subject: None = None,
+        suppression_limit: Number = 0,
+        nulls: Nulls = "category",
+        refine: bool = True,
+        effort: Effort = "balanced",
+        time_limit: Number | None = None,
+        seed: SupportsIndex = 0,
+    ) -> None:
+        _store(self, {name: value for name, value in locals().items() if name != "self"})
+        check_roles(self, ROLES)
+        check_sensitive(self)
+        for option in ("recode", "weights"):
+            check_columns(option, getattr(self, option), "quasi_identifiers", self.quasi_identifiers)
+
+    def audited(self) -> AuditPolicy:
+        """Return the part of this policy that an audit checks."""
+        return AuditPolicy(**{name: getattr(self, name) for name in AUDIT_OPTIONS})
+
+    def to_toml(self) -> str:
+        """Return the options that differ from their default as TOML, one line each."""
+        own = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        return options_to_toml({name: value for name, (value, default) in own.items() if value != default})
+
+    @classmethod
+    def from_toml(cls, text: str, **overrides: Any) -> Self:
+        """Return the policy that a TOML text states.
+
+        Parameters
+        ----------
+        text : str
+            Options by name at the top level; ``from_toml(policy.to_toml()) == policy``.
+        **overrides : object
+            Options that win over those of the text.
+
+        Raises
+        ------
+        PolicyError
+            The text is not TOML, an option is unknown or missing, or the policy is wrong.
+        """
+        options = options_from_toml(text) | overrides
+        for name in options:
+            if name not in OPTIONS:
+                raise PolicyError(unknown_option(name, OPTIONS))
+        for name in ("quasi_identifiers", "k"):
+            if name not in options:
+                raise PolicyError(f"option {name!r} is missing: add {name} = ... to the policy")
+        return cls(**options)
+
+
+OPTIONS = tuple(field.name for field in fields(Policy))
+"""Names of all options, in the order of the documentation."""
+
+AUDIT_OPTIONS = tuple(field.name for field in fields(AuditPolicy))
+"""Names of the options of an audit."""
+
+
+def _store(policy: Policy | AuditPolicy, given: Mapping[str, Any]) -> None:
+    """Set the fields of a frozen policy to the checked values."""
+    for name, value in given.items():
+        object.__setattr__(policy, name, checked(name, value))
+
+
+def check_roles(policy: Policy | AuditPolicy, roles: Sequence[str]) -> None:
+    """Raise unless there is a quasi-identifier and no column has two roles.
+
+    Parameters
+    ----------
+    policy : Policy or AuditPolicy
+        Its lists of columns are checked one by one already.
+    roles : sequence of str
+        The options that it has for roles.
+
+    Raises
+    ------
+    PolicyError
+        With the column and its roles.
+    """
+    if not policy.quasi_identifiers:
+        raise PolicyError("quasi_identifiers is empty: name at least one column, as in (age, zip)")
+    found: dict[str, str] = {}
+    for role in roles:
+        columns = getattr(policy, role)
+        for column in () if columns == "*" else columns:
+            other = found.setdefault(fold(column), role)
+            if other != role:
+                raise PolicyError(f"column {column!r} is in {other} and in {role}: a column has one role")
+
+
+def check_sensitive(policy: Policy | AuditPolicy) -> None:
+    """Raise unless thresholds, distances and hierarchies fit the sensitive columns and each other.
+
+    Parameters
+    ----------
+    policy : Policy or AuditPolicy
+        Its options are checked one by one already.
+
+    Raises
+    ------
+    PolicyError
+        With the option, and what would fit.
+    """
+    for option in ("t", "l", "distance", "hierarchies"):
+        value = getattr(policy, option)
+        if isinstance(value, Mapping):
+            check_columns(option, value, "sensitive", policy.sensitive)
+        elif value is not None and not policy.sensitive:
+            raise PolicyError(f"{option} = {value} needs sensitive columns: add sensitive = (...)")
+    _check_hierarchies(policy)
+    _check_diversity(policy)
+
+
+def check_columns(option: str, named: Mapping[str, object], role: str, columns: Sequence[str]) -> None:
+    """Raise unless an option has values for columns of one role only.
+
+    Parameters
+    ----------
+    option : str
+        The option.
+    named : mapping
+        Its values by column.
+    role : str
+        The option that gives columns the role.
+    columns : sequence of str
+        The columns that have it.
+
+    Raises
+    ------
+    PolicyError
+        With the first column that is not among them, and the nearest that is.
+    """
+    known = {fold(column) for column in columns}
+    for column in named:
+        if fold(column) not in known:
+            hint = suggestion(column, columns) or f": add it to {role}"
+            raise PolicyError(f"{option} names {column!r}, which is not in {role}{hint}")
+
+
+def _check_hierarchies(policy: Policy | AuditPolicy) -> None:
+    for column, distance in policy.distance.items():
+        if distance == "hierarchical" and column not in policy.hierarchies:
+            wanted = f"hierarchies = {{{column}: 'table'}}"
+            raise PolicyError(f"distance of {column!r} is 'hierarchical' and has no tree: add {wanted}")
+    for column in policy.hierarchies:
+        if policy.distance.get(column) != "hierarchical":
+            wanted = f"distance = {{{column}: 'hierarchical'}}"
+            raise PolicyError(f"hierarchies of {column!r} is of no use: add {wanted}, or leave it out")
+
+
+def _check_diversity(policy: Policy | AuditPolicy) -> None:
+    recursive = policy.l_diversity == "recursive"
+    if policy.c is not None and not recursive:
+        raise PolicyError("c belongs to l_diversity = 'recursive': set that, or leave c out")
+    if policy.l is None or not recursive:
+        return
+    if policy.c is None:
+        raise PolicyError("recursive l-diversity needs c above 0: add c = 3, or another number")
+    for value in policy.l.values() if isinstance(policy.l, Mapping) else [policy.l]:
+        if value != int(value):
+            raise PolicyError(f"l = {value}: recursive l-diversity counts values, use an integer")

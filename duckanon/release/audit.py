@@ -1,0 +1,203 @@
+"""AUDIT of an anonymized view by the policy of its release, which the metadata keep."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from duckanon.audits.evidence import evidence_of
+from duckanon.audits.run import audit_attributes
+from duckanon.database import engine, templates
+from duckanon.database.engine import transaction
+from duckanon.database.relations import columns_of, relation_of
+from duckanon.errors import DuckanonError, ReleaseError
+from duckanon.policy import bind
+from duckanon.policy.policy import AuditPolicy, Policy
+from duckanon.release import metadata
+from duckanon.release.chain import changed_by_hand, record
+from duckanon.statements.options import options_to_audit
+
+if TYPE_CHECKING:
+    from duckanon.audits.evidence import Evidence
+    from duckanon.audits.report import Report
+    from duckanon.release.metadata import Published, Target
+    from duckanon.statements.names import QualifiedName
+    from duckanon.statements.options import Options
+
+
+def audit_named(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Options) -> Report:
+    """Audit of an anonymized view by the policy of its release, kept in the metadata of its database.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection. In a transaction that an error has aborted, the committed release is audited.
+    name : QualifiedName
+        The view.
+    options : Options
+        Thresholds that replace those of the policy.
+
+    Returns
+    -------
+    Report
+        From the released columns alone. Its warnings say why, where it was not recorded.
+
+    Raises
+    ------
+    ReleaseError
+        There is no such anonymized view.
+    """
+    try:
+        metadata.current(con)
+    except DuckanonError as failure:
+        if not isinstance(failure.__cause__, duckdb.TransactionException):
+            raise
+    else:
+        return audit_view(con, metadata.resolve(con, name), options)
+    with con.cursor() as reader:
+        target = metadata.resolve(reader, name)
+        with transaction(reader, whole=False):
+            report = _audit_release(reader, target, options)[0]
+    return _unrecorded(
+        report, "the transaction is aborted, so this is the release as it was before; ROLLBACK"
+    )
+
+
+def audit_view(con: duckdb.DuckDBPyConnection, target: Target, options: Options) -> Report:
+    """Audit of an anonymized view by the policy of its release, kept in the metadata of its database.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection. Inside an open transaction the record joins it.
+    target : Target
+        The view.
+    options : Options
+        Thresholds that replace those of the policy.
+
+    Returns
+    -------
+    Report
+        From the released columns alone. Its warnings say why, where it was not recorded.
+
+    Raises
+    ------
+    ReleaseError
+        There is no such anonymized view.
+    """
+    report: Report | None = None
+    try:
+        # One transaction, so that the fingerprint is of the rows that the audit saw.
+        joined = engine.in_transaction(con)
+        with transaction(con, whole=False):
+            report, published, evidence = _audit_release(con, target, options)
+            obstacle = _obstacle(con, target, joined=joined)
+            if obstacle is None:
+                record(
+                    con,
+                    target.catalog,
+                    published.release_id,
+                    report.measures,
+                    evidence,
+                    statement="audit",
+                )
+    except ReleaseError as refused:
+        if report is None:
+            raise
+        obstacle = str(refused)
+    return report if obstacle is None else _unrecorded(report, obstacle)
+
+
+def audit_published(
+    con: duckdb.DuckDBPyConnection,
+    reader: duckdb.DuckDBPyConnection,
+    published: Published,
+    relation: str,
+    *,
+    wanted: AuditPolicy | None = None,
+    home: str,
+) -> Report:
+    """Audit of the rows of a release, wherever they are.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection with the metadata of the release.
+    reader : duckdb.DuckDBPyConnection
+        Connection that sees `relation`.
+    published : Published
+        The release.
+    relation : str
+        The rows, as SQL text.
+    wanted : AuditPolicy, optional
+        Other thresholds than those of the release.
+    home : str
+        Catalog of `reader` in which the trees of the release are.
+
+    Returns
+    -------
+    Report
+        Verdict of every threshold.
+    """
+    policy = wanted or Policy.from_toml(published.policy).audited()
+    name = str(published.target)
+    attributes = bind.bind_audit(policy, columns_of(reader, relation, f"audit of {name}"))
+    return audit_attributes(reader, relation, attributes, policy, trees_of(con, published, home), name=name)
+
+
+def trees_of(con: duckdb.DuckDBPyConnection, published: Published, home: str) -> dict[str, str]:
+    """Trees of the hierarchical columns of a release.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection with the metadata of the release.
+    published : Published
+        The release.
+    home : str
+        Catalog in which its trees are.
+
+    Returns
+    -------
+    dict of str
+        Relation as SQL text by column.
+    """
+    return {
+        column: relation_of(metadata.Target(home, metadata.SCHEMA, tree))
+        for column, tree in metadata.trees(con, published).items()
+    }
+
+
+def _audit_release(
+    con: duckdb.DuckDBPyConnection, target: Target, options: Options
+) -> tuple[Report, Published, Evidence]:
+    published = metadata.require(con, target, whole=True)
+    wanted = options_to_audit(options, Policy.from_toml(published.policy).audited())
+    relation = relation_of(target)
+    report = audit_published(con, con, published, relation, wanted=wanted, home=target.catalog)
+    evidence = evidence_of(con, relation, wanted, trees_of(con, published, target.catalog))
+    changed = changed_by_hand(con, published, evidence.fingerprint)
+    if changed is not None:
+        report = replace(report, warnings=(*report.warnings, changed))
+    return report, published, evidence
+
+
+def _obstacle(con: duckdb.DuckDBPyConnection, target: Target, *, joined: bool) -> str | None:
+    """Say why an audit cannot be recorded; trying it would abort the transaction of the user."""
+    databases = dict(engine.rows(con, templates.read("catalog/databases.sql"), "audit"))
+    if databases.get(target.catalog, True):
+        return f"the database {target.catalog!r} is read-only"
+    # DuckDB writes to one database in a transaction, and does not tell whether this one has a database yet.
+    others = [name for name, read_only in databases.items() if not read_only and name != target.catalog]
+    if joined and others:
+        return (
+            f"a transaction writes to one database only, and for this one that may be {others[0]!r}; "
+            "outside of a transaction it is recorded"
+        )
+    return None
+
+
+def _unrecorded(report: Report, obstacle: str) -> Report:
+    return replace(report, warnings=(*report.warnings, f"this audit was not recorded: {obstacle}"))

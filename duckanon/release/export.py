@@ -1,0 +1,383 @@
+"""EXPORT: a release becomes a fresh file that is read back and audited before it gets its name."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from duckanon.audits import macros
+from duckanon.audits.evidence import evidence_of
+from duckanon.database import blocks, drafts, engine, interrupts, templates
+from duckanon.database.engine import transaction
+from duckanon.database.fingerprint import carries_its_type, fingerprint
+from duckanon.database.handover import lossless
+from duckanon.database.relations import columns_of, relation_of
+from duckanon.errors import AuditFailure, DuckanonError, ReleaseError, tell
+from duckanon.policy.bind import kind_of
+from duckanon.policy.names import fold, listed
+from duckanon.policy.policy import Policy
+from duckanon.release import metadata
+from duckanon.release.audit import audit_published, trees_of
+from duckanon.release.chain import changed_by_hand, record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import duckdb
+
+    from duckanon.audits.report import Report
+    from duckanon.policy.checks import Formulas
+    from duckanon.release.metadata import Published, Target
+
+    Columns = list[tuple[str, str]]
+
+
+_FORMULA = re.compile(r"'*[=+@\t\r-]")
+"""What sql/export/escape.sql.j2 puts a quote in front of."""
+
+
+def export(
+    con: duckdb.DuckDBPyConnection, target: Target, path: str, *, csv_formulas: Formulas | None = None
+) -> Report:
+    """Audit of a file to which a release was written.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    target : Target
+        The anonymized view.
+    path : str
+        A new file: ``.duckdb`` (with metadata and audit macros), ``.parquet`` or ``.csv``.
+    csv_formulas : {'keep', 'escape'}, optional
+        What is done with texts in a CSV, names of columns too, that a spreadsheet takes for formulas: they
+        stay (the default), or get a single quote in front. Numbers are no formulas.
+
+    Returns
+    -------
+    Report
+        Audit of what the file holds, read back from it.
+
+    Raises
+    ------
+    ReleaseError
+        The file exists, cannot be written, or has another ending; or the view or its rows are not those that
+        were audited when the release was made.
+    AuditFailure
+        What was read back violates the policy (a CSV merges NULL and the empty text): no file is left.
+
+    Warns
+    -----
+    DuckanonWarning
+        Texts that a spreadsheet takes for formulas are in a CSV, and nobody said that they stay.
+    """
+    published = metadata.require(con, target, whole=True)
+    file = Path(path)
+    check_target(file)
+    writer = _writers()[file.suffix.lower()]
+    if csv_formulas is not None and writer is not _to_csv:
+        raise ReleaseError(f"csv_formulas is about .csv files, and {path!r} is none: leave it out")
+    # One transaction, so that the rows which are looked at are those which are written.
+    with transaction(con, whole=False), drafts.draft(file) as draft:
+        changed = changed_by_hand(con, published, fingerprint(con, relation_of(published.target)))
+        if changed is not None:
+            raise ReleaseError(f"{target} was not exported: {changed}")
+        if csv_formulas is None and writer is _to_csv:
+            _warn_of_formulas(con, published, path)
+        if csv_formulas == "escape":
+            report = _to_csv(con, published, draft, escaped=True)
+        else:
+            report = writer(con, published, draft)
+        if not report.passed:
+            raise AuditFailure(f"{path!r} was not written: read back, it violates the policy", report)
+        interrupts.settle()
+        _settle(draft, file)
+    return report
+
+
+def check_target(file: Path) -> None:
+    """Raise unless a release can be exported under a name.
+
+    Parameters
+    ----------
+    file : Path
+        The file to be written.
+
+    Raises
+    ------
+    ReleaseError
+        It exists, its folder does not, or its ending is unknown.
+    """
+    shown = repr(str(file))
+    if file.suffix.lower() not in _writers():
+        raise ReleaseError(f"cannot export to {shown}: the file must end in .duckdb, .parquet or .csv")
+    try:
+        # A link is there, too, wherever it leads.
+        folder = stat.S_ISDIR(file.lstat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as wrong:
+        raise ReleaseError(f"cannot export to {shown}: {wrong.strerror}") from wrong
+    else:
+        what = "is a folder" if folder else "exists and EXPORT never overwrites"
+        raise ReleaseError(f"{shown} {what}: remove it or choose another name")
+    parent = str(file.parent)
+    if not file.parent.is_dir():
+        raise ReleaseError(f"cannot export to {shown}: the folder {parent!r} does not exist")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise ReleaseError(f"cannot export to {shown}: nothing can be written in the folder {parent!r}")
+
+
+def _writers() -> dict[str, Callable[[duckdb.DuckDBPyConnection, Published, Path], Report]]:
+    return {".duckdb": _to_database, ".parquet": _to_parquet, ".csv": _to_csv}
+
+
+def _settle(draft: Path, file: Path) -> None:
+    try:
+        # A hard link fails if the name was taken meanwhile; a rename would overwrite.
+        os.link(draft, file)
+    except FileExistsError as taken:
+        raise ReleaseError(
+            f"{str(file)!r} was created by someone else meanwhile; nothing was overwritten"
+        ) from taken
+    except OSError:
+        # A file system without hard links.
+        if file.exists():
+            raise ReleaseError(
+                f"{str(file)!r} was created by someone else meanwhile; nothing was overwritten"
+            ) from None
+        draft.rename(file)
+
+
+def _to_parquet(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> Report:
+    columns = columns_of(con, relation_of(published.target), "export")
+    _copy(con, published, draft, columns, "parquet")
+    relation = templates.render("files/parquet.sql.j2", path=str(draft)).strip()
+    with _reader(con) as reader:
+        _require_same(con, reader, published, lambda _: relation)
+    return audit_published(con, con, published, relation, home=published.target.catalog)
+
+
+def _to_csv(
+    con: duckdb.DuckDBPyConnection, published: Published, draft: Path, *, escaped: bool = False
+) -> Report:
+    columns = columns_of(con, relation_of(published.target), "export")
+    texts = _texts(columns) if escaped else []
+    _copy(con, published, draft, columns, "csv", escaped=texts, header=_header(columns) if escaped else None)
+    # What is audited is what stands in the file; only a tree knows nothing of the quote in front of a value.
+    graded = {fold(name) for name in metadata.trees(con, published)}
+    types = dict(columns)
+    back = [name for name in texts if fold(name) in graded or types[name] != "VARCHAR"]
+
+    def read_as(kinds: Columns, restored: Sequence[str]) -> str:
+        return templates.render(
+            "export/read_csv.sql.j2", path=str(draft), columns=kinds, escaped=texts, restored=restored
+        ).strip()
+
+    with _reader(con) as reader:
+        _require_same(con, reader, published, lambda kinds: read_as(kinds, texts), csv=True)
+    return audit_published(con, con, published, read_as(columns, back), home=published.target.catalog)
+
+
+def _texts(columns: Sequence[tuple[str, str]]) -> list[str]:
+    """Columns in which a spreadsheet can take a cell for a formula; a number or a date is none."""
+    return [name for name, type_text in columns if kind_of(type_text) in {"text", "other"}]
+
+
+def _header(columns: Sequence[tuple[str, str]]) -> list[str]:
+    """Names of columns as they stand in a CSV of escaped texts."""
+    return [f"'{name}" if _FORMULA.match(name) else name for name, _ in columns]
+
+
+def _warn_of_formulas(con: duckdb.DuckDBPyConnection, published: Published, path: str) -> None:
+    columns = columns_of(con, relation_of(published.target), "export")
+    query = templates.render(
+        "export/formulas.sql.j2",
+        columns=[name for name, _ in columns],
+        texts=_texts(columns),
+        relation=relation_of(published.target),
+    )
+    found = [name for name, formulas in engine.rows(con, query, "export") if formulas]
+    if found:
+        columns_found = listed("columns", found)
+        words = f"{path!r}: a spreadsheet takes texts of {columns_found} for formulas: give csv_formulas"
+        tell(f"{words} = 'escape' for a quote in front, or 'keep'")
+
+
+def _to_database(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> Report:
+    _fill(con, published, draft)
+    with _reader(con) as reader:
+        _on(reader, templates.render("export/reopen.sql.j2", path=str(draft)))
+        relation = relation_of(metadata.Target("export", "main", published.target.name))
+        _require_same(con, reader, published, lambda _: relation)
+        report = audit_published(con, reader, published, relation, home="export")
+        policy = Policy.from_toml(published.policy).audited()
+        evidence = evidence_of(reader, relation, policy, trees_of(con, published, "export"))
+    with engine.in_memory() as fresh:
+        _on(fresh, templates.render("export/attach.sql.j2", path=str(draft)))
+        record(fresh, "export", published.release_id, report.measures, evidence, statement="export")
+        _on(fresh, "DETACH export")
+    # What the record of this audit took the place of: nothing secret, but nothing that anyone vouches for.
+    blocks.clear(draft)
+    return report
+
+
+def _fill(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> None:
+    target = published.target
+    tables = [("main", target.name, relation_of(target))]
+    tables += [("duckanon", tree, _backing(target, tree)) for tree in metadata.trees(con, published).values()]
+    # Another instance writes the file, so nothing of this one can get into it, temporary data or settings.
+    with engine.in_memory() as fresh:
+        compression = engine.rows(con, templates.read("export/compression.sql"), "export")[0][0]
+        _on(fresh, templates.render("export/compress.sql.j2", compression=compression))
+        _on(fresh, templates.render("export/attach.sql.j2", path=str(draft)))
+        for schema, name, relation in tables:
+            columns = columns_of(con, relation, "export")
+            rows = templates.render("export/rows.sql.j2", columns=columns, relation=relation, ordered=True)
+            _write(con, fresh, rows, schema=schema, name=name, columns=columns)
+        for table in metadata.METADATA:
+            query = templates.render(
+                "export/metadata.sql.j2",
+                catalog=target.catalog,
+                table=table,
+                release_id=published.release_id,
+                view=target.name,
+            )
+            columns = columns_of(con, f"({query})", "export")
+            _write(con, fresh, query, schema="duckanon", name=table, columns=columns)
+        _on(fresh, "USE export")
+        for statement in macros.macro_statements(temporary=False):
+            _on(fresh, statement)
+        _on(fresh, "USE memory")
+        _on(fresh, "DETACH export")
+
+
+@contextlib.contextmanager
+def _reader(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Connection that reads what was written: where that fails, the caller's transaction is not aborted."""
+    with engine.in_memory() as reader:
+        zone = engine.rows(con, templates.read("export/time_zone.sql"), "export")[0][0]
+        _on(reader, templates.render("export/set_time_zone.sql.j2", time_zone=zone))
+        yield reader
+
+
+def _require_same(
+    con: duckdb.DuckDBPyConnection,
+    reader: duckdb.DuckDBPyConnection,
+    published: Published,
+    written: Callable[[Columns], str],
+    *,
+    csv: bool = False,
+) -> None:
+    """Raise unless the file holds the release, types and values: not every format has every type.
+
+    A CSV has no types, so it is read with those of the release. The first column that lost
+    something is named.
+    """
+    relation = relation_of(published.target)
+    columns = columns_of(con, relation, "export")
+    with contextlib.suppress(DuckanonError):
+        found = columns_of(reader, written(columns), "export")
+        ours, theirs = (
+            _fingerprint(where, rows, columns, csv=csv)
+            for where, rows in ((con, relation), (reader, written(columns)))
+        )
+        if found == columns and ours == theirs:
+            return
+    for column in columns:
+        # Where one column of a file cannot be read, none can: the others are read as text.
+        rows = written([one if one == column else (one[0], "VARCHAR") for one in columns])
+        try:
+            found = [one for one in columns_of(reader, rows, "export") if one[0] == column[0]]
+            same = _fingerprint(con, relation, [column], csv=csv) == _fingerprint(
+                reader, rows, [column], csv=csv
+            )
+        except DuckanonError as refused:
+            raise _not_carried(column) from refused
+        if found != [column] or not same:
+            raise _not_carried(column, found[0][1] if same else "VARCHAR")
+    raise ReleaseError("the file does not hold the rows of the release, so nothing was written")
+
+
+def _not_carried(column: tuple[str, str], instead: str = "VARCHAR") -> ReleaseError:
+    name, type_text = column
+    return ReleaseError(
+        f"column {name!r} of type {type_text} does not survive this format, so nothing was written: "
+        f"CAST it to {instead} in the source query, or export to another format"
+    )
+
+
+def _fingerprint(
+    con: duckdb.DuckDBPyConnection, relation: str, columns: Columns, *, csv: bool
+) -> tuple[object, ...]:
+    values = [(name, carries_its_type(type_text)) for name, type_text in columns]
+    query = templates.render("export/fingerprint.sql.j2", columns=values, relation=relation, csv=csv)
+    return engine.rows(con, query, "export", error=ReleaseError)[0]
+
+
+def _blamed(columns: Columns, refused: ReleaseError) -> ReleaseError:
+    """The error that names the column, where DuckDB's names a type that is not supported."""
+    message = str(refused).upper()
+    for column in columns:
+        words = re.findall(r"[A-Z_]{3,}", column[1])
+        if "SUPPORT" in message and any(re.search(rf"\b{word}S?\b", message) for word in words):
+            return _not_carried(column)
+    return refused
+
+
+def _write(
+    con: duckdb.DuckDBPyConnection,
+    fresh: duckdb.DuckDBPyConnection,
+    query: str,
+    *,
+    schema: str,
+    name: str,
+    columns: Columns,
+) -> None:
+    statement = templates.render("export/table.sql.j2", schema=schema, name=name, columns=columns)
+    with (
+        lossless(con),
+        engine.reader(con, query, "export") as incoming,
+        engine.registered(fresh, {"incoming": incoming}),
+    ):
+        try:
+            _on(fresh, statement)
+        except ReleaseError as refused:
+            raise _blamed(columns, refused) from refused
+
+
+def _copy(
+    con: duckdb.DuckDBPyConnection,
+    published: Published,
+    draft: Path,
+    columns: list[tuple[str, str]],
+    form: str,
+    *,
+    escaped: Sequence[str] = (),
+    header: Sequence[str] | None = None,
+) -> None:
+    statement = templates.render(
+        "export/file.sql.j2",
+        columns=columns,
+        relation=relation_of(published.target),
+        path=str(draft),
+        format=form,
+        escaped=escaped,
+        header=header or [column for column, _ in columns],
+    )
+    try:
+        engine.run(con, statement, "export", error=ReleaseError)
+    except ReleaseError as refused:
+        raise _blamed(columns, refused) from refused
+
+
+def _backing(target: Target, table: str) -> str:
+    return relation_of(metadata.Target(target.catalog, metadata.SCHEMA, table))
+
+
+def _on(con: duckdb.DuckDBPyConnection, statement: str) -> None:
+    engine.run(con, statement, "export", error=ReleaseError)

@@ -1,0 +1,200 @@
+"""Databases that others made: opened so that nothing in them can act, and read only where rows are stored.
+
+A view, and a column that is computed when it is read, is a program of whoever wrote the file: it may read
+other files, never end, or show each query something else. Rows that are stored are data. So nothing is read
+before the catalog has said that it is a table of stored rows; the catalog is asked by functions that read no
+relation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from duckanon.database import engine, templates
+from duckanon.errors import ReleaseError, SourceError
+from duckanon.release.metadata import METADATA, SCHEMA, Target, is_release_view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    import duckdb
+
+_MAGIC = b"DUCK"
+"""What stands in a DuckDB database behind the first eight bytes."""
+
+_BACKING = re.compile(rf"FROM {SCHEMA}\.(\w+);?\s*$")
+
+_YOURS = "if the file is yours, give --trust"
+
+
+@contextlib.contextmanager
+def opened(
+    files: Iterable[Path], *, folders: Iterable[Path] = (), trust: bool = False
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Give a connection in memory from which nothing can be reached but the files that were named.
+
+    Parameters
+    ----------
+    files : iterable of Path
+        What may be read.
+    folders : iterable of Path
+        Where something may be written.
+    trust : bool
+        Leave the connection as DuckDB makes it: what is read is the work of the user.
+
+    Yields
+    ------
+    duckdb.DuckDBPyConnection
+        Without the names of Python, without a progress bar; unless it is trusted, no setting can be changed
+        and no extension is fetched or loaded.
+    """
+    config: dict[str, str | bool | int | float | list[str]] = {"python_enable_replacements": False}
+    if not trust:
+        config |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    with engine.in_memory(**config) as con:
+        if not trust:
+            statement = templates.render(
+                "files/lock.sql.j2",
+                paths=list(dict.fromkeys(text for file in files for text in _reached(file))),
+                folders=[folder.absolute().as_posix() for folder in folders],
+            )
+            engine.run(con, statement, "open")
+        yield con
+
+
+def _reached(file: Path) -> Iterator[str]:
+    """Give the paths under which DuckDB asks for a file: as named, and behind its links; and its log."""
+    for path in (file.absolute().as_posix(), os.path.realpath(file)):
+        yield from (path, f"{path}.wal")
+
+
+def check_database(path: Path) -> None:
+    """Raise unless a file is a DuckDB database, which DuckDB itself would ask an extension about.
+
+    Parameters
+    ----------
+    path : Path
+        A file that can be read.
+
+    Raises
+    ------
+    SourceError
+        It is something else.
+    """
+    with path.open("rb") as head:
+        if head.read(12)[8:] != _MAGIC:
+            raise SourceError(f"{str(path)!r} is no DuckDB database")
+
+
+def stored(con: duckdb.DuckDBPyConnection, target: Target, stage: str) -> Target:
+    """Table whose stored rows a name shows.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection to which the file is attached.
+    target : Target
+        A table, or the view of a release.
+
+    Returns
+    -------
+    Target
+        The table itself; behind the view of a release, if it is as duckanon wrote it, its backing table.
+
+    Raises
+    ------
+    SourceError
+        The name is that of another view, or a column is computed when it is read.
+    """
+    is_view, definition, _, computed = _relation(con, target, stage)
+    if computed:
+        raise SourceError(
+            f"{stage}: column {computed[0]!r} of {target.name!r} is computed when it is read, a program of "
+            f"whoever made the file: {_YOURS}"
+        )
+    if not is_view:
+        return target
+    backing = _BACKING.search(definition or "")
+    table = Target(target.catalog, SCHEMA, backing[1]) if backing else target
+    found = _relations(con, table, stage)
+    if backing and found and not found[0][3] and is_release_view(con, target, table.name, found[0][2]):
+        return table
+    raise SourceError(
+        f"{stage}: {target.name!r} is a view, a program of whoever made the file: {_YOURS}, or name a table"
+    )
+
+
+def check_metadata(con: duckdb.DuckDBPyConnection, home: str, stage: str) -> None:
+    """Raise unless what has the names of the metadata is stored rows of the types that duckanon writes.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection to which the file is attached.
+    home : str
+        Its name there.
+    stage : str
+        For errors.
+
+    Raises
+    ------
+    ReleaseError
+        It is a view, a column is computed, or a column has another type. A column that is missing is found
+        where it is read, and one that nobody asks for says nothing.
+    """
+    expected = _expected()
+    for name, kind, column, type_text, computed in _layout(con, home, stage):
+        if name not in METADATA:
+            continue
+        wanted = expected.get((name, column), type_text)
+        what = f"{stage}: {SCHEMA}.{name}"
+        if kind == "view":
+            raise ReleaseError(f"{what} is a view, and duckanon writes a table: nothing was read from it")
+        if computed:
+            raise ReleaseError(f"{what}.{column} is computed when it is read, so nothing was read from it")
+        if type_text != wanted:
+            raise ReleaseError(f"{what}.{column} is {type_text}, and duckanon writes {wanted}")
+
+
+@cache
+def _expected() -> Mapping[tuple[str, str | None], str | None]:
+    with engine.in_memory() as fresh:
+        engine.run(fresh, templates.render("publish/metadata.sql.j2", catalog="memory"), "open")
+        return {
+            (name, column): type_text for name, _, column, type_text, _ in _layout(fresh, "memory", "open")
+        }
+
+
+def _layout(
+    con: duckdb.DuckDBPyConnection, home: str, stage: str
+) -> list[tuple[str, str, str | None, str | None, bool]]:
+    found: list[tuple[str, str, str | None, str | None, bool]] = engine.rows(
+        con, templates.render("evidence/metadata.sql.j2", catalog=home), stage, error=ReleaseError
+    )
+    return found
+
+
+def _relation(
+    con: duckdb.DuckDBPyConnection, target: Target, stage: str
+) -> tuple[bool, str | None, list[str], list[str]]:
+    found = _relations(con, target, stage)
+    if not found:
+        raise SourceError(f"{stage}: there is no table {target.name!r}")
+    return found[0]
+
+
+def _relations(
+    con: duckdb.DuckDBPyConnection, target: Target, stage: str
+) -> list[tuple[bool, str | None, list[str], list[str]]]:
+    query = templates.render(
+        "files/relation.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
+    )
+    return [
+        (bool(row[0]), row[1], list(row[2]), list(row[3] or []))
+        for row in engine.rows(con, query, stage, error=SourceError)
+    ]

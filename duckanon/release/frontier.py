@@ -1,0 +1,279 @@
+"""EXPLAIN ... FRONTIER: what other k and t would cost, measured on a sample, without writing anything."""
+
+from __future__ import annotations
+
+import io
+import time
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from duckanon import progress
+from duckanon.database import arrow, engine, templates
+from duckanon.errors import InfeasibleError, MissingExtra
+from duckanon.kernels.closeness.threshold import violations_per_class
+from duckanon.kernels.loss import information_loss
+from duckanon.kernels.merging.merge import class_members
+from duckanon.release.pipeline import names_of
+from duckanon.release.stages.embed import coordinates
+from duckanon.release.stages.plan import candidates, classes_of
+from duckanon.release.stages.prepare import prepared
+from duckanon.release.stages.thresholds import thresholds_without
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import duckdb
+    import numpy.typing as npt
+
+    from duckanon.kernels.closeness.threshold import Threshold
+    from duckanon.kernels.compose import Recipe
+    from duckanon.policy.policy import Policy
+    from duckanon.release.stages.candidate import Source
+    from duckanon.release.stages.embed import Embedded
+    from duckanon.release.stages.stage import Staged
+    from duckanon.release.stages.thresholds import Judged
+
+SAMPLE = 2000
+"""At most so many records are partitioned for each k and t."""
+
+FACTORS = (Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2), Fraction(3))
+"""The policy's t are multiplied by these, all of them together."""
+
+FRONTIER = pa.schema(
+    [
+        ("k", pa.int64()),
+        ("t", pa.float64()),
+        ("class_size", pa.float64()),
+        ("classes", pa.int64()),
+        ("information_loss", pa.float64()),
+        ("seconds", pa.float64()),
+        ("chosen", pa.bool_()),
+        ("reason", pa.string()),
+    ]
+)
+"""Types of the rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Coordinates (m, d), dense codes (s, m) and s thresholds of some records, and how many the table has."""
+
+    points: npt.NDArray[np.float64]
+    codes: npt.NDArray[np.int64]
+    thresholds: tuple[Threshold, ...]
+    size: int
+
+
+class _Cell(NamedTuple):
+    """A k, the thresholds with their t, and whether both are those of the policy."""
+
+    k: int
+    thresholds: tuple[Threshold, ...]
+    chosen: bool
+
+
+class _Measured(NamedTuple):
+    """Number of classes in the sample, IL in per cent, CPU seconds."""
+
+    classes: int
+    loss: float
+    seconds: float
+
+
+def frontier(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> pa.Table:
+    """Expected class size, information loss and time for k and t around those of a policy.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection; only temporary tables are made, and removed.
+    source : Source
+        The query.
+    policy : Policy
+        The policy. l stays as it is.
+
+    Returns
+    -------
+    pyarrow.Table
+        Columns `FRONTIER`, ordered by k and t. ``t`` is NULL without t, and the smallest of several.
+        ``class_size`` and ``information_loss`` (per cent) are those of a sample of at most `SAMPLE` records;
+        ``classes`` and ``seconds`` (CPU time of the partition) are what follows for the whole table. A k or
+        l that the sample cannot have is left out.
+
+    Raises
+    ------
+    DuckanonError
+        Whatever CREATE would refuse before the partition.
+    InfeasibleError
+        The sample can have no k of the series.
+
+    Notes
+    -----
+    Deterministic except for ``seconds``. A sample is sparser than its table, so its loss is higher.
+    """
+    with names_of(con, source), prepared(con, source.query, policy) as ready:
+        sample = _sample(con, ready.staged, ready.embedded, ready.wanted)
+    rows = _rows(sample, policy)
+    if not rows:
+        raise InfeasibleError(
+            f"no k or l around those of the policy can be had in a sample of {len(sample.points)} records, "
+            "which is what FRONTIER measures: ask with smaller ones",
+            float(len(sample.points)),
+        )
+    return pa.table(
+        [
+            pa.array(column, kind)
+            for column, kind in zip(zip(*rows, strict=True), FRONTIER.types, strict=True)
+        ],
+        schema=FRONTIER,
+    )
+
+
+def picture(table: pa.Table) -> str:
+    """Information loss over t, one line for each k; over k where there is no t.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Rows of `frontier`.
+
+    Returns
+    -------
+    str
+        An SVG document; the same rows give the same text.
+
+    Raises
+    ------
+    MissingExtra
+        matplotlib is not installed.
+    """
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError as missing:
+        raise MissingExtra("a picture needs matplotlib: pip install 'duckanon[report]'") from missing
+    rows = table.to_pylist()
+    over = "k" if all(row["t"] is None for row in rows) else "t"
+    written = io.StringIO()
+    # Texts stay texts, and neither names nor a date differ from run to run.
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "duckanon"}):
+        figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+        axes = figure.add_subplot(xlabel=over, ylabel="information loss, per cent")
+        for k in sorted({row["k"] for row in rows}) if over == "t" else [None]:
+            line = [row for row in rows if k in (None, row["k"])]
+            label = "all k" if k is None else f"k = {k}"
+            axes.plot([r[over] for r in line], [r["information_loss"] for r in line], marker=".", label=label)
+        own = [row for row in rows if row["chosen"]]
+        axes.plot(
+            [r[over] for r in own], [r["information_loss"] for r in own],
+            "o", markersize=10, fillstyle="none", color="black", label="policy",
+        )  # fmt: skip
+        axes.set_ylim(bottom=0)
+        if over == "k":
+            axes.set_xticks(sorted({row["k"] for row in rows}))
+        axes.legend()
+        figure.savefig(written, format="svg", metadata={"Date": None})
+    return written.getvalue()
+
+
+def _sample(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, wanted: Judged) -> _Sample:
+    """Read records evenly spread over the order of the values; their own distribution is the reference."""
+    query = templates.render(
+        "frontier/sample.sql.j2",
+        coded=embedded.coded,
+        axes=embedded.axes,
+        codes=wanted.codes,
+        wanted=min(staged.size, SAMPLE),
+        size=staged.size,
+    )
+    table = engine.table(con, query, "frontier")
+    columns = {axis.column: arrow.numbers(table.column(axis.column)) for axis in embedded.axes}
+    codes = np.empty((len(wanted.codes), len(table)), dtype=np.int64)
+    for row, name in enumerate(wanted.codes):
+        codes[row] = arrow.numbers(table.column(name))
+    limits, dense = thresholds_without(wanted, codes, np.ones(len(table), dtype=bool))
+    return _Sample(coordinates(embedded.axes, columns), dense, limits, staged.size)
+
+
+def _rows(sample: _Sample, policy: Policy) -> list[tuple[object, ...]]:
+    """Measure every cell; one that the sample cannot have gives no row."""
+    records = len(sample.points)
+    cells = [cell for cell in _cells(sample.thresholds, policy.k) if cell.k <= records]
+    part = "all" if records == sample.size else f"{records} of"
+    reason = f"measured on {part} {sample.size} records" + ("" if part == "all" else ", from above")
+    rows: list[tuple[object, ...]] = []
+    with progress.step("frontier", len(cells), "cells") as step:
+        if cells:
+            # Once for nothing: what is compiled at its first call is no part of the time.
+            _measure(sample, cells[0], policy)
+        for cell in cells:
+            measured = _measure(sample, cell, policy)
+            step.advance()
+            if measured is None:
+                continue
+            size = records / measured.classes
+            t = _smallest_t(cell.thresholds)
+            seconds = measured.seconds * sample.size / records
+            expected = max(1, round(sample.size / size))
+            rows.append((cell.k, t, size, expected, measured.loss, seconds, cell.chosen, reason))
+    return rows
+
+
+def _cells(limits: tuple[Threshold, ...], k: int) -> list[_Cell]:
+    """Return the combinations of k and t, in their order; equal ones after the cap at 1 are one."""
+    series: dict[tuple[object, ...], tuple[tuple[Threshold, ...], bool]] = {}
+    for factor in FACTORS:
+        scaled = tuple(_scaled(limit, factor) for limit in limits)
+        key = tuple(limit.t for limit in scaled)
+        series[key] = scaled, factor == 1 or (key in series and series[key][1])
+    return [
+        _Cell(size, scaled, own and size == k)
+        for size in sorted({max(2, k // 2), k, 2 * k, 4 * k})
+        for scaled, own in series.values()
+    ]
+
+
+def _scaled(limit: Threshold, factor: Fraction) -> Threshold:
+    """Return a threshold with another t, at most 1."""
+    return limit if limit.t is None else replace(limit, t=min(Fraction(1), Fraction(limit.t) * factor))
+
+
+def _smallest_t(limits: Sequence[Threshold]) -> float | None:
+    """Return the smallest t, None where no column has one."""
+    return min((float(limit.t) for limit in limits if limit.t is not None), default=None)
+
+
+def _measure(sample: _Sample, cell: _Cell, policy: Policy) -> _Measured | None:
+    """Partition the sample as CREATE partitions a tile, or return None where a threshold is missed."""
+    asked = replace(policy, k=cell.k)
+    best: _Measured | None = None
+    for recipe in _recipes(sample, cell, asked):
+        begin = time.process_time()
+        labels = classes_of(sample.points, sample.codes, asked, recipe, cell.thresholds, seed=policy.seed)
+        seconds = time.process_time() - begin
+        if not _satisfied(cell.thresholds, sample.codes, labels):
+            continue
+        loss = information_loss(sample.points, labels)
+        if best is None or loss < best.loss:
+            best = _Measured(int(labels.max()) + 1, loss, seconds)
+    return best
+
+
+def _recipes(sample: _Sample, cell: _Cell, policy: Policy) -> list[Recipe]:
+    """Return what CREATE would choose from, refined with little effort."""
+    tried = candidates(sample.size, policy, cell.thresholds)
+    return [replace(recipe, effort="fast" if recipe.effort else None) for recipe in tried]
+
+
+def _satisfied(
+    limits: Sequence[Threshold], codes: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]
+) -> bool:
+    """Tell whether every class satisfies every threshold."""
+    if not limits:
+        return True
+    offsets, members = class_members(labels, codes)
+    return not violations_per_class(limits, members, offsets).any()

@@ -1,0 +1,419 @@
+"""Releases in the catalog of DuckDB: which of them a view stands for; the names of `places` are here, too."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from duckanon.audits.evidence import SCHEMA_VERSION
+from duckanon.database import engine, templates
+from duckanon.database.relations import Target as Target
+from duckanon.database.relations import columns_of, definition, mark, relation_of
+from duckanon.database.relations import current as current
+from duckanon.database.relations import occupied as occupied
+from duckanon.database.relations import resolve as resolve
+from duckanon.errors import ReleaseError
+from duckanon.policy.names import fold
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import duckdb
+
+SCHEMA = "duckanon"
+"""Schema of the backing tables and the metadata, in the database of the view."""
+
+METADATA = ("releases", "columns", "thresholds", "audits")
+"""The metadata tables."""
+
+CHAINED = 3
+"""Version since which the audits of a release are a chain."""
+
+_MARK = re.compile(r"duckanon release (\d+)")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A release that is written in a database.
+
+    Attributes
+    ----------
+    target : Target
+        The view, spelled as it is in the catalog.
+    release_id : int
+        Number of the release in its database.
+    table : str
+        Backing table in schema `SCHEMA`.
+    records, classes, suppressed : int
+        Size of the release.
+    method : str
+        Method that made the partition.
+    information_loss : float
+        IL in per cent.
+    policy : str
+        The policy as TOML.
+    source_sql : str
+        The source query.
+    source_catalog, source_schema : str
+        Where its unqualified names were looked up.
+    """
+
+    target: Target
+    release_id: int
+    table: str
+    records: int
+    classes: int
+    suppressed: int
+    method: str
+    information_loss: float
+    policy: str
+    source_sql: str
+    source_catalog: str
+    source_schema: str
+
+
+def check_writable(con: duckdb.DuckDBPyConnection, target: Target) -> None:
+    """Raise unless a release can be written to the database of a view.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    target : Target
+        The view.
+
+    Raises
+    ------
+    ReleaseError
+        The database is read-only, temporary, internal, or has the name of our schema; a table of the user has
+        the name of ours.
+    """
+    databases = dict(engine.rows(con, templates.read("catalog/databases.sql"), "catalog"))
+    if target.catalog not in databases:
+        raise ReleaseError(
+            f"{target}: a release cannot live in the database {target.catalog!r}; attach a file"
+        )
+    if databases[target.catalog]:
+        raise ReleaseError(f"{target}: the database {target.catalog!r} is read-only; nothing was written")
+    if target.catalog.lower() == SCHEMA:
+        raise ReleaseError(
+            f"{target}: in a database called {SCHEMA!r} the schema {SCHEMA!r} of a release is ambiguous; "
+            "rename the file or ATTACH it under another name"
+        )
+    if target.schema.lower() == SCHEMA:
+        raise ReleaseError(f"{target}: the schema {SCHEMA!r} is kept for backing tables; use another schema")
+    with_releases(con, target.catalog)
+
+
+def recorded(con: duckdb.DuckDBPyConnection, target: Target) -> list[Published]:
+    """Releases that the metadata knows under a name, whether or not their view is still there.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    target : Target
+        A full name.
+
+    Returns
+    -------
+    list of Published
+        The newest last, each under the name that its view has now (ALTER VIEW may have renamed it) or had
+        last; empty where the database holds no releases.
+
+    Raises
+    ------
+    ReleaseError
+        A table of the user has the name of our table, or a newer duckanon wrote the releases.
+    """
+    if target.catalog not in with_releases(con, target.catalog):
+        return []
+    query = templates.render(
+        "catalog/release.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
+    )
+    found = engine.rows(con, query, "catalog", error=ReleaseError)
+    for release_id, version, *_ in found:
+        if version > SCHEMA_VERSION:
+            raise ReleaseError(
+                f"{target}: release {release_id} has metadata of version {version}, and this duckanon reads "
+                f"up to {SCHEMA_VERSION}: use the newer duckanon that wrote it"
+            )
+    return [
+        Published(Target(target.catalog, schema, view), release_id, table, *rest)
+        for release_id, _, schema, view, table, *rest in found
+    ]
+
+
+def attached(con: duckdb.DuckDBPyConnection, catalog: str, schema: str) -> bool:
+    """Whether a database with a schema can be read.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    catalog, schema : str
+        Their names.
+
+    Returns
+    -------
+    bool
+        Names are compared as DuckDB does.
+    """
+    schemas = engine.rows(con, templates.read("catalog/schemas.sql"), "catalog")
+    return (fold(catalog), fold(schema)) in {(fold(row[0]), fold(row[1])) for row in schemas}
+
+
+def with_releases(con: duckdb.DuckDBPyConnection, catalog: str | None = None) -> list[str]:
+    """Attached databases in which anonymized views were made; an exported file is none.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    catalog : str, optional
+        The database that matters.
+
+    Returns
+    -------
+    list of str
+        In order.
+
+    Raises
+    ------
+    ReleaseError
+        In the one that matters, the name of our table belongs to a table of the user.
+    """
+    found = dict(engine.rows(con, templates.read("catalog/with_releases.sql"), "catalog"))
+    if found.get(catalog or "") == "other":
+        raise ReleaseError(
+            f"{catalog}.{SCHEMA}.releases is not a table that duckanon made, and duckanon needs the name: "
+            "rename that table"
+        )
+    return [name for name, kind in found.items() if kind == "releases"]
+
+
+def tables(con: duckdb.DuckDBPyConnection, catalog: str) -> set[str]:
+    """Tables that our schema holds in a database.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    catalog : str
+        The database.
+
+    Returns
+    -------
+    set of str
+        Metadata, backing tables and trees.
+    """
+    query = templates.render("catalog/tables.sql.j2", catalog=catalog)
+    return {row[0] for row in engine.rows(con, query, "catalog")}
+
+
+def orphans(con: duckdb.DuckDBPyConnection, catalog: str) -> list[int]:
+    """Releases for which no view stands any more, since someone dropped it by a plain DROP VIEW.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection; what others have not committed is not seen.
+    catalog : str
+        A database with all metadata tables.
+
+    Returns
+    -------
+    list of int
+        Their numbers. One whose view was renamed is none, nor one that another view or a macro reads.
+    """
+    query = templates.render("catalog/orphans.sql.j2", catalog=catalog, metadata=METADATA)
+    return [int(row[0]) for row in engine.rows(con, query, "catalog")]
+
+
+def lost(con: duckdb.DuckDBPyConnection, target: Target) -> int | None:
+    """Number of the release of an anonymized view of which the metadata knows nothing any more.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    target : Target
+        A full name.
+
+    Returns
+    -------
+    int or None
+        None where the name is no such view: one of the user, or one with metadata.
+    """
+    marked = _MARK.fullmatch(mark(con, target) or "")
+    if marked is None or int(marked[1]) in {release.release_id for release in recorded(con, target)}:
+        return None
+    reads = re.search(rf"\b{SCHEMA}\.release_{marked[1]}\b", definition(con, target) or "")
+    return int(marked[1]) if reads else None
+
+
+def find(con: duckdb.DuckDBPyConnection, target: Target) -> Published | None:
+    """Release that a name stands for.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    target : Target
+        A full name.
+
+    Returns
+    -------
+    Published or None
+        None when no anonymized view has that name, or someone put another view in its place, be it with the
+        mark of the release.
+    """
+    for published in recorded(con, target)[-1:]:
+        if mark(con, published.target) == comment(published.release_id) and shows(con, published):
+            return published
+    return None
+
+
+def shows(con: duckdb.DuckDBPyConnection, published: Published) -> bool:
+    """Whether a view is the one of a release: its columns from its table, and nothing else.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    published : Published
+        The release, under the name that its view has.
+
+    Returns
+    -------
+    bool
+        False for a view of another definition, whatever its name and comment say; nothing of it is evaluated.
+    """
+    names = _released_columns(con, published)
+    return bool(names) and is_release_view(con, published.target, published.table, names)
+
+
+def _released_columns(con: duckdb.DuckDBPyConnection, published: Published) -> list[str]:
+    """Columns of a release by its metadata, or by its table where someone deleted that."""
+    catalog, present = published.target.catalog, tables(con, published.target.catalog)
+    names = []
+    if "columns" in present:
+        query = templates.render("catalog/columns.sql.j2", catalog=catalog, release_id=published.release_id)
+        names = [str(row[0]) for row in engine.rows(con, query, "catalog", error=ReleaseError)]
+    if not names and published.table in present:
+        backing = relation_of(Target(catalog, SCHEMA, published.table))
+        names = [name for name, _ in columns_of(con, backing, "catalog")]
+    return names
+
+
+def is_release_view(con: duckdb.DuckDBPyConnection, view: Target, table: str, columns: Sequence[str]) -> bool:
+    """Whether a view is exactly the one that CREATE ANONYMIZED VIEW makes of a table.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection that sees the database, which may be another's.
+    view : Target
+        Its name.
+    table : str
+        The backing table in schema `SCHEMA`.
+    columns : sequence of str
+        The released columns.
+
+    Returns
+    -------
+    bool
+        False for anything that differs in a word, and where there is no such view; nothing is evaluated.
+    """
+    query = templates.render("catalog/view.sql.j2", columns=columns, table=table)
+    values = {"catalog": view.catalog, "schema": view.schema, "view": view.name, "query": query}
+    definition = templates.render("catalog/definition.sql.j2", **values)
+    return engine.rows(con, definition, "catalog", error=ReleaseError) == [(True,)]
+
+
+def require(con: duckdb.DuckDBPyConnection, target: Target, *, whole: bool = False) -> Published:
+    """Release that a name stands for, or an error that says there is none.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    target : Target
+        A full name.
+    whole : bool
+        Whether its table and all metadata are needed; without them it can still be made anew.
+
+    Returns
+    -------
+    Published
+        The release.
+
+    Raises
+    ------
+    ReleaseError
+        No anonymized view has that name, or a part of it that is needed is gone.
+    """
+    published = find(con, target)
+    if published is None:
+        for replaced in recorded(con, target)[-1:]:
+            if mark(con, replaced.target) == comment(replaced.release_id):
+                raise ReleaseError(
+                    f"{target} carries the mark of release {replaced.release_id} but is not its view: "
+                    "someone put another in its place; DROP VIEW it and create the release again"
+                )
+        if lost(con, target) is not None:
+            raise ReleaseError(
+                f"the metadata of {target} is gone from {target.catalog}.{SCHEMA}: make it again by "
+                "CREATE OR REPLACE ANONYMIZED VIEW, or remove it by DROP ANONYMIZED VIEW"
+            )
+        raise ReleaseError(f"{target} is not an anonymized view; SHOW ANONYMIZED VIEWS lists them")
+    if not published.policy:
+        raise ReleaseError(
+            f"the metadata of {target} has no policy ({target.catalog}.{SCHEMA}.releases): "
+            "make it again by CREATE OR REPLACE ANONYMIZED VIEW"
+        )
+    gone = sorted({*METADATA, published.table} - tables(con, target.catalog)) if whole else []
+    if gone:
+        raise ReleaseError(
+            f"the table {target.catalog}.{SCHEMA}.{gone[0]} of {target} is gone: "
+            "REFRESH ANONYMIZED VIEW makes it again from the source"
+        )
+    return published
+
+
+def comment(release_id: int) -> str:
+    """Mark that the view of a release carries.
+
+    Parameters
+    ----------
+    release_id : int
+        Number of the release.
+
+    Returns
+    -------
+    str
+        Comment of the view; by it the view is found under another name, and `shows` tells whether it is ours.
+    """
+    return f"duckanon release {release_id}"
+
+
+def trees(con: duckdb.DuckDBPyConnection, published: Published) -> dict[str, str]:
+    """Tree tables of the hierarchical columns of a release.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    published : Published
+        The release.
+
+    Returns
+    -------
+    dict of str
+        Table in schema `SCHEMA` by column name.
+    """
+    query = templates.render(
+        "catalog/trees.sql.j2", catalog=published.target.catalog, release_id=published.release_id
+    )
+    return dict(engine.rows(con, query, "catalog"))

@@ -1,0 +1,209 @@
+"""Publish: the audited candidate becomes a table, a view and its metadata, in one transaction."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from duckanon.audits.evidence import SCHEMA_VERSION, evidence_of
+from duckanon.database import engine, templates
+from duckanon.database.engine import transaction
+from duckanon.database.relations import columns_of, relation_of
+from duckanon.errors import ReleaseError
+from duckanon.release import metadata
+from duckanon.release.chain import record, renew
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from duckanon.release.metadata import Target
+    from duckanon.release.stages.candidate import Built, Source
+
+
+def publish(con: duckdb.DuckDBPyConnection, built: Built, source: Source, target: Target) -> int:
+    """Number of the release that a view stands for from now on.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection. Inside an open transaction the writes join it and are not committed here;
+        otherwise they are one transaction of their own.
+    built : Built
+        The audited candidate.
+    source : Source
+        Where it came from, for REFRESH.
+    target : Target
+        Name of the view; an older release of that name is replaced.
+
+    Returns
+    -------
+    int
+        The release number.
+
+    Raises
+    ------
+    ReleaseError
+        DuckDB refuses a write; nothing of the release is visible then.
+
+    Notes
+    -----
+    O(n log n): the rows are written in the order of their released values.
+    """
+    with transaction(con):
+        _render(con, "publish/metadata.sql.j2", catalog=target.catalog)
+        renew(con, target.catalog)
+        number = engine.rows(
+            con, templates.render("catalog/next_release.sql.j2", catalog=target.catalog), "publish"
+        )
+        release_id = int(number[0][0])
+        table = f"release_{release_id}"
+        for old in metadata.recorded(con, target):
+            forget(con, target.catalog, old.release_id)
+        trees = _trees(con, built, target, release_id)
+        _render(
+            con,
+            "publish/release.sql.j2",
+            catalog=target.catalog,
+            schema=target.schema,
+            view=target.name,
+            table=table,
+            fields=built.staged.fields,
+            candidate=built.candidate,
+            comment=metadata.comment(release_id),
+        )
+        _record(con, built, source, target, release_id=release_id, table=table, trees=trees)
+        forget_orphans(con, target.catalog)
+    return release_id
+
+
+def forget(con: duckdb.DuckDBPyConnection, home: str, release_id: int) -> None:
+    """Remove the tables and the metadata of a release; the caller owns the transaction and the view.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    home : str
+        The database, with all metadata tables.
+    release_id : int
+        The release. Its metadata may be gone.
+    """
+    own = re.compile(rf"release_{release_id}|tree_{release_id}_\d+")
+    found = sorted(table for table in metadata.tables(con, home) if own.fullmatch(table))
+    _render(con, "publish/forget.sql.j2", catalog=home, tables=found, release_id=release_id)
+
+
+def forget_orphans(con: duckdb.DuckDBPyConnection, home: str) -> None:
+    """Remove the releases for which no view stands any more; the caller owns the transaction.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    home : str
+        The database. A metadata table that someone has dropped is made again, empty.
+    """
+    _render(con, "publish/metadata.sql.j2", catalog=home)
+    for release_id in metadata.orphans(con, home):
+        forget(con, home, release_id)
+
+
+def _trees(con: duckdb.DuckDBPyConnection, built: Built, target: Target, release_id: int) -> dict[str, str]:
+    trees = {}
+    for number, field in enumerate(built.staged.sensitive, start=1):
+        if field.attribute.distance == "hierarchical":
+            trees[field.name] = f"tree_{release_id}_{number}"
+            _render(
+                con,
+                "publish/tree.sql.j2",
+                catalog=target.catalog,
+                table=trees[field.name],
+                tree=built.staged.tree(field),
+                candidate=built.candidate,
+                column=field.name,
+            )
+    return trees
+
+
+def _record(
+    con: duckdb.DuckDBPyConnection,
+    built: Built,
+    source: Source,
+    target: Target,
+    *,
+    release_id: int,
+    table: str,
+    trees: dict[str, str],
+) -> None:
+    backing = relation_of(metadata.Target(target.catalog, metadata.SCHEMA, table))
+    kept = {
+        column: relation_of(metadata.Target(target.catalog, metadata.SCHEMA, tree))
+        for column, tree in trees.items()
+    }
+    _render(
+        con,
+        "publish/record.sql.j2",
+        catalog=target.catalog,
+        release_id=release_id,
+        schema_version=SCHEMA_VERSION,
+        schema=target.schema,
+        view=target.name,
+        table=table,
+        records=built.staged.size + built.staged.left_out - built.suppressed,
+        classes=built.classes,
+        suppressed=built.suppressed,
+        method=built.method,
+        information_loss=built.information_loss,
+        version=version("duckanon"),
+        policy=built.policy.to_toml(),
+        source_sql=source.query,
+        # The database of the view may have another name tomorrow: its file is copied, renamed or attached.
+        source_catalog=None if source.catalog == target.catalog else source.catalog,
+        source_schema=source.schema,
+        columns=_columns(built, dict(columns_of(con, backing, "publish")), trees),
+        thresholds=_thresholds(built),
+    )
+    evidence = evidence_of(con, backing, built.policy.audited(), kept)
+    record(con, target.catalog, release_id, built.report.measures, evidence, statement="release")
+
+
+def _columns(built: Built, released: dict[str, str], trees: dict[str, str]) -> list[dict[str, object]]:
+    return [
+        {
+            "name": field.name,
+            "role": field.attribute.role.value,
+            # The released type: a range or a set is no number any more, an ENUM is text.
+            "type": released[field.name],
+            "recode": field.recode,
+            "distance": field.attribute.distance,
+            "tree": trees.get(field.name),
+        }
+        for field in built.staged.fields
+    ]
+
+
+def _thresholds(built: Built) -> list[dict[str, object]]:
+    policy = built.policy
+    entries: list[dict[str, object]] = [_entry("k_anonymity", None, policy.k)]
+    for field in built.staged.sensitive:
+        if field.attribute.l is not None:
+            entry = _entry("l_diversity", field.name, field.attribute.l)
+            entries.append({**entry, "l_diversity": policy.l_diversity, "c": policy.c})
+        if field.attribute.t is not None:
+            entries.append(_entry("t_closeness", field.name, field.attribute.t))
+    return entries
+
+
+def _entry(measure: str, attribute: str | None, threshold: object) -> dict[str, object]:
+    return {
+        "measure": measure,
+        "attribute": attribute,
+        "threshold": threshold,
+        "l_diversity": None,
+        "c": None,
+    }
+
+
+def _render(con: duckdb.DuckDBPyConnection, name: str, /, **values: object) -> None:
+    engine.run(con, templates.render(name, **values), "publish", error=ReleaseError)

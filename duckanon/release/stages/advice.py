@@ -1,0 +1,241 @@
+"""Advice: what the owner of a valid release should know, loud where utility collapsed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from duckanon.database import engine, templates
+from duckanon.policy.bind import Role
+from duckanon.release.stages.embed import EXACT_VALUES
+from duckanon.release.stages.plan import candidates, sample, trial
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import duckdb
+
+    from duckanon.kernels.closeness.threshold import Threshold
+    from duckanon.policy.policy import Policy
+    from duckanon.release.stages.bucket import Bucketed
+    from duckanon.release.stages.embed import Embedded
+    from duckanon.release.stages.repair import Repaired
+    from duckanon.release.stages.stage import Field, Staged
+
+FEW_CLASSES = 20
+"""Fewer than n / (FEW_CLASSES k) classes are a collapse, unless little was lost."""
+
+MUCH_LOSS = 80.0
+"""An IL above this, in per cent, is a collapse."""
+
+LITTLE_LOSS = 1.0
+"""With an IL up to this, in per cent, classes are few because values are few: that is no collapse."""
+
+NEARLY_UNIQUE = 0.9
+"""Share of different values above which an insensitive column singles records out."""
+
+ALONE_TOGETHER = 0.2
+"""Share of records alone with their insensitive values from which these single people out."""
+
+OWN_VALUE = 0.5
+"""Different values for each record with one from which the most frequent of a class is one person's own."""
+
+
+def warnings_of(
+    con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, *, candidate: str
+) -> tuple[str, ...]:
+    """Warnings about the columns of a release.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    staged, embedded : Staged, Embedded
+        Results of the stages before.
+    candidate : str
+        Temporary table of the released columns.
+
+    Returns
+    -------
+    tuple of str
+        Sensitive columns that classes reveal; insensitive columns that are nearly unique, each or together;
+        quasi-identifiers released as one person's own value, or with approximate distances; numbers written
+        with a comma; records left out for a NULL.
+    """
+    commas = _commas(con, staged, embedded)
+    own = {field: text for field, text in _own_values(con, staged).items() if field not in commas}
+    found = [*_revealed(con, staged, candidate), *_insensitive(con, staged), *own.values(), *commas.values()]
+    for field, axis in zip(staged.quasi, embedded.axes, strict=True):
+        if axis.corners is None or len(axis.corners) <= EXACT_VALUES or field in own or field in commas:
+            continue
+        found.append(
+            f"quasi-identifier {field.name!r} has {len(axis.corners)} different texts: distances are "
+            "approximate (within 15 %); group them in the source query for a better release"
+        )
+    if staged.left_out:
+        found.append(
+            f"nulls = 'suppress' left out {staged.left_out} records with a NULL in a quasi-identifier"
+        )
+    return tuple(found)
+
+
+def _revealed(con: duckdb.DuckDBPyConnection, staged: Staged, candidate: str) -> list[str]:
+    """Sensitive columns without a threshold of which released classes hold one value only."""
+    free = [field for field in staged.sensitive if field.attribute.t is None and field.attribute.l is None]
+    if not free:
+        return []
+    query = templates.render(
+        "advice/revealed.sql.j2", candidate=candidate, sensitive=free, quasi=staged.quasi
+    )
+    *counts, classes, records = engine.rows(con, query, "advice")[0]
+    found = []
+    for field, alike, members in zip(free, counts[::2], counts[1::2], strict=True):
+        if members == records and _values(con, staged, [field])[0][1] <= 1:
+            found.append(
+                f"sensitive column {field.name!r} has one value in all {records} records: whoever is in the "
+                "release has it"
+            )
+        elif alike:
+            found.append(
+                f"{alike} of {classes} classes, {members} of {records} records reveal {field.name!r}: all "
+                "records of such a class have the same value; set l or t"
+            )
+    return found
+
+
+def _insensitive(con: duckdb.DuckDBPyConnection, staged: Staged) -> list[str]:
+    """Insensitive columns whose values, each or together, belong to one record."""
+    others = [field for field in staged.fields if field.attribute.role is Role.INSENSITIVE]
+    if not others or staged.size == 1:
+        return []
+    found, common = [], []
+    for field, (_, different) in zip(others, _values(con, staged, others), strict=True):
+        if different > NEARLY_UNIQUE * staged.size:
+            found.append(
+                f"insensitive column {field.name!r} has {different} values in {staged.size} records "
+                "and can single them out: is it an identifier or a quasi-identifier?"
+            )
+        else:
+            common.append(field)
+    if len(common) < 2:
+        return found
+    query = templates.render("advice/together.sql.j2", records=staged.records, fields=common)
+    alone = engine.rows(con, query, "advice")[0][0]
+    if alone >= ALONE_TOGETHER * staged.size:
+        found.append(
+            f"{alone} of {staged.size} records are alone with their {len(common)} insensitive columns taken "
+            "together: who knows these finds the record; drop some (identifiers) or make some "
+            "quasi-identifiers"
+        )
+    return found
+
+
+def _own_values(con: duckdb.DuckDBPyConnection, staged: Staged) -> dict[Field, str]:
+    """Quasi-identifiers whose most frequent value in a class is one person's own, and what to say of them."""
+    kept = [field for field in staged.quasi if field.recode in {"mode", "set"} and field.kind != "boolean"]
+    found = {}
+    for field, (values, different) in zip(kept, _values(con, staged, kept), strict=True):
+        if different > 1 and different >= OWN_VALUE * values:
+            what = (
+                "is released as that of one of its records" if field.recode == "mode" else "lists all of its"
+            )
+            mean = "" if field.kind == "text" else ", or recode it by its mean"
+            found[field] = (
+                f"quasi-identifier {field.name!r} has {different} values in {values} records, and every "
+                f"class {what}: make it an identifier, or group it in the source query as a hierarchy "
+                f"would{mean}"
+            )
+    return found
+
+
+def _values(con: duckdb.DuckDBPyConnection, staged: Staged, fields: Sequence[Field]) -> list[tuple[int, int]]:
+    """Records with a value in each field, and its different values."""
+    if not fields:
+        return []
+    query = templates.render("advice/columns.sql.j2", records=staged.records, fields=fields)
+    counts = engine.rows(con, query, "advice")[0]
+    return list(zip(counts[::2], counts[1::2], strict=True))
+
+
+def _commas(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded) -> dict[Field, str]:
+    """Quasi-identifiers and sensitive columns of text that are numbers with a comma, and what to say."""
+    texts = [field for field in (*staged.quasi, *staged.sensitive) if field.kind == "text"]
+    if not texts:
+        return {}
+    domains = [embedded.domains[field.column] for field in texts]
+    looks = engine.rows(con, templates.render("advice/commas.sql.j2", domains=domains), "advice")[0]
+    found = {}
+    for field, look in zip(texts, looks, strict=True):
+        if look["numbers"]:
+            cast = templates.render("advice/cast.sql.j2", name=field.name, **look).strip()
+            found[field] = (
+                f"{field.name!r} is text that looks like numbers with a decimal comma, and is taken for "
+                f"words: write {cast} in the source query"
+            )
+    return found
+
+
+def collapse(
+    con: duckdb.DuckDBPyConnection,
+    embedded: Embedded,
+    bucketed: Bucketed,
+    *,
+    policy: Policy,
+    thresholds: Sequence[Threshold],
+    repaired: Repaired,
+    classes: int,
+) -> tuple[str, ...]:
+    """Loud warning when the thresholds cost the data, with the t that would not.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    embedded, bucketed : Embedded, Bucketed
+        Results of the stages before.
+    policy : Policy
+        k and the thresholds.
+    thresholds : sequence of Threshold
+        What every class satisfies.
+    repaired : Repaired
+        The final classes of the partition, and what they lose.
+    classes : int
+        Equivalence classes of the release.
+
+    Returns
+    -------
+    tuple of str
+        Empty, or one warning.
+    """
+    released, loss = int((repaired.labels >= 0).sum()), repaired.information_loss
+    few = classes < released / (FEW_CLASSES * policy.k) and loss > LITTLE_LOSS
+    if not (few or loss > MUCH_LOSS):
+        return ()
+    number = f"{classes} class{'' if classes == 1 else 'es'}"
+    text = f"the thresholds cost the data: {number} of {released} records, loss {loss:.1f} %"
+    if any(threshold.t is not None for threshold in thresholds) and bucketed.tile_count:
+        better = _better_t(con, embedded, bucketed, policy, thresholds)
+        text += f"; t = {better} would avoid it" if better else "; a larger t alone would not avoid it"
+    return (text,)
+
+
+def _better_t(
+    con: duckdb.DuckDBPyConnection,
+    embedded: Embedded,
+    bucketed: Bucketed,
+    policy: Policy,
+    thresholds: Sequence[Threshold],
+) -> Decimal | None:
+    """Smallest t of a growing sequence at which the middle tile does not collapse."""
+    points, codes = sample(con, embedded, bucketed)
+    t = Decimal(str(float(min(threshold.t for threshold in thresholds if threshold.t is not None))))
+    while t < 1:
+        t = min(Decimal(1), (t * Decimal("1.25")).quantize(Decimal("0.01"), rounding=ROUND_CEILING))
+        wider = [replace(h, t=max(Fraction(h.t), Fraction(t))) if h.t is not None else h for h in thresholds]
+        for recipe in candidates(bucketed.open_size, policy, wider):
+            classes, loss = trial(points, codes, policy, recipe, wider)
+            if classes >= len(points) / (FEW_CLASSES * policy.k) and loss <= MUCH_LOSS:
+                return t
+    return None

@@ -1,0 +1,295 @@
+"""Bucket: records that need no partition get their class at once, the others are dealt to tiles."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from duckanon.database import arrow, engine, templates
+from duckanon.kernels.closeness.threshold import violations_per_class
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import duckdb
+    import numpy.typing as npt
+
+    from duckanon.kernels.closeness.threshold import Threshold
+    from duckanon.policy.policy import Policy
+    from duckanon.release.stages.embed import Coordinates, Embedded
+    from duckanon.release.stages.stage import Staged
+
+TILE = 4096
+"""No kernel with quadratic cost meets more records than this at once."""
+
+BROAD_TILE = 16384
+"""Records of a tile where no kernel has quadratic cost: fewer borders, less loss."""
+
+MAX_CUTS = 3
+"""Coordinates along which tiles are cut, the widest ones."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A coded column and the number of parts that each tile so far is cut into along it."""
+
+    column: str
+    parts: int
+
+
+@dataclass(frozen=True)
+class Records:
+    """Some coded records in memory.
+
+    Attributes
+    ----------
+    record_id : ndarray of shape (n,), int64
+        Their numbers.
+    columns : dict of ndarray of shape (n,), float64
+        The coded quasi-identifiers by column; NaN where a number is NULL.
+    codes : ndarray of shape (s, n), int64
+        Codes of the sensitive fields that have a threshold.
+    """
+
+    record_id: npt.NDArray[np.int64]
+    columns: dict[str, npt.NDArray[np.float64]]
+    codes: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Bucketed:
+    """The ready classes and the tiles.
+
+    Attributes
+    ----------
+    ready : Records
+        Records whose class is settled: k or more share all quasi-identifier values and meet every threshold.
+    ready_labels : ndarray of shape (ready records,), int64
+        Their classes, 0..ready_classes-1.
+    tiles : str
+        Temporary table (record_id, tile) of the open records.
+    tile_count : int
+        Number of tiles; 0 when no record is open.
+    open_size : int
+        Number of open records.
+    codes : tuple of str
+        Coded sensitive columns with a threshold, those of ordered distance first.
+    """
+
+    ready: Records
+    ready_labels: npt.NDArray[np.int64]
+    tiles: str
+    tile_count: int
+    open_size: int
+    codes: tuple[str, ...]
+
+
+def bucket(
+    con: duckdb.DuckDBPyConnection,
+    staged: Staged,
+    embedded: Embedded,
+    policy: Policy,
+    *,
+    thresholds: Sequence[Threshold],
+    codes: tuple[str, ...],
+    strata: int,
+) -> Bucketed:
+    """Ready classes of exact duplicates, and tiles of the rest.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    staged, embedded : Staged, Embedded
+        Results of the stages before.
+    policy : Policy
+        k.
+    thresholds : sequence of Threshold
+        What every class must satisfy, one entry a column of `codes`.
+    codes : tuple of str
+        Coded sensitive columns with a threshold.
+    strata : int
+        Equal parts of the sensitive order of which every tile gets its share.
+
+    Returns
+    -------
+    Bucketed
+        Ready labels and a temporary table of tiles of about `TILE` records.
+
+    Notes
+    -----
+    O(n log n). Ready classes lose no information at all. Ties are cut by
+    record_id, so the tiles do not depend on the physical order of the source.
+    """
+    ready, labels = _ready(con, embedded, policy, thresholds=thresholds, codes=codes)
+    if 0 < staged.size - len(labels) < policy.k:
+        # Too few are left for a class of their own, so ready classes open again: all of them where the
+        # kernel can look at the whole table, else the last one.
+        keep = labels < (labels.max() if staged.size > TILE else 0)
+        ready, labels = _subset(ready, keep), labels[keep]
+    open_size = staged.size - len(labels)
+    tiles = f"{staged.workspace}_tiles"
+    tile_count = 0
+    if open_size:
+        cuts = _cuts(embedded.axes, -(-open_size // tile_size(policy, thresholds)))
+        tile_count = math.prod(cut.parts for cut in cuts)
+        _deal(con, staged, embedded, tiles=tiles, ready=ready, cuts=cuts, codes=codes, strata=strata)
+    return Bucketed(ready, labels, tiles, tile_count, open_size, codes)
+
+
+def tile_size(policy: Policy, thresholds: Sequence[Threshold]) -> int:
+    """Records of a tile.
+
+    Parameters
+    ----------
+    policy : Policy
+        k, method, refinement.
+    thresholds : sequence of Threshold
+        What every class must satisfy.
+
+    Returns
+    -------
+    int
+        `TILE` for the published methods and for merging alone, `BROAD_TILE` otherwise, and at least 4 k.
+    """
+    broad = policy.method == "blocks" or (policy.method == "auto" and (policy.refine or not thresholds))
+    return max(BROAD_TILE if broad else TILE, 4 * policy.k)
+
+
+def stream(
+    con: duckdb.DuckDBPyConnection, embedded: Embedded, bucketed: Bucketed, *, only: int | None = None
+) -> Iterator[Records]:
+    """Open records, tile after tile.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection; it belongs to the stream until the last tile was taken.
+    embedded, bucketed : Embedded, Bucketed
+        Results of the stages before.
+    only : int, optional
+        Just this tile.
+
+    Yields
+    ------
+    Records
+        The records of one tile in the order of record_id.
+
+    Notes
+    -----
+    Holds two tiles and one batch in memory.
+    """
+    if not bucketed.tile_count:
+        return
+    query = templates.render(
+        "bucket/stream.sql.j2",
+        tiles=bucketed.tiles,
+        coded=embedded.coded,
+        axes=embedded.axes,
+        codes=bucketed.codes,
+        only=only,
+    )
+    pending: list[pa.RecordBatch] = []
+    current: int | None = None
+    for batch in engine.batches(con, query, "bucket"):
+        numbers = arrow.numbers(batch.column(0))
+        starts = np.flatnonzero(np.diff(numbers)) + 1
+        for start, stop in zip([0, *starts], [*starts, len(numbers)], strict=True):
+            if stop == start:
+                continue
+            if current is not None and numbers[start] != current:
+                yield _records(pa.Table.from_batches(pending), embedded.axes, bucketed.codes)
+                pending = []
+            current = int(numbers[start])
+            pending.append(batch.slice(start, stop - start))
+    if current is not None:
+        yield _records(pa.Table.from_batches(pending), embedded.axes, bucketed.codes)
+
+
+def _ready(
+    con: duckdb.DuckDBPyConnection,
+    embedded: Embedded,
+    policy: Policy,
+    *,
+    thresholds: Sequence[Threshold],
+    codes: tuple[str, ...],
+) -> tuple[Records, npt.NDArray[np.int64]]:
+    # A published method chosen by name does what its paper says: it gets every record.
+    repetitions = policy.k if policy.method == "auto" else None
+    query = templates.render(
+        "bucket/repeated.sql.j2",
+        coded=embedded.coded,
+        axes=embedded.axes,
+        codes=codes,
+        repetitions=repetitions,
+    )
+    table = engine.table(con, query, "bucket")
+    records = _records(table, embedded.axes, codes)
+    starts = arrow.numbers(table.column("class_start"))
+    offsets = np.concatenate([[0], np.flatnonzero(np.diff(starts)) + 1, [len(starts)]]).astype(np.int64)
+    if len(starts) == 0:
+        return records, np.zeros(0, dtype=np.int64)
+    sizes = np.diff(offsets)
+    meets = np.ones(len(sizes), dtype=bool)
+    if thresholds:
+        meets = violations_per_class(thresholds, records.codes, offsets).sum(axis=0) == 0
+    keep = np.repeat(meets, sizes)
+    labels = np.repeat(np.cumsum(meets) - 1, sizes)
+    return _subset(records, keep), labels[keep].astype(np.int64)
+
+
+def _deal(
+    con: duckdb.DuckDBPyConnection,
+    staged: Staged,
+    embedded: Embedded,
+    *,
+    tiles: str,
+    ready: Records,
+    cuts: list[Cut],
+    codes: tuple[str, ...],
+    strata: int,
+) -> None:
+    registered = f"{staged.workspace}_ready"
+    with engine.registered(con, {registered: pa.table({"record_id": arrow.arrow(ready.record_id)})}):
+        statement = templates.render(
+            "bucket/tiles.sql.j2",
+            tiles=tiles,
+            coded=embedded.coded,
+            ready=registered,
+            codes=codes,
+            strata=strata,
+            cuts=cuts,
+        )
+        engine.run(con, statement, "bucket")
+
+
+def _cuts(axes: tuple[Coordinates, ...], tiles: int) -> list[Cut]:
+    widest = sorted(axes, key=lambda axis: -axis.variance)
+    usable = [axis for axis in widest if axis.variance > 0][:MAX_CUTS] or list(widest[:1])
+    cuts: list[Cut] = []
+    left = tiles
+    for number, axis in enumerate(usable):
+        parts = round(left ** (1 / (len(usable) - number)))
+        if axis.corners is not None and number < len(usable) - 1:
+            parts = min(parts, len(axis.corners))
+        parts = left if number == len(usable) - 1 else max(1, parts)
+        cuts.append(Cut(axis.column, parts))
+        left = -(-left // parts)
+    return cuts
+
+
+def _records(table: pa.Table, axes: tuple[Coordinates, ...], codes: tuple[str, ...]) -> Records:
+    record_id = arrow.numbers(table.column("record_id")).astype(np.int64)
+    columns = {axis.column: arrow.numbers(table.column(axis.column)).astype(np.float64) for axis in axes}
+    stacked = [arrow.numbers(table.column(column)).astype(np.int64) for column in codes]
+    values = np.stack(stacked) if stacked else np.zeros((0, len(record_id)), dtype=np.int64)
+    return Records(record_id, columns, values)
+
+
+def _subset(records: Records, keep: npt.NDArray[np.bool_]) -> Records:
+    columns = {name: column[keep] for name, column in records.columns.items()}
+    return Records(records.record_id[keep], columns, np.ascontiguousarray(records.codes[:, keep]))

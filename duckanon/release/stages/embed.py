@@ -1,0 +1,282 @@
+"""Embed: every quasi-identifier becomes Euclidean coordinates, every sensitive value a code."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from duckanon.database import arrow, engine, templates
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import duckdb
+    import numpy.typing as npt
+
+    from duckanon.policy.policy import Policy
+    from duckanon.release.stages.stage import Field, Staged
+
+EXACT_VALUES = 64
+"""Up to this many values a nominal attribute gets one corner of a regular simplex for each."""
+
+CODE_DIRECTIONS = 48
+"""Coordinates of a nominal attribute with more values than that."""
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """How one quasi-identifier becomes coordinates.
+
+    Attributes
+    ----------
+    column : str
+        Column of the coded table that holds its number or its value code.
+    exponent : int
+        Power of two by which a number is divided first: then none is above 1/2.
+    center, spread : float
+        Mean and standard deviation of a number after that; unused for a nominal attribute.
+    weight : float
+        Square root of the policy's weight, relative to the largest: factor of every coordinate.
+    missing : bool
+        Whether a number has NULLs; being missing is a coordinate of its own, at squared distance 1.
+    corners : ndarray of shape (values, directions) or None
+        Coordinates of each value code of a nominal attribute.
+    variance : float
+        Total variance of its coordinates: how wide the attribute is.
+    """
+
+    column: str
+    exponent: int
+    center: float
+    spread: float
+    weight: float
+    missing: bool
+    corners: npt.NDArray[np.float64] | None
+    variance: float
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """The coded records and the way to their coordinates.
+
+    Attributes
+    ----------
+    coded : str
+        Temporary table: record_id, x_<field> of each quasi-identifier, c_<field> of each sensitive field.
+    domains : mapping of str
+        Temporary table of the values of each coded field, by field column.
+    axes : tuple of Coordinates
+        One entry a quasi-identifier.
+    counts : mapping of ndarray
+        Records per value code of each sensitive field, by field column.
+    """
+
+    coded: str
+    domains: Mapping[str, str]
+    axes: tuple[Coordinates, ...]
+    counts: Mapping[str, npt.NDArray[np.int64]]
+
+
+def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Embedded:
+    """Coordinates of the quasi-identifiers and codes of the sensitive values.
+
+    A number is z-scored; two different values of a nominal attribute are at squared distance 1; a weight
+    multiplies the squared distance. A nominal attribute of more than `EXACT_VALUES` values gets
+    `CODE_DIRECTIONS` coordinates in which any two values are at squared distance 1 +- 0.15 (one standard
+    deviation) instead of exactly 1.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    staged : Staged
+        The records.
+    policy : Policy
+        Weights and seed.
+
+    Returns
+    -------
+    Embedded
+        The coded table, and how its columns become coordinates.
+
+    Notes
+    -----
+    O(n log n) in SQL. Moments are summed in the order of record_id, so they do not depend on threads.
+    """
+    nominal = [field for field in staged.quasi if field.kind in {"text", "boolean"}]
+    coded_fields = [*nominal, *staged.sensitive]
+    domains = {field.column: f"{staged.workspace}_domain_{field.column}" for field in coded_fields}
+    for field in coded_fields:
+        _render(
+            con,
+            "embed/domain.sql.j2",
+            domain=domains[field.column],
+            column=field.column,
+            records=staged.records,
+        )
+    coded = f"{staged.workspace}_coded"
+    _render(
+        con,
+        "embed/coded.sql.j2",
+        coded=coded,
+        records=staged.records,
+        quasi=staged.quasi,
+        sensitive=staged.sensitive,
+        coded_fields=coded_fields,
+        domains=domains,
+    )
+    weights = _weights(staged.quasi)
+    axes = tuple(
+        _nominal(field, _counts(con, domains[field.column]), weights[field.column], policy.seed)
+        if field in nominal
+        else _number(con, coded, field, weights[field.column], staged.size)
+        for field in staged.quasi
+    )
+    counts = {field.column: _counts(con, domains[field.column]) for field in staged.sensitive}
+    return Embedded(coded, domains, axes, counts)
+
+
+def coordinates(
+    axes: tuple[Coordinates, ...], columns: Mapping[str, npt.NDArray[np.float64]]
+) -> npt.NDArray[np.float64]:
+    """Coordinates of some coded records.
+
+    Parameters
+    ----------
+    axes : tuple of Coordinates
+        One entry a quasi-identifier.
+    columns : mapping of ndarray of shape (n,)
+        The coded columns as float64; NaN where a number is NULL.
+
+    Returns
+    -------
+    ndarray of shape (n, d), float64
+        C-contiguous coordinates. O(n d).
+    """
+    parts = [part for axis in axes for part in _parts(axis, columns[axis.column])]
+    length = len(next(iter(columns.values())))
+    return np.ascontiguousarray(np.column_stack(parts)) if parts else np.zeros((length, 0))
+
+
+def _parts(axis: Coordinates, values: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:
+    if axis.corners is not None:
+        return [axis.corners[values.astype(np.int64)] * axis.weight]
+    absent = np.isnan(values)
+    score = np.zeros(len(values))
+    if axis.spread:
+        score = (np.ldexp(values, -axis.exponent) - axis.center) / axis.spread
+    score[absent] = 0.0
+    indicator = [absent * axis.weight] if axis.missing else []
+    return [score * axis.weight, *indicator] if axis.spread else indicator
+
+
+def _weights(quasi: tuple[Field, ...]) -> dict[str, float]:
+    """Return the weight of each quasi-identifier, by column, the largest brought to 1..4 by a power of four.
+
+    Distances keep their order and their digits, and none overflows.
+    """
+    weights = {field.column: float(field.attribute.weight) for field in quasi}
+    shift = (math.frexp(max(weights.values()))[1] - 1) // 2 * 2
+    return {column: math.ldexp(weight, -shift) for column, weight in weights.items()}
+
+
+def _number(
+    con: duckdb.DuckDBPyConnection, coded: str, field: Field, weight: float, size: int
+) -> Coordinates:
+    query = templates.render("embed/column.sql.j2", coded=coded, column=f"x_{field.column}")
+    values = engine.column(con, query, "embed", size)
+    absent = np.isnan(values)
+    missing = bool(absent.any())
+    present = values[~absent] if missing else values
+    share = 1 - len(present) / size
+    exponent, center, spread = _moments(present) if len(present) else (0, 0.0, 0.0)
+    variance = weight * ((1 - share) * (spread > 0) + share * (1 - share))
+    return Coordinates(
+        f"x_{field.column}", exponent, center, spread, math.sqrt(weight), missing, None, variance
+    )
+
+
+def _moments(values: npt.NDArray[np.float64]) -> tuple[int, float, float]:
+    # By a power of two, which changes no digit: no sum or square of very large numbers overflows, and none of
+    # very small ones vanishes. The values are overwritten: a copy of a column is a lot of memory.
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        return 0, low, 0.0
+    exponent = math.frexp(max(-low, high))[1] + 1
+    np.ldexp(values, -exponent, out=values)
+    center = float(values.mean())
+    values -= center
+    values *= values
+    return exponent, center, math.sqrt(values.mean())
+
+
+def _nominal(field: Field, counts: npt.NDArray[np.int64], weight: float, seed: int) -> Coordinates:
+    shares = counts / counts.sum()
+    corners = simplex(len(counts)) if len(counts) <= EXACT_VALUES else sign_vectors(len(counts), seed)
+    variance = weight * float(1 - (shares**2).sum()) / 2
+    return Coordinates(f"x_{field.column}", 0, 0.0, 0.0, math.sqrt(weight), False, corners, variance)
+
+
+def simplex(size: int) -> npt.NDArray[np.float64]:
+    """Corners of a regular simplex with edges of length 1.
+
+    Parameters
+    ----------
+    size : int
+        Number of corners, at least 1.
+
+    Returns
+    -------
+    ndarray of shape (size, size - 1), float64
+        Every two rows are at Euclidean distance 1.
+    """
+    corners = np.zeros((size, size - 1))
+    for direction in range(size - 1):
+        # The corner at height h above the centroid of the simplex of the corners before it.
+        corners[: direction + 1, direction] = 0.0
+        corners[direction + 1, :direction] = corners[: direction + 1, :direction].mean(axis=0)
+        base = ((corners[0, :direction] - corners[direction + 1, :direction]) ** 2).sum()
+        corners[direction + 1, direction] = math.sqrt(1.0 - base)
+    return corners
+
+
+def sign_vectors(size: int, seed: int) -> npt.NDArray[np.float64]:
+    """Nearly orthogonal directions, one a value, from the bits of a mixed counter (splitmix64).
+
+    Parameters
+    ----------
+    size : int
+        Number of values.
+    seed : int
+        Changes the directions.
+
+    Returns
+    -------
+    ndarray of shape (size, CODE_DIRECTIONS), float64
+        Rows of squared length 1/2: two rows are at squared distance 1 on average.
+
+    References
+    ----------
+    Johnson and Lindenstrauss 1984 (random projections keep distances); Achlioptas 2003 (signs suffice).
+    """
+    with np.errstate(over="ignore"):
+        state = np.arange(1, size + 1, dtype=np.uint64) + np.uint64(seed % 2**32) * np.uint64(0x9E3779B9)
+        state = state * np.uint64(0x9E3779B97F4A7C15)
+        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        state = state ^ (state >> np.uint64(31))
+    bits = (state[:, None] >> np.arange(CODE_DIRECTIONS, dtype=np.uint64)) & np.uint64(1)
+    signs: npt.NDArray[np.float64] = (2.0 * bits.astype(np.float64) - 1.0) * math.sqrt(0.5 / CODE_DIRECTIONS)
+    return signs
+
+
+def _counts(con: duckdb.DuckDBPyConnection, domain: str) -> npt.NDArray[np.int64]:
+    query = templates.render("embed/counts.sql.j2", domain=domain)
+    return arrow.numbers(engine.table(con, query, "embed").column(0)).astype(np.int64)
+
+
+def _render(con: duckdb.DuckDBPyConnection, name: str, /, **values: object) -> None:
+    engine.run(con, templates.render(name, **values), "embed")

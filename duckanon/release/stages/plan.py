@@ -1,0 +1,273 @@
+"""Plan: how every tile is partitioned, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypedDict, Unpack, get_args
+
+import numpy as np
+
+from duckanon.errors import PolicyError
+from duckanon.kernels import compose as kernel
+from duckanon.kernels.compose import EXACT, Recipe, recipes
+from duckanon.kernels.loss import information_loss
+from duckanon.literature.registry import PUBLISHED, run_named
+from duckanon.literature.task import Task
+from duckanon.release.stages.bucket import stream, tile_size
+from duckanon.release.stages.embed import coordinates
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import duckdb
+    import numpy.typing as npt
+
+    from duckanon.kernels.closeness.threshold import Threshold
+    from duckanon.kernels.exchange.refine import Stop
+    from duckanon.policy.policy import Policy
+    from duckanon.release.stages.bucket import Bucketed
+    from duckanon.release.stages.embed import Embedded
+
+SAMPLE = 4096
+"""Records on which the recipes are tried."""
+
+LARGEST = 1024
+"""No first partition has classes above this (or above k): merging does the rest."""
+
+
+class How(TypedDict, total=False):
+    """Arguments of `compose` by name."""
+
+    share: float
+    seed: int
+    stop: Stop | None
+    merging: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is done in every tile.
+
+    Attributes
+    ----------
+    recipe : Recipe
+        First partition, class size, repair, refinement.
+    why : str
+        Reason for the choice, for EXPLAIN and the report.
+    """
+
+    recipe: Recipe
+    why: str
+
+    @property
+    def method(self) -> str:
+        """Name of the first partition."""
+        return self.recipe.start
+
+    @property
+    def text(self) -> str:
+        """One line: what is done, and why."""
+        effort = f"refined ({self.recipe.effort})" if self.recipe.effort else "not refined"
+        return f"{self.method}, classes from {self.recipe.size} records, {effort}: {self.why}"
+
+
+def choose_plan(
+    con: duckdb.DuckDBPyConnection,
+    embedded: Embedded,
+    bucketed: Bucketed,
+    policy: Policy,
+    thresholds: Sequence[Threshold],
+) -> Plan:
+    """Recipe for all tiles.
+
+    A method chosen by name is taken as it is. For ``auto`` without t and l it is MDAV, in blocks where a tile
+    has more than `EXACT` records; with them all recipes are tried with little effort on a sample of the
+    middle tile, and the one that loses the least information is taken.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    embedded, bucketed : Embedded, Bucketed
+        Results of the stages before.
+    policy : Policy
+        k, t, method, refinement.
+    thresholds : sequence of Threshold
+        What every class must satisfy.
+
+    Returns
+    -------
+    Plan
+        What every tile gets.
+    """
+    tried = candidates(bucketed.open_size, policy, thresholds)
+    if policy.method != "auto":
+        return Plan(tried[0], "chosen by name")
+    if not bucketed.tile_count:
+        return Plan(tried[0], "no record is left for it: the values alone make the classes")
+    if not thresholds:
+        exact = tried[0].start == "mdav"
+        how = "exact MDAV" if exact else f"more than {EXACT} records in a tile: MDAV in blocks"
+        return Plan(tried[0], f"only k is asked for; {how}")
+    points, codes = sample(con, embedded, bucketed)
+    losses = [trial(points, codes, policy, recipe, thresholds)[1] for recipe in tried]
+    names = ", ".join(f"{recipe.start} with classes from {recipe.size}" for recipe in tried)
+    why = f"least loss on a sample of {len(points)} records of {names}"
+    return Plan(tried[int(np.argmin(losses))], why)
+
+
+def candidates(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> tuple[Recipe, ...]:
+    """Recipes that CREATE chooses from.
+
+    Parameters
+    ----------
+    n : int
+        Number of records that are partitioned.
+    policy : Policy
+        k, method, refinement.
+    thresholds : sequence of Threshold
+        What every class must satisfy.
+
+    Returns
+    -------
+    tuple of Recipe
+        One for a method chosen by name, as it is published; for ``auto`` those of `recipes`.
+    """
+    k = policy.k
+    if policy.method == "tcloseness_first":
+        return (Recipe("tcloseness_first", stratum_size(n, policy, thresholds), None),)
+    if policy.method != "auto":
+        # Algorithm 1 goes on where tiles meet: what it leaves within a tile is merged between them.
+        merging = policy.method in ("tcloseness_merge", "kanonymity_first")
+        return (Recipe(policy.method, k, "nearest" if merging else None),)
+    effort = policy.effort if policy.refine else None
+    # With thresholds the choice must be the same for all tiles of a table; without, only the tile counts.
+    records = n if thresholds else min(n, tile_size(policy, thresholds))
+    return recipes(records, k, thresholds, effort, largest=max(LARGEST, k))
+
+
+def sample(
+    con: duckdb.DuckDBPyConnection, embedded: Embedded, bucketed: Bucketed
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Coordinates and codes of at most `SAMPLE` records of the middle tile, evenly taken.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    embedded, bucketed : Embedded, Bucketed
+        Results of the stages before; there is a tile.
+
+    Returns
+    -------
+    tuple of ndarray of shape (n, d) and ndarray of shape (s, n)
+        Points and sensitive codes.
+    """
+    (records,) = stream(con, embedded, bucketed, only=bucketed.tile_count // 2)
+    points = coordinates(embedded.axes, records.columns)
+    step = -(-len(points) // SAMPLE)
+    return np.ascontiguousarray(points[::step]), np.ascontiguousarray(records.codes[:, ::step])
+
+
+def trial(
+    points: npt.NDArray[np.float64],
+    codes: npt.NDArray[np.int64],
+    policy: Policy,
+    recipe: Recipe,
+    thresholds: Sequence[Threshold],
+) -> tuple[int, float]:
+    """Classes and loss of a recipe on a sample, refined with little effort.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, d), float64
+        Coordinates.
+    codes : ndarray of shape (s, n), int64
+        Sensitive codes.
+    policy : Policy
+        k.
+    recipe : Recipe
+        What to try.
+    thresholds : sequence of Threshold
+        What every class must satisfy.
+
+    Returns
+    -------
+    tuple of int and float
+        Number of classes, and IL in per cent.
+    """
+    quick = replace(recipe, effort="fast" if recipe.effort else None, partner=recipe.partner or "efficient")
+    labels = classes_of(points, codes, policy, quick, thresholds)
+    return int(labels.max()) + 1, information_loss(points, labels)
+
+
+def classes_of(
+    points: npt.NDArray[np.float64],
+    codes: npt.NDArray[np.int64],
+    policy: Policy,
+    recipe: Recipe,
+    thresholds: Sequence[Threshold],
+    **how: Unpack[How],
+) -> npt.NDArray[np.int64]:
+    """Classes that a recipe makes of some records, be it one of ``auto`` or a published method.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, d), float64
+        Coordinates.
+    codes : ndarray of shape (s, n), int64
+        Sensitive codes.
+    policy : Policy
+        k.
+    recipe : Recipe
+        One of `candidates`.
+    thresholds : sequence of Threshold
+        What every class must satisfy.
+    **how
+        As in `compose`.
+
+    Returns
+    -------
+    ndarray of shape (n,), int64
+        Classes, 0..m-1; one where there are fewer than k records.
+
+    Raises
+    ------
+    PolicyError
+        A published method cannot do what is asked.
+    """
+    if recipe.start in get_args(kernel.Start):
+        return kernel.compose(points, codes, policy.k, thresholds, recipe, **how)
+    if len(points) < policy.k:
+        return np.zeros(len(points), dtype=np.int64)
+    knows_t = PUBLISHED[recipe.start].needs_t
+    limited = [
+        (code, replace(h, l=None, l_kind="distinct", c=None), Fraction(h.t))
+        for code, h in zip(codes, thresholds, strict=True)
+        if h.t is not None
+    ]
+    if knows_t and not limited:
+        raise PolicyError(f"method = '{recipe.start}' needs t: give one, or use method = 'auto'")
+    columns = [list(column) for column in zip(*limited, strict=True)] if knows_t else []
+    return run_named(recipe.start, Task(points, policy.k, *columns), {})
+
+
+def stratum_size(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int:
+    """Number of equal parts of the sensitive order of which every tile gets its share.
+
+    Parameters
+    ----------
+    n : int
+        Number of records.
+    policy : Policy
+        k.
+    thresholds : sequence of Threshold
+        What every class must satisfy.
+
+    Returns
+    -------
+    int
+        The class size of t-closeness-first.
+    """
+    return kernel.stratum_size(n, policy.k, thresholds, largest=max(LARGEST, policy.k))

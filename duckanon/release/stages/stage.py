@@ -1,0 +1,222 @@
+"""Stage: the user's query becomes a temporary table of typed, numbered records without identifiers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from duckanon.database import engine, interrupts, templates
+from duckanon.errors import SOURCE_QUERY, PolicyError, SourceError
+from duckanon.policy import bind
+from duckanon.policy.bind import Role
+
+if TYPE_CHECKING:
+    from duckanon.policy.bind import Attribute
+    from duckanon.policy.policy import Policy
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of the release and its name inside the pipeline: q1.. , s1.. or o1.. ."""
+
+    attribute: Attribute
+    column: str
+
+    @property
+    def name(self) -> str:
+        """Name of the column in the source and in the release."""
+        return self.attribute.name
+
+    @property
+    def kind(self) -> str:
+        """Kind of its type: integer, decimal, float, date, timestamp, boolean, text or other."""
+        return self.attribute.kind
+
+    @property
+    def type(self) -> str:
+        """DuckDB type of the source column."""
+        return self.attribute.type
+
+    @property
+    def sort_type(self) -> str | None:
+        """Type of the released values, by which they are sorted; None where equal ones are always the same.
+
+        Quasi-identifiers have neither -0.0 nor NaN, and no type whose equal values differ.
+        """
+        if self.kind == "text":
+            return "VARCHAR[]" if self.recode == "set" else "VARCHAR"
+        return None if self.quasi else self.type
+
+    @property
+    def recode(self) -> str | None:
+        """How a quasi-identifier is recoded; None for other roles."""
+        return self.attribute.recode
+
+    @property
+    def exact(self) -> bool:
+        """Whether its values are integers behind the type, so that a mean can be rounded exactly."""
+        return self.kind in {"integer", "decimal", "date", "timestamp"}
+
+    @property
+    def scale(self) -> int:
+        """Digits after the point of a DECIMAL; 0 for other types."""
+        return int(self.type.rstrip(")").rpartition(",")[2]) if self.kind == "decimal" else 0
+
+    @property
+    def quasi(self) -> bool:
+        """Whether it is a quasi-identifier."""
+        return self.attribute.role is Role.QUASI_IDENTIFIER
+
+
+@dataclass(frozen=True)
+class Staged:
+    """The staged records.
+
+    Attributes
+    ----------
+    workspace : str
+        Prefix of all temporary relations of this run.
+    records : str
+        Temporary table: ``record_id`` 1..size in the order of all values, then one column a field.
+    fields : tuple of Field
+        Columns of the release in source order.
+    size : int
+        Number of records.
+    left_out : int
+        Records dropped by ``nulls = 'suppress'``.
+    source : str or None
+        Temporary table of the source as it was read, identifiers included, where it was asked for.
+    row : str or None
+        Column of it that numbers its rows; ``source_row`` of a record is that number.
+    """
+
+    workspace: str
+    records: str
+    fields: tuple[Field, ...]
+    size: int
+    left_out: int
+    source: str | None = None
+    row: str | None = None
+
+    def tree(self, field: Field) -> str:
+        """Temporary table (value, level, node) of a sensitive field with hierarchical distance."""
+        return f"{self.workspace}_tree_{field.column}"
+
+    @property
+    def quasi(self) -> tuple[Field, ...]:
+        """Quasi-identifiers in source order."""
+        return tuple(field for field in self.fields if field.quasi)
+
+    @property
+    def sensitive(self) -> tuple[Field, ...]:
+        """Sensitive fields in source order."""
+        return tuple(field for field in self.fields if field.attribute.role is Role.SENSITIVE)
+
+
+def stage(
+    con: duckdb.DuckDBPyConnection, query: str, policy: Policy, workspace: str, *, keep_source: bool = False
+) -> Staged:
+    """Records of the user's query, typed and numbered, in a temporary table.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection of the caller; only temporary tables are written.
+    query : str
+        Anything DuckDB accepts after ``CREATE TABLE ... AS``.
+    policy : Policy
+        Roles and rules.
+    workspace : str
+        Prefix of all temporary relations of this run.
+    keep_source : bool
+        Whether the source stays, with a number on each row, so that its rows can be told their classes. The
+        records and their order are the same.
+
+    Returns
+    -------
+    Staged
+        What the next stages read.
+
+    Raises
+    ------
+    SourceError
+        The query fails, is empty, or has NULL, NaN or infinity where the policy does not allow it.
+    PolicyError
+        A role, type or k does not fit the columns or the number of records.
+    """
+    raw, records = f"{workspace}_raw", f"{workspace}_records"
+    row = f"{workspace}_row" if keep_source else None
+    _read_source(con, query, raw, row)
+    total = int(engine.rows(con, templates.render("stage/count.sql.j2", raw=raw), "stage")[0][0])
+    columns = [
+        (name, kind)
+        for name, kind, *_ in engine.rows(con, templates.render("stage/columns.sql.j2", raw=raw), "stage")
+        if name != row
+    ]
+    fields = _fields(bind.bind(policy, columns))
+    # Quasi-identifiers first: records that share them get neighbouring numbers.
+    ordered = sorted(fields, key=lambda field: "qso".index(field.column[0]))
+    statement = templates.render(
+        "stage/records.sql.j2",
+        raw=raw,
+        records=records,
+        fields=fields,
+        ordered=ordered,
+        nulls=policy.nulls,
+        row=row,
+    )
+    engine.run(con, statement, "stage")
+    if not keep_source:
+        engine.run(con, templates.render("stage/drop.sql.j2", relation=raw), "stage")
+    size = _check(con, records, fields, policy)
+    return Staged(workspace, records, fields, size, total - size, raw if keep_source else None, row)
+
+
+def _read_source(con: duckdb.DuckDBPyConnection, query: str, raw: str, row: str | None) -> None:
+    statement = templates.render("stage/raw.sql.j2", raw=raw, query=query, row=row)
+    try:
+        with interrupts.running(con):
+            con.execute(statement)
+    except duckdb.Error as cause:
+        at = engine.place(cause)
+        raised = SourceError(f"the source query fails: {engine.first_line(cause)}")
+        if at is not None:
+            # The query begins on the second line of what was run, on the third where rows are numbered.
+            before = 1 if row is None else 2
+            raised.at(max(at[0] - before, 1), at[1], SOURCE_QUERY)
+        raised.sql, raised.stage = query, "stage"
+        raise raised from cause
+
+
+def _fields(attributes: tuple[Attribute, ...]) -> tuple[Field, ...]:
+    letters = {Role.QUASI_IDENTIFIER: "q", Role.SENSITIVE: "s", Role.INSENSITIVE: "o"}
+    kept = [attribute for attribute in attributes if attribute.role is not Role.IDENTIFIER]
+    return tuple(
+        Field(attribute, f"{letters[attribute.role]}{number}")
+        for number, attribute in enumerate(kept, start=1)
+    )
+
+
+def _check(con: duckdb.DuckDBPyConnection, records: str, fields: tuple[Field, ...], policy: Policy) -> int:
+    query = templates.render("stage/check.sql.j2", records=records, fields=fields)
+    size, *counts = engine.rows(con, query, "stage")[0]
+    if size == 0:
+        rule = " without a NULL in a quasi-identifier" if policy.nulls == "suppress" else ""
+        raise SourceError(f"the source query has no records{rule}: there is nothing to release")
+    quasi = [field for field in fields if field.quasi]
+    for field, nulls, unusable in zip(quasi, counts[::2], counts[1::2], strict=True):
+        if nulls and policy.nulls == "error":
+            raise SourceError(
+                f"quasi-identifier {field.name!r} is NULL in {nulls} of {size} records and nulls = 'error': "
+                "filter them out, or use nulls = 'category' or 'suppress'"
+            )
+        if unusable:
+            raise SourceError(
+                f"quasi-identifier {field.name!r} is NaN or infinite in {unusable} of {size} records: "
+                "filter them out or turn them into NULL in the source query"
+            )
+    if policy.k > size:
+        raise PolicyError(f"k = {policy.k} is more than the {size} records of the source: use k <= {size}")
+    return int(size)

@@ -1,0 +1,199 @@
+"""Thresholds: what every class must satisfy, against the distribution of the released records."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from duckanon.audits.tree import make_tree
+from duckanon.errors import InfeasibleError
+from duckanon.kernels.closeness.reference import reference
+from duckanon.kernels.closeness.threshold import ENTROPY_MARGIN, Threshold
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from decimal import Decimal
+
+    import duckdb
+    import numpy.typing as npt
+
+    from duckanon.kernels.closeness.threshold import LKind
+    from duckanon.policy.policy import Policy
+    from duckanon.release.stages.embed import Embedded
+    from duckanon.release.stages.stage import Field, Staged
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The sensitive fields that have a threshold, those of ordered distance first.
+
+    Attributes
+    ----------
+    fields : tuple of Field
+        The fields.
+    counts : tuple of ndarray
+        Records per value code of each.
+    paths : mapping of ndarray
+        Tree nodes above each value code, by field column, for hierarchical distance.
+    l_diversity : str
+        Kind of l.
+    c : Decimal or None
+        For recursive l.
+    """
+
+    fields: tuple[Field, ...]
+    counts: tuple[npt.NDArray[np.int64], ...]
+    paths: Mapping[str, npt.NDArray[np.int64]]
+    l_diversity: LKind
+    c: Decimal | None
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """Their columns in the coded table."""
+        return tuple(f"c_{field.column}" for field in self.fields)
+
+
+def judged(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, policy: Policy) -> Judged:
+    """Sensitive fields with a threshold and their trees.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    staged, embedded : Staged, Embedded
+        Results of the stages before.
+    policy : Policy
+        Distances and hierarchies.
+
+    Returns
+    -------
+    Judged
+        Empty when the policy asks for k only.
+
+    Raises
+    ------
+    PolicyError
+        A hierarchy is unusable.
+    InfeasibleError
+        l is above the l of the whole table.
+    """
+    paths = {
+        field.column: make_tree(
+            con, field.attribute, tree=staged.tree(field), domain=embedded.domains[field.column]
+        )
+        for field in staged.sensitive
+        if field.attribute.distance == "hierarchical"
+    }
+    bound = [f for f in staged.sensitive if f.attribute.t is not None or f.attribute.l is not None]
+    fields = tuple(sorted(bound, key=lambda field: field.attribute.distance != "ordered"))
+    counts = tuple(embedded.counts[field.column] for field in fields)
+    for field, values in zip(fields, counts, strict=True):
+        _check_l(field, values, policy)
+    return Judged(fields, counts, paths, policy.l_diversity, policy.c)
+
+
+def thresholds(judged: Judged) -> tuple[Threshold, ...]:
+    """Thresholds of the judged fields against all staged records.
+
+    Parameters
+    ----------
+    judged : Judged
+        The fields.
+
+    Returns
+    -------
+    tuple of Threshold
+        One entry a field.
+    """
+    return tuple(
+        _threshold(judged, field, counts, judged.paths.get(field.column))
+        for field, counts in zip(judged.fields, judged.counts, strict=True)
+    )
+
+
+def thresholds_without(
+    judged: Judged, codes: npt.NDArray[np.int64], released: npt.NDArray[np.bool_]
+) -> tuple[tuple[Threshold, ...], npt.NDArray[np.int64]]:
+    """Thresholds against the records that are released, and the codes in their smaller domain.
+
+    A value that is suppressed altogether is not in the domain of the release any more: the ordered distance
+    counts ranks of released values only.
+
+    Parameters
+    ----------
+    judged : Judged
+        The fields.
+    codes : ndarray of shape (s, n), int64
+        Value codes of all records.
+    released : ndarray of shape (n,), bool
+        Which records are released; at least one.
+
+    Returns
+    -------
+    tuple of Threshold
+        One entry a field.
+    ndarray of shape (s, n), int64
+        New codes; those of suppressed records mean nothing.
+    """
+    result, recoded = [], np.zeros_like(codes)
+    for number, field in enumerate(judged.fields):
+        counts = np.bincount(codes[number][released], minlength=len(judged.counts[number])).astype(np.int64)
+        kept = counts > 0
+        paths = judged.paths.get(field.column)
+        result.append(_threshold(judged, field, counts[kept], None if paths is None else paths[kept]))
+        recoded[number] = np.maximum(np.cumsum(kept) - 1, 0)[codes[number]]
+    return tuple(result), recoded
+
+
+def _threshold(
+    judged: Judged, field: Field, counts: npt.NDArray[np.int64], paths: npt.NDArray[np.int64] | None
+) -> Threshold:
+    attribute = field.attribute
+    recursive = attribute.l is not None and judged.l_diversity == "recursive"
+    return Threshold(
+        reference(counts, attribute.distance or "equal", paths),
+        t=attribute.t,
+        l=attribute.l,
+        l_kind=judged.l_diversity,
+        c=judged.c if recursive else None,
+    )
+
+
+def _check_l(field: Field, counts: npt.NDArray[np.int64], policy: Policy) -> None:
+    wanted = field.attribute.l
+    if wanted is None:
+        return
+    best = _whole_l(counts, policy)
+    if policy.l_diversity == "recursive":
+        tail = int(np.sort(counts)[::-1][int(wanted) - 1 :].sum())
+        if policy.c is not None and not int(counts.max()) < policy.c * tail:
+            least = int(counts.max()) / tail if tail else math.inf
+            raise InfeasibleError(
+                f"recursive l-diversity with l = {wanted}, c = {policy.c} is out of reach of {field.name!r}: "
+                f"the whole table needs c above {least:g}",
+                least,
+            )
+    elif _beyond(float(wanted), best, counts, policy):
+        raise InfeasibleError(
+            f"{policy.l_diversity} l-diversity with l = {wanted} is out of reach for {field.name!r}: "
+            f"the whole table has l = {best:.10g}; ask for l <= {math.floor(best * 1e6) / 1e6:g}",
+            best,
+        )
+
+
+def _beyond(wanted: float, best: float, counts: npt.NDArray[np.int64], policy: Policy) -> bool:
+    """Tell whether even the whole table misses l; see `ENTROPY_MARGIN` of the kernels."""
+    present = counts[counts > 0]
+    if policy.l_diversity != "entropy" or wanted <= 1 or present.min() == present.max():
+        return wanted > len(present) if policy.l_diversity == "entropy" else wanted > best
+    return math.log(best) < math.log(wanted) + ENTROPY_MARGIN
+
+
+def _whole_l(counts: npt.NDArray[np.int64], policy: Policy) -> float:
+    shares = counts[counts > 0] / counts.sum()
+    if policy.l_diversity == "entropy":
+        return float(np.exp(-(shares * np.log(shares)).sum()))
+    return float(len(shares))

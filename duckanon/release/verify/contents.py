@@ -1,0 +1,249 @@
+"""What a database holds beside its releases; an exported file the macros that EXPORT writes, and no more."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from duckanon.audits import macros as auditsql
+from duckanon.database import blocks, engine, templates
+from duckanon.database.relations import columns_of
+from duckanon.errors import DuckanonError
+from duckanon.release.metadata import CHAINED, METADATA, SCHEMA
+from duckanon.release.verify.record import STAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from duckanon.release.verify.record import RecordedRelease
+
+_PROGRAMS = ("duckanon", "DuckDB")
+
+_EXCLUDED = re.compile(r"EXCLUDE \(([^()]*)\)")
+
+Macro = tuple[str, str]
+"""Schema and name."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a database holds beside its releases.
+
+    Attributes
+    ----------
+    differences : tuple of str
+        Metadata of no release; in an exported file what EXPORT does not write, and macros that are not as it
+        writes them.
+    notes : tuple of str
+        Macros of which that cannot be told, because another version wrote the file.
+    macros : bool or None
+        Whether the macros are those that EXPORT writes, all of them and no other; None where the database is
+        that of the owner, who may have any.
+    """
+
+    differences: tuple[str, ...]
+    notes: tuple[str, ...]
+    macros: bool | None
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What EXPORT of this version writes into every file."""
+
+    macros: Mapping[Macro, list[tuple[Any, ...]]]
+    defaults: Mapping[Macro, str]
+    columns: frozenset[str]
+
+
+def held(con: duckdb.DuckDBPyConnection, home: str, recorded: Sequence[RecordedRelease]) -> Held:
+    """What a database holds beside its releases.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection on which names mean DuckDB's own functions, whatever the file holds.
+    home : str
+        Name of the database in it.
+    recorded : sequence of RecordedRelease
+        Its releases, one at least.
+
+    Returns
+    -------
+    Held
+        All that differs from a file of this version; in the database of the owner anything may be.
+    """
+    differences = list(_metadata(con, home, recorded))
+    if not recorded[0].exported:
+        return Held(tuple(differences), (), None)
+    written = _written()
+    differences += [
+        f"the file holds the {what}, which EXPORT does not write"
+        for what in _others(con, home, recorded, written)
+    ]
+    beside, notes = _beside_the_blocks(con, home, recorded)
+    differences += beside
+    macros = list(_macros_that_differ(con, home, written))
+    own = version("duckanon"), duckdb.__version__
+    writers = _writers(recorded)
+    if own in writers or not macros:
+        return Held((*differences, *macros), notes, not macros)
+    return Held(tuple(differences), (*notes, _unknown(macros, own, writers[0])), macros=False)
+
+
+def _metadata(
+    con: duckdb.DuckDBPyConnection, home: str, recorded: Sequence[RecordedRelease]
+) -> Iterator[str]:
+    """Tell where the tables of the metadata do not fit together."""
+    for number, times in Counter(release.release_id for release in recorded).items():
+        if times > 1:
+            yield f"{SCHEMA}.releases names release {number} {times} times"
+    query = templates.render("evidence/strays.sql.j2", catalog=home, metadata=METADATA[1:])
+    for table, number, rows in engine.rows(con, query, STAGE):
+        what = f"{rows} row{'' if rows == 1 else 's'} of release {number}"
+        yield f"{SCHEMA}.{table} has {what}, which {SCHEMA}.releases does not name"
+
+
+def _beside_the_blocks(
+    con: duckdb.DuckDBPyConnection, home: str, recorded: Sequence[RecordedRelease]
+) -> tuple[list[str], tuple[str, ...]]:
+    """Tell what is behind the end of an exported file and beside it, and note what is in its free blocks."""
+    ((path,),) = engine.rows(con, templates.render("evidence/path.sql.j2", catalog=home), STAGE)
+    if path is None:
+        return [], ()
+    file = Path(path)
+    differences: list[str] = []
+    log = file.with_name(f"{file.name}.wal")
+    if log.exists():
+        differences.append(
+            f"{log.name!r} lies beside the file, and DuckDB reads it as a part of it: EXPORT leaves none"
+        )
+    try:
+        found = blocks.room(file)
+        filled = blocks.filled(file, found)
+    except (OSError, ValueError) as failure:
+        return [*differences, f"the blocks of the file cannot be told apart: {failure}"], ()
+    if found.behind:
+        differences.append(f"the file goes on for {found.behind} bytes behind its last block")
+    audits = [audit for release in recorded for audit in release.audits if audit.statement == "export"]
+    # EXPORT empties free blocks since it chains the audits.
+    if filled and any(audit.schema_version >= CHAINED for audit in audits):
+        which = "1 free block of the file is" if filled == 1 else f"{filled} free blocks of the file are"
+        note = (
+            f"{which} not empty, as EXPORT leaves every one: something was written later, and what was "
+            "deleted may still lie there"
+        )
+        return differences, (note,)
+    return differences, ()
+
+
+def _unknown(macros: Sequence[str], own: tuple[str, str], writer: tuple[str | None, str | None]) -> str:
+    here, there = (
+        " with ".join(
+            f"{name} {number or 'of unknown version'}" for name, number in zip(_PROGRAMS, one, strict=True)
+        )
+        for one in (own, writer)
+    )
+    return (
+        f"the record says that {there} wrote the file, and this is {here}, so nobody vouches for its audit "
+        f"macros: {'; '.join(macros)}; ask those of sql/install.sql"
+    )
+
+
+def _writers(recorded: Sequence[RecordedRelease]) -> list[tuple[str | None, str | None]]:
+    """Programs that wrote the file, as it says itself."""
+    audits = [audit for release in recorded for audit in release.audits if audit.statement == "export"]
+    return [(audit.duckanon_version, audit.duckdb_version) for audit in audits] or [
+        (release.duckanon_version, None) for release in recorded
+    ]
+
+
+def _others(
+    con: duckdb.DuckDBPyConnection, home: str, recorded: Sequence[RecordedRelease], written: _Written
+) -> Iterator[str]:
+    ours = {f"table main.{release.target.name}" for release in recorded} | {f"schema {SCHEMA}"}
+    ours |= {f"table {SCHEMA}.{name}" for name in METADATA} | written.columns
+    ours |= {f"table {SCHEMA}.{column.tree}" for release in recorded for column in release.columns}
+    query = templates.render("evidence/objects.sql.j2", catalog=home, metadata=METADATA)
+    for kind, schema, name, _ in engine.rows(con, query, STAGE):
+        what = f"{kind} {name if schema is None else f'{schema}.{name}'}"
+        if what not in ours:
+            yield what
+
+
+def _macros_that_differ(con: duckdb.DuckDBPyConnection, home: str, written: _Written) -> Iterator[str]:
+    found = _macros(con, home)
+    own = f"duckanon {version('duckanon')}"
+    for key, forms in written.macros.items():
+        name = ".".join(key)
+        if key not in found:
+            yield f"the macro {name} is missing"
+        elif found[key] != forms or _defaults(con, home, key) != written.defaults[key]:
+            yield f"the macro {name} is not the one that {own} writes: ask it nothing"
+    for key in found:
+        if key not in written.macros:
+            yield f"the file holds the macro {'.'.join(key)}, which EXPORT does not write"
+
+
+@cache
+def _written() -> _Written:
+    """Write a file as EXPORT does, for DuckDB does not give back the text of a macro as it was written."""
+    with tempfile.TemporaryDirectory() as folder, engine.in_memory() as fresh:
+        path = str(Path(folder) / "written.duckdb")
+        steps = [
+            templates.render("export/attach.sql.j2", path=path),
+            templates.render("publish/metadata.sql.j2", catalog="export"),
+            "USE export",
+            *auditsql.macro_statements(temporary=False),
+            "USE memory",
+            "DETACH export",
+            templates.render("export/reopen.sql.j2", path=path),
+        ]
+        for step in steps:
+            engine.run(fresh, step, STAGE)
+        macros = _macros(fresh, "export")
+        columns = {
+            f"column {SCHEMA}.{table}.{name} {kind}"
+            for table in METADATA
+            for name, kind in _columns(fresh, table)
+        }
+        defaults = {key: _defaults(fresh, "export", key) for key in macros}
+        return _Written(macros, defaults, frozenset(columns))
+
+
+def _columns(con: duckdb.DuckDBPyConnection, table: str) -> list[tuple[str, str]]:
+    """Name and type of the columns of a table of the metadata that are exported."""
+    values = {"catalog": "export", "table": table, "release_id": 0, "view": ""}
+    return columns_of(con, f"({templates.render('export/metadata.sql.j2', **values)})", STAGE)
+
+
+def _macros(con: duckdb.DuckDBPyConnection, home: str) -> dict[Macro, list[tuple[Any, ...]]]:
+    found: dict[Macro, list[tuple[Any, ...]]] = {}
+    query = templates.render("evidence/macros.sql.j2", catalog=home)
+    for schema, name, kind, parameters, types, definition in engine.rows(con, query, STAGE):
+        form = (kind, parameters, types, _in_order(definition))
+        found.setdefault((schema, name), []).append(form)
+    return found
+
+
+def _in_order(definition: str) -> str:
+    """Sort the names behind EXCLUDE: a set, which DuckDB writes in another order at every checkpoint."""
+    return _EXCLUDED.sub(lambda found: f"EXCLUDE ({', '.join(sorted(found[1].split(', ')))})", definition)
+
+
+def _defaults(con: duckdb.DuckDBPyConnection, home: str, macro: Macro) -> str:
+    """Parameters of a macro with their defaults, which no table of the catalog shows."""
+    schema, name = macro
+    query = templates.render("evidence/signature.sql.j2", catalog=home, schema=schema, name=name)
+    try:
+        engine.rows(con, query, STAGE)
+    except DuckanonError as refused:
+        return str(refused.__cause__).partition("Candidate macros:")[2]
+    return ""

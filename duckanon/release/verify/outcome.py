@@ -1,0 +1,163 @@
+"""What a verification found, release by release, and its text and JSON forms."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from duckanon.audits.legible import legible
+
+if TYPE_CHECKING:
+    from duckanon.audits.report import Report
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What became of one release.
+
+    Attributes
+    ----------
+    release : str
+        Number and name.
+    created_at : str or None
+        When it was made, UTC.
+    records : int
+        Its records, counted.
+    fingerprint, policy_hash : str or None
+        Of the rows and policy as they are now; None where they cannot be read.
+    heads : tuple of str
+        Links of the chain of its audits that no other follows: one, or several where connections audited at
+        the same time; none where an earlier version recorded all of them.
+    links : tuple of str
+        All links, see `chain`, each computed anew.
+    audits : int
+        Recorded audits.
+    report : Report or None
+        The audit by the policy of the release, done again; None where it cannot be done.
+    differences : tuple of str
+        Where the record and what was found differ.
+    notes : tuple of str
+        What could not be compared.
+    """
+
+    release: str
+    created_at: str | None
+    records: int | None
+    fingerprint: str | None
+    policy_hash: str | None
+    heads: tuple[str, ...]
+    links: tuple[str, ...]
+    audits: int
+    report: Report | None
+    differences: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def verified(self) -> bool:
+        """Whether everything agrees, and the release keeps its policy."""
+        return not self.differences and self.report is not None and self.report.passed
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What became of all releases of a database.
+
+    Attributes
+    ----------
+    database : str
+        Its name.
+    releases : tuple of Verified
+        One entry a release.
+    differences : tuple of str
+        What was expected and is in none of them, and what the database holds and should not.
+    notes : tuple of str
+        What could not be compared.
+    macros : bool or None
+        Whether the audit macros in an exported file are those that EXPORT writes; None for a database in
+        which releases are made: its macros and other objects are the owner's own.
+    """
+
+    database: str
+    releases: tuple[Verified, ...]
+    differences: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    macros: bool | None = None
+
+    @property
+    def verified(self) -> bool:
+        """Whether every release is."""
+        return not self.differences and all(release.verified for release in self.releases)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; the report of each release as in `Report.to_dict`."""
+        entries = [
+            {
+                **asdict(replace(release, report=None)),
+                "verified": release.verified,
+                "report": release.report.to_dict() if release.report else None,
+            }
+            for release in self.releases
+        ]
+        return {
+            "database": self.database,
+            "verified": self.verified,
+            "macros_verified": self.macros,
+            "differences": list(self.differences),
+            "notes": list(self.notes),
+            "releases": entries,
+        }
+
+    def to_json(self) -> str:
+        """JSON text of `to_dict`; reports as in `Report.to_json`."""
+        plain = self.to_dict()
+        for entry, release in zip(plain["releases"], self.releases, strict=True):
+            entry["report"] = None if release.report is None else json.loads(release.report.to_json())
+        return json.dumps(plain, indent=2)
+
+    def to_text(self) -> str:
+        """A paragraph a release, and the verdict in the last line."""
+        lines: list[str] = []
+        for release in self.releases:
+            lines.append(legible(f"{release.release}, made {release.created_at or 'at an unknown time'} UTC"))
+            lines.append(f"fingerprint: {release.fingerprint or 'unknown'}")
+            lines.append(f"policy hash: {release.policy_hash or 'unknown'}")
+            lines.append(f"head of the audits: {' '.join(release.heads) or 'none, they are not chained'}")
+            if release.report is not None:
+                lines += release.report.to_text().splitlines()
+            lines += [*_remarks(release), ""]
+        return "\n".join([*lines, *_remarks(self), self._verdict()])
+
+    def _verdict(self) -> str:
+        audits = sum(release.audits for release in self.releases)
+        done = f"{_count(len(self.releases), 'release')}, {_count(audits, 'recorded audit')}"
+        if self.verified:
+            return (
+                f"verified: {done}; all agree with the released rows, and every policy is kept{self._macros}"
+            )
+        broken = sum(release.report is not None and not release.report.passed for release in self.releases)
+        found = len(self.differences) + sum(len(release.differences) for release in self.releases)
+        return (
+            f"NOT VERIFIED: {done}; {_count(found, 'difference')}, {_count(broken, 'release')} in violation"
+        )
+
+    @property
+    def _macros(self) -> str:
+        """Second half of the verdict: an auditor who asks the macros in the file must know whose they are."""
+        return {
+            None: "",
+            True: "; the audit macros are those that EXPORT writes",
+            False: "; the audit macros in the file were NOT verified: see the note",
+        }[self.macros]
+
+
+def _remarks(found: Verified | Verification) -> list[str]:
+    """Give a line for each note and difference; names in a file are written by anyone."""
+    return [
+        *(f"note: {legible(note)}" for note in found.notes),
+        *(f"difference: {legible(difference)}" for difference in found.differences),
+    ]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

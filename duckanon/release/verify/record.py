@@ -1,0 +1,314 @@
+"""What the metadata of a database says about its releases, read for verification and believed in nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from duckanon.audits.evidence import SCHEMA_VERSION
+from duckanon.audits.report import COLUMNS, Measure
+from duckanon.database import engine, templates
+from duckanon.errors import ReleaseError
+from duckanon.policy.policy import AuditPolicy
+from duckanon.release.metadata import SCHEMA, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from decimal import Decimal
+
+    import duckdb
+
+STAGE = "verify"
+
+_SIZES = (
+    "records",
+    "classes",
+    "suppressed",
+    "method",
+    "information_loss",
+    "duckanon_version",
+    "created_at",
+    "policy",
+)
+
+_AUDIT = (
+    "audit_id",
+    "schema_version",
+    "audited_at",
+    "statement",
+    "policy",
+    "policy_hash",
+    "fingerprint",
+    "duckanon_version",
+    "duckdb_version",
+    "previous",
+    "chain",
+    "number",
+)
+
+
+OF_THE_SOURCE = ("information_loss", "suppressed_records")
+"""Measures of a release that its rows do not tell."""
+
+
+@dataclass(frozen=True)
+class RecordedColumn:
+    """A released column as it was recorded; what was recorded as NULL is None.
+
+    Attributes
+    ----------
+    position : int
+        Its place in the release, from 1.
+    name, role, type : str
+        What it is, with the type in the release.
+    recode : str or None
+        How a quasi-identifier was recoded.
+    distance, tree : str or None
+        Ground distance of a sensitive column, and the table of its hierarchy.
+    """
+
+    # Policy and comparison judge what a file says here.
+    position: Any
+    name: Any
+    role: Any
+    type: Any
+    recode: Any
+    distance: Any
+    tree: Any
+
+
+@dataclass(frozen=True)
+class RecordedAudit:
+    """An audit as it was recorded.
+
+    Attributes
+    ----------
+    audit_id : str
+        Its id, or its time where it was recorded without one.
+    schema_version : int
+        Layout of the metadata that knew it.
+    audited_at : str or None
+        UTC.
+    statement : str or None
+        What made it: release, audit or export; None in version 1.
+    policy, policy_hash, fingerprint : str or None
+        What it looked at; None in version 1.
+    duckanon_version, duckdb_version : str or None
+        The programs; None in version 1.
+    previous, chain : str or None
+        The links that it follows, and its own, see `chain`; None before version 3.
+    number : int or None
+        Its place in the chain, from 1.
+    measures : tuple of dict
+        The report rows.
+    """
+
+    audit_id: str
+    schema_version: int
+    audited_at: str | None
+    statement: str | None
+    policy: str | None
+    policy_hash: str | None
+    fingerprint: str | None
+    duckanon_version: str | None
+    duckdb_version: str | None
+    previous: str | None
+    chain: str | None
+    number: int | None
+    measures: tuple[dict[str, Any], ...]
+
+    def __str__(self) -> str:
+        """Name it as a reader finds it in the metadata."""
+        return f"audit {self.audit_id} ({self.statement or 'release'}, {self.audited_at} UTC)"
+
+
+@dataclass(frozen=True)
+class RecordedRelease:
+    """A release as it was recorded; what was recorded as NULL is None.
+
+    Attributes
+    ----------
+    exported : bool
+        In an exported file; else in the database in which it was made.
+    release_id, schema_version : int
+        Its number, and the layout of the metadata that knew it.
+    target : Target
+        The view as it was called.
+    table : str
+        Backing table.
+    records, classes, suppressed : int
+        Size of the release.
+    method : str
+        Method that made the partition.
+    information_loss : float
+        IL in per cent.
+    duckanon_version, created_at : str
+        What made it, and when, UTC.
+    policy : str or None
+        Policy as TOML; None in an exported file.
+    columns : tuple of RecordedColumn
+        The released columns, in their order.
+    thresholds : tuple of (measure, attribute, threshold, l_diversity, c)
+        What the policy asks for.
+    audits : tuple of RecordedAudit
+        In the order of time.
+    """
+
+    exported: bool
+    release_id: int
+    schema_version: int
+    target: Target
+    table: str
+    records: int | None
+    classes: int | None
+    suppressed: int | None
+    method: str | None
+    information_loss: float | None
+    duckanon_version: str | None
+    created_at: str | None
+    policy: str | None
+    columns: tuple[RecordedColumn, ...]
+    thresholds: tuple[tuple[Any, ...], ...]
+    audits: tuple[RecordedAudit, ...]
+
+    def __str__(self) -> str:
+        """Name it as a reader knows it."""
+        return f"release {self.release_id} ({self.target.schema}.{self.target.name})"
+
+    def asked(self) -> AuditPolicy:
+        """Policy that the tables of columns and thresholds state.
+
+        Raises
+        ------
+        PolicyError
+            They state none.
+        """
+        found: dict[str, dict[str, Decimal]] = {}
+        diversity: dict[str, Any] = {}
+        for measure, attribute, threshold, kind, c in self.thresholds:
+            found.setdefault(measure, {})[attribute] = threshold
+            if kind is not None:
+                diversity = {"l_diversity": kind, "c": c}
+        if not diversity:
+            diversity = {"l_diversity": self._kind()}
+        sensitive = [column for column in self.columns if column.role == "sensitive"]
+        k = next(iter(found.get("k_anonymity", {}).values()), None)
+        return AuditPolicy(
+            quasi_identifiers=[column.name for column in self.columns if column.role == "quasi_identifier"],
+            sensitive=[column.name for column in sensitive],
+            k=None if k is None else int(k),
+            t=found.get("t_closeness") or None,
+            l=found.get("l_diversity") or None,
+            **diversity,
+            distance={column.name: column.distance for column in sensitive if column.distance is not None},
+            hierarchies={column.name: column.tree for column in sensitive if column.tree is not None},
+        )
+
+    def _kind(self) -> str:
+        """Kind of l-diversity that was reported without a threshold, which only the audits tell."""
+        names = [row["measure"] for audit in self.audits for row in audit.measures]
+        return "entropy" if "entropy_l_diversity" in names[:3] else "distinct"
+
+
+def read_releases(con: duckdb.DuckDBPyConnection, home: str) -> list[RecordedRelease]:
+    """Releases that the metadata of a database names.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection that sees the database.
+    home : str
+        Its name.
+
+    Returns
+    -------
+    list of RecordedRelease
+        In the order of their numbers.
+
+    Raises
+    ------
+    ReleaseError
+        There is none, the metadata cannot be read, or a newer duckanon wrote it.
+    """
+    kind = dict(engine.rows(con, templates.read("catalog/with_releases.sql"), STAGE)).get(home)
+    if kind not in {"releases", "exported"}:
+        other = f": its table {SCHEMA}.releases is of another kind" if kind else ""
+        raise ReleaseError(f"the database {home!r} holds no release of duckanon{other}")
+    exported = kind == "exported"
+    found = _rows(con, templates.render("evidence/releases.sql.j2", catalog=home, exported=exported))
+    if not found:
+        raise ReleaseError(f"the database {home!r} holds no release of duckanon: its metadata is empty")
+    layout = _rows(con, templates.render("evidence/layout.sql.j2", catalog=home))
+    known = {name for (name,) in layout}
+    return [_release(con, home, row, exported=exported, layout=known) for row in found]
+
+
+def _release(
+    con: duckdb.DuckDBPyConnection, home: str, row: tuple[Any, ...], *, exported: bool, layout: set[str]
+) -> RecordedRelease:
+    number, version, schema, view, table, *sizes = row
+    if None in (number, version, schema, view, table):
+        raise ReleaseError(f"the metadata of {home!r} is broken: release {number} has no name or version")
+    if version > SCHEMA_VERSION:
+        raise ReleaseError(
+            f"release {number} has metadata of version {version}, and this duckanon reads up to "
+            f"{SCHEMA_VERSION}: use the newer duckanon that wrote it"
+        )
+    values = {"catalog": home, "release_id": number}
+    columns = _rows(con, templates.render("evidence/columns.sql.j2", **values))
+    thresholds = _rows(con, templates.render("evidence/thresholds.sql.j2", **values))
+    audits = _rows(con, templates.render("evidence/audits.sql.j2", **values, layout=layout))
+    return RecordedRelease(
+        exported=exported,
+        release_id=number,
+        schema_version=version,
+        target=Target(home, schema, view),
+        table=table,
+        **dict(zip(_SIZES, sizes, strict=True)),
+        columns=tuple(RecordedColumn(*column) for column in columns),
+        thresholds=tuple(thresholds),
+        audits=tuple(_audits(audits)),
+    )
+
+
+def _audits(found: Sequence[tuple[Any, ...]]) -> list[RecordedAudit]:
+    heads: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in found:
+        if row[1] is None:
+            raise ReleaseError(f"the metadata is broken: audit {row[0]} has no version")
+        # An audit of which some rows say something else than the others falls apart into several.
+        heads.setdefault(row[: len(_AUDIT)], []).append(dict(zip(COLUMNS, row[len(_AUDIT) :], strict=True)))
+    return [
+        RecordedAudit(**dict(zip(_AUDIT, head, strict=True)), measures=tuple(rows))
+        for head, rows in heads.items()
+    ]
+
+
+def _rows(con: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
+    return engine.rows(con, query, "verify: the metadata cannot be read", error=ReleaseError)
+
+
+def of_the_source(
+    classes: int, *, information_loss: float | None, suppressed: int | None
+) -> tuple[Measure, ...]:
+    """Measures of a release that its rows do not tell: CREATE finds them, ``duckanon.releases`` keeps them.
+
+    Parameters
+    ----------
+    classes : int
+        Classes of the release.
+    information_loss : float or None
+        IL in per cent.
+    suppressed : int or None
+        Records left out.
+
+    Returns
+    -------
+    tuple of Measure
+        In the order of the report.
+    """
+    values = information_loss, None if suppressed is None else float(suppressed)
+    return tuple(
+        Measure(name, None, None, value, classes, None, None, None)
+        for name, value in zip(OF_THE_SOURCE, values, strict=True)
+    )

@@ -1,0 +1,346 @@
+"""Verification of released data: every recorded audit is done again, and compared with what was recorded."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from duckanon.audits.changes import changes
+from duckanon.audits.evidence import canonical, read_canonical
+from duckanon.audits.report import COLUMNS
+from duckanon.database import engine, interrupts, templates
+from duckanon.database.fingerprint import digest, fingerprint
+from duckanon.database.relations import columns_of, relation_of
+from duckanon.errors import DuckanonError
+from duckanon.policy.policy import Policy
+from duckanon.release import foreign, metadata
+from duckanon.release.audit import audit_published, trees_of
+from duckanon.release.metadata import SCHEMA, Published, Target
+from duckanon.release.verify.chain import checked
+from duckanon.release.verify.contents import held
+from duckanon.release.verify.older import in_terms_of_today
+from duckanon.release.verify.outcome import Verification, Verified
+from duckanon.release.verify.record import STAGE, of_the_source, read_releases
+from duckanon.release.verify.wording import misworded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import duckdb
+
+    from duckanon.audits.report import Measure, Report
+    from duckanon.policy.policy import AuditPolicy
+    from duckanon.release.verify.record import RecordedAudit, RecordedRelease
+
+
+def verify(
+    con: duckdb.DuckDBPyConnection, expected: Sequence[str] = (), *, heads: Sequence[str] = ()
+) -> Verification:
+    """Verification of every release of the current database; nothing is written.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Connection whose current database is an exported file, or one in which releases were made. It must
+        not change meanwhile: open it read-only.
+    expected : sequence of str
+        Fingerprints and policy hashes that were kept elsewhere: each must be that of a release.
+    heads : sequence of str
+        Heads of chains of audits that were kept elsewhere: each must be a link of the chain of a release,
+        which may have grown since.
+
+    Returns
+    -------
+    Verification
+        All that differs.
+
+    Raises
+    ------
+    ReleaseError
+        No release is in the database, or its metadata cannot be read.
+
+    Notes
+    -----
+    One audit for each different policy, and one fingerprint, a release.
+    """
+    with _own_functions(con) as home:
+        foreign.check_metadata(con, home, STAGE)
+        recorded = read_releases(con, home)
+        releases = tuple(_verified(con, home, release) for release in recorded)
+        beside = held(con, home, recorded)
+    missing = (
+        *_missing(expected, releases, ("fingerprint", "policy_hash"), "fingerprint or policy hash"),
+        *_missing(heads, releases, ("links",), "link in its chain of audits: some are gone or changed"),
+    )
+    return Verification(home, releases, (*missing, *beside.differences), beside.notes, beside.macros)
+
+
+def _missing(
+    expected: Sequence[str], releases: Sequence[Verified], facts: Sequence[str], what: str
+) -> Iterator[str]:
+    """Tell what was kept elsewhere and is a fact of no release."""
+    known: set[str] = set()
+    for release in releases:
+        for fact in facts:
+            value = getattr(release, fact)
+            known |= set(value) if isinstance(value, tuple) else {value}
+    for text in expected:
+        if text.strip().lower() not in known:
+            yield f"{text.strip()} was expected, and no release has this {what}"
+
+
+@contextlib.contextmanager
+def _own_functions(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """Let names mean DuckDB's own functions; give the database that was current.
+
+    A macro hides the function of its name from all queries while its database is current, so a file could
+    otherwise bring along its own sha256, or a duckdb_functions that does not show it.
+    """
+    ((home, schema, before),) = engine.rows(con, templates.read("evidence/home.sql"), STAGE)
+
+    def restore() -> None:
+        # The names of the search path may be meant in the database that was current.
+        engine.run(con, templates.render("catalog/use.sql.j2", catalog=home, schema=schema), STAGE)
+        engine.run(con, templates.render("catalog/restore.sql.j2", search_path=before), STAGE)
+
+    with interrupts.cleanup(con, restore):
+        engine.run(con, templates.read("evidence/own_functions.sql"), STAGE)
+        yield home
+
+
+def _verified(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease) -> Verified:
+    relation, differences = _place(con, home, release)
+    chain = checked(con, home, release)
+    differences += [*misworded(release), *chain.differences]
+    empty = Verified(
+        release=str(release),
+        created_at=release.created_at,
+        records=None,
+        fingerprint=None,
+        policy_hash=None,
+        heads=chain.heads,
+        links=chain.links,
+        audits=len(release.audits),
+        report=None,
+        differences=tuple(differences),
+        notes=chain.notes,
+    )
+    if relation is None:
+        return empty
+    try:
+        subject = _subject(con, home, release, relation)
+        asked = release.asked()
+        text = canonical(asked, subject.columns, subject.trees)
+        report = subject.audit(asked)
+    except DuckanonError as failure:
+        return replace(empty, differences=(*differences, f"the release cannot be audited: {failure}"))
+    release, notes = in_terms_of_today(release, report.classes, subject.columns)
+    differences += [*_structure(release, subject, report), *_policies(release, subject, text)]
+    for audit in release.audits:
+        differences += [f"{audit}: {what}" for what in _redone(release, audit, subject, asked)]
+    return replace(
+        empty,
+        records=subject.records,
+        fingerprint=subject.fingerprint,
+        policy_hash=digest(text),
+        report=report,
+        differences=tuple(differences),
+        notes=(*notes, *chain.notes),
+    )
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """The released rows as they are now."""
+
+    columns: list[tuple[str, str]]
+    trees: dict[str, str]
+    fingerprint: str
+    records: int
+    audit: Callable[[AuditPolicy], Report]
+
+
+def _subject(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease, relation: str) -> _Subject:
+    done: dict[str, Report] = {}
+    columns = columns_of(con, relation, STAGE)
+
+    def audit(policy: AuditPolicy) -> Report:
+        key = canonical(policy, columns, {})
+        if key not in done:
+            done[key] = audit_published(con, con, _published(release), relation, wanted=policy, home=home)
+        return done[key]
+
+    trees = trees_of(con, _published(release), home)
+    for tree in metadata.trees(con, _published(release)).values():
+        foreign.stored(con, Target(home, SCHEMA, tree), STAGE)
+    count = engine.rows(con, templates.render("evidence/count.sql.j2", relation=relation), STAGE)
+    return _Subject(
+        columns=columns,
+        trees={column: fingerprint(con, tree) for column, tree in trees.items()},
+        fingerprint=fingerprint(con, relation),
+        records=int(count[0][0]),
+        audit=audit,
+    )
+
+
+def _published(release: RecordedRelease) -> Published:
+    """Form of a release that an audit takes, which is given the policy and needs no size."""
+    return Published(
+        target=release.target,
+        release_id=release.release_id,
+        table=release.table,
+        records=release.records or 0,
+        classes=release.classes or 0,
+        suppressed=release.suppressed or 0,
+        method="",
+        information_loss=release.information_loss or 0.0,
+        policy=release.policy or "",
+        source_sql="",
+        source_catalog="",
+        source_schema="",
+    )
+
+
+def _place(
+    con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease
+) -> tuple[str | None, list[str]]:
+    """Find the rows of a release as SQL text, and say what is wrong with the place they are in."""
+    query = templates.render("evidence/objects.sql.j2", catalog=home, metadata=())
+    rows = engine.rows(con, query, STAGE)
+    wanted = release.target
+    if release.exported:
+        table = Target(home, "main", wanted.name)
+        missing = f"the table {wanted.name!r} of the release is not in the file"
+        differences = []
+    else:
+        table = Target(home, SCHEMA, release.table)
+        missing = f"the table {SCHEMA}.{release.table} of the release is gone"
+        differences = list(_view(con, home, release, rows))
+    if ("table", table.schema, table.name) not in [row[:3] for row in rows]:
+        return None, [*differences, missing]
+    try:
+        foreign.stored(con, table, STAGE)
+    except DuckanonError as failure:
+        return None, [*differences, str(failure)]
+    return relation_of(table), differences
+
+
+def _view(
+    con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease, rows: Sequence[tuple[Any, ...]]
+) -> Iterator[str]:
+    """Tell whether the view of a release shows its table; what it is, is read, and it never runs."""
+    wanted = release.target
+    marked = [row[1:3] for row in rows if row[3] == metadata.comment(release.release_id)]
+    if (wanted.schema, wanted.name) not in marked:
+        now = f"it is now called {'.'.join(marked[0])}" if marked else "it is gone or was replaced"
+        yield f"the view {wanted.schema}.{wanted.name} does not show the release: {now}"
+    else:
+        marked = [(wanted.schema, wanted.name)]
+    for schema, name in marked[:1]:
+        view = Target(home, schema, name)
+        columns = [column.name for column in release.columns]
+        if not metadata.is_release_view(con, view, release.table, columns):
+            yield (
+                f"the view {schema}.{name} is not the one that duckanon wrote: its rows were not read, but "
+                f"those of {SCHEMA}.{release.table}"
+            )
+
+
+def _structure(release: RecordedRelease, subject: _Subject, report: Report) -> Iterator[str]:
+    recorded = [(column.name, column.type) for column in release.columns]
+    if recorded != subject.columns:
+        yield f"columns recorded {_listed(recorded)}, found {_listed(subject.columns)}"
+    if release.records != subject.records:
+        yield f"records recorded {release.records}, found {subject.records}"
+    classes = report.classes
+    if release.classes != classes:
+        yield f"classes recorded {release.classes}, found {classes}"
+    if any(audit.audited_at is None for audit in release.audits):
+        yield f"{SCHEMA}.audits has an audit without its time"
+    for (measure, attribute), times in Counter(row[:2] for row in release.thresholds).items():
+        if times > 1:
+            about = measure if attribute is None else f"{measure} of {attribute}"
+            yield f"{SCHEMA}.thresholds names {about} {times} times"
+
+
+def _policies(release: RecordedRelease, subject: _Subject, text: str) -> Iterator[str]:
+    """Compare the three places that state the policy of the release."""
+    if not release.exported:
+        try:
+            stated = canonical(
+                Policy.from_toml(release.policy or "").audited(), subject.columns, subject.trees
+            )
+        except DuckanonError as failure:
+            yield f"the policy of the release cannot be read: {failure}"
+        else:
+            yield from _lines("the policy of the release", stated, text)
+    made = [audit for audit in release.audits if audit.statement in {"release", "export"}]
+    if not [audit for audit in release.audits if audit.statement in {"release", None}]:
+        yield "the audit with which the release was made is not recorded"
+    for audit in made:
+        yield from _lines(f"the policy of {audit}", audit.policy or "", text)
+
+
+def _lines(what: str, stated: str, tables: str) -> Iterator[str]:
+    one, other = stated.splitlines(), tables.splitlines()
+    for line in one:
+        if line not in other:
+            yield f"{what} says {line}, the tables of columns and thresholds do not"
+    for line in other:
+        if line not in one:
+            yield f"{what} does not say {line}, the tables of columns and thresholds do"
+
+
+def _redone(
+    release: RecordedRelease, audit: RecordedAudit, subject: _Subject, asked: AuditPolicy
+) -> Iterator[str]:
+    if audit.schema_version < release.schema_version:
+        yield f"metadata version recorded {audit.schema_version}, of the release {release.schema_version}"
+    if audit.fingerprint is not None or audit.schema_version > 1:
+        if audit.fingerprint != subject.fingerprint:
+            yield f"fingerprint recorded {audit.fingerprint}, found {subject.fingerprint}"
+        found = digest(audit.policy or "")
+        if audit.policy_hash != found:
+            yield f"policy hash recorded {audit.policy_hash}, found {found} of the recorded policy"
+    try:
+        wanted = asked if audit.schema_version == 1 else read_canonical(audit.policy or "")
+        if audit.schema_version > 1:
+            yield from _trees(audit, canonical(wanted, subject.columns, subject.trees))
+        again = subject.audit(wanted).measures
+    except DuckanonError as failure:
+        yield f"it cannot be done again: {failure}"
+        return
+    if audit.statement in {"release", None}:
+        again += _of_the_source(release, audit, again[0].classes)
+    yield from _measures(release, audit, again)
+
+
+def _trees(audit: RecordedAudit, text: str) -> Iterator[str]:
+    if text != audit.policy:
+        yield "the recorded policy is not the one that these columns and trees give"
+
+
+def _of_the_source(release: RecordedRelease, audit: RecordedAudit, classes: int) -> tuple[Measure, ...]:
+    """Give the measures that need the source: the release states them a second time."""
+    stated = of_the_source(classes, information_loss=release.information_loss, suppressed=release.suppressed)
+    recorded = {row["measure"] for row in audit.measures}
+    return tuple(m for m in stated if m.measure in recorded or audit.schema_version > 1)
+
+
+def _measures(release: RecordedRelease, audit: RecordedAudit, again: tuple[Measure, ...]) -> Iterator[str]:
+    before = {"measures": audit.measures}
+    after = {"measures": [dict(zip(COLUMNS, measure.row(), strict=True)) for measure in again]}
+    found = changes(before, after)
+    # A measure that this version reports and judges by nothing may be newer than the record.
+    newer = (audit.duckanon_version or release.duckanon_version) != version("duckanon")
+    appeared = tuple(row for row in found.appeared if not (newer and row["passed"] is None))
+    found = replace(found, appeared=appeared)
+    if not found.same:
+        yield from (f"recorded -> found: {line}" for line in found.to_text().splitlines())
+
+
+def _listed(columns: Sequence[tuple[str | None, str | None]]) -> str:
+    return ", ".join(f"{name} {type_text}" for name, type_text in columns)

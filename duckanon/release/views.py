@@ -1,0 +1,287 @@
+"""Anonymized views: create, refresh and drop them; the pipeline itself is in `release`."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from duckanon import progress
+from duckanon.audits.legible import legible
+from duckanon.audits.report import shown
+from duckanon.database import drafts, engine, templates
+from duckanon.database.engine import transaction
+from duckanon.errors import ReleaseError
+from duckanon.policy.policy import Policy
+from duckanon.release import metadata
+from duckanon.release.pipeline import built, names_of, warn
+from duckanon.release.publish import forget, forget_orphans, publish
+from duckanon.release.stages.candidate import Source
+from duckanon.release.stages.change import effect_text, effects
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from duckanon.audits.report import Report
+    from duckanon.release.metadata import Published, Target
+    from duckanon.release.stages.change import Effect
+
+
+@dataclass(frozen=True)
+class Release:
+    """A published release.
+
+    Attributes
+    ----------
+    name : str
+        Full name of the view.
+    report : Report
+        Audit of the released columns.
+    policy : Policy
+        The policy it keeps.
+    classes, records, suppressed : int
+        Equivalence classes, released records, records left out.
+    method : str
+        Method that made the partition.
+    information_loss : float
+        IL = 100 SSE / SST over the embedded quasi-identifiers, in per cent.
+    effect : tuple of Effect
+        What changed in each quasi-identifier; empty where it was not asked for.
+    """
+
+    name: str
+    report: Report
+    policy: Policy
+    classes: int
+    records: int
+    suppressed: int
+    method: str
+    information_loss: float
+    effect: tuple[Effect, ...] = ()
+
+    @property
+    def _figures(self) -> str:
+        return (
+            f"{self.records} records in {self.classes} classes, {self.suppressed} suppressed, "
+            f"information loss {shown(self.information_loss)} %, method {self.method}"
+        )
+
+    def __str__(self) -> str:
+        """What was released, and its report, for a reader."""
+        effect = "\n\n" + effect_text(self.effect) if self.effect else ""
+        return f"released {legible(self.name)}: {self._figures}\n\n{self.report}{effect}"
+
+    def _repr_html_(self) -> str:
+        """What was released, and its report, as HTML for a notebook."""
+        return f"<p>Released: {html.escape(self._figures)}</p>{self.report._repr_html_()}"
+
+
+def create(
+    con: duckdb.DuckDBPyConnection,
+    query: str,
+    policy: Policy,
+    target: Target,
+    *,
+    or_replace: bool = False,
+    effect: bool = False,
+) -> Release:
+    """Release of a query under a name: staged, partitioned, recoded, audited, published.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    query : str
+        The source query.
+    policy : Policy
+        What the release must keep.
+    target : Target
+        Name of the view.
+    or_replace : bool
+        Whether an anonymized view of that name is replaced; a user's table or view never is.
+    effect : bool
+        Whether to tell what changes in each quasi-identifier.
+
+    Returns
+    -------
+    Release
+        The release as published.
+
+    Raises
+    ------
+    DuckanonError
+        Anything is wrong with source, policy, audit or target; nothing is visible then.
+    """
+    metadata.check_writable(con, target)
+    _check_free(con, target, or_replace=or_replace)
+    return _release(con, Source(query, *metadata.current(con)), policy, target, effect=effect)
+
+
+def refresh(con: duckdb.DuckDBPyConnection, target: Target, *, effect: bool = False) -> Release:
+    """Release of today's source under the policy of an existing anonymized view.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    target : Target
+        The anonymized view.
+    effect : bool
+        Whether to tell what changes in each quasi-identifier.
+
+    Returns
+    -------
+    Release
+        The new release; the old one stays visible until the new one is audited.
+    """
+    metadata.check_writable(con, target)
+    published = metadata.require(con, target)
+    policy = Policy.from_toml(published.policy)
+    made = _release(con, source_of(con, published), policy, published.target, effect=effect)
+    _sweep(con, target.catalog)
+    return made
+
+
+def source_of(con: duckdb.DuckDBPyConnection, published: Published) -> Source:
+    """Where a release came from.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    published : Published
+        The release.
+
+    Returns
+    -------
+    Source
+        Its query, and where the names in it are looked up.
+
+    Raises
+    ------
+    ReleaseError
+        The metadata does not tell the query, or the database of its names is not attached.
+    """
+    target = published.target
+    if not published.source_sql:
+        raise ReleaseError(
+            f"the metadata of {target} has no source query (source_sql in {target.catalog}.{metadata.SCHEMA}."
+            "releases): make it again by CREATE OR REPLACE ANONYMIZED VIEW"
+        )
+    if not metadata.attached(con, published.source_catalog, published.source_schema):
+        raise ReleaseError(
+            f"the source query of {target} reads names of {published.source_catalog}."
+            f"{published.source_schema}, which is not here: ATTACH the database under that name, or make the "
+            "view again by CREATE OR REPLACE ANONYMIZED VIEW"
+        )
+    return Source(published.source_sql, published.source_catalog, published.source_schema)
+
+
+def drop_view(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists: bool = False) -> bool:
+    """Remove an anonymized view, its tables and its metadata in one transaction.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection.
+    target : Target
+        The view. One that a plain DROP VIEW has removed is forgotten.
+    if_exists : bool
+        Whether it is fine when there is none.
+
+    Returns
+    -------
+    bool
+        Whether there was one.
+
+    Raises
+    ------
+    ReleaseError
+        There is no such anonymized view, or the database is read-only.
+    """
+    published, kind = metadata.find(con, target), metadata.occupied(con, target)
+    numbers = {release.release_id for release in metadata.recorded(con, target)}
+    if published is None and kind is not None:
+        alone = metadata.lost(con, target)
+        if alone is None:
+            metadata.require(con, target)
+        numbers = {alone or 0}
+    if kind is None and not numbers:
+        if not if_exists:
+            metadata.require(con, target)
+        return False
+    metadata.check_writable(con, target)
+    with transaction(con):
+        if kind is not None:
+            statement = templates.render(
+                "publish/drop_view.sql.j2", catalog=target.catalog, schema=target.schema, view=target.name
+            )
+            engine.run(con, statement, "drop", error=ReleaseError)
+        forget_orphans(con, target.catalog)
+        for number in numbers:
+            forget(con, target.catalog, number)
+    return True
+
+
+def tidy(con: duckdb.DuckDBPyConnection) -> None:
+    """Forget the releases whose view was dropped by a plain DROP VIEW, in every database that can be written.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection. Inside a transaction of the caller nothing is done: it may write to one
+        database only, and that is the caller's choice.
+    """
+    if engine.in_transaction(con):
+        return
+    read_only = dict(engine.rows(con, templates.read("catalog/databases.sql"), "catalog"))
+    for home in metadata.with_releases(con):
+        complete = metadata.tables(con, home).issuperset(metadata.METADATA)
+        if not read_only.get(home, True) and complete and metadata.orphans(con, home):
+            # Another connection may be at it: it is left for the next time then.
+            with contextlib.suppress(ReleaseError), transaction(con, last=False):
+                forget_orphans(con, home)
+
+
+def _release(
+    con: duckdb.DuckDBPyConnection, source: Source, policy: Policy, target: Target, *, effect: bool
+) -> Release:
+    with names_of(con, source), built(con, source.query, policy) as candidate:
+        warn(candidate)
+        changed = effects(con, candidate) if effect else ()
+        with progress.step("publish"):
+            publish(con, candidate, source, target)
+    return Release(
+        name=str(target),
+        report=replace(candidate.report, name=str(target)),
+        policy=policy,
+        classes=candidate.classes,
+        records=candidate.staged.size + candidate.staged.left_out - candidate.suppressed,
+        suppressed=candidate.suppressed,
+        method=candidate.method,
+        information_loss=candidate.information_loss,
+        effect=changed,
+    )
+
+
+def _sweep(con: duckdb.DuckDBPyConnection, database: str) -> None:
+    """Remove what killed exports left beside the database, where they are written as a rule."""
+    path = dict(engine.rows(con, templates.read("files/attached.sql"), "refresh")).get(database)
+    if path:
+        drafts.sweep(Path(path).parent)
+
+
+def _check_free(con: duckdb.DuckDBPyConnection, target: Target, *, or_replace: bool) -> None:
+    kind = metadata.occupied(con, target)
+    if kind is None:
+        return
+    if metadata.find(con, target) is None and metadata.lost(con, target) is None:
+        raise ReleaseError(
+            f"{target} is a {kind} that duckanon did not make and does not replace: choose another name"
+        )
+    if not or_replace:
+        raise ReleaseError(
+            f"{target} exists: use CREATE OR REPLACE ANONYMIZED VIEW or REFRESH ANONYMIZED VIEW"
+        )

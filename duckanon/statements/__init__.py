@@ -1,0 +1,1 @@
+"""Our statements as text: tokens, names, options and what they ask for; nothing is run."""

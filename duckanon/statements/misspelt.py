@@ -1,0 +1,124 @@
+"""Statements that nearly are ours, and that DuckDB cannot run either: the error names the right word."""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
+
+from duckanon.policy.names import fold, unknown_option
+from duckanon.policy.policy import OPTIONS
+from duckanon.statements.tokens import Piece, Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duckanon.errors import StatementError
+    from duckanon.statements.tokens import Token
+
+_KEYWORD = "ANONYMIZED"
+_NEAR = 0.85
+"""Likeness from which a word is taken for our keyword: ANONYMISED, ANONIMIZED, ANNONYMIZED."""
+
+_RIGHT = "write CREATE ANONYMIZED VIEW name AS query WITH (option = value, ...)"
+_BEGINS = frozenset({"CREATE", "REFRESH", "EXPORT", "DROP", "SHOW", "EXPLAIN"})
+_SKIPPED = _BEGINS | {"OR", "REPLACE", "TEMP", "TEMPORARY"}
+_KINDS = frozenset({"VIEW", "VIEWS", "TABLE", "TABLES"})
+_FUNCTIONS = frozenset({"ANONYMIZE", "EQUIVALENCE_CLASSES"})
+
+
+def refused(reader: Reader) -> StatementError | None:
+    """Error for a statement that DuckDB would refuse, and that was meant for us.
+
+    Parameters
+    ----------
+    reader : Reader
+        A statement that does not begin with our keywords.
+
+    Returns
+    -------
+    StatementError or None
+        With the place of the wrong word; None for whatever DuckDB may be able to run.
+    """
+    tokens = [token for token in reader.tokens if token.kind != "end"]
+    words = [token.keyword for token in tokens[:6]]
+    if not words:
+        return None
+    return _keyword(reader, tokens, words) or _view(reader, tokens, words)
+
+
+def wrong_argument(piece: Piece) -> StatementError | None:
+    """Error for an argument of a table function of ours that does not exist.
+
+    Parameters
+    ----------
+    piece : Piece
+        A statement that DuckDB refused.
+
+    Returns
+    -------
+    StatementError or None
+        With the nearest name and the place of the wrong one; None where every name exists.
+    """
+    reader = Reader(piece)
+    depth: list[bool] = []
+    before = reader.tokens[0]
+    for token, behind in zip(reader.tokens, reader.tokens[1:], strict=False):
+        if token.text == "(" and token.kind == "symbol":
+            depth.append(before.keyword in _FUNCTIONS)
+        elif token.text == ")" and depth:
+            depth.pop()
+        named = before.text in {"(", ","} and token.kind == "word" and behind.text in {":", "="}
+        if named and depth and depth[-1] and fold(token.text) not in OPTIONS:
+            return reader.error(unknown_option(token.text, OPTIONS), token)
+        before = token
+    return None
+
+
+def _keyword(reader: Reader, tokens: Sequence[Token], words: Sequence[str]) -> StatementError | None:
+    """Find a misspelt keyword before VIEW or TABLE, where no statement of DuckDB has a name."""
+    at = next((place for place, word in enumerate(words) if word not in _SKIPPED), len(words))
+    if words[at + 1 : at + 2] == [] or words[at + 1] not in _KINDS or not _near(words[at]):
+        return None
+    begin = " ".join(words[:at]) or "CREATE"
+    kind = "VIEWS" if begin == "SHOW" else "VIEW"
+    return reader.error(
+        f"{tokens[at].text!r} is no keyword of DuckDB or duckanon: write {begin} {_KEYWORD} {kind}",
+        tokens[at],
+    )
+
+
+def _view(reader: Reader, tokens: Sequence[Token], words: Sequence[str]) -> StatementError | None:
+    """Find a CREATE VIEW or TABLE with our keyword in the wrong place, or with our options."""
+    at = 3 if words[:3] == ["CREATE", "OR", "REPLACE"] else 1
+    at += words[at : at + 1] in (["TEMP"], ["TEMPORARY"])
+    if words[0] != "CREATE" or words[at : at + 1] not in (["VIEW"], ["TABLE"]):
+        return None
+    rest = tokens[at + 1 :]
+    # CREATE VIEW anonymized AS ... and CREATE VIEW anonymized WITH ... are DuckDB's: a name like any other.
+    named = len(rest) > 1 and rest[1].kind in {"word", "name"} and rest[1].keyword not in {"AS", "WITH"}
+    end = 1
+    while len(rest) > end + 1 and rest[end].text == ".":
+        end += 2
+    wrong = [token for token in rest[:1] if named] + list(rest[end : end + 1])
+    for token in wrong:
+        if _near(token.keyword):
+            return reader.error(f"{token.text!r} does not stand there: {_RIGHT}", token)
+    if _our_options(rest):
+        return reader.error(f"only an anonymized view has these options: {_RIGHT}", tokens[at])
+    return None
+
+
+def _our_options(tokens: Sequence[Token]) -> bool:
+    """Tell whether ``WITH ( ... quasi_identifiers = `` stands behind AS."""
+    inside = after = False
+    for before, token, behind in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        after = after or before.keyword == "AS"
+        inside = inside or (after and before.keyword == "WITH" and token.text == "(")
+        if inside and token.keyword == "QUASI_IDENTIFIERS" and behind.text == "=":
+            return True
+    return False
+
+
+def _near(word: str) -> bool:
+    begins = word.startswith(("ANONYM", "ANONIM"))
+    return begins or SequenceMatcher(None, word, _KEYWORD).ratio() >= _NEAR

@@ -1,0 +1,279 @@
+"""Options of WITH ( ... ): text to values with their place, values to policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from duckanon.errors import PolicyError, StatementError
+from duckanon.policy import checks
+from duckanon.policy.names import fold, unknown_option
+from duckanon.policy.policy import AUDIT_OPTIONS, OPTIONS, THRESHOLD_OPTIONS, AuditPolicy, Policy
+from duckanon.statements.tokens import unquoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from duckanon.statements.tokens import Reader, Token
+
+Scalar = str | int | Decimal | bool
+Value = Scalar | tuple[str, ...] | Mapping[str, Scalar]
+
+EXPORT_OPTIONS = ("csv_formulas",)
+"""Options of EXPORT."""
+
+_LONGEST_NUMBER = 60
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option as it was written.
+
+    Attributes
+    ----------
+    name : str
+        In lower case.
+    value : Value
+        Text (quoted or a plain word, ``*`` included), int, Decimal, bool, a tuple of column names, or a
+        mapping from column name to one of the former.
+    line, column : int
+        Place of its name in the script, counted from 1.
+    """
+
+    name: str
+    value: Value
+    line: int
+    column: int
+
+
+Options = Mapping[str, Option]
+"""Options by lower-case name."""
+
+T = TypeVar("T")
+
+
+def read_options(reader: Reader) -> Options:
+    """Options of a clause, from its opening to its closing parenthesis.
+
+    Parameters
+    ----------
+    reader : Reader
+        The opening parenthesis comes next.
+
+    Returns
+    -------
+    mapping of Option
+        By lower-case name, in the order written; whether an option exists is not checked here.
+
+    Raises
+    ------
+    StatementError
+        The syntax is wrong, an option has no value or stands twice.
+    """
+    if not reader.accept_symbol("("):
+        raise reader.expected("( after WITH")
+    options: dict[str, Option] = {}
+    for option in _sequence(reader, ")", _option):
+        if option.name in options:
+            raise StatementError(f"option {option.name!r} stands twice", option.line, option.column)
+        options[option.name] = option
+    if not options:
+        raise reader.error("WITH () names no option")
+    return options
+
+
+def options_to_policy(options: Options) -> Policy:
+    """Policy that the options of CREATE ANONYMIZED VIEW state.
+
+    Parameters
+    ----------
+    options : mapping of Option
+        What `read_options` read.
+
+    Returns
+    -------
+    Policy
+        Validated without looking at the source.
+
+    Raises
+    ------
+    PolicyError
+        An option is unknown, missing or wrong; with line and column where one option is to blame.
+    """
+    values = _checked(options, OPTIONS)
+    for name, example in (("quasi_identifiers", "(age, zip)"), ("k", "5")):
+        if name not in values:
+            raise PolicyError(f"option {name!r} is missing: write {name} = {example} in WITH (...)")
+    return Policy(**values)
+
+
+def options_to_audit(options: Options, base: AuditPolicy | None = None) -> AuditPolicy:
+    """Roles and thresholds that the options of AUDIT ask for.
+
+    Parameters
+    ----------
+    options : mapping of Option
+        What `read_options` read; may be empty for an anonymized view.
+    base : AuditPolicy, optional
+        Policy of an anonymized view: its roles stay, thresholds in the options replace its own.
+
+    Returns
+    -------
+    AuditPolicy
+        Roles and thresholds to audit.
+
+    Raises
+    ------
+    PolicyError
+        An option is unknown, missing or wrong, or names a role although the view has them.
+    """
+    if base is not None:
+        return base.override(**_checked(options, THRESHOLD_OPTIONS))
+    values = _checked(options, AUDIT_OPTIONS)
+    if "quasi_identifiers" not in values:
+        raise PolicyError(
+            "option 'quasi_identifiers' is missing: write quasi_identifiers = (age, zip) in WITH (...)"
+        )
+    return AuditPolicy(**values)
+
+
+def options_to_export(options: Options) -> dict[str, Any]:
+    """Options of EXPORT.
+
+    Parameters
+    ----------
+    options : mapping of Option
+        What `read_options` read; may be empty.
+
+    Returns
+    -------
+    dict
+        By name.
+
+    Raises
+    ------
+    PolicyError
+        An option is unknown or wrong; with line and column.
+    """
+    return _checked(options, EXPORT_OPTIONS)
+
+
+def _checked(options: Options, known: Sequence[str]) -> dict[str, Any]:
+    """Return the values in the form a policy keeps, or an error with the place of the option."""
+    values = {}
+    for option in options.values():
+        if option.name not in known:
+            raise PolicyError(_unknown(option.name, known)).at(option.line, option.column)
+        try:
+            values[option.name] = checks.checked(option.name, option.value)
+        except PolicyError as wrong:
+            raise PolicyError(str(wrong)).at(option.line, option.column) from wrong
+    return values
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    if name in OPTIONS and known is not EXPORT_OPTIONS:
+        fixed = "the view keeps its own" if known is THRESHOLD_OPTIONS else "an audit has none"
+        return f"option {name!r} is not one of AUDIT, {fixed}; options here: {', '.join(known)}"
+    return unknown_option(name, known)
+
+
+def _sequence(reader: Reader, close: str, read: Callable[[Reader], T]) -> Iterator[T]:
+    """Read entries between commas up to a closing symbol; a comma may stand before it."""
+    while not reader.accept_symbol(close):
+        yield read(reader)
+        if not reader.accept_symbol(",") and reader.next.text != close:
+            raise reader.expected(f", or {close}")
+
+
+def _option(reader: Reader) -> Option:
+    token = reader.next
+    if token.kind not in {"word", "name"}:
+        raise reader.expected("an option, as in k = 5")
+    name = fold(unquoted(reader.take()))
+    assigned = reader.accept_symbol("=")
+    if reader.next.kind == "end" or reader.next.text in {",", ")"}:
+        raise reader.error(f"option {name!r} has no value: write {name} = ...", token)
+    if not assigned:
+        raise reader.expected(f"= after option {name!r}")
+    return Option(name, _value(reader), *reader.place(token))
+
+
+def _value(reader: Reader) -> Value:
+    opening = reader.next
+    if opening.kind == "symbol" and opening.text in _CLOSING:
+        reader.take()
+        if opening.text == "{":
+            return _map(reader, opening)
+        columns = tuple(_sequence(reader, _CLOSING[opening.text], _column))
+        if not columns:
+            raise reader.error("the list is empty: name at least one column or leave the option out", opening)
+        return columns
+    if reader.accept_symbol("*"):
+        return "*"
+    if opening.kind == "name" and opening.text == '"*"':
+        return (unquoted(reader.take()),)
+    return _scalar(reader)
+
+
+def _map(reader: Reader, opening: Token) -> Mapping[str, Scalar]:
+    values: dict[str, Scalar] = {}
+    seen: set[str] = set()
+    for token, column, value in _sequence(reader, "}", _entry):
+        if fold(column) in seen:
+            raise reader.error(f"column {column!r} stands twice", token)
+        seen.add(fold(column))
+        values[column] = value
+    if not values:
+        raise reader.error("the map is empty: write {column: value} or leave the option out", opening)
+    return values
+
+
+def _entry(reader: Reader) -> tuple[Token, str, Scalar]:
+    token = reader.next
+    column = _column(reader)
+    if not reader.accept_symbol(":"):
+        raise reader.expected(f": after column {column!r}, as in {{{column}: value}}")
+    return token, column, _scalar(reader)
+
+
+def _column(reader: Reader) -> str:
+    if reader.next.kind not in {"word", "name", "string"}:
+        raise reader.expected("a column name")
+    return _text(reader)
+
+
+def _scalar(reader: Reader) -> Scalar:
+    token = reader.next
+    if token.kind == "word" and token.keyword in {"TRUE", "FALSE"}:
+        return reader.take().keyword == "TRUE"
+    if token.kind in {"word", "name", "string"}:
+        return _text(reader)
+    sign = "-" if reader.accept_symbol("-") else ""
+    if not sign:
+        reader.accept_symbol("+")
+    if reader.next.kind != "number":
+        raise reader.expected("a value: a number, 'text', true, false, (columns) or {column: value}")
+    return _number(reader, sign)
+
+
+def _number(reader: Reader, sign: str) -> int | Decimal:
+    token = reader.take()
+    digits = token.text.replace("_", "")
+    if len(digits) > _LONGEST_NUMBER:
+        raise reader.error(f"a number has at most {_LONGEST_NUMBER} characters", token)
+    if digits.isdigit():
+        return int(sign + digits)
+    try:
+        return Decimal(sign + digits)
+    except InvalidOperation as wrong:
+        raise reader.error(f"{token.text} is out of range", token) from wrong
+
+
+def _text(reader: Reader) -> str:
+    if reader.next.text[:2] in {"e'", "E'"}:
+        raise reader.error("strings with backslash escapes are not read here: write '...'")
+    return unquoted(reader.take())

@@ -1,0 +1,42 @@
+"""Import paths that the documentation of earlier versions named."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+DOCUMENTED = {
+    "duckanon.evidence": "changes",
+    "duckanon.frontier": "picture",
+    "duckanon.html_report": "html_report",
+    "duckanon.linkage": "linkage",
+    "duckanon.portable": "audit_sql",
+    "duckanon.registry": "Method",
+    "duckanon.unaudited": "Roles",
+    "duckanon.workload": "compare",
+    "duckanon.dbt": "package",
+    "duckanon.measures": "average_emd",
+    "duckanon.suggestion": "suggest",
+    "duckanon.testing": "assert_private",
+}
+"""By module: a name that a page of the documentation imported from it, before the modules got their rooms."""
+
+
+@pytest.mark.parametrize("path", DOCUMENTED)
+def test_a_documented_path_can_be_imported(path: str) -> None:
+    program = f"from {path} import {DOCUMENTED[path]} as found; import {path}; assert {path}.{DOCUMENTED[path]} is found"
+    subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)
+
+
+def test_a_class_is_the_same_under_both_paths() -> None:
+    former = importlib.import_module("duckanon.registry")
+    assert former is importlib.import_module("duckanon.literature.registry")
+    assert former.__name__ == "duckanon.literature.registry"
+
+
+def test_what_never_was_is_not_found() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"duckanon\.holdings"):
+        importlib.import_module("duckanon.holdings")
