@@ -24,7 +24,7 @@ import duckdb
 from duckanon.api import python
 from duckanon.api.planner import LEFT_OUT, given_options
 from duckanon.api.sql_functions import register
-from duckanon.audits.run import judgements
+from duckanon.audits.run import audit_columns
 from duckanon.database import engine, templates
 from duckanon.database.relations import columns_of
 from duckanon.errors import MissingExtra, PolicyError, SourceError
@@ -166,7 +166,7 @@ def _violating_classes(con: duckdb.DuckDBPyConnection, relation: str, policy: Au
     # An empty table is found here and not in the query, where a filter of the caller's could hide it.
     if not engine.rows(con, templates.render("dbt/any_record.sql.j2", relation=source), stage):
         raise SourceError(f"{stage}: the table is empty: there is nothing to audit")
-    asked = judgements(attributes, policy, {})
+    asked = audit_columns(attributes, policy, {})
     if any(judgement.distance == "hierarchical" for judgement in asked):
         raise PolicyError(f"{stage}: a hierarchical distance needs its tree: use AUDIT TABLE, outside of dbt")
     quasi = [attribute.name for attribute in attributes if attribute.role is Role.QUASI_IDENTIFIER]

@@ -161,7 +161,7 @@ def audit_attributes(
     quasi = [attribute.name for attribute in attributes if attribute.role is Role.QUASI_IDENTIFIER]
     if not quasi:
         raise PolicyError("an audit needs at least one quasi-identifier")
-    asked = judgements(attributes, policy, trees)
+    asked = audit_columns(attributes, policy, trees)
     texts = {attribute.name for attribute in attributes if attribute.type == "VARCHAR"}
     return audit_sql(con, relation, quasi, asked, k=policy.k, name=name, texts=texts)
 
@@ -171,7 +171,7 @@ WORST = 100
 
 
 @dataclass(frozen=True)
-class Judgement:
+class AuditColumn:
     """What an audit asks of one sensitive column.
 
     Attributes
@@ -197,9 +197,9 @@ class Judgement:
     tree: str | None = None
 
 
-def judgements(
+def audit_columns(
     attributes: Sequence[Attribute], policy: AuditPolicy, trees: Mapping[str, str]
-) -> list[Judgement]:
+) -> list[AuditColumn]:
     """What an audit asks of every sensitive column.
 
     Parameters
@@ -213,11 +213,11 @@ def judgements(
 
     Returns
     -------
-    list of Judgement
+    list of AuditColumn
         In the order of the columns.
     """
     return [
-        Judgement(
+        AuditColumn(
             attribute.name,
             attribute.distance or "equal",
             attribute.t,
@@ -235,7 +235,7 @@ def audit_sql(
     con: duckdb.DuckDBPyConnection,
     relation: str,
     quasi_identifiers: Sequence[str],
-    judgements: Sequence[Judgement],
+    audit_columns: Sequence[AuditColumn],
     *,
     k: int | None,
     name: str,
@@ -251,7 +251,7 @@ def audit_sql(
         What stands after FROM, quoted.
     quasi_identifiers : sequence of str
         Columns that make the equivalence classes.
-    judgements : sequence of Judgement
+    audit_columns : sequence of AuditColumn
         One entry a sensitive column.
     k : int or None
         Smallest class wanted.
@@ -278,7 +278,7 @@ def audit_sql(
     if texts is None:
         texts = {column for column, kind in columns_of(con, relation, stage) if kind == "VARCHAR"}
     values: dict[str, object] = {"relation": relation, "texts": texts, "k": k}
-    values |= {"qi": list(quasi_identifiers), "attributes": list(judgements)}
+    values |= {"qi": list(quasi_identifiers), "attributes": list(audit_columns)}
     statement = templates.render("audit_bind/report.sql.j2", **values)
     found = engine.rows(con, statement, stage, error=SourceError)
     report = Report(name, tuple(Measure(*row) for row in found))

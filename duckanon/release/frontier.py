@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from duckanon.release.stages.candidate import Source
     from duckanon.release.stages.embed import Embedded
     from duckanon.release.stages.stage import Staged
-    from duckanon.release.stages.thresholds import Judged
+    from duckanon.release.stages.thresholds import Limited
 
 SAMPLE = 2000
 """At most so many records are partitioned for each k and t."""
@@ -180,7 +180,7 @@ def picture(table: pa.Table) -> str:
     return written.getvalue()
 
 
-def _sample(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, wanted: Judged) -> _Sample:
+def _sample(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, wanted: Limited) -> _Sample:
     """Read records evenly spread over the order of the values; their own distribution is the reference."""
     query = templates.render(
         "frontier/sample.sql.j2",

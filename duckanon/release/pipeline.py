@@ -14,7 +14,7 @@ from duckanon.release import metadata
 from duckanon.release.stages.advice import collapse, warnings_of
 from duckanon.release.stages.audit import audit_candidate
 from duckanon.release.stages.bucket import bucket
-from duckanon.release.stages.candidate import Built, Source
+from duckanon.release.stages.candidate import Candidate, Source
 from duckanon.release.stages.flattened import flattened
 from duckanon.release.stages.partition import partition
 from duckanon.release.stages.plan import stratum_size
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def built(
+def audited_candidate(
     con: duckdb.DuckDBPyConnection, query: str, policy: Policy, *, keep_source: bool = False
-) -> Iterator[Built]:
+) -> Iterator[Candidate]:
     """Audited candidate of a query; its temporary tables are gone afterwards.
 
     Parameters
@@ -54,7 +54,7 @@ def built(
 
     Yields
     ------
-    Built
+    Candidate
         The candidate, after its audit passed.
     """
     until = time.monotonic() + policy.time_limit if policy.time_limit else None
@@ -110,9 +110,9 @@ def released_rows(
     Handover
         Released columns in source order, rows in the order of their values.
     """
-    with built(con, query, policy) as candidate:
+    with audited_candidate(con, query, policy) as candidate:
         warn(candidate)
-        relation = templates.render("audit_bind/temporary.sql.j2", name=candidate.candidate)
+        relation = templates.render("audit_bind/temporary.sql.j2", name=candidate.table)
         return handed_over(con, relation, plain=plain)
 
 
@@ -168,7 +168,7 @@ def _told(con: duckdb.DuckDBPyConnection, query: str, policy: Policy, template: 
     The release is made as always, from the columns that it has: an identifier beside them would number the
     records otherwise, and records that tie would go to other classes.
     """
-    with built(con, query, policy, keep_source=True) as candidate:
+    with audited_candidate(con, query, policy, keep_source=True) as candidate:
         staged = candidate.staged
         labels, answer = f"{staged.workspace}_labels", f"{staged.workspace}_answer"
         statement = templates.render(
@@ -179,19 +179,19 @@ def _told(con: duckdb.DuckDBPyConnection, query: str, policy: Policy, template: 
         yield templates.render("audit_bind/temporary.sql.j2", name=answer)
 
 
-def warn(candidate: Built) -> None:
+def warn(candidate: Candidate) -> None:
     """Raise the warnings of a candidate as Python warnings, before anything of it is visible.
 
     Parameters
     ----------
-    candidate : Built
+    candidate : Candidate
         An audited candidate.
     """
     for text in candidate.report.warnings:
         tell(text)
 
 
-def _build(con: duckdb.DuckDBPyConnection, ready: Prepared, policy: Policy, until: float | None) -> Built:
+def _build(con: duckdb.DuckDBPyConnection, ready: Prepared, policy: Policy, until: float | None) -> Candidate:
     staged, embedded, wanted = ready.staged, ready.embedded, ready.wanted
     limits = thresholds(wanted)
     strata = stratum_size(staged.size, policy, limits) if limits else 1
@@ -213,7 +213,7 @@ def _build(con: duckdb.DuckDBPyConnection, ready: Prepared, policy: Policy, unti
     advice = warnings_of(con, staged, embedded, candidate=candidate) + cost
     suppressed = staged.left_out + repaired.suppressed
     extra = of_the_source(classes, information_loss=repaired.information_loss, suppressed=suppressed)
-    return Built(
+    return Candidate(
         candidate,
         staged,
         policy,

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     import duckdb
 
     from duckanon.release.metadata import Target
-    from duckanon.release.stages.candidate import Built, Source
+    from duckanon.release.stages.candidate import Candidate, Source
 
 
-def publish(con: duckdb.DuckDBPyConnection, built: Built, source: Source, target: Target) -> int:
+def publish(con: duckdb.DuckDBPyConnection, candidate: Candidate, source: Source, target: Target) -> int:
     """Number of the release that a view stands for from now on.
 
     Parameters
@@ -29,7 +29,7 @@ def publish(con: duckdb.DuckDBPyConnection, built: Built, source: Source, target
     con : duckdb.DuckDBPyConnection
         The caller's connection. Inside an open transaction the writes join it and are not committed here;
         otherwise they are one transaction of their own.
-    built : Built
+    candidate : Candidate
         The audited candidate.
     source : Source
         Where it came from, for REFRESH.
@@ -60,7 +60,7 @@ def publish(con: duckdb.DuckDBPyConnection, built: Built, source: Source, target
         table = f"release_{release_id}"
         for old in metadata.recorded(con, target):
             forget(con, target.catalog, old.release_id)
-        trees = _trees(con, built, target, release_id)
+        trees = _trees(con, candidate, target, release_id)
         _render(
             con,
             "publish/release.sql.j2",
@@ -68,11 +68,11 @@ def publish(con: duckdb.DuckDBPyConnection, built: Built, source: Source, target
             schema=target.schema,
             view=target.name,
             table=table,
-            fields=built.staged.fields,
-            candidate=built.candidate,
+            fields=candidate.staged.fields,
+            candidate=candidate.table,
             comment=metadata.comment(release_id),
         )
-        _record(con, built, source, target, release_id=release_id, table=table, trees=trees)
+        _record(con, candidate, source, target, release_id=release_id, table=table, trees=trees)
         forget_orphans(con, target.catalog)
     return release_id
 
@@ -109,9 +109,11 @@ def forget_orphans(con: duckdb.DuckDBPyConnection, home: str) -> None:
         forget(con, home, release_id)
 
 
-def _trees(con: duckdb.DuckDBPyConnection, built: Built, target: Target, release_id: int) -> dict[str, str]:
+def _trees(
+    con: duckdb.DuckDBPyConnection, candidate: Candidate, target: Target, release_id: int
+) -> dict[str, str]:
     trees = {}
-    for number, field in enumerate(built.staged.sensitive, start=1):
+    for number, field in enumerate(candidate.staged.sensitive, start=1):
         if field.attribute.distance == "hierarchical":
             trees[field.name] = f"tree_{release_id}_{number}"
             _render(
@@ -119,8 +121,8 @@ def _trees(con: duckdb.DuckDBPyConnection, built: Built, target: Target, release
                 "publish/tree.sql.j2",
                 catalog=target.catalog,
                 table=trees[field.name],
-                tree=built.staged.tree(field),
-                candidate=built.candidate,
+                tree=candidate.staged.tree(field),
+                candidate=candidate.table,
                 column=field.name,
             )
     return trees
@@ -128,7 +130,7 @@ def _trees(con: duckdb.DuckDBPyConnection, built: Built, target: Target, release
 
 def _record(
     con: duckdb.DuckDBPyConnection,
-    built: Built,
+    candidate: Candidate,
     source: Source,
     target: Target,
     *,
@@ -150,25 +152,27 @@ def _record(
         schema=target.schema,
         view=target.name,
         table=table,
-        records=built.staged.size + built.staged.left_out - built.suppressed,
-        classes=built.classes,
-        suppressed=built.suppressed,
-        method=built.method,
-        information_loss=built.information_loss,
+        records=candidate.staged.size + candidate.staged.left_out - candidate.suppressed,
+        classes=candidate.classes,
+        suppressed=candidate.suppressed,
+        method=candidate.method,
+        information_loss=candidate.information_loss,
         version=version("duckanon"),
-        policy=built.policy.to_toml(),
+        policy=candidate.policy.to_toml(),
         source_sql=source.query,
         # The database of the view may have another name tomorrow: its file is copied, renamed or attached.
         source_catalog=None if source.catalog == target.catalog else source.catalog,
         source_schema=source.schema,
-        columns=_columns(built, dict(columns_of(con, backing, "publish")), trees),
-        thresholds=_thresholds(built),
+        columns=_columns(candidate, dict(columns_of(con, backing, "publish")), trees),
+        thresholds=_thresholds(candidate),
     )
-    evidence = evidence_of(con, backing, built.policy.audited(), kept)
-    record(con, target.catalog, release_id, built.report.measures, evidence, statement="release")
+    evidence = evidence_of(con, backing, candidate.policy.audited(), kept)
+    record(con, target.catalog, release_id, candidate.report.measures, evidence, statement="release")
 
 
-def _columns(built: Built, released: dict[str, str], trees: dict[str, str]) -> list[dict[str, object]]:
+def _columns(
+    candidate: Candidate, released: dict[str, str], trees: dict[str, str]
+) -> list[dict[str, object]]:
     return [
         {
             "name": field.name,
@@ -179,14 +183,14 @@ def _columns(built: Built, released: dict[str, str], trees: dict[str, str]) -> l
             "distance": field.attribute.distance,
             "tree": trees.get(field.name),
         }
-        for field in built.staged.fields
+        for field in candidate.staged.fields
     ]
 
 
-def _thresholds(built: Built) -> list[dict[str, object]]:
-    policy = built.policy
+def _thresholds(candidate: Candidate) -> list[dict[str, object]]:
+    policy = candidate.policy
     entries: list[dict[str, object]] = [_entry("k_anonymity", None, policy.k)]
-    for field in built.staged.sensitive:
+    for field in candidate.staged.sensitive:
         if field.attribute.l is not None:
             entry = _entry("l_diversity", field.name, field.attribute.l)
             entries.append({**entry, "l_diversity": policy.l_diversity, "c": policy.c})

@@ -21,7 +21,7 @@ from duckanon.audits.html.released import released_columns, revealed, uniqueness
 from duckanon.audits.html.spread import summary
 from duckanon.audits.html.svg import required
 from duckanon.audits.html.utility import changed, correlations
-from duckanon.audits.run import audit_sql, judgements, roles_of
+from duckanon.audits.run import audit_columns, audit_sql, roles_of
 from duckanon.audits.tree import audit_tree
 from duckanon.database import templates
 from duckanon.database.fingerprint import fingerprint
@@ -214,7 +214,7 @@ def _agree(
     names = {column.place: column.name for column in copies.sensitive}
     asked = [
         replace(one, name=column.place)
-        for one, column in zip(judgements(attributes, policy, trees), copies.sensitive, strict=True)
+        for one, column in zip(audit_columns(attributes, policy, trees), copies.sensitive, strict=True)
     ]
     relation = templates.render("audit_bind/temporary.sql.j2", name=copies.released)
     again = audit_sql(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from duckanon.audits.run import audit_sql, judgements
+from duckanon.audits.run import audit_columns, audit_sql
 from duckanon.database import templates
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def audit_candidate(con: duckdb.DuckDBPyConnection, candidate: str, staged: Stag
         for field in staged.sensitive
         if field.attribute.distance == "hierarchical"
     }
-    asked = judgements([field.attribute for field in staged.sensitive], policy.audited(), trees)
+    asked = audit_columns([field.attribute for field in staged.sensitive], policy.audited(), trees)
     relation = templates.render("audit_bind/temporary.sql.j2", name=candidate)
     return audit_sql(
         con, relation, [field.name for field in staged.quasi], asked, k=policy.k, name="the candidate"

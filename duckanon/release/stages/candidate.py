@@ -25,12 +25,12 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Built:
+class Candidate:
     """An audited candidate in a temporary table.
 
     Attributes
     ----------
-    candidate : str
+    table : str
         Temporary table of the released columns.
     staged : Staged
         The records it was made from.
@@ -48,7 +48,7 @@ class Built:
         The audit of the candidate.
     """
 
-    candidate: str
+    table: str
     staged: Staged
     policy: Policy
     plan: Plan

@@ -12,7 +12,7 @@ from duckanon.release.stages.recode import classes_relation, labels_table
 if TYPE_CHECKING:
     import duckdb
 
-    from duckanon.release.stages.candidate import Built
+    from duckanon.release.stages.candidate import Candidate
 
 UNITS = {"date": "days", "timestamp": "seconds"}
 """What the change of a value is counted in, where that is not the unit of the column."""
@@ -50,14 +50,14 @@ class Effect:
         return self.changed_records / self.records
 
 
-def effects(con: duckdb.DuckDBPyConnection, candidate: Built) -> tuple[Effect, ...]:
+def effects(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[Effect, ...]:
     """Effect of a release on each quasi-identifier.
 
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
         The connection on which it was built.
-    candidate : Built
+    candidate : Candidate
         While its temporary tables are there.
 
     Returns

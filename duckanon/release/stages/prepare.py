@@ -10,7 +10,7 @@ from duckanon import progress
 from duckanon.database.engine import temporary
 from duckanon.release.stages.embed import embed
 from duckanon.release.stages.stage import stage
-from duckanon.release.stages.thresholds import judged
+from duckanon.release.stages.thresholds import limited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.embed import Embedded
     from duckanon.release.stages.stage import Staged
-    from duckanon.release.stages.thresholds import Judged
+    from duckanon.release.stages.thresholds import Limited
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class Prepared:
         The records.
     embedded : Embedded
         Their coordinates.
-    wanted : Judged
+    wanted : Limited
         The sensitive columns that have a threshold.
     """
 
     staged: Staged
     embedded: Embedded
-    wanted: Judged
+    wanted: Limited
 
 
 @contextmanager
@@ -74,4 +74,4 @@ def prepared(
             staged = stage(con, query, policy, prefix, keep_source=keep_source)
         with progress.step("embed"):
             embedded = embed(con, staged, policy)
-        yield Prepared(staged, embedded, judged(con, staged, embedded, policy))
+        yield Prepared(staged, embedded, limited(con, staged, embedded, policy))

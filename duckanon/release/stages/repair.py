@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from duckanon.kernels.merging.merge import Partner
     from duckanon.release.stages.class_sums import Classes
     from duckanon.release.stages.partition import Partitioned
-    from duckanon.release.stages.thresholds import Judged
+    from duckanon.release.stages.thresholds import Limited
 
 
 WHOLE = 100_000
@@ -56,7 +56,7 @@ class Repaired:
 
 def repair(
     partitioned: Partitioned,
-    judged: Judged,
+    limited: Limited,
     *,
     suppression_limit: float,
 ) -> Repaired:
@@ -66,7 +66,7 @@ def repair(
     ----------
     partitioned : Partitioned
         Labels and class sums.
-    judged : Judged
+    limited : Limited
         What every class must satisfy. The reference of an EMD is the released table, so the thresholds are
         made anew when records were suppressed.
     suppression_limit : float
@@ -85,13 +85,13 @@ def repair(
     """
     labels, codes = partitioned.labels, partitioned.codes
     missed: npt.NDArray[np.float64] | None = partitioned.missed
-    wanted = thresholds(judged)
+    wanted = thresholds(limited)
     if wanted and suppression_limit > 0 and partitioned.missed.any():
         gone = _suppressed(partitioned, int(suppression_limit * len(labels)))
         # Every class violates and all may go: a release of nothing helps nobody, so they are merged.
         if gone.any() and not gone.all():
             labels = np.where(gone[labels], -1, labels)
-            wanted, codes = thresholds_without(judged, codes, labels >= 0)
+            wanted, codes = thresholds_without(limited, codes, labels >= 0)
             missed = None
     labels, classes = without_empty(labels, partitioned.classes)
     if missed is None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Limited:
     """The sensitive fields that have a threshold, those of ordered distance first.
 
     Attributes
@@ -56,7 +56,7 @@ class Judged:
         return tuple(f"c_{field.column}" for field in self.fields)
 
 
-def judged(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, policy: Policy) -> Judged:
+def limited(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, policy: Policy) -> Limited:
     """Sensitive fields with a threshold and their trees.
 
     Parameters
@@ -70,7 +70,7 @@ def judged(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, p
 
     Returns
     -------
-    Judged
+    Limited
         Empty when the policy asks for k only.
 
     Raises
@@ -92,15 +92,15 @@ def judged(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, p
     counts = tuple(embedded.counts[field.column] for field in fields)
     for field, values in zip(fields, counts, strict=True):
         _check_l(field, values, policy)
-    return Judged(fields, counts, paths, policy.l_diversity, policy.c)
+    return Limited(fields, counts, paths, policy.l_diversity, policy.c)
 
 
-def thresholds(judged: Judged) -> tuple[Threshold, ...]:
-    """Thresholds of the judged fields against all staged records.
+def thresholds(limited: Limited) -> tuple[Threshold, ...]:
+    """Thresholds of the fields that have one against all staged records.
 
     Parameters
     ----------
-    judged : Judged
+    limited : Limited
         The fields.
 
     Returns
@@ -109,13 +109,13 @@ def thresholds(judged: Judged) -> tuple[Threshold, ...]:
         One entry a field.
     """
     return tuple(
-        _threshold(judged, field, counts, judged.paths.get(field.column))
-        for field, counts in zip(judged.fields, judged.counts, strict=True)
+        _threshold(limited, field, counts, limited.paths.get(field.column))
+        for field, counts in zip(limited.fields, limited.counts, strict=True)
     )
 
 
 def thresholds_without(
-    judged: Judged, codes: npt.NDArray[np.int64], released: npt.NDArray[np.bool_]
+    limited: Limited, codes: npt.NDArray[np.int64], released: npt.NDArray[np.bool_]
 ) -> tuple[tuple[Threshold, ...], npt.NDArray[np.int64]]:
     """Thresholds against the records that are released, and the codes in their smaller domain.
 
@@ -124,7 +124,7 @@ def thresholds_without(
 
     Parameters
     ----------
-    judged : Judged
+    limited : Limited
         The fields.
     codes : ndarray of shape (s, n), int64
         Value codes of all records.
@@ -139,26 +139,26 @@ def thresholds_without(
         New codes; those of suppressed records mean nothing.
     """
     result, recoded = [], np.zeros_like(codes)
-    for number, field in enumerate(judged.fields):
-        counts = np.bincount(codes[number][released], minlength=len(judged.counts[number])).astype(np.int64)
+    for number, field in enumerate(limited.fields):
+        counts = np.bincount(codes[number][released], minlength=len(limited.counts[number])).astype(np.int64)
         kept = counts > 0
-        paths = judged.paths.get(field.column)
-        result.append(_threshold(judged, field, counts[kept], None if paths is None else paths[kept]))
+        paths = limited.paths.get(field.column)
+        result.append(_threshold(limited, field, counts[kept], None if paths is None else paths[kept]))
         recoded[number] = np.maximum(np.cumsum(kept) - 1, 0)[codes[number]]
     return tuple(result), recoded
 
 
 def _threshold(
-    judged: Judged, field: Field, counts: npt.NDArray[np.int64], paths: npt.NDArray[np.int64] | None
+    limited: Limited, field: Field, counts: npt.NDArray[np.int64], paths: npt.NDArray[np.int64] | None
 ) -> Threshold:
     attribute = field.attribute
-    recursive = attribute.l is not None and judged.l_diversity == "recursive"
+    recursive = attribute.l is not None and limited.l_diversity == "recursive"
     return Threshold(
         reference(counts, attribute.distance or "equal", paths),
         t=attribute.t,
         l=attribute.l,
-        l_kind=judged.l_diversity,
-        c=judged.c if recursive else None,
+        l_kind=limited.l_diversity,
+        c=limited.c if recursive else None,
     )
 
 
