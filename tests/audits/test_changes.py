@@ -151,7 +151,7 @@ def test_turned_around_it_says_the_same_backwards(one: Report, other: Report) ->
 
 
 def test_the_example_of_the_documentation(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parents[1] / "docs" / "evidence.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "evidence.md").read_text(encoding="utf-8")
     (example,) = [part.split("```")[0] for part in page.split("```python\n")[1:]]
     exec(compile(example, "docs/evidence.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
