@@ -30,7 +30,7 @@ print(con.sql("SELECT count(*) FROM v").fetchall(), "pandas" in sys.modules)
 """
 AUDIT = """
 import sys
-from duckanon import cli
+from duckanon.cli import main as cli
 try:
     cli.main(sys.argv[1:])
 finally:

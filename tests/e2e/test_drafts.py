@@ -20,7 +20,7 @@ from tests.e2e.scenes import CREATE, ROOT, patients
 PROGRAM = """
 import sys, time
 import duckanon
-from duckanon import export
+from duckanon.release import export
 from duckanon.cli import options
 def stop(*arguments, **named):
     print("written", flush=True)

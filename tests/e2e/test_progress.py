@@ -33,7 +33,7 @@ DISTINCT = "SELECT hash(i)::DOUBLE AS age, hash(-i) % 997 AS charge FROM range(8
 # Stops in the middle of publishing, as in test_kill.py.
 STOPPED = """
 import sys, time
-from duckanon import cli
+from duckanon.cli import main as cli
 from duckanon.release import publish
 publish._record = lambda *arguments, **named: time.sleep(60)
 cli.main(sys.argv[1:])
