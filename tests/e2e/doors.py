@@ -173,7 +173,14 @@ def check(con: duckanon.Connection, table: Made, folder: Path, doors: Collection
         ):
             duckanon.anonymize(con, "p", table.policy, name="v")
         return
-    duckanon.anonymize(con, "p", table.policy, name="v")
+    if any(re.search(r"UNION\(.*VARIANT", kind) for kind in table.types.values()):
+        # The kinds beside a UNION in a STRUCT may be VARIANTs, too: then it can be released.
+        try:
+            duckanon.anonymize(con, "p", table.policy, name="v")
+        except duckanon.PolicyError as refused:
+            assert "where a UNION holds a VARIANT" in str(refused)  # noqa: PT017 - it need not be refused
+            return
+    duckanon.anonymize(con, "p", table.policy, name="v", or_replace=True)
     view = seen(db, "v")
     assert seen(db, "v", table.kept) == as_released(db, "p", table.kept)
     for door in doors:
