@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from duckanon.api import python
-from duckanon.api.planner import LEFT_OUT, given_options
-from duckanon.api.sql_functions import register
+from duckanon.api.sql_functions import LEFT_OUT, given_options, register
 from duckanon.audits.run import audit_columns
 from duckanon.database import engine, templates
 from duckanon.database.relations import columns_of

@@ -1,20 +1,27 @@
-"""`anonymize` and `audit`: from Python what CREATE ANONYMIZED VIEW and AUDIT are in SQL."""
+"""From Python what CREATE ANONYMIZED VIEW and AUDIT are in SQL, of tables of a database and of frames."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from duckanon.api.connection import Connection
 from duckanon.audits.run import audit_relation
-from duckanon.database import templates
+from duckanon.database import engine, templates
+from duckanon.database.handover import same_column
 from duckanon.database.interrupts import interruptible
-from duckanon.release import metadata
+from duckanon.errors import ReleaseError, SourceError
+from duckanon.policy.names import twice
+from duckanon.release import metadata, pipeline
 from duckanon.release.views import create
 from duckanon.statements.names import QualifiedName, parse_name
 
 if TYPE_CHECKING:
-    import duckdb
-
     from duckanon.audits.report import Report
     from duckanon.policy.policy import AuditPolicy, Policy
     from duckanon.release.views import Release
@@ -101,3 +108,215 @@ def _query(source: str) -> str:
     except ValueError:
         return source
     return templates.render("files/query.sql.j2", relation=_relation(named))
+
+
+@interruptible
+def anonymize_table(table: object, policy: Policy) -> Any:
+    """Released rows of a table in memory, as a table of the same kind.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame, polars.DataFrame, pyarrow.Table, RecordBatch or RecordBatchReader
+        The records; anything that offers the Arrow C stream works. A pandas index is not a column.
+    policy : Policy
+        Roles and thresholds.
+
+    Returns
+    -------
+    pandas.DataFrame, polars.DataFrame, pyarrow.Table, RecordBatch or RecordBatchReader
+        Released columns in source order, rows in the order of the released values, audited; the kind that was
+        given, a pyarrow.Table for any other Arrow stream. A column has the type that it had, if that can hold
+        the released values: a mean of instants in milliseconds has microseconds, a range is a struct, a set a
+        list, and UUID and JSON are text. Of categories (pandas, polars, an Arrow dictionary) those that no
+        record is released with are left out. A pandas table has a new index.
+
+    Raises
+    ------
+    DuckanonError
+        The table cannot be read, or the policy cannot be kept.
+
+    Examples
+    --------
+    >>> from duckanon import Policy
+    >>> people = pa.table({"age": [31, 35, 60, 64], "pay": [3, 9, 4, 8]})
+    >>> anonymize_table(people, Policy(quasi_identifiers="age", sensitive="pay", k=2)).to_pydict()
+    {'age': [33, 33, 62, 62], 'pay': [3, 9, 4, 8]}
+    """
+    source = arrow_table(table)
+    with engine.in_memory() as con:
+        _register(con, _readable(source))
+        query = templates.read("functions/registered.sql")
+        released = pipeline.released_rows(con, query, policy, plain=True).table
+        for place, name in enumerate(released.column_names):
+            audited = released.column(name)
+            column = _typed(audited, source.column(name))
+            if column.type != audited.type and _is_same(con, audited, column):
+                released = released.set_column(place, pa.field(name, column.type), column)
+    return _as_given(released, table, source)
+
+
+def arrow_table(table: object) -> pa.Table:
+    """Arrow form of a table.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame, polars.DataFrame, pyarrow.Table, pyarrow.RecordBatch or other Arrow stream
+        A table in memory. The index of a pandas table is left out.
+
+    Returns
+    -------
+    pyarrow.Table
+        Without a copy where the source is Arrow.
+
+    Raises
+    ------
+    SourceError
+        It is no table, Arrow cannot hold its values, or it has two columns of one name.
+    """
+    kind = type(table).__name__
+    try:
+        found = _arrow(table)
+    except (pa.ArrowException, ValueError, TypeError, OSError) as cause:
+        words = "; ".join(map(str, cause.args)) or kind
+        raise SourceError(f"cannot read a table from {kind}: {words}") from cause
+    if found is None:
+        raise SourceError(f"cannot read a table from {kind}: give a pandas, polars or Arrow table")
+    again = twice(found.column_names)
+    if again is not None:
+        raise SourceError(f"the {kind} has the column {again!r} twice: rename one")
+    return found
+
+
+def _arrow(table: object) -> pa.Table | None:
+    if isinstance(table, pa.Table):
+        return table
+    if isinstance(table, pa.RecordBatch):
+        return pa.Table.from_batches([table])
+    if type(table).__module__.partition(".")[0] == "pandas":
+        return pa.Table.from_pandas(table, preserve_index=False) if hasattr(table, "columns") else None
+    return pa.table(table) if hasattr(table, "__arrow_c_stream__") else None
+
+
+def _readable(table: pa.Table) -> pa.Table:
+    """Rows in types that DuckDB reads: it has no half floats, and no nanoseconds in an INTERVAL."""
+    for place, field in enumerate(table.schema):
+        if field.type == pa.float16():
+            instead = pa.float32()
+        elif field.type == pa.duration("ns"):
+            instead = pa.duration("us")
+        else:
+            continue
+        try:
+            table = table.set_column(place, pa.field(field.name, instead), table.column(place).cast(instead))
+        except pa.ArrowInvalid as lost:
+            raise SourceError(
+                f"column {field.name!r} has type {field.type}, and DuckDB would lose digits of it: {lost}; "
+                f"round it to {instead}"
+            ) from lost
+    return table
+
+
+def _register(con: duckdb.DuckDBPyConnection, source: pa.Table) -> None:
+    """Let the connection read the source, or say which column it cannot read."""
+    try:
+        con.register("source", source)
+    except duckdb.Error as refused:
+        for field in source.schema:
+            try:
+                con.register("source", source.select([field.name]))
+            except duckdb.Error as cause:
+                raise SourceError(
+                    f"column {field.name!r} has type {field.type}, which DuckDB does not read: "
+                    f"{engine.first_line(cause)}; cast it"
+                ) from cause
+        raise SourceError(f"the table cannot be read: {engine.first_line(refused)}") from refused
+
+
+def _is_same(con: duckdb.DuckDBPyConnection, audited: pa.ChunkedArray, column: pa.ChunkedArray) -> bool:
+    try:
+        return same_column(con, audited, _readable(pa.table({"value": column})).column(0))
+    except (SourceError, duckdb.Error):
+        return False
+
+
+def _typed(column: pa.ChunkedArray, like: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Released values in the type that the source had, or as they are where Arrow cannot do that."""
+    wanted = like.type
+    try:
+        if isinstance(column.type, pa.ExtensionType) and not isinstance(wanted, pa.ExtensionType):
+            column = pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+        if pa.types.is_dictionary(wanted):
+            return _categories(column, like)
+        if pa.types.is_duration(wanted) and column.type == pa.month_day_nano_interval():
+            return _durations(column).cast(wanted)
+        if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(column.type):
+            # The mean of two whole seconds may not be one.
+            column = column.cast(pa.timestamp(column.type.unit, wanted.tz))
+        return column.cast(wanted)
+    except (pa.ArrowException, TypeError, ValueError):
+        return column
+
+
+def _categories(column: pa.ChunkedArray, like: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Dictionary of the released values in the order of the source's: others must not leave."""
+    values = column.cast(like.type.value_type)
+    present = set(values.to_pylist())
+    known = dict.fromkeys(value for chunk in like.chunks for value in chunk.dictionary.to_pylist())
+    kept = [value for value in known if value is not None and value in present]
+    if len(kept) < len(present - {None}):
+        return values
+    places = pc.index_in(column, value_set=pa.array(kept, column.type)).combine_chunks()
+    indices = places.cast(like.type.index_type)
+    dictionary = pa.array(kept, like.type.value_type)
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(indices, dictionary, ordered=like.type.ordered)])
+
+
+def _durations(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Intervals without months as durations: DuckDB has one type for both."""
+    amounts = column.to_pylist()
+    if any(amount is not None and amount.months for amount in amounts):
+        raise ValueError("a month has no length")
+    day = 86_400_000_000_000
+    counted = [None if one is None else one.days * day + one.nanoseconds for one in amounts]
+    return pa.chunked_array([pa.array(counted, pa.int64()).cast(pa.duration("ns"))])
+
+
+def _as_given(released: pa.Table, given: object, source: pa.Table) -> Any:
+    """The released rows as a table of the kind that was given."""
+    if isinstance(given, pa.RecordBatch):
+        return released.combine_chunks().to_batches()[0]
+    if isinstance(given, pa.RecordBatchReader):
+        return released.to_reader()
+    kind = type(given).__module__.partition(".")[0]
+    if kind not in {"pandas", "polars"}:
+        return released
+    try:
+        return _pandas(released, source) if kind == "pandas" else _polars(released, given)
+    except Exception as cause:
+        raise ReleaseError(
+            f"{kind} cannot hold the released rows: {cause}; give a pyarrow.Table and one comes back"
+        ) from cause
+
+
+def _pandas(released: pa.Table, source: pa.Table) -> Any:
+    """With the dtypes that pandas told Arrow of, for columns that kept their Arrow type."""
+    told = json.loads((source.schema.metadata or {}).get(b"pandas", b"{}"))
+    same = {
+        field.name
+        for field in released.schema
+        if field.type == source.schema.field(field.name).type
+    }  # fmt: skip
+    told["columns"] = [one for one in told.get("columns", []) if one.get("field_name", one["name"]) in same]
+    return released.replace_schema_metadata({"pandas": json.dumps(told)}).to_pandas()
+
+
+def _polars(released: pa.Table, given: Any) -> Any:
+    polars = sys.modules["polars"]
+    frame = polars.from_arrow(released)
+    for name in frame.columns:
+        was = given.schema[name]
+        if isinstance(was, polars.Enum) and frame.schema[name] != was:
+            values = frame[name].cast(polars.String)
+            kept = polars.Enum([one for one in was.categories if one in set(values)])
+            frame = frame.with_columns(values.cast(kept).alias(name))
+    return frame

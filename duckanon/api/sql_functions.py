@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-from typing import TYPE_CHECKING
+import json
+from collections import OrderedDict
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from duckdb.func import ARROW
 
-from duckanon.api.planner import LEFT_OUT, SESSION, Slot, planner
 from duckanon.audits import macros as auditsql
 from duckanon.database import engine, templates
-from duckanon.errors import DuckanonError, PolicyError
+from duckanon.database.fingerprint import row_digests, tells_all
+from duckanon.database.interrupts import interruptible
+from duckanon.database.relations import columns_of
+from duckanon.errors import DuckanonError, PolicyError, SourceError
 from duckanon.kernels.closeness.emd import emd_ordered
 from duckanon.literature.partitions import partition
+from duckanon.policy.names import fold
+from duckanon.policy.policy import Policy
+from duckanon.release import pipeline
+from duckanon.statements.names import parse_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import duckdb
+
+    from duckanon.database.handover import Handover
 
 SLOTS = 16
 """Calls of the table functions that one query, or the cache, can hold."""
@@ -133,3 +148,232 @@ def _slot_name(serial: int, number: int) -> str:
 
 def _macros() -> list[tuple[str, bool]]:
     return [("anonymize", True), ("equivalence_classes", True), *auditsql.macro_names()]
+
+
+LEFT_OUT = "(left out)"
+"""Value of an argument of a table function that the caller did not write."""
+
+SESSION = (
+    "search_path",
+    "TimeZone",
+    "Calendar",
+    "binary_as_string",
+    "disable_timestamptz_casts",
+    "error_on_division_by_zero",
+    "file_search_path",
+    "home_directory",
+    "ieee_floating_point_ops",
+    "integer_division",
+    "legacy_disable_null_type",
+    "order_by_non_integer_literal",
+    "scalar_subquery_error_on_multiple_rows",
+)
+"""Settings that a session has for itself and that change which rows a name stands for."""
+
+STAGE = "table function"
+
+_serial = itertools.count(1)
+
+
+class Slot:
+    """An Arrow table behind a registered name; DuckDB asks for it anew in every query.
+
+    Every filling has a column with a name of its own, so that a prepared statement that was bound to an older
+    filling fails and never shows the rows of another call.
+    """
+
+    def __init__(self) -> None:
+        self.mark = ""
+        # DuckDB registers no table without a column.
+        self.table = pa.table({"empty": pa.nulls(0)})
+        self.columns: tuple[Any, ...] = ()
+
+    def fill(self, rows: Handover) -> None:
+        """Hold another table from now on."""
+        self.mark = f"duckanon_filling_{next(_serial)}"
+        self.table = rows.table.append_column(self.mark, pa.nulls(rows.table.num_rows, pa.bool_()))
+        self.columns = rows.columns
+
+    def __arrow_c_schema__(self) -> object:
+        """Schema of the table of the moment."""
+        return self.table.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Rows of the table of the moment."""
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def planner(con: duckdb.DuckDBPyConnection, slots: dict[str, Slot]) -> Callable[[str, str, str, str], str]:
+    """Function that the table functions of a connection call while a query is bound.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    slots : dict of Slot
+        By the name under which each is registered there.
+
+    Returns
+    -------
+    callable
+        Of the name of the table function, the relation, and as JSON the options and the settings of the
+        session; it returns a SELECT.
+
+    Notes
+    -----
+    DuckDB binds one query more than once, so a call is answered from its slot where all that the answer
+    depends on is the same: the call, the settings of the session, the rows of the source and of every
+    hierarchy with their names, types and order. Where that cannot be known, the release is made again.
+    """
+    filled: OrderedDict[object, str] = OrderedDict()
+
+    @interruptible
+    def duckanon_plan(function: str, relation: str, options: str, session: str) -> str:
+        policy = _policy(options)
+        with con.cursor() as cursor:
+            _same_session(cursor, json.loads(session))
+            # One snapshot for all that is read; only temporary tables are written, which go with the cursor.
+            cursor.begin()
+            source = _source(cursor, function, relation)
+            call = _digest(cursor, [source], function, relation, options, _settings(cursor))
+            trees = _trees(cursor, policy)
+            key: object = (call, trees)
+            if key not in filled:
+                rows = _rows(cursor, function, source, policy)
+                # A file may have been written meanwhile, and a view may not give the same rows twice.
+                if call is None or trees is None or _trees(cursor, policy) != trees:
+                    key = object()
+                free = [name for name in slots if name not in filled.values()]
+                filled[key] = free[0] if free else filled.popitem(last=False)[1]
+                slots[filled[key]].fill(rows)
+            filled.move_to_end(key)
+            cursor.rollback()
+        return _reading(filled[key], slots[filled[key]], relation)
+
+    return duckanon_plan
+
+
+def _same_session(cursor: duckdb.DuckDBPyConnection, session: dict[str, str]) -> None:
+    """Read as the caller reads: the same name means the same relation, and a view gives the same rows."""
+    for name, value in engine.rows(cursor, templates.read("functions/settings.sql"), STAGE):
+        if name not in session or value == session[name]:
+            continue
+        statement = templates.render("functions/set.sql.j2", name=name, value=session[name])
+        try:
+            engine.run(cursor, statement, STAGE)
+        except DuckanonError as refused:
+            raise SourceError(
+                f"the table functions run in a session of their own, which cannot have your {name} = "
+                f"{session[name]!r}: {refused}"
+            ) from refused
+
+
+def _source(cursor: duckdb.DuckDBPyConnection, function: str, relation: str) -> str:
+    """Temporary table of the rows of a relation, read once."""
+    source = f"{engine.workspace()}_source"
+    query = templates.render("functions/source.sql.j2", source=source, relation=relation)
+    try:
+        engine.run(cursor, query, f"relation {relation!r}", error=SourceError)
+    except SourceError as unseen:
+        raise SourceError(f"{unseen} (only committed, non-temporary relations are seen here)") from unseen
+    source = templates.render("audit_bind/temporary.sql.j2", name=source)
+    if function == "equivalence_classes":
+        for name, _ in columns_of(cursor, source, STAGE):
+            if fold(name) == "class_id":
+                raise SourceError(
+                    f"relation {relation!r} has a column {name!r}, as equivalence_classes() calls its own: "
+                    "rename it in a view"
+                )
+    return source
+
+
+def _digest(cursor: duckdb.DuckDBPyConnection, relations: list[str], *others: str) -> str | None:
+    """Hash of texts and of the rows of relations with their names, types and order.
+
+    None where two values might have one hash, which is so inside a VARIANT. (NaN is one value of each sign.)
+    """
+    state = hashlib.sha256(json.dumps(others).encode())
+    for relation in relations:
+        columns = columns_of(cursor, relation, STAGE)
+        if not all(tells_all(type_text) for _, type_text in columns):
+            return None
+        state.update(row_digests(cursor, relation, columns, ordered=False).encode())
+    return state.hexdigest()
+
+
+def _trees(cursor: duckdb.DuckDBPyConnection, policy: Policy) -> str | None:
+    """Hash of the hierarchies, None where one cannot be read: the release then says what is wrong."""
+    names = sorted(set(policy.hierarchies.values()))
+    files = [name for name in names if Path(name).is_file()]
+    tables = [_tree(name) for name in names if name not in files]
+    try:
+        contents = [hashlib.sha256(Path(name).read_bytes()).hexdigest() for name in files]
+        return _digest(cursor, tables, *files, *contents)
+    except (DuckanonError, OSError):
+        return None
+
+
+def _tree(name: str) -> str:
+    return templates.render("tree/relation.sql.j2", name=name, form=None, headless=False).strip()
+
+
+def _settings(cursor: duckdb.DuckDBPyConnection) -> str:
+    """Every setting of the session, for one may change what a view gives, or the partition."""
+    return json.dumps(engine.rows(cursor, templates.read("functions/settings.sql"), STAGE), default=str)
+
+
+def _rows(cursor: duckdb.DuckDBPyConnection, function: str, source: str, policy: Policy) -> Handover:
+    query = templates.render("files/query.sql.j2", relation=source)
+    if function == "equivalence_classes":
+        return pipeline.equivalence_classes(cursor, query, policy)
+    return pipeline.released_rows(cursor, query, policy)
+
+
+def _reading(name: str, slot: Slot, relation: str) -> str:
+    """SELECT of the rows of a slot, which fails where the caller means another relation by the same name."""
+    try:
+        parts = parse_name(relation)
+        plain = parts.name if parts.schema is None else relation
+    except PolicyError:
+        plain = relation
+    rows = templates.render("handover/reading.sql.j2", columns=slot.columns, relation=name)
+    return templates.render(
+        "functions/slot.sql.j2", rows=rows, names=sorted({relation, plain}), relation=relation
+    )
+
+
+def given_options(options: str) -> dict[str, Any]:
+    """Options that the caller of a table function wrote.
+
+    Parameters
+    ----------
+    options : str
+        All arguments as JSON; `LEFT_OUT` stands for those that were not written.
+
+    Returns
+    -------
+    dict
+        Value by name; an empty list is as good as none.
+
+    Raises
+    ------
+    PolicyError
+        A value is NULL: a threshold from a query without a row must not be lost.
+    """
+    given = {
+        name: value
+        for name, value in json.loads(options, parse_float=Decimal).items()
+        if value not in (LEFT_OUT, [])
+    }
+    for name, value in given.items():
+        if value is None:
+            raise PolicyError(f"{name} is NULL: give a value, or leave {name} out")
+    return given
+
+
+def _policy(options: str) -> Policy:
+    given = given_options(options)
+    missing = [name for name in ("quasi_identifiers", "k") if name not in given]
+    if missing:
+        raise PolicyError(f"option {missing[0]!r} is missing: write {missing[0]} := ...")
+    return Policy(**given)

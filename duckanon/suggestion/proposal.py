@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from duckanon.database import engine, templates
 from duckanon.policy.bind import Role
-from duckanon.suggestion.looks import is_code
 from duckanon.suggestion.model import ColumnSuggestion
 from duckanon.suggestion.names import named
-from duckanon.suggestion.roles import NUMBERS, Proposal, propose
+from duckanon.suggestion.roles import NUMBERS, Proposal, is_code, propose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import duckanon
-from duckanon.api.frames import arrow_table
+from duckanon.api.python import arrow_table
 from duckanon.errors import DuckanonWarning, PolicyError, SourceError
 from tests.e2e.scenes import QI, patients, rows
 from tests.oracle import k_anonymity

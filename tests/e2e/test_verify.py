@@ -13,8 +13,7 @@ import pytest
 import duckanon
 from duckanon.cli.verify import verify
 from duckanon.release.verify.chain import checked
-from duckanon.release.verify.record import read_releases
-from duckanon.release.verify.wording import misworded
+from duckanon.release.verify.record import misworded, read_releases
 from tests.e2e.evidence_scene import altered, copied, everything_wrong, rechained, verified, with_evidence
 from tests.e2e.scenes import command
 

@@ -23,8 +23,7 @@ from duckanon.release.verify.chain import checked
 from duckanon.release.verify.contents import held
 from duckanon.release.verify.older import in_terms_of_today
 from duckanon.release.verify.outcome import Verification, Verified
-from duckanon.release.verify.record import STAGE, of_the_source, read_releases
-from duckanon.release.verify.wording import misworded
+from duckanon.release.verify.record import STAGE, misworded, of_the_source, read_releases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
