@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from duckanon.release.pipeline import names_of
+from duckanon.release.pipeline import names_of, through
 from duckanon.release.stages.bucket import bucket, tile_size
 from duckanon.release.stages.embed import EXACT_VALUES
-from duckanon.release.stages.plan import choose_plan, stratum_size
-from duckanon.release.stages.prepare import prepared
-from duckanon.release.stages.thresholds import thresholds
+from duckanon.release.stages.plan import choose_plan
 
 if TYPE_CHECKING:
     import duckdb
@@ -56,12 +54,10 @@ def explain(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> p
     DuckanonError
         Whatever CREATE would refuse before the partition.
     """
-    with names_of(con, source), prepared(con, source.query, policy) as ready:
-        staged, embedded, wanted = ready.staged, ready.embedded, ready.wanted
-        limits = thresholds(wanted)
-        strata = stratum_size(staged.size, policy, limits) if limits else 1
-        bucketed = bucket(con, staged, embedded, policy, thresholds=limits, codes=wanted.codes, strata=strata)
-        plan = choose_plan(con, embedded, bucketed, policy, limits)
+    with names_of(con, source), through(bucket, con, source.query, policy) as bucketed:
+        plan = choose_plan(con, bucketed, policy)
+    limited, embedded = bucketed.limited, bucketed.limited.embedded
+    staged, limits = embedded.staged, limited.thresholds
     rows = [
         *_partition_rows(staged, bucketed, plan, policy, tile_size(policy, limits)),
         *_attribute_rows(staged, embedded),

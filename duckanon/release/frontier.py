@@ -17,11 +17,10 @@ from duckanon.errors import InfeasibleError, MissingExtra
 from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.merging.merge import class_members
-from duckanon.release.pipeline import names_of
+from duckanon.release.pipeline import names_of, through
 from duckanon.release.stages.embed import coordinates
 from duckanon.release.stages.plan import candidates, classes_of
-from duckanon.release.stages.prepare import prepared
-from duckanon.release.stages.thresholds import thresholds_without
+from duckanon.release.stages.thresholds import limit, thresholds_without
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from duckanon.kernels.compose import Recipe
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.candidate import Source
-    from duckanon.release.stages.embed import Embedded
-    from duckanon.release.stages.stage import Staged
     from duckanon.release.stages.thresholds import Limited
 
 SAMPLE = 2000
@@ -115,8 +112,8 @@ def frontier(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> 
     -----
     Deterministic except for ``seconds``. A sample is sparser than its table, so its loss is higher.
     """
-    with names_of(con, source), prepared(con, source.query, policy) as ready:
-        sample = _sample(con, ready.staged, ready.embedded, ready.wanted)
+    with names_of(con, source), through(limit, con, source.query, policy) as limited:
+        sample = _sample(con, limited, policy)
     rows = _rows(sample, policy)
     if not rows:
         raise InfeasibleError(
@@ -180,22 +177,23 @@ def picture(table: pa.Table) -> str:
     return written.getvalue()
 
 
-def _sample(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, wanted: Limited) -> _Sample:
+def _sample(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) -> _Sample:
     """Read records evenly spread over the order of the values; their own distribution is the reference."""
+    embedded, staged = limited.embedded, limited.embedded.staged
     query = templates.render(
         "frontier/sample.sql.j2",
         coded=embedded.coded,
         axes=embedded.axes,
-        codes=wanted.codes,
+        codes=limited.codes,
         wanted=min(staged.size, SAMPLE),
         size=staged.size,
     )
     table = engine.table(con, query, "frontier")
     columns = {axis.column: arrow.numbers(table.column(axis.column)) for axis in embedded.axes}
-    codes = np.empty((len(wanted.codes), len(table)), dtype=np.int64)
-    for row, name in enumerate(wanted.codes):
+    codes = np.empty((len(limited.codes), len(table)), dtype=np.int64)
+    for row, name in enumerate(limited.codes):
         codes[row] = arrow.numbers(table.column(name))
-    limits, dense = thresholds_without(wanted, codes, np.ones(len(table), dtype=bool))
+    limits, dense = thresholds_without(limited, policy, codes, np.ones(len(table), dtype=bool))
     return _Sample(coordinates(embedded.axes, columns), dense, limits, staged.size)
 
 

@@ -3,46 +3,63 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from duckanon import progress
 from duckanon.database import engine, interrupts, templates
 from duckanon.database.handover import handed_over
-from duckanon.errors import AuditFailure, InfeasibleError, SourceError, tell
+from duckanon.errors import SourceError, tell
 from duckanon.release import metadata
-from duckanon.release.stages.advice import collapse, warnings_of
-from duckanon.release.stages.audit import audit_candidate
+from duckanon.release.stages.advice import advise
+from duckanon.release.stages.audit import audit
 from duckanon.release.stages.bucket import bucket
-from duckanon.release.stages.candidate import Candidate, Source
-from duckanon.release.stages.flattened import flattened
+from duckanon.release.stages.embed import embed
 from duckanon.release.stages.partition import partition
-from duckanon.release.stages.plan import stratum_size
-from duckanon.release.stages.prepare import prepared
 from duckanon.release.stages.recode import classes_relation, labels_table, recode
 from duckanon.release.stages.repair import repair
-from duckanon.release.stages.thresholds import thresholds
-from duckanon.release.verify.record import of_the_source
+from duckanon.release.stages.stage import Request, stage
+from duckanon.release.stages.thresholds import limit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import duckdb
 
-    from duckanon.audits.report import Report
     from duckanon.database.handover import Handover
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.prepare import Prepared
+    from duckanon.release.stages.candidate import Candidate, Source
+
+STAGES: tuple[Callable[[duckdb.DuckDBPyConnection, Any, Policy], object], ...] = (
+    stage,
+    embed,
+    limit,
+    bucket,
+    partition,
+    repair,
+    recode,
+    audit,
+    advise,
+)
+"""The way of the data: each stage takes the connection, the result of the one before, and the policy."""
+
+Result = TypeVar("Result")
 
 
 @contextlib.contextmanager
-def audited_candidate(
-    con: duckdb.DuckDBPyConnection, query: str, policy: Policy, *, keep_source: bool = False
-) -> Iterator[Candidate]:
-    """Audited candidate of a query; its temporary tables are gone afterwards.
+def through(
+    last: Callable[[duckdb.DuckDBPyConnection, Any, Policy], Result],
+    con: duckdb.DuckDBPyConnection,
+    query: str,
+    policy: Policy,
+    *,
+    keep_source: bool = False,
+) -> Iterator[Result]:
+    """Result of a stage, and by it those of the stages before; all temporary tables are gone afterwards.
 
     Parameters
     ----------
+    last : callable
+        One of `STAGES`.
     con : duckdb.DuckDBPyConnection
         The caller's connection.
     query : str
@@ -54,12 +71,21 @@ def audited_candidate(
 
     Yields
     ------
-    Candidate
-        The candidate, after its audit passed.
+    object
+        What the stage returns; of `advise`, the candidate, after its audit passed.
+
+    Raises
+    ------
+    DuckanonError
+        Source and policy do not fit together, or a threshold is out of reach.
     """
-    until = time.monotonic() + policy.time_limit if policy.time_limit else None
-    with prepared(con, query, policy, keep_source=keep_source) as ready:
-        yield _build(con, ready, policy, until)
+    with engine.temporary(con) as workspace:
+        result: Any = Request(query, workspace, keep_source)
+        for each in STAGES[: STAGES.index(last) + 1]:
+            # Partition shows its tiles itself.
+            with contextlib.nullcontext() if each is partition else progress.step(each.__name__):
+                result = each(con, result, policy)
+        yield result
 
 
 @contextlib.contextmanager
@@ -110,7 +136,7 @@ def released_rows(
     Handover
         Released columns in source order, rows in the order of their values.
     """
-    with audited_candidate(con, query, policy) as candidate:
+    with through(advise, con, query, policy) as candidate:
         warn(candidate)
         relation = templates.render("audit_bind/temporary.sql.j2", name=candidate.table)
         return handed_over(con, relation, plain=plain)
@@ -168,7 +194,7 @@ def _told(con: duckdb.DuckDBPyConnection, query: str, policy: Policy, template: 
     The release is made as always, from the columns that it has: an identifier beside them would number the
     records otherwise, and records that tie would go to other classes.
     """
-    with audited_candidate(con, query, policy, keep_source=True) as candidate:
+    with through(advise, con, query, policy, keep_source=True) as candidate:
         staged = candidate.staged
         labels, answer = f"{staged.workspace}_labels", f"{staged.workspace}_answer"
         statement = templates.render(
@@ -189,53 +215,3 @@ def warn(candidate: Candidate) -> None:
     """
     for text in candidate.report.warnings:
         tell(text)
-
-
-def _build(con: duckdb.DuckDBPyConnection, ready: Prepared, policy: Policy, until: float | None) -> Candidate:
-    staged, embedded, wanted = ready.staged, ready.embedded, ready.wanted
-    limits = thresholds(wanted)
-    strata = stratum_size(staged.size, policy, limits) if limits else 1
-    with progress.step("bucket"):
-        bucketed = bucket(con, staged, embedded, policy, thresholds=limits, codes=wanted.codes, strata=strata)
-    partitioned = partition(con, staged, embedded, bucketed, policy=policy, thresholds=limits, until=until)
-    with progress.step("repair"):
-        repaired = repair(partitioned, wanted, suppression_limit=policy.suppression_limit)
-    with progress.step("recode"):
-        candidate = recode(con, staged, repaired.labels)
-    with progress.step("audit"):
-        report = audit_candidate(con, candidate, staged, policy)
-    _require_pass(report, policy)
-    # Classes of the partition that are recoded to equal values are one class of the release.
-    classes = report.classes
-    cost = collapse(
-        con, embedded, bucketed, policy=policy, thresholds=limits, repaired=repaired, classes=classes
-    ) or flattened(con, staged, candidate=candidate)
-    advice = warnings_of(con, staged, embedded, candidate=candidate) + cost
-    suppressed = staged.left_out + repaired.suppressed
-    extra = of_the_source(classes, information_loss=repaired.information_loss, suppressed=suppressed)
-    return Candidate(
-        candidate,
-        staged,
-        policy,
-        partitioned.plan,
-        repaired.labels,
-        suppressed,
-        repaired.information_loss,
-        report.extended(extra, warnings=advice, plan=partitioned.plan.text),
-    )
-
-
-def _require_pass(report: Report, policy: Policy) -> None:
-    failed = [measure for measure in report.measures if measure.passed is False]
-    if not failed:
-        return
-    worst = failed[0]
-    about = f" of {worst.attribute!r}" if worst.attribute else ""
-    what = f"{worst.measure}{about} is {worst.value:.6g} where the policy asks for {worst.threshold}"
-    if policy.method == "auto":
-        raise AuditFailure(f"the audit of the candidate failed, nothing was released: {what}", report)
-    raise InfeasibleError(
-        f"method = {policy.method!r} has no repair and misses a threshold: {what}; "
-        "use method = 'auto', or ask for what it reached",
-        float(worst.value or 0),
-    )

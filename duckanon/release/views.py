@@ -16,8 +16,9 @@ from duckanon.database.engine import transaction
 from duckanon.errors import ReleaseError
 from duckanon.policy.policy import Policy
 from duckanon.release import metadata
-from duckanon.release.pipeline import audited_candidate, names_of, warn
+from duckanon.release.pipeline import names_of, through, warn
 from duckanon.release.publish import forget, forget_orphans, publish
+from duckanon.release.stages.advice import advise
 from duckanon.release.stages.candidate import Source
 from duckanon.release.stages.change import effect_text, effects
 
@@ -248,7 +249,7 @@ def tidy(con: duckdb.DuckDBPyConnection) -> None:
 def _release(
     con: duckdb.DuckDBPyConnection, source: Source, policy: Policy, target: Target, *, effect: bool
 ) -> Release:
-    with names_of(con, source), audited_candidate(con, source.query, policy) as candidate:
+    with names_of(con, source), through(advise, con, source.query, policy) as candidate:
         warn(candidate)
         changed = effects(con, candidate) if effect else ()
         with progress.step("publish"):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from duckanon.database import engine, templates
 from duckanon.policy.bind import Role
 from duckanon.release.stages.embed import EXACT_VALUES
+from duckanon.release.stages.flattened import flattened
 from duckanon.release.stages.plan import candidates, sample, trial
 
 if TYPE_CHECKING:
@@ -17,11 +18,10 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Bucketed
+    from duckanon.release.stages.candidate import Candidate
     from duckanon.release.stages.embed import Embedded
-    from duckanon.release.stages.repair import Repaired
     from duckanon.release.stages.stage import Field, Staged
 
 FEW_CLASSES = 20
@@ -43,30 +43,38 @@ OWN_VALUE = 0.5
 """Different values for each record with one from which the most frequent of a class is one person's own."""
 
 
-def warnings_of(
-    con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, *, candidate: str
-) -> tuple[str, ...]:
-    """Warnings about the columns of a release.
+def advise(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy) -> Candidate:
+    """The candidate with what its owner should know.
 
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
         The caller's connection.
-    staged, embedded : Staged, Embedded
-        Results of the stages before.
-    candidate : str
-        Temporary table of the released columns.
+    candidate : Candidate
+        Result of the stage before.
+    policy : Policy
+        k and the thresholds.
 
     Returns
     -------
-    tuple of str
-        Sensitive columns that classes reveal; insensitive columns that are nearly unique, each or together;
-        quasi-identifiers released as one person's own value, or with approximate distances; numbers written
-        with a comma; records left out for a NULL.
+    Candidate
+        Its report warns of sensitive columns that classes reveal; of insensitive columns that are nearly
+        unique, each or together; of quasi-identifiers released as one person's own value, or with approximate
+        distances; of numbers written with a comma; of records left out for a NULL; and of what the thresholds
+        cost.
     """
+    cost = _collapse(con, candidate, policy) or flattened(con, candidate.staged, candidate=candidate.table)
+    warnings = (*candidate.report.warnings, *_of_columns(con, candidate), *cost)
+    return replace(candidate, report=replace(candidate.report, warnings=warnings))
+
+
+def _of_columns(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[str, ...]:
+    """Warnings about the columns of a release."""
+    embedded, staged = candidate.bucketed.limited.embedded, candidate.staged
     commas = _commas(con, staged, embedded)
     own = {field: text for field, text in _own_values(con, staged).items() if field not in commas}
-    found = [*_revealed(con, staged, candidate), *_insensitive(con, staged), *own.values(), *commas.values()]
+    found = [*_revealed(con, staged, candidate.table), *_insensitive(con, staged)]
+    found += [*own.values(), *commas.values()]
     for field, axis in zip(staged.quasi, embedded.axes, strict=True):
         if axis.corners is None or len(axis.corners) <= EXACT_VALUES or field in own or field in commas:
             continue
@@ -177,59 +185,26 @@ def _commas(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded) 
     return found
 
 
-def collapse(
-    con: duckdb.DuckDBPyConnection,
-    embedded: Embedded,
-    bucketed: Bucketed,
-    *,
-    policy: Policy,
-    thresholds: Sequence[Threshold],
-    repaired: Repaired,
-    classes: int,
-) -> tuple[str, ...]:
-    """Loud warning when the thresholds cost the data, with the t that would not.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    embedded, bucketed : Embedded, Bucketed
-        Results of the stages before.
-    policy : Policy
-        k and the thresholds.
-    thresholds : sequence of Threshold
-        What every class satisfies.
-    repaired : Repaired
-        The final classes of the partition, and what they lose.
-    classes : int
-        Equivalence classes of the release.
-
-    Returns
-    -------
-    tuple of str
-        Empty, or one warning.
-    """
-    released, loss = int((repaired.labels >= 0).sum()), repaired.information_loss
+def _collapse(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy) -> tuple[str, ...]:
+    """Loud warning when the thresholds cost the data, with the t that would not."""
+    bucketed, thresholds = candidate.bucketed, candidate.bucketed.limited.thresholds
+    classes = candidate.classes
+    released, loss = int((candidate.labels >= 0).sum()), candidate.information_loss
     few = classes < released / (FEW_CLASSES * policy.k) and loss > LITTLE_LOSS
     if not (few or loss > MUCH_LOSS):
         return ()
     number = f"{classes} class{'' if classes == 1 else 'es'}"
     text = f"the thresholds cost the data: {number} of {released} records, loss {loss:.1f} %"
     if any(threshold.t is not None for threshold in thresholds) and bucketed.tile_count:
-        better = _better_t(con, embedded, bucketed, policy, thresholds)
+        better = _better_t(con, bucketed, policy)
         text += f"; t = {better} would avoid it" if better else "; a larger t alone would not avoid it"
     return (text,)
 
 
-def _better_t(
-    con: duckdb.DuckDBPyConnection,
-    embedded: Embedded,
-    bucketed: Bucketed,
-    policy: Policy,
-    thresholds: Sequence[Threshold],
-) -> Decimal | None:
+def _better_t(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy) -> Decimal | None:
     """Smallest t of a growing sequence at which the middle tile does not collapse."""
-    points, codes = sample(con, embedded, bucketed)
+    points, codes = sample(con, bucketed)
+    thresholds = bucketed.limited.thresholds
     t = Decimal(str(float(min(threshold.t for threshold in thresholds if threshold.t is not None))))
     while t < 1:
         t = min(Decimal(1), (t * Decimal("1.25")).quantize(Decimal("0.01"), rounding=ROUND_CEILING))

@@ -1,4 +1,4 @@
-"""Audit of a candidate: its released columns alone are asked, and what fails is not released."""
+"""Audit: the released columns alone are asked whether they keep the policy; what fails is not released."""
 
 from __future__ import annotations
 
@@ -6,41 +6,72 @@ from typing import TYPE_CHECKING
 
 from duckanon.audits.run import audit_columns, audit_sql
 from duckanon.database import templates
+from duckanon.errors import AuditFailure, InfeasibleError
+from duckanon.release.stages.candidate import Candidate
+from duckanon.release.verify.record import of_the_source
 
 if TYPE_CHECKING:
     import duckdb
 
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.stage import Staged
+    from duckanon.release.stages.recode import Recoded
 
 
-def audit_candidate(con: duckdb.DuckDBPyConnection, candidate: str, staged: Staged, policy: Policy) -> Report:
-    """Audit of the candidate of a release, from its released columns only.
+def audit(con: duckdb.DuckDBPyConnection, recoded: Recoded, policy: Policy) -> Candidate:
+    """The table with its audit, which it passed.
 
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
         The caller's connection.
-    candidate : str
-        Temporary table of the released columns.
-    staged : Staged
-        The fields and their attributes.
+    recoded : Recoded
+        Result of the stage before.
     policy : Policy
-        k and the kind of l.
+        The thresholds.
 
     Returns
     -------
-    Report
-        Verdict of every threshold of the policy.
+    Candidate
+        With the verdict of every threshold, and the measures that need the source.
+
+    Raises
+    ------
+    InfeasibleError
+        A method without repair misses a threshold.
+    AuditFailure
+        Another one does, which is a fault of ours.
     """
+    staged = recoded.repaired.partitioned.bucketed.limited.embedded.staged
     trees = {
         field.name: templates.render("audit_bind/temporary.sql.j2", name=staged.tree(field))
         for field in staged.sensitive
         if field.attribute.distance == "hierarchical"
     }
     asked = audit_columns([field.attribute for field in staged.sensitive], policy.audited(), trees)
-    relation = templates.render("audit_bind/temporary.sql.j2", name=candidate)
-    return audit_sql(
-        con, relation, [field.name for field in staged.quasi], asked, k=policy.k, name="the candidate"
+    relation = templates.render("audit_bind/temporary.sql.j2", name=recoded.table)
+    quasi = [field.name for field in staged.quasi]
+    report = audit_sql(con, relation, quasi, asked, k=policy.k, name="the candidate")
+    _require_pass(report, policy)
+    candidate = Candidate(recoded, policy, report)
+    # Classes of the partition that are recoded to equal values are one class of the release.
+    extra = of_the_source(
+        report.classes, information_loss=candidate.information_loss, suppressed=candidate.suppressed
+    )
+    return Candidate(recoded, policy, report.extended(extra, warnings=(), plan=candidate.plan.text))
+
+
+def _require_pass(report: Report, policy: Policy) -> None:
+    failed = [measure for measure in report.measures if measure.passed is False]
+    if not failed:
+        return
+    worst = failed[0]
+    about = f" of {worst.attribute!r}" if worst.attribute else ""
+    what = f"{worst.measure}{about} is {worst.value:.6g} where the policy asks for {worst.threshold}"
+    if policy.method == "auto":
+        raise AuditFailure(f"the audit of the candidate failed, nothing was released: {what}", report)
+    raise InfeasibleError(
+        f"method = {policy.method!r} has no repair and misses a threshold: {what}; "
+        "use method = 'auto', or ask for what it reached",
+        float(worst.value or 0),
     )

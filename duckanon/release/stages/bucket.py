@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.database import arrow, engine, templates
+from duckanon.kernels import compose
 from duckanon.kernels.closeness.threshold import violations_per_class
 
 if TYPE_CHECKING:
@@ -20,14 +21,17 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed import Coordinates, Embedded
-    from duckanon.release.stages.stage import Staged
+    from duckanon.release.stages.embed import Coordinates
+    from duckanon.release.stages.thresholds import Limited
 
 TILE = 4096
 """No kernel with quadratic cost meets more records than this at once."""
 
 BROAD_TILE = 16384
 """Records of a tile where no kernel has quadratic cost: fewer borders, less loss."""
+
+LARGEST = 1024
+"""No first partition has classes above this (or above k): merging does the rest."""
 
 MAX_CUTS = 3
 """Coordinates along which tiles are cut, the widest ones."""
@@ -66,6 +70,8 @@ class Bucketed:
 
     Attributes
     ----------
+    limited : Limited
+        What every class must satisfy.
     ready : Records
         Records whose class is settled: k or more share all quasi-identifier values and meet every threshold.
     ready_labels : ndarray of shape (ready records,), int64
@@ -76,44 +82,27 @@ class Bucketed:
         Number of tiles; 0 when no record is open.
     open_size : int
         Number of open records.
-    codes : tuple of str
-        Coded sensitive columns with a threshold, those of ordered distance first.
     """
 
+    limited: Limited
     ready: Records
     ready_labels: npt.NDArray[np.int64]
     tiles: str
     tile_count: int
     open_size: int
-    codes: tuple[str, ...]
 
 
-def bucket(
-    con: duckdb.DuckDBPyConnection,
-    staged: Staged,
-    embedded: Embedded,
-    policy: Policy,
-    *,
-    thresholds: Sequence[Threshold],
-    codes: tuple[str, ...],
-    strata: int,
-) -> Bucketed:
+def bucket(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) -> Bucketed:
     """Ready classes of exact duplicates, and tiles of the rest.
 
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
         The caller's connection.
-    staged, embedded : Staged, Embedded
-        Results of the stages before.
+    limited : Limited
+        Result of the stage before.
     policy : Policy
         k.
-    thresholds : sequence of Threshold
-        What every class must satisfy, one entry a column of `codes`.
-    codes : tuple of str
-        Coded sensitive columns with a threshold.
-    strata : int
-        Equal parts of the sensitive order of which every tile gets its share.
 
     Returns
     -------
@@ -122,10 +111,12 @@ def bucket(
 
     Notes
     -----
-    O(n log n). Ready classes lose no information at all. Ties are cut by
-    record_id, so the tiles do not depend on the physical order of the source.
+    O(n log n). Ready classes lose no information at all. Every tile gets its share of equal parts of the
+    sensitive order. Ties are cut by record_id, so the tiles do not depend on the physical order of the
+    source.
     """
-    ready, labels = _ready(con, embedded, policy, thresholds=thresholds, codes=codes)
+    embedded, staged = limited.embedded, limited.embedded.staged
+    ready, labels = _ready(con, limited, policy)
     if 0 < staged.size - len(labels) < policy.k:
         # Too few are left for a class of their own, so ready classes open again: all of them where the
         # kernel can look at the whole table, else the last one.
@@ -135,10 +126,11 @@ def bucket(
     tiles = f"{staged.workspace}_tiles"
     tile_count = 0
     if open_size:
-        cuts = _cuts(embedded.axes, -(-open_size // tile_size(policy, thresholds)))
+        cuts = _cuts(embedded.axes, -(-open_size // tile_size(policy, limited.thresholds)))
         tile_count = math.prod(cut.parts for cut in cuts)
-        _deal(con, staged, embedded, tiles=tiles, ready=ready, cuts=cuts, codes=codes, strata=strata)
-    return Bucketed(ready, labels, tiles, tile_count, open_size, codes)
+        strata = stratum_size(staged.size, policy, limited.thresholds) if limited.thresholds else 1
+        _deal(con, limited, tiles=tiles, ready=ready, cuts=cuts, strata=strata)
+    return Bucketed(limited, ready, labels, tiles, tile_count, open_size)
 
 
 def tile_size(policy: Policy, thresholds: Sequence[Threshold]) -> int:
@@ -160,8 +152,28 @@ def tile_size(policy: Policy, thresholds: Sequence[Threshold]) -> int:
     return max(BROAD_TILE if broad else TILE, 4 * policy.k)
 
 
+def stratum_size(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int:
+    """Number of equal parts of the sensitive order of which every tile gets its share.
+
+    Parameters
+    ----------
+    n : int
+        Number of records.
+    policy : Policy
+        k.
+    thresholds : sequence of Threshold
+        What every class must satisfy.
+
+    Returns
+    -------
+    int
+        The class size of t-closeness-first.
+    """
+    return compose.stratum_size(n, policy.k, thresholds, largest=max(LARGEST, policy.k))
+
+
 def stream(
-    con: duckdb.DuckDBPyConnection, embedded: Embedded, bucketed: Bucketed, *, only: int | None = None
+    con: duckdb.DuckDBPyConnection, bucketed: Bucketed, *, only: int | None = None
 ) -> Iterator[Records]:
     """Open records, tile after tile.
 
@@ -169,8 +181,8 @@ def stream(
     ----------
     con : duckdb.DuckDBPyConnection
         The caller's connection; it belongs to the stream until the last tile was taken.
-    embedded, bucketed : Embedded, Bucketed
-        Results of the stages before.
+    bucketed : Bucketed
+        The tiles.
     only : int, optional
         Just this tile.
 
@@ -185,12 +197,13 @@ def stream(
     """
     if not bucketed.tile_count:
         return
+    embedded, codes = bucketed.limited.embedded, bucketed.limited.codes
     query = templates.render(
         "bucket/stream.sql.j2",
         tiles=bucketed.tiles,
         coded=embedded.coded,
         axes=embedded.axes,
-        codes=bucketed.codes,
+        codes=codes,
         only=only,
     )
     pending: list[pa.RecordBatch] = []
@@ -202,22 +215,18 @@ def stream(
             if stop == start:
                 continue
             if current is not None and numbers[start] != current:
-                yield _records(pa.Table.from_batches(pending), embedded.axes, bucketed.codes)
+                yield _records(pa.Table.from_batches(pending), embedded.axes, codes)
                 pending = []
             current = int(numbers[start])
             pending.append(batch.slice(start, stop - start))
     if current is not None:
-        yield _records(pa.Table.from_batches(pending), embedded.axes, bucketed.codes)
+        yield _records(pa.Table.from_batches(pending), embedded.axes, codes)
 
 
 def _ready(
-    con: duckdb.DuckDBPyConnection,
-    embedded: Embedded,
-    policy: Policy,
-    *,
-    thresholds: Sequence[Threshold],
-    codes: tuple[str, ...],
+    con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy
 ) -> tuple[Records, npt.NDArray[np.int64]]:
+    embedded, codes = limited.embedded, limited.codes
     # A published method chosen by name does what its paper says: it gets every record.
     repetitions = policy.k if policy.method == "auto" else None
     query = templates.render(
@@ -235,8 +244,8 @@ def _ready(
         return records, np.zeros(0, dtype=np.int64)
     sizes = np.diff(offsets)
     meets = np.ones(len(sizes), dtype=bool)
-    if thresholds:
-        meets = violations_per_class(thresholds, records.codes, offsets).sum(axis=0) == 0
+    if limited.thresholds:
+        meets = violations_per_class(limited.thresholds, records.codes, offsets).sum(axis=0) == 0
     keep = np.repeat(meets, sizes)
     labels = np.repeat(np.cumsum(meets) - 1, sizes)
     return _subset(records, keep), labels[keep].astype(np.int64)
@@ -244,23 +253,22 @@ def _ready(
 
 def _deal(
     con: duckdb.DuckDBPyConnection,
-    staged: Staged,
-    embedded: Embedded,
+    limited: Limited,
     *,
     tiles: str,
     ready: Records,
     cuts: list[Cut],
-    codes: tuple[str, ...],
     strata: int,
 ) -> None:
-    registered = f"{staged.workspace}_ready"
+    embedded = limited.embedded
+    registered = f"{embedded.staged.workspace}_ready"
     with engine.registered(con, {registered: pa.table({"record_id": arrow.arrow(ready.record_id)})}):
         statement = templates.render(
             "bucket/tiles.sql.j2",
             tiles=tiles,
             coded=embedded.coded,
             ready=registered,
-            codes=codes,
+            codes=limited.codes,
             strata=strata,
             cuts=cuts,
         )

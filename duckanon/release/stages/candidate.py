@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
+    from duckanon.release.stages.bucket import Bucketed
     from duckanon.release.stages.plan import Plan
+    from duckanon.release.stages.recode import Recoded
     from duckanon.release.stages.stage import Staged
 
 
@@ -30,32 +32,52 @@ class Candidate:
 
     Attributes
     ----------
-    table : str
-        Temporary table of the released columns.
-    staged : Staged
-        The records it was made from.
+    recoded : Recoded
+        The released table, and by it the result of each stage before.
     policy : Policy
         Whose policy it keeps.
-    plan : Plan
-        What the partition did, and why.
-    labels : ndarray of shape (staged.size,), int64
-        Class of the partition of record_id 1, 2, ...; -1 where suppressed.
-    suppressed : int
-        Records left out by suppression or ``nulls = 'suppress'``.
-    information_loss : float
-        IL in per cent.
     report : Report
-        The audit of the candidate.
+        The audit of the table.
     """
 
-    table: str
-    staged: Staged
+    recoded: Recoded
     policy: Policy
-    plan: Plan
-    labels: npt.NDArray[np.int64]
-    suppressed: int
-    information_loss: float
     report: Report
+
+    @property
+    def table(self) -> str:
+        """Temporary table of the released columns."""
+        return self.recoded.table
+
+    @property
+    def bucketed(self) -> Bucketed:
+        """The tiles that the classes were formed in."""
+        return self.recoded.repaired.partitioned.bucketed
+
+    @property
+    def staged(self) -> Staged:
+        """The records that it was made from."""
+        return self.bucketed.limited.embedded.staged
+
+    @property
+    def plan(self) -> Plan:
+        """What the partition did, and why."""
+        return self.recoded.repaired.partitioned.plan
+
+    @property
+    def labels(self) -> npt.NDArray[np.int64]:
+        """Class of the partition of record_id 1, 2, ...; -1 where suppressed."""
+        return self.recoded.repaired.labels
+
+    @property
+    def suppressed(self) -> int:
+        """Records left out by suppression or ``nulls = 'suppress'``."""
+        return self.staged.left_out + self.recoded.repaired.suppressed
+
+    @property
+    def information_loss(self) -> float:
+        """IL in per cent."""
+        return self.recoded.repaired.information_loss
 
     @property
     def classes(self) -> int:

@@ -64,6 +64,8 @@ class Embedded:
 
     Attributes
     ----------
+    staged : Staged
+        The records.
     coded : str
         Temporary table: record_id, x_<field> of each quasi-identifier, c_<field> of each sensitive field.
     domains : mapping of str
@@ -74,6 +76,7 @@ class Embedded:
         Records per value code of each sensitive field, by field column.
     """
 
+    staged: Staged
     coded: str
     domains: Mapping[str, str]
     axes: tuple[Coordinates, ...]
@@ -136,7 +139,7 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
         for field in staged.quasi
     )
     counts = {field.column: _counts(con, domains[field.column]) for field in staged.sensitive}
-    return Embedded(coded, domains, axes, counts)
+    return Embedded(staged, coded, domains, axes, counts)
 
 
 def coordinates(

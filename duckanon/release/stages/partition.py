@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Bucketed, Records
-    from duckanon.release.stages.embed import Embedded
-    from duckanon.release.stages.stage import Staged
 
 
 Done = TypeVar("Done")
@@ -53,6 +51,8 @@ class Partitioned:
 
     Attributes
     ----------
+    bucketed : Bucketed
+        The tiles.
     labels : ndarray of shape (n,), int64
         Class of record_id 1, 2, ...
     codes : ndarray of shape (s, n), int64
@@ -65,6 +65,7 @@ class Partitioned:
         What was done.
     """
 
+    bucketed: Bucketed
     labels: npt.NDArray[np.int64]
     codes: npt.NDArray[np.int64]
     classes: Classes
@@ -72,30 +73,17 @@ class Partitioned:
     plan: Plan
 
 
-def partition(
-    con: duckdb.DuckDBPyConnection,
-    staged: Staged,
-    embedded: Embedded,
-    bucketed: Bucketed,
-    *,
-    policy: Policy,
-    thresholds: Sequence[Threshold],
-    until: float | None = None,
-) -> Partitioned:
+def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy) -> Partitioned:
     """Labels of all records, k or more in every class, refined; what a tile cannot repair is left to repair.
 
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
         The caller's connection.
-    staged, embedded, bucketed : Staged, Embedded, Bucketed
-        Results of the stages before.
+    bucketed : Bucketed
+        Result of the stage before.
     policy : Policy
         k, method, refinement.
-    thresholds : sequence of Threshold
-        What every class must satisfy in the end.
-    until : float, optional
-        Value of `time.monotonic` at which refinement ends.
 
     Returns
     -------
@@ -107,18 +95,20 @@ def partition(
     Tiles are independent and run on all cores; the result does not depend on their number. Holds as many
     tiles as there are cores, and two more. Whatever ends it, no worker goes on for longer than a pass.
     """
-    ended = threading.Event()
+    limited, ended = bucketed.limited, threading.Event()
+    embedded, staged, thresholds = limited.embedded, limited.embedded.staged, limited.thresholds
+    until = staged.until
 
     def stop() -> bool:
         return ended.is_set() or (until is not None and time.monotonic() > until)
 
     labels = np.full(staged.size, -1, dtype=np.int64)
-    codes = np.zeros((len(bucketed.codes), staged.size), dtype=np.int64)
+    codes = np.zeros((len(limited.codes), staged.size), dtype=np.int64)
     parts: list[Classes] = []
     count = _place(labels, codes, bucketed.ready, bucketed.ready_labels, 0)
     parts.append(sums_of(coordinates(embedded.axes, bucketed.ready.columns), bucketed.ready_labels))
     missed = [np.zeros(count)]
-    plan = choose_plan(con, embedded, bucketed, policy, thresholds)
+    plan = choose_plan(con, bucketed, policy)
 
     def tile(records: Records) -> _Tile:
         points = coordinates(embedded.axes, records.columns)
@@ -131,7 +121,7 @@ def partition(
 
     with (
         progress.step("partition", total=bucketed.tile_count, unit="tiles") as step,
-        closing(_on_all_cores(tile, stream(con, embedded, bucketed), ended)) as results,
+        closing(_on_all_cores(tile, stream(con, bucketed), ended)) as results,
     ):
         for done in results:
             count = _place(labels, codes, done.records, done.labels, count)
@@ -141,7 +131,7 @@ def partition(
     joined = [
         np.concatenate([getattr(part, name) for part in parts]) for name in Classes.__dataclass_fields__
     ]
-    return Partitioned(labels, codes, Classes(*joined), np.concatenate(missed), plan)
+    return Partitioned(bucketed, labels, codes, Classes(*joined), np.concatenate(missed), plan)
 
 
 def _missed(

@@ -14,7 +14,7 @@ from duckanon.kernels.compose import EXACT, Recipe, recipes
 from duckanon.kernels.loss import information_loss
 from duckanon.literature.registry import PUBLISHED, run_named
 from duckanon.literature.task import Task
-from duckanon.release.stages.bucket import stream, tile_size
+from duckanon.release.stages.bucket import LARGEST, stratum_size, stream, tile_size
 from duckanon.release.stages.embed import coordinates
 
 if TYPE_CHECKING:
@@ -27,13 +27,9 @@ if TYPE_CHECKING:
     from duckanon.kernels.exchange.refine import Stop
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Bucketed
-    from duckanon.release.stages.embed import Embedded
 
 SAMPLE = 4096
 """Records on which the recipes are tried."""
-
-LARGEST = 1024
-"""No first partition has classes above this (or above k): merging does the rest."""
 
 
 class How(TypedDict, total=False):
@@ -74,10 +70,8 @@ class Plan:
 
 def choose_plan(
     con: duckdb.DuckDBPyConnection,
-    embedded: Embedded,
     bucketed: Bucketed,
     policy: Policy,
-    thresholds: Sequence[Threshold],
 ) -> Plan:
     """Recipe for all tiles.
 
@@ -89,18 +83,17 @@ def choose_plan(
     ----------
     con : duckdb.DuckDBPyConnection
         The caller's connection.
-    embedded, bucketed : Embedded, Bucketed
-        Results of the stages before.
+    bucketed : Bucketed
+        The tiles.
     policy : Policy
         k, t, method, refinement.
-    thresholds : sequence of Threshold
-        What every class must satisfy.
 
     Returns
     -------
     Plan
         What every tile gets.
     """
+    thresholds = bucketed.limited.thresholds
     tried = candidates(bucketed.open_size, policy, thresholds)
     if policy.method != "auto":
         return Plan(tried[0], "chosen by name")
@@ -110,7 +103,7 @@ def choose_plan(
         exact = tried[0].start == "mdav"
         how = "exact MDAV" if exact else f"more than {EXACT} records in a tile: MDAV in blocks"
         return Plan(tried[0], f"only k is asked for; {how}")
-    points, codes = sample(con, embedded, bucketed)
+    points, codes = sample(con, bucketed)
     losses = [trial(points, codes, policy, recipe, thresholds)[1] for recipe in tried]
     names = ", ".join(f"{recipe.start} with classes from {recipe.size}" for recipe in tried)
     why = f"least loss on a sample of {len(points)} records of {names}"
@@ -148,7 +141,7 @@ def candidates(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> tuple
 
 
 def sample(
-    con: duckdb.DuckDBPyConnection, embedded: Embedded, bucketed: Bucketed
+    con: duckdb.DuckDBPyConnection, bucketed: Bucketed
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """Coordinates and codes of at most `SAMPLE` records of the middle tile, evenly taken.
 
@@ -156,16 +149,16 @@ def sample(
     ----------
     con : duckdb.DuckDBPyConnection
         The caller's connection.
-    embedded, bucketed : Embedded, Bucketed
-        Results of the stages before; there is a tile.
+    bucketed : Bucketed
+        The tiles, of which there is one.
 
     Returns
     -------
     tuple of ndarray of shape (n, d) and ndarray of shape (s, n)
         Points and sensitive codes.
     """
-    (records,) = stream(con, embedded, bucketed, only=bucketed.tile_count // 2)
-    points = coordinates(embedded.axes, records.columns)
+    (records,) = stream(con, bucketed, only=bucketed.tile_count // 2)
+    points = coordinates(bucketed.limited.embedded.axes, records.columns)
     step = -(-len(points) // SAMPLE)
     return np.ascontiguousarray(points[::step]), np.ascontiguousarray(records.codes[:, ::step])
 
@@ -251,23 +244,3 @@ def classes_of(
         raise PolicyError(f"method = '{recipe.start}' needs t: give one, or use method = 'auto'")
     columns = [list(column) for column in zip(*limited, strict=True)] if knows_t else []
     return run_named(recipe.start, Task(points, policy.k, *columns), {})
-
-
-def stratum_size(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int:
-    """Number of equal parts of the sensitive order of which every tile gets its share.
-
-    Parameters
-    ----------
-    n : int
-        Number of records.
-    policy : Policy
-        k.
-    thresholds : sequence of Threshold
-        What every class must satisfy.
-
-    Returns
-    -------
-    int
-        The class size of t-closeness-first.
-    """
-    return kernel.stratum_size(n, policy.k, thresholds, largest=max(LARGEST, policy.k))

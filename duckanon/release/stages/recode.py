@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,25 +17,43 @@ if TYPE_CHECKING:
     import duckdb
     import numpy.typing as npt
 
+    from duckanon.policy.policy import Policy
+    from duckanon.release.stages.repair import Repaired
     from duckanon.release.stages.stage import Field, Staged
 
 
-def recode(con: duckdb.DuckDBPyConnection, staged: Staged, labels: npt.NDArray[np.int64]) -> str:
-    """Name of a temporary table that holds the candidate of a release.
+@dataclass(frozen=True)
+class Recoded:
+    """The released table, which nobody has audited yet.
+
+    Attributes
+    ----------
+    repaired : Repaired
+        The final classes.
+    table : str
+        Temporary table: released columns in source order, rows ordered by the released values.
+    """
+
+    repaired: Repaired
+    table: str
+
+
+def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -> Recoded:
+    """One value of each quasi-identifier for all records of a class.
 
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
         The caller's connection.
-    staged : Staged
-        The records.
-    labels : ndarray of shape (staged.size,), int64
-        Class of record_id 1, 2, ...; a negative label suppresses the record.
+    repaired : Repaired
+        Result of the stage before.
+    policy : Policy
+        That of the release; the fields know how they are recoded.
 
     Returns
     -------
-    str
-        The candidate: released columns in source order, rows ordered by the released values.
+    Recoded
+        The released table.
 
     Notes
     -----
@@ -42,6 +61,8 @@ def recode(con: duckdb.DuckDBPyConnection, staged: Staged, labels: npt.NDArray[n
     means are exact and rounded half away from zero (a date counts in days, a timestamp in its own unit, both
     from 1970); the most frequent value is released by 'mode', the smallest of several, NULL last.
     """
+    del policy
+    staged, labels = repaired.partitioned.bucketed.limited.embedded.staged, repaired.labels
     candidate = f"{staged.workspace}_candidate"
     relations = {"labels": f"{staged.workspace}_labels", "means": f"{staged.workspace}_means"}
     averaged = [field for field in staged.quasi if field.recode == "mean" and not field.exact]
@@ -70,7 +91,7 @@ def recode(con: duckdb.DuckDBPyConnection, staged: Staged, labels: npt.NDArray[n
                 "recode: the numbers of a quasi-identifier are too large for an exact mean: "
                 "CAST the column to DOUBLE in the source query, or recode it by 'mode', 'range' or 'set'"
             ) from failure
-    return candidate
+    return Recoded(repaired, candidate)
 
 
 def classes_relation(staged: Staged) -> str:

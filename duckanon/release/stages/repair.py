@@ -11,18 +11,19 @@ from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.merging.merge import class_members, merge_classes
 from duckanon.kernels.neighbours.nearest import nearest
 from duckanon.release.stages.class_sums import information_loss, joined, without_empty
-from duckanon.release.stages.thresholds import thresholds, thresholds_without
+from duckanon.release.stages.thresholds import thresholds_without
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import duckdb
     import numpy.typing as npt
 
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.merging.merge import Partner
+    from duckanon.policy.policy import Policy
     from duckanon.release.stages.class_sums import Classes
     from duckanon.release.stages.partition import Partitioned
-    from duckanon.release.stages.thresholds import Limited
 
 
 WHOLE = 100_000
@@ -38,6 +39,8 @@ class Repaired:
 
     Attributes
     ----------
+    partitioned : Partitioned
+        The classes before.
     labels : ndarray of shape (n,), int64
         Class of record_id 1, 2, ...; -1 where suppressed.
     class_count : int
@@ -48,28 +51,23 @@ class Repaired:
         IL = 100 SSE / SST of the released records, in per cent.
     """
 
+    partitioned: Partitioned
     labels: npt.NDArray[np.int64]
     class_count: int
     suppressed: int
     information_loss: float
 
 
-def repair(
-    partitioned: Partitioned,
-    limited: Limited,
-    *,
-    suppression_limit: float,
-) -> Repaired:
+def repair(con: duckdb.DuckDBPyConnection, partitioned: Partitioned, policy: Policy) -> Repaired:
     """Classes that satisfy every threshold, by suppressing whole worst classes and by merging.
 
     Parameters
     ----------
+    con : duckdb.DuckDBPyConnection
+        The caller's connection; nothing is asked of it.
     partitioned : Partitioned
-        Labels and class sums.
-    limited : Limited
-        What every class must satisfy. The reference of an EMD is the released table, so the thresholds are
-        made anew when records were suppressed.
-    suppression_limit : float
+        Result of the stage before.
+    policy : Policy
         Share of all records that may be left out.
 
     Returns
@@ -79,19 +77,22 @@ def repair(
 
     Notes
     -----
-    Classes are merged over the whole table: a good partner of a class often lies in another tile. Always
-    ends: every merge removes a class, and one class of all records has EMD 0. Where nothing violates, which
-    is the rule after merging within tiles, it costs O(n) without a copy of the records.
+    The reference of an EMD is the released table, so the thresholds are made anew when records were
+    suppressed. Classes are merged over the whole table: a good partner of a class often lies in another tile.
+    Always ends: every merge removes a class, and one class of all records has EMD 0. Where nothing violates,
+    which is the rule after merging within tiles, it costs O(n) without a copy of the records.
     """
+    del con
+    limited, suppression_limit = partitioned.bucketed.limited, policy.suppression_limit
     labels, codes = partitioned.labels, partitioned.codes
     missed: npt.NDArray[np.float64] | None = partitioned.missed
-    wanted = thresholds(limited)
+    wanted = limited.thresholds
     if wanted and suppression_limit > 0 and partitioned.missed.any():
         gone = _suppressed(partitioned, int(suppression_limit * len(labels)))
         # Every class violates and all may go: a release of nothing helps nobody, so they are merged.
         if gone.any() and not gone.all():
             labels = np.where(gone[labels], -1, labels)
-            wanted, codes = thresholds_without(limited, codes, labels >= 0)
+            wanted, codes = thresholds_without(limited, policy, codes, labels >= 0)
             missed = None
     labels, classes = without_empty(labels, partitioned.classes)
     if missed is None:
@@ -103,7 +104,9 @@ def repair(
         merged = _merged(labels, codes, classes, np.flatnonzero(missed), wanted, partner)
         labels = np.where(labels >= 0, merged[labels], -1)
         classes = joined(classes, merged)
-    return Repaired(labels, len(classes.sizes), int((labels < 0).sum()), information_loss(classes))
+    return Repaired(
+        partitioned, labels, len(classes.sizes), int((labels < 0).sum()), information_loss(classes)
+    )
 
 
 def _merged(

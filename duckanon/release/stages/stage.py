@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,6 +72,26 @@ class Field:
 
 
 @dataclass(frozen=True)
+class Request:
+    """What a release is to be made from.
+
+    Attributes
+    ----------
+    query : str
+        Anything DuckDB accepts after ``CREATE TABLE ... AS``.
+    workspace : str
+        Prefix of all temporary relations of this run.
+    keep_source : bool
+        Whether the source stays, with a number on each row, so that its rows can be told their classes. The
+        records and their order are the same.
+    """
+
+    query: str
+    workspace: str
+    keep_source: bool = False
+
+
+@dataclass(frozen=True)
 class Staged:
     """The staged records.
 
@@ -86,6 +107,8 @@ class Staged:
         Number of records.
     left_out : int
         Records dropped by ``nulls = 'suppress'``.
+    until : float or None
+        Value of `time.monotonic` at which refinement ends.
     source : str or None
         Temporary table of the source as it was read, identifiers included, where it was asked for.
     row : str or None
@@ -97,6 +120,7 @@ class Staged:
     fields: tuple[Field, ...]
     size: int
     left_out: int
+    until: float | None = None
     source: str | None = None
     row: str | None = None
 
@@ -115,24 +139,17 @@ class Staged:
         return tuple(field for field in self.fields if field.attribute.role is Role.SENSITIVE)
 
 
-def stage(
-    con: duckdb.DuckDBPyConnection, query: str, policy: Policy, workspace: str, *, keep_source: bool = False
-) -> Staged:
+def stage(con: duckdb.DuckDBPyConnection, request: Request, policy: Policy) -> Staged:
     """Records of the user's query, typed and numbered, in a temporary table.
 
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
         Connection of the caller; only temporary tables are written.
-    query : str
-        Anything DuckDB accepts after ``CREATE TABLE ... AS``.
+    request : Request
+        The query.
     policy : Policy
         Roles and rules.
-    workspace : str
-        Prefix of all temporary relations of this run.
-    keep_source : bool
-        Whether the source stays, with a number on each row, so that its rows can be told their classes. The
-        records and their order are the same.
 
     Returns
     -------
@@ -146,9 +163,11 @@ def stage(
     PolicyError
         A role, type or k does not fit the columns or the number of records.
     """
+    until = time.monotonic() + policy.time_limit if policy.time_limit else None
+    workspace = request.workspace
     raw, records = f"{workspace}_raw", f"{workspace}_records"
-    row = f"{workspace}_row" if keep_source else None
-    _read_source(con, query, raw, row)
+    row = f"{workspace}_row" if request.keep_source else None
+    _read_source(con, request.query, raw, row)
     total = int(engine.rows(con, templates.render("stage/count.sql.j2", raw=raw), "stage")[0][0])
     columns = [
         (name, kind)
@@ -168,10 +187,10 @@ def stage(
         row=row,
     )
     engine.run(con, statement, "stage")
-    if not keep_source:
+    if row is None:
         engine.run(con, templates.render("stage/drop.sql.j2", relation=raw), "stage")
     size = _check(con, records, fields, policy)
-    return Staged(workspace, records, fields, size, total - size, raw if keep_source else None, row)
+    return Staged(workspace, records, fields, size, total - size, until, raw if row else None, row)
 
 
 def _read_source(con: duckdb.DuckDBPyConnection, query: str, raw: str, row: str | None) -> None:

@@ -15,15 +15,13 @@ from duckanon.kernels.closeness.threshold import ENTROPY_MARGIN, Threshold
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from decimal import Decimal
 
     import duckdb
     import numpy.typing as npt
 
-    from duckanon.kernels.closeness.threshold import LKind
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.embed import Embedded
-    from duckanon.release.stages.stage import Field, Staged
+    from duckanon.release.stages.stage import Field
 
 
 @dataclass(frozen=True)
@@ -32,23 +30,23 @@ class Limited:
 
     Attributes
     ----------
+    embedded : Embedded
+        The records with their codes.
     fields : tuple of Field
         The fields.
+    thresholds : tuple of Threshold
+        What every class must satisfy against all staged records, one entry a field.
     counts : tuple of ndarray
         Records per value code of each.
     paths : mapping of ndarray
         Tree nodes above each value code, by field column, for hierarchical distance.
-    l_diversity : str
-        Kind of l.
-    c : Decimal or None
-        For recursive l.
     """
 
+    embedded: Embedded
     fields: tuple[Field, ...]
+    thresholds: tuple[Threshold, ...]
     counts: tuple[npt.NDArray[np.int64], ...]
     paths: Mapping[str, npt.NDArray[np.int64]]
-    l_diversity: LKind
-    c: Decimal | None
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -56,15 +54,15 @@ class Limited:
         return tuple(f"c_{field.column}" for field in self.fields)
 
 
-def limited(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, policy: Policy) -> Limited:
+def limit(con: duckdb.DuckDBPyConnection, embedded: Embedded, policy: Policy) -> Limited:
     """Sensitive fields with a threshold and their trees.
 
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
         The caller's connection.
-    staged, embedded : Staged, Embedded
-        Results of the stages before.
+    embedded : Embedded
+        Result of the stage before.
     policy : Policy
         Distances and hierarchies.
 
@@ -80,6 +78,7 @@ def limited(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, 
     InfeasibleError
         l is above the l of the whole table.
     """
+    staged = embedded.staged
     paths = {
         field.column: make_tree(
             con, field.attribute, tree=staged.tree(field), domain=embedded.domains[field.column]
@@ -92,30 +91,15 @@ def limited(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, 
     counts = tuple(embedded.counts[field.column] for field in fields)
     for field, values in zip(fields, counts, strict=True):
         _check_l(field, values, policy)
-    return Limited(fields, counts, paths, policy.l_diversity, policy.c)
-
-
-def thresholds(limited: Limited) -> tuple[Threshold, ...]:
-    """Thresholds of the fields that have one against all staged records.
-
-    Parameters
-    ----------
-    limited : Limited
-        The fields.
-
-    Returns
-    -------
-    tuple of Threshold
-        One entry a field.
-    """
-    return tuple(
-        _threshold(limited, field, counts, limited.paths.get(field.column))
-        for field, counts in zip(limited.fields, limited.counts, strict=True)
+    found = tuple(
+        _threshold(field, values, paths.get(field.column), policy)
+        for field, values in zip(fields, counts, strict=True)
     )
+    return Limited(embedded, fields, found, counts, paths)
 
 
 def thresholds_without(
-    limited: Limited, codes: npt.NDArray[np.int64], released: npt.NDArray[np.bool_]
+    limited: Limited, policy: Policy, codes: npt.NDArray[np.int64], released: npt.NDArray[np.bool_]
 ) -> tuple[tuple[Threshold, ...], npt.NDArray[np.int64]]:
     """Thresholds against the records that are released, and the codes in their smaller domain.
 
@@ -126,6 +110,8 @@ def thresholds_without(
     ----------
     limited : Limited
         The fields.
+    policy : Policy
+        Kind of l, and c.
     codes : ndarray of shape (s, n), int64
         Value codes of all records.
     released : ndarray of shape (n,), bool
@@ -143,22 +129,22 @@ def thresholds_without(
         counts = np.bincount(codes[number][released], minlength=len(limited.counts[number])).astype(np.int64)
         kept = counts > 0
         paths = limited.paths.get(field.column)
-        result.append(_threshold(limited, field, counts[kept], None if paths is None else paths[kept]))
+        result.append(_threshold(field, counts[kept], None if paths is None else paths[kept], policy))
         recoded[number] = np.maximum(np.cumsum(kept) - 1, 0)[codes[number]]
     return tuple(result), recoded
 
 
 def _threshold(
-    limited: Limited, field: Field, counts: npt.NDArray[np.int64], paths: npt.NDArray[np.int64] | None
+    field: Field, counts: npt.NDArray[np.int64], paths: npt.NDArray[np.int64] | None, policy: Policy
 ) -> Threshold:
     attribute = field.attribute
-    recursive = attribute.l is not None and limited.l_diversity == "recursive"
+    recursive = attribute.l is not None and policy.l_diversity == "recursive"
     return Threshold(
         reference(counts, attribute.distance or "equal", paths),
         t=attribute.t,
         l=attribute.l,
-        l_kind=limited.l_diversity,
-        c=limited.c if recursive else None,
+        l_kind=policy.l_diversity,
+        c=policy.c if recursive else None,
     )
 
 

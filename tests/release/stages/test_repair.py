@@ -12,6 +12,7 @@ import pytest
 
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold
+from duckanon.policy.policy import Policy
 from duckanon.release.stages import repair as stage
 from duckanon.release.stages.class_sums import sums_of
 from duckanon.release.stages.partition import Partitioned, _missed
@@ -20,10 +21,11 @@ from tests.oracle import class_emds
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from duckanon.release.stages.bucket import Bucketed
     from duckanon.release.stages.plan import Plan
-    from duckanon.release.stages.thresholds import Judged
 
 M, K = 120, 4
+POLICY = Policy(quasi_identifiers="a", k=K)
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage, "NEAREST", 6)
 
 
-def partitioned(values: NDArray[np.int64], limit: str) -> tuple[Partitioned, Judged, list[Threshold]]:
+def partitioned(values: NDArray[np.int64], limit: str) -> Partitioned:
     """Classes of four neighbours on a line, whose values are given."""
     points = np.arange(M * K, dtype=np.float64)[:, None]
     labels = np.repeat(np.arange(M), K).astype(np.int64)
@@ -42,7 +44,8 @@ def partitioned(values: NDArray[np.int64], limit: str) -> tuple[Partitioned, Jud
     codes = codes.astype(np.int64)[None, :]
     plan = cast("Plan", SimpleNamespace(recipe=SimpleNamespace(partner="efficient")))
     missed = _missed(codes, labels, thresholds)
-    return Partitioned(labels, codes, sums_of(points, labels), missed, plan), cast("Any", None), thresholds
+    bucketed = cast("Bucketed", SimpleNamespace(limited=SimpleNamespace(thresholds=tuple(thresholds))))
+    return Partitioned(bucketed, labels, codes, sums_of(points, labels), missed, plan)
 
 
 def emds(labels: NDArray[np.int64], values: NDArray[np.int64]) -> list[Fraction]:
@@ -53,15 +56,14 @@ def emds(labels: NDArray[np.int64], values: NDArray[np.int64]) -> list[Fraction]
 
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("seed", range(5))
-def test_classes_far_from_a_violation_stay(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_classes_far_from_a_violation_stay(seed: int) -> None:
     """Classes 30 and 31 hold one end and the other of the values: the two are one class in the end."""
     values = np.tile([0, 1, 2, 3], M)
     values[30 * K : 31 * K], values[31 * K : 32 * K] = 0, 3
     values[90 * K : 91 * K] = np.random.default_rng(seed).permutation([0, 0, 3, 3])
-    before, judged, thresholds = partitioned(values, "0.3")
+    before = partitioned(values, "0.3")
     assert np.flatnonzero(before.missed).tolist() == [30, 31]
-    monkeypatch.setattr(stage, "thresholds", lambda _: thresholds)
-    after = stage.repair(before, judged, suppression_limit=0.0)
+    after = stage.repair(cast("Any", None), before, POLICY)
     assert max(emds(after.labels, values)) <= Fraction("0.3")
     assert after.class_count == M - 1
     untouched = [c for c in range(M) if c not in (30, 31)]
@@ -72,22 +74,20 @@ def test_classes_far_from_a_violation_stay(monkeypatch: pytest.MonkeyPatch, seed
 
 
 @pytest.mark.usefixtures("few")
-def test_a_neighbourhood_that_cannot_do_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_neighbourhood_that_cannot_do_it_grows() -> None:
     """A whole half of the line holds one value: its balance is farther away than six classes."""
     values = np.repeat([0, 1], M * K // 2)
-    before, judged, thresholds = partitioned(values, "0.1")
+    before = partitioned(values, "0.1")
     assert np.count_nonzero(before.missed) == M
-    monkeypatch.setattr(stage, "thresholds", lambda _: thresholds)
-    after = stage.repair(before, judged, suppression_limit=0.0)
+    after = stage.repair(cast("Any", None), before, POLICY)
     assert max(emds(after.labels, values)) <= Fraction("0.1")
     assert after.class_count > 1
 
 
 @pytest.mark.usefixtures("few")
 def test_without_violation_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    before, judged, thresholds = partitioned(np.tile([0, 1, 2, 3], M), "0.3")
-    monkeypatch.setattr(stage, "thresholds", lambda _: thresholds)
+    before = partitioned(np.tile([0, 1, 2, 3], M), "0.3")
     monkeypatch.setattr(stage, "merge_classes", None)
-    after = stage.repair(before, judged, suppression_limit=0.0)
+    after = stage.repair(cast("Any", None), before, POLICY)
     assert after.labels.tolist() == before.labels.tolist()
     assert after.class_count == M
