@@ -18,7 +18,7 @@ from benchmarks.numpy_mdav import numpy_mdav
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.first.tcloseness_first import stratified
 from duckanon.kernels.loss import information_loss
-from duckanon.kernels.scale import zscore
+from duckanon.kernels.points import zscore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,7 +23,7 @@ from duckanon.kernels.closeness.emd import emd_per_class
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.first.tcloseness_first import class_size, stratified
 from duckanon.kernels.loss import information_loss
-from duckanon.kernels.scale import zscore
+from duckanon.kernels.points import zscore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from duckanon.kernels.scale import Scale
+from duckanon.kernels.points import Scale
 from reproduce.kabir_printed import PAPER, PRINTED, SIZES, SORTS, TABLES, TITLES
 from reproduce.kabir_runs import WITH_ID, WITH_MONTH, loss, loss_on, points
 from reproduce.kabir_scales import CELLS, NAMES, wins

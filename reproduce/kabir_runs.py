@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duckanon.kernels.scale import Scale
+from duckanon.kernels.points import Scale
 from duckanon.literature.partitions import information_loss, partition
 from reproduce.data import matrix
 

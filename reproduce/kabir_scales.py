@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from duckanon.kernels.loss import sst
-from duckanon.kernels.scale import Scale, scaled
+from duckanon.kernels.points import Scale, scaled
 from reproduce.kabir_printed import PAPER, PRINTED, SIZES, SORTS, TABLES
 from reproduce.kabir_runs import WITH_ID, WITH_MONTH, loss_on, points
 from reproduce.rows import Row, Section, row

@@ -14,7 +14,7 @@ from duckanon.kernels.closeness.emd import emd_per_class
 from duckanon.kernels.closeness.reference import Reference, reference
 from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.kernels.compose import merged
-from duckanon.kernels.scale import zscore
+from duckanon.kernels.points import zscore
 from duckanon.literature.kanonymity_first import kanonymity_first
 from reproduce.data import matrix
 

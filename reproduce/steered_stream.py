@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from duckanon.kernels.scale import minmax
+from duckanon.kernels.points import minmax
 from duckanon.measures import mae, mse, position_differences
 from reproduce import data
 from reproduce.plots import Panel, chart

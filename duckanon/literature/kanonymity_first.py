@@ -14,10 +14,16 @@ import numpy as np
 
 from duckanon.kernels.closeness.threshold import Rules, rules_of
 from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.exchange.ledger import missed_by, missed_by_swap
-from duckanon.kernels.exchange.ledger_path import open_path
-from duckanon.kernels.exchange.ledger_state import SIDE, Ledger, ledger_of, order_members
-from duckanon.kernels.exchange.ledger_tree import open_tree
+from duckanon.kernels.exchange.ledger import (
+    SIDE,
+    Ledger,
+    ledger_of,
+    missed_by,
+    missed_by_swap,
+    open_path,
+    open_tree,
+    order_members,
+)
 from duckanon.kernels.first.one_by_one import Forming, begun, enrol, neighbourhood, outermost
 from duckanon.kernels.neighbours.boxtree import farthest, take
 from duckanon.kernels.neighbours.heap import NO_RECORD, ascend, offer

@@ -17,8 +17,7 @@ from duckanon.kernels import loss
 from duckanon.kernels.compose import Recipe, compose, recipes
 from duckanon.kernels.exchange.refine import Effort
 from duckanon.kernels.exchange.refine import refine as refined
-from duckanon.kernels.points import check_class_size, distance_points
-from duckanon.kernels.scale import Scale, scaled
+from duckanon.kernels.points import Scale, check_class_size, distance_points, scaled
 from duckanon.literature.registry import PUBLISHED, Method, run_named
 from duckanon.literature.task import Task, with_thresholds
 from duckanon.measures.loss import information_loss

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from duckanon.kernels.compiled import compiled
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.neighbours.slots import Slots, fill, nearest_in, remove
-from duckanon.kernels.points import check_class_size, finite_points
-from duckanon.kernels.scale import minmax
+from duckanon.kernels.points import check_class_size, finite_points, minmax
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.kernels import loss
-from duckanon.kernels.points import squared_points
-from duckanon.kernels.scale import Scale, scaled
+from duckanon.kernels.points import Scale, scaled, squared_points
 from duckanon.measures.inputs import class_labels, policy_errors
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ import numpy as np
 from duckanon.kernels.closeness.histograms import class_histograms
 from duckanon.kernels.closeness.reference import Distance, Reference, reference
 from duckanon.kernels.loss import class_means
-from duckanon.kernels.neighbours.kd_blocks import kd_blocks
-from duckanon.kernels.points import distance_points
-from duckanon.kernels.scale import Scale, scaled
+from duckanon.kernels.neighbours.kd import kd_blocks
+from duckanon.kernels.points import Scale, distance_points, scaled
 from duckanon.measures.inputs import class_labels, column, members, policy_errors, ranked, whole_number
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from duckanon.kernels.first.blocks import blocks
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.loss import information_loss
-from duckanon.kernels.neighbours.kd_blocks import kd_blocks
+from duckanon.kernels.neighbours.kd import kd_blocks
 from tests.examples import examples
 
 Points = NDArray[np.float64]

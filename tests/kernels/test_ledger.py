@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from duckanon.kernels.closeness.reference import LARGEST_LISTED, Distance, reference
 from duckanon.kernels.closeness.threshold import Rules, Threshold, rules_of
-from duckanon.kernels.exchange.ledger import missed_by, missed_by_swap, open_ledger
-from duckanon.kernels.exchange.ledger_state import Ledger, ledger_of
+from duckanon.kernels.exchange.ledger import Ledger, ledger_of, missed_by, missed_by_swap, open_ledger
 from tests import oracle
 from tests.examples import examples
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from duckanon.kernels.first import mdav as kernel
 from duckanon.kernels.first.mdav import mdav, mdav1
 from duckanon.kernels.loss import information_loss
-from duckanon.kernels.scale import zscore
+from duckanon.kernels.points import zscore
 from tests.examples import examples
 from tests.reference import eia_points, reference_points
 

@@ -19,7 +19,7 @@ import duckanon
 from duckanon.cli.demo import census
 from duckanon.kernels.exchange.refine import WORK, _prices
 from duckanon.kernels.logarithm import logarithm
-from duckanon.kernels.neighbours.principal import DIRECTIONS, principal
+from duckanon.kernels.neighbours.centroids import DIRECTIONS, principal
 
 OTHER_MACHINE = {
     "OPENBLAS_CORETYPE": "Prescott",

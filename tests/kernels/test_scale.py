@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from duckanon.kernels.scale import Scale, minmax, scaled, zscore
+from duckanon.kernels.points import Scale, minmax, scaled, zscore
 from tests.examples import examples
 
 if TYPE_CHECKING:

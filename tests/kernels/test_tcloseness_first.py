@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from duckanon.kernels.first.tcloseness_first import class_size, stratified, tcloseness_first
-from duckanon.kernels.scale import zscore
+from duckanon.kernels.points import zscore
 from tests.examples import examples
 from tests.reference import reference_points
 

@@ -16,7 +16,7 @@ from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.kernels.compose import merged
 from duckanon.kernels.first.mdav import mdav
-from duckanon.kernels.scale import zscore
+from duckanon.kernels.points import zscore
 from duckanon.literature.kanonymity_first import kanonymity_first
 from tests.examples import examples
 from tests.kernels.distances import slow_emd

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from duckanon.errors import PolicyError
 from duckanon.kernels.first.mdav import mdav, mdav1
 from duckanon.kernels.first.tcloseness_first import tcloseness_first
-from duckanon.kernels.scale import zscore
+from duckanon.kernels.points import zscore
 from duckanon.literature.partitions import information_loss, methods, partition
 from duckanon.policy.checks import METHODS
 from tests.examples import examples

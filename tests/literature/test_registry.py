@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from duckanon.errors import PolicyError
 from duckanon.kernels.first.mdav import mdav, mdav1
-from duckanon.kernels.scale import zscore
+from duckanon.kernels.points import zscore
 from duckanon.literature.fixed_size import cbfs
 from duckanon.literature.mhm import mhm
 from duckanon.literature.partitions import methods, partition

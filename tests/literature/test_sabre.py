@@ -16,9 +16,8 @@ from scipy.optimize import linprog
 
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold
-from duckanon.kernels.scale import zscore
-from duckanon.literature.sabre import class_sizes, obeys, sabre, table_of
-from duckanon.literature.sabre_buckets import buckets_within
+from duckanon.kernels.points import zscore
+from duckanon.literature.sabre import buckets_within, class_sizes, obeys, sabre, table_of
 from tests.examples import examples
 from tests.kernels.distances import ground_distance, slow_emd, transport_emd
 from tests.reference import eia_points, reference_points

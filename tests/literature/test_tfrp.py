@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from duckanon.kernels.loss import information_loss
-from duckanon.kernels.scale import zscore
+from duckanon.kernels.points import zscore
 from duckanon.literature import tfrp
 from duckanon.literature.tfrp import tfrp1, tfrp2
 from tests.examples import examples

@@ -21,7 +21,7 @@ from tests.reference import reference_points
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from duckanon.kernels.scale import Scale
+    from duckanon.kernels.points import Scale
 
 POINTS = np.array([[0.0, 1.0], [2.0, 1.0], [4.0, 7.0], [6.0, 3.0], [8.0, 5.0]])
 LABELS = [1, 1, 0, 0, 0]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duckanon import PolicyError, measures
-from duckanon.kernels.scale import minmax
+from duckanon.kernels.points import minmax
 from tests.measures.slow import classes_of, labels_of
 from tests.reference import reference_points
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from duckanon.evaluation.attack.distances import beyond, distance
 from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.neighbours.kd_order import kd_order
+from duckanon.kernels.neighbours.kd import kd_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

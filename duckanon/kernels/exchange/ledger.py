@@ -1,19 +1,116 @@
-"""What two classes would miss after any swap or move between them."""
+"""What two classes would miss after any swap or move between them, each answer in constant time.
+
+On a path the EMD of a class is a sum over its records: the j-th of s records in ascending order costs what
+its place adds to the transport, ``C_s(j, v)``, which follows from one crossing of the two distribution
+functions. A record that enters or leaves shifts the ranks of a run of the others by one, so that prefix sums
+of the costs at the own rank, one rank lower and one rank higher answer for every exchange. In a tree an
+exchange changes the counts of two nodes a level. All is exact integer arithmetic, as the audits have it.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import numpy as np
 
 from duckanon.kernels.closeness.emd import edge_sum
-from duckanon.kernels.closeness.threshold import Rules, rule_edges
+from duckanon.kernels.closeness.reference import LARGEST_LISTED
+from duckanon.kernels.closeness.threshold import Rules, rule_edges, rule_violation
 from duckanon.kernels.compiled import inner, spliced
-from duckanon.kernels.exchange.ledger_path import open_path, path_swap
-from duckanon.kernels.exchange.ledger_state import NONE, SIDE, Ledger, general, order_members, over
-from duckanon.kernels.exchange.ledger_tree import open_tree, tree_swap
+from duckanon.kernels.neighbours.heap import ascend
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
+
+    from duckanon.kernels.closeness.reference import Edges
+
+
+EXACT = 2.0**61
+"""Largest edge sum that is kept in one machine word."""
+
+
+INSERTION = 32
+"""Largest class that is sorted by insertion."""
+
+
+NONE, SIDE = cast("int", np.int64(-1)), cast("int", np.int64(0))
+"""Typed, so that functions are not compiled once more for a literal."""
+
+
+class Ledger(NamedTuple):
+    """Room for two classes, called the sides 0 and 1; S attributes, at most `most` records a class.
+
+    Attributes
+    ----------
+    quick : ndarray of shape (S,), bool
+        Attributes answered in constant time: those with t alone, and sums that fit in a machine word.
+    ascending : ndarray of shape (2, S, most), int64
+        Positions of the members in ascending order.
+    rank, into : ndarray of shape (2, S, most), int64
+        Of each member, the members before it in that order; of each member of the other side, the members
+        below its position.
+    kept, down, up : ndarray of shape (2, S, most + 1), int64
+        Prefix sums of the costs at the own rank, one lower and one higher.
+    enter : ndarray of shape (2, S, 2, most), int64
+        Cost of each member of the other side at the rank `into`, and one above.
+    own, other : ndarray of shape (2, S, height, most), int64
+        In a tree: members in the node above each member, and above each member of the other side.
+    total : ndarray of shape (2, S), int64
+        Edge sum of the class on a tree; on a path, what does not depend on the members.
+    leave, join : ndarray of shape (2, most), float64
+        What the class misses without a member, and with a member of the other side.
+    values, weights : ndarray of shape (most + 1,), int64
+        One histogram, for the attributes that are not quick.
+    """
+
+    quick: NDArray[np.bool_]
+    ascending: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    into: NDArray[np.int64]
+    kept: NDArray[np.int64]
+    down: NDArray[np.int64]
+    up: NDArray[np.int64]
+    enter: NDArray[np.int64]
+    own: NDArray[np.int64]
+    other: NDArray[np.int64]
+    total: NDArray[np.int64]
+    leave: NDArray[np.float64]
+    join: NDArray[np.float64]
+    values: NDArray[np.int64]
+    weights: NDArray[np.int64]
+
+
+def ledger_of(rules: Rules, most: int) -> Ledger:
+    """Return room for the exchanges between two classes.
+
+    Parameters
+    ----------
+    rules : Rules
+        S thresholds.
+    most : int
+        Most records of a class.
+
+    Returns
+    -------
+    Ledger
+        O(S most height) memory, to be filled by `open_ledger`.
+    """
+    table, count = rules.table, len(rules.table)
+    height = max([1, *table["height"].tolist()])
+    largest = table["total"].astype(float) * table["values"] * (most + 1.0)
+    quick = (table["l_kind"] == 0) & (table["t"] >= 0.0) & (largest * (table["height"] + 1) < EXACT)
+    each, prefix = (2, count, most), (2, count, most + 1)
+    whole = np.int64
+    return Ledger(
+        quick,
+        np.zeros(each, whole), np.zeros(each, whole), np.zeros(each, whole),
+        np.zeros(prefix, whole), np.zeros(prefix, whole), np.zeros(prefix, whole),
+        np.zeros((2, count, 2, most), whole),
+        np.zeros((2, count, height, most), whole), np.zeros((2, count, height, most), whole),
+        np.zeros((2, count), whole),
+        np.zeros((2, most)), np.zeros((2, most)),
+        np.zeros(most + 1, whole), np.zeros(most + 1, whole),
+    )  # fmt: skip
 
 
 @spliced
@@ -79,6 +176,54 @@ def missed_by(ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: N
     return missed
 
 
+@inner
+def order_members(
+    ledger: Ledger, codes: NDArray[np.int64], members: NDArray[np.int64], others: NDArray[np.int64],
+    side: int, a: int,
+) -> None:  # fmt: skip
+    """Write the ascending positions, the rank of each member and how many lie below each of the others."""
+    target, rank, into = ledger.ascending[side, a], ledger.rank[side, a], ledger.into[side, a]
+    size = len(members)
+    if size > INSERTION:
+        for i in range(size):
+            target[i] = codes[members[i]]
+        ascend(target[:size])
+    for i in range(size if size <= INSERTION else 0):
+        code = codes[members[i]]
+        at = i
+        while at > 0 and target[at - 1] > code:
+            target[at] = target[at - 1]
+            at -= 1
+        target[at] = code
+    for i in range(size):
+        rank[i] = np.searchsorted(target[:size], codes[members[i]])
+    for j in range(len(others)):
+        into[j] = np.searchsorted(target[:size], codes[others[j]])
+
+
+@inner
+def general(ledger: Ledger, rules: Rules, side: int, a: int, size: int, gone: int, new: int) -> float:
+    """Return what a side misses without one position and with another, -1 for none, by its histogram."""
+    source = ledger.ascending[side, a]
+    used, i = 0, 0
+    count = size + (new >= 0) - (gone >= 0)
+    while i < size or new >= 0:
+        if new >= 0 and (i >= size or source[i] >= new):
+            value, new = new, -1
+        else:
+            value = source[i]
+            i += 1
+            if value == gone:
+                gone = -1
+                continue
+        if used > 0 and ledger.values[used - 1] == value:
+            ledger.weights[used - 1] += 1
+        else:
+            ledger.values[used], ledger.weights[used] = value, 1
+            used += 1
+    return rule_violation(ledger.values[:used], ledger.weights[:used], count, rules, a)
+
+
 @spliced
 def _general_moves(
     ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: NDArray[np.int64],
@@ -89,3 +234,205 @@ def _general_moves(
         ledger.leave[side, i] += general(ledger, rules, side, a, size, codes[members[i]], NONE)
     for j in range(len(others)):
         ledger.join[side, j] += general(ledger, rules, side, a, size, NONE, codes[others[j]])
+
+
+@inner
+def over(rules: Rules, a: int, size: int, total: int) -> float:
+    """Return by how much an edge sum exceeds what t allows to a class of a size, in records."""
+    rule = rules.table[a]
+    bound = size * rule["step"] + size * rule["rest"] // rule["parts"]
+    return (total - bound) / rule["whole"] if total > bound else 0.0
+
+
+class Path(NamedTuple):
+    """Where the arrays of one path stand in `Rules.arrays`: cumulative counts, prefix sums, quantiles."""
+
+    total: int
+    values: int
+    cumulative: int
+    prefix: int
+    quantiles: int
+
+
+@inner
+def path_of(rules: Rules, a: int) -> Path:
+    """Return the places of a path."""
+    rule = rules.table[a]
+    m, start = rule["values"], rule["start"]
+    return Path(rule["total"], m, start, start + m, start + 2 * m + 1)
+
+
+@spliced
+def open_path(
+    ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: NDArray[np.int64],
+    others: NDArray[np.int64], side: int, a: int, moves: bool,
+) -> None:  # fmt: skip
+    """Fill the ledger for one side and one path."""
+    arrays, path, size = rules.arrays, path_of(rules, a), len(members)
+    m = path.values
+    ascending, kept = ledger.ascending[side, a], ledger.kept[side, a]
+    down, up = ledger.down[side, a], ledger.up[side, a]
+    if moves and size > 1:
+        _prefix(arrays, path, ascending, kept, down, up, size, size - 1)
+        total = _before(arrays, path, size - 1, size - 1, m)
+        for i in range(size):
+            r = ledger.rank[side, a, i]
+            left = total + kept[r] + down[size] - down[r + 1]
+            ledger.leave[side, i] += over(rules, a, size - 1, left)
+    if moves:
+        _prefix(arrays, path, ascending, kept, down, up, size, size + 1)
+        total = _before(arrays, path, size + 1, size + 1, m)
+        for j in range(len(others)):
+            q = ledger.into[side, a, j]
+            grown = total + kept[q] + up[size] - up[q]
+            grown += _cost(arrays, path, size + 1, q + 1, codes[others[j]])
+            ledger.join[side, j] += over(rules, a, size + 1, grown)
+    _prefix(arrays, path, ascending, kept, down, up, size, size)
+    ledger.total[side, a] = _before(arrays, path, size, size, m)
+    for j in range(len(others)):
+        q = ledger.into[side, a, j]
+        ledger.enter[side, a, 0, j] = _cost(arrays, path, size, q, codes[others[j]]) if q > 0 else 0
+        ledger.enter[side, a, 1, j] = _cost(arrays, path, size, q + 1, codes[others[j]]) if q < size else 0
+
+
+@inner
+def path_swap(ledger: Ledger, side: int, a: int, size: int, i: int, j: int) -> int:
+    """Return the edge sum of a path after a swap."""
+    kept, r, q = ledger.kept[side, a], ledger.rank[side, a, i], ledger.into[side, a, j]
+    total = ledger.total[side, a] + kept[size]
+    if q > r:
+        down = ledger.down[side, a]
+        swapped = total - kept[q] + kept[r] + down[q] - down[r + 1] + ledger.enter[side, a, 0, j]
+        return int(swapped)
+    up = ledger.up[side, a]
+    return int(total - kept[r + 1] + kept[q] + up[r] - up[q] + ledger.enter[side, a, 1, j])
+
+
+@inner
+def _prefix(
+    arrays: NDArray[np.int64], path: Path, ascending: NDArray[np.int64], kept: NDArray[np.int64],
+    down: NDArray[np.int64], up: NDArray[np.int64], size: int, as_of: int,
+) -> None:  # fmt: skip
+    """Write the prefix sums of the costs of a class as of another size, where its ranks exist."""
+    kept[0] = down[0] = up[0] = 0
+    for r in range(size):
+        x = ascending[r]
+        at_0 = _before(arrays, path, as_of, r - 1, x) if r > 0 else 0
+        at_1 = _before(arrays, path, as_of, r, x)
+        at_2 = _before(arrays, path, as_of, r + 1, x) if r + 1 <= as_of else 0
+        at_3 = _before(arrays, path, as_of, r + 2, x) if r + 2 <= as_of else 0
+        down[r + 1] = down[r] + (at_0 - at_1)
+        kept[r + 1] = kept[r] + (at_1 - at_2)
+        up[r + 1] = up[r] + (at_2 - at_3)
+
+
+@inner
+def _cost(arrays: NDArray[np.int64], path: Path, size: int, rank: int, x: int) -> int:
+    """Return what the record of a rank 1..size at position x adds to the edge sum, C_size(rank, x)."""
+    return _before(arrays, path, size, rank - 1, x) - _before(arrays, path, size, rank, x)
+
+
+@inner
+def _before(arrays: NDArray[np.int64], path: Path, size: int, p: int, x: int) -> int:
+    """Return the edge sum before position x of a distribution function that stays at p of size records."""
+    level = path.total * p
+    if size <= LARGEST_LISTED:
+        q = arrays[path.quantiles + size * (size + 1) // 2 - 1 + p]
+    else:
+        q, end = 0, path.values
+        while q < end:
+            middle = (q + end) // 2
+            if arrays[path.cumulative + middle] * size > level:
+                end = middle
+            else:
+                q = middle + 1
+    value = level * x - size * arrays[path.prefix + x]
+    if x > q:
+        value = 2 * (level * q - size * arrays[path.prefix + q]) - value
+    return int(value)
+
+
+@spliced
+def open_tree(
+    ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: NDArray[np.int64],
+    others: NDArray[np.int64], side: int, a: int, moves: bool,
+) -> None:  # fmt: skip
+    """Fill the ledger for one side and one tree."""
+    edges, size = rule_edges(rules, a), len(members)
+    m, height = rules.table[a]["values"], rules.table[a]["height"]
+    for h in range(height):
+        for i in range(size):
+            ledger.own[side, a, h, i] = _inside(ledger, edges, side, a, size, h * m, codes[members[i]])
+        for j in range(len(others)):
+            ledger.other[side, a, h, j] = _inside(ledger, edges, side, a, size, h * m, codes[others[j]])
+    ledger.total[side, a] = _tree_total(ledger, edges, side, a, size, size)
+    if not moves:
+        return
+    less, more = (
+        _tree_total(ledger, edges, side, a, size, size - 1),
+        _tree_total(ledger, edges, side, a, size, size + 1),
+    )
+    for i in range(size):
+        left = less
+        for h in range(height):
+            below, count = edges.below[h * m + codes[members[i]]], ledger.own[side, a, h, i]
+            left += _edge(edges, count - 1, size - 1, below) - _edge(edges, count, size - 1, below)
+        if size > 1:
+            ledger.leave[side, i] += over(rules, a, size - 1, left)
+    for j in range(len(others)):
+        grown = more
+        for h in range(height):
+            below, count = edges.below[h * m + codes[others[j]]], ledger.other[side, a, h, j]
+            grown += _edge(edges, count + 1, size + 1, below) - _edge(edges, count, size + 1, below)
+        ledger.join[side, j] += over(rules, a, size + 1, grown)
+
+
+@inner
+def tree_swap(
+    ledger: Ledger, rules: Rules, codes: NDArray[np.int64], side: int, a: int, size: int,
+    i: int, j: int, gone: int, new: int,
+) -> int:  # fmt: skip
+    """Return the edge sum of a tree after a swap."""
+    edges, m = rule_edges(rules, a), rules.table[a]["values"]
+    total = ledger.total[side, a]
+    for h in range(rules.table[a]["height"]):
+        x, y = h * m + codes[gone], h * m + codes[new]
+        if edges.nodes[x] != edges.nodes[y]:
+            minus, plus = ledger.own[side, a, h, i], ledger.other[side, a, h, j]
+            total += _edge(edges, minus - 1, size, edges.below[x]) - _edge(edges, minus, size, edges.below[x])
+            total += _edge(edges, plus + 1, size, edges.below[y]) - _edge(edges, plus, size, edges.below[y])
+    return int(total)
+
+
+@inner
+def _tree_total(ledger: Ledger, edges: Edges, side: int, a: int, size: int, as_of: int) -> int:
+    """Return the edge sum of the counts of a class, taken as a class of another size."""
+    m = len(edges.cumulative)
+    height = len(edges.nodes) // m
+    total = edges.total * as_of * height
+    for h in range(height):
+        count = 0
+        for r in range(size):
+            place = h * m + ledger.ascending[side, a, r]
+            count += 1
+            if r + 1 == size or edges.nodes[place] != edges.nodes[h * m + ledger.ascending[side, a, r + 1]]:
+                below = edges.below[place]
+                total += _edge(edges, count, as_of, below) - as_of * below
+                count = 0
+    return total
+
+
+@inner
+def _inside(ledger: Ledger, edges: Edges, side: int, a: int, size: int, level: int, x: int) -> int:
+    """Return how many members lie below the node of a level above position x."""
+    count = 0
+    for r in range(size):
+        count += edges.nodes[level + ledger.ascending[side, a, r]] == edges.nodes[level + x]
+    return count
+
+
+@inner
+def _edge(edges: Edges, count: int, size: int, below: int) -> int:
+    """Return |n P - s Q| of the edge above a node with some members of the class and records of the table."""
+    difference: int = abs(edges.total * count - size * below)
+    return difference

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from duckanon.kernels.exchange.exchange import sweep
-from duckanon.kernels.exchange.form import pool_of
-from duckanon.kernels.exchange.near import near_records, neighbours
-from duckanon.kernels.exchange.rebuild import rebuild
-from duckanon.kernels.exchange.search import Search, labels_of, search_of, sse_left
+from duckanon.kernels.exchange.rebuild import pool_of, rebuild
+from duckanon.kernels.exchange.search import Search, labels_of, near_records, neighbours, search_of, sse_left
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

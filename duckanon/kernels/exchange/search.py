@@ -9,8 +9,8 @@ import numpy as np
 
 from duckanon.kernels.closeness.threshold import Rules, rules_of
 from duckanon.kernels.exchange.exchange import Bounds
-from duckanon.kernels.exchange.near import centroids_of
 from duckanon.kernels.exchange.state import Groups, Room, groups_of, room_of
+from duckanon.kernels.neighbours.centroids import nearest, principal
 from duckanon.kernels.points import SMALLEST, check_class_size, distance_points, enlarged
 
 if TYPE_CHECKING:
@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from duckanon.kernels.closeness.threshold import Threshold
+    from duckanon.kernels.exchange.state import Groups
+
 
 ROUNDING = 1e-11
 """Share of the whole spread below which a gain may be rounding."""
 
+
 SPARE = 64
 """Free classes, so that a neighbourhood can be rebuilt with one class more."""
+
 
 LARGE = 256
 """Classes above this, and above four times the median, stay as merging made them: every class gets the room
@@ -113,22 +117,29 @@ def search_of(
     return Search(groups, rules, bounds, room, owner, moving, spread / max(len(matrix), 1))
 
 
-def sse_left(groups: Groups) -> float:
-    """Return the SSE of all classes that take part.
+def _checked(labels: ArrayLike, n: int, k: int) -> NDArray[np.int64]:
+    """Return the labels if they name a class of at least k records for each of n."""
+    owner = np.asarray(labels)
+    if owner.shape != (n,) or owner.dtype.kind not in "iu" or owner.min() < 0:
+        raise ValueError(f"labels must be one integer a record, of shape ({n},)")
+    sizes = np.bincount(owner)
+    if sizes.min() < k:
+        raise ValueError(f"class {int(sizes.argmin())} has {sizes.min()} records, k is {k}")
+    return owner.astype(np.int64)
 
-    Parameters
-    ----------
-    groups : Groups
-        The classes.
 
-    Returns
-    -------
-    float
-        At least 0 but for rounding. O(n d).
-    """
-    squares = float(np.sum(np.square(groups.points)))
-    alive, centroids = centroids_of(groups)
-    return squares - float(np.sum(np.square(centroids) * groups.size[alive, None]))
+def _positions(
+    codes: NDArray[np.int64] | Sequence[ArrayLike], thresholds: Sequence[Threshold], n: int
+) -> NDArray[np.int64]:
+    """Return the positions of the value codes (S, n)."""
+    if len(codes) != len(thresholds):
+        raise ValueError(f"there are {len(thresholds)} thresholds for {len(codes)} attributes")
+    coded = np.zeros((len(codes), n), dtype=np.int64)
+    for row, (threshold, own) in enumerate(zip(thresholds, codes, strict=True)):
+        if np.shape(own) != (n,):
+            raise ValueError(f"codes must be one integer a record, of shape ({n},), not {np.shape(own)}")
+        coded[row] = threshold.reference.positions(own)
+    return coded
 
 
 def labels_of(search: Search) -> NDArray[np.int64]:
@@ -153,26 +164,91 @@ def labels_of(search: Search) -> NDArray[np.int64]:
     return rank[inverse]
 
 
-def _checked(labels: ArrayLike, n: int, k: int) -> NDArray[np.int64]:
-    """Return the labels if they name a class of at least k records for each of n."""
-    owner = np.asarray(labels)
-    if owner.shape != (n,) or owner.dtype.kind not in "iu" or owner.min() < 0:
-        raise ValueError(f"labels must be one integer a record, of shape ({n},)")
-    sizes = np.bincount(owner)
-    if sizes.min() < k:
-        raise ValueError(f"class {int(sizes.argmin())} has {sizes.min()} records, k is {k}")
-    return owner.astype(np.int64)
+def centroids_of(groups: Groups) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the classes that have records, and their means.
+
+    Parameters
+    ----------
+    groups : Groups
+        m classes with records among them.
+
+    Returns
+    -------
+    tuple of ndarray of shape (m,) and of shape (m, d)
+        Ascending classes, float64 means.
+    """
+    alive = np.flatnonzero(groups.size)
+    return alive, groups.sums[alive] / groups.size[alive, None]
 
 
-def _positions(
-    codes: NDArray[np.int64] | Sequence[ArrayLike], thresholds: Sequence[Threshold], n: int
-) -> NDArray[np.int64]:
-    """Return the positions of the value codes (S, n)."""
-    if len(codes) != len(thresholds):
-        raise ValueError(f"there are {len(thresholds)} thresholds for {len(codes)} attributes")
-    coded = np.zeros((len(codes), n), dtype=np.int64)
-    for row, (threshold, own) in enumerate(zip(thresholds, codes, strict=True)):
-        if np.shape(own) != (n,):
-            raise ValueError(f"codes must be one integer a record, of shape ({n},), not {np.shape(own)}")
-        coded[row] = threshold.reference.positions(own)
-    return coded
+def sse_left(groups: Groups) -> float:
+    """Return the SSE of all classes that take part.
+
+    Parameters
+    ----------
+    groups : Groups
+        The classes.
+
+    Returns
+    -------
+    float
+        At least 0 but for rounding. O(n d).
+    """
+    squares = float(np.sum(np.square(groups.points)))
+    alive, centroids = centroids_of(groups)
+    return squares - float(np.sum(np.square(centroids) * groups.size[alive, None]))
+
+
+def neighbours(groups: Groups, count: int) -> NDArray[np.int64]:
+    """Return the nearest other classes of each class.
+
+    Parameters
+    ----------
+    groups : Groups
+        The classes.
+    count : int
+        How many.
+
+    Returns
+    -------
+    ndarray of shape (classes, count), int64
+        Nearest first; -1 where there are no more.
+
+    Notes
+    -----
+    O((m + n) log m) on average. Searched in the widest directions where there are many.
+    """
+    alive, centroids = centroids_of(groups)
+    near = np.full((len(groups.size), count), -1)
+    ranks = np.arange(2, min(count + 1, len(alive)) + 1)
+    if len(ranks):
+        features = principal(centroids, np.arange(len(alive)))
+        near[alive, : len(ranks)] = alive[nearest(features, features, ranks)]
+    return near
+
+
+def near_records(groups: Groups, count: int) -> NDArray[np.int64]:
+    """Return the classes nearest to each record.
+
+    Parameters
+    ----------
+    groups : Groups
+        The classes.
+    count : int
+        How many.
+
+    Returns
+    -------
+    ndarray of shape (n, count), int64
+        Nearest first, the own class among them; fewer columns where there are fewer classes.
+
+    Notes
+    -----
+    O((m + n) log m) on average. Searched in the widest directions where there are many.
+    """
+    alive, centroids = centroids_of(groups)
+    ranks = np.arange(1, min(count, len(alive)) + 1)
+    both = np.vstack([centroids, groups.points])
+    features = principal(both, np.arange(len(alive)))
+    found = nearest(features[: len(alive)], features[len(alive) :], ranks)
+    return np.ascontiguousarray(alive[found])

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.exchange.ledger import missed_by
-from duckanon.kernels.exchange.ledger_state import Ledger, ledger_of
+from duckanon.kernels.exchange.ledger import Ledger, ledger_of, missed_by
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,7 +15,7 @@ import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner
 from duckanon.kernels.neighbours.heap import NO_RECORD, ascend, offer
-from duckanon.kernels.neighbours.kd_blocks import kd_blocks
+from duckanon.kernels.neighbours.kd import kd_blocks
 from duckanon.kernels.points import check_class_size, distance_points
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from duckanon.kernels.closeness.histograms import checked_offsets, class_histogr
 from duckanon.kernels.closeness.threshold import Rules, rules_of, violations_per_class
 from duckanon.kernels.merging.partner import merge_all, merge_round
 from duckanon.kernels.merging.state import Classes, classes_of, copied
-from duckanon.kernels.neighbours.nearest import nearest
-from duckanon.kernels.neighbours.principal import principal
+from duckanon.kernels.neighbours.centroids import nearest, principal
 from duckanon.kernels.points import distance_points
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner
 from duckanon.kernels.neighbours.heap import NO_RECORD, offer
-from duckanon.kernels.neighbours.kd_order import kd_order
+from duckanon.kernels.neighbours.kd import kd_order
 from duckanon.kernels.neighbours.slots import CHUNK, Slots, farthest_in, fill, measure, remove
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.merging.merge import class_members, merge_classes
-from duckanon.kernels.neighbours.nearest import nearest
+from duckanon.kernels.neighbours.centroids import nearest
 from duckanon.release.stages.class_sums import information_loss, joined, without_empty
 from duckanon.release.stages.thresholds import thresholds_without
 

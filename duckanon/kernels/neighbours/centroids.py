@@ -1,4 +1,4 @@
-"""Few directions that tell points apart: a search tree cannot prune in many.
+"""The nearest of many centroids, and few directions that tell them apart: a search tree cannot prune in many.
 
 The routines of LAPACK are chosen by the make of the processor and differ in last digits, which decide where
 neighbours are searched, and so a release. These loops are the same sums in the same order everywhere.
@@ -16,14 +16,52 @@ from duckanon.kernels.points import enlarged
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+
 DIRECTIONS = 12
 """Directions in which neighbours are searched where there are more; they are judged in all of them."""
+
 
 TURNS = 8
 """Steps towards the widest directions; the search needs wide ones, not exactly the widest."""
 
+
 FLAT = 1e-9
 """A direction with less than this share of a spread is rounding, and left out."""
+
+
+def nearest(
+    points: NDArray[np.float64],
+    queries: NDArray[np.float64],
+    ranks: NDArray[np.int64],
+    *,
+    workers: int = 1,
+) -> NDArray[np.int64]:
+    """Return the points nearest to each query.
+
+    Parameters
+    ----------
+    points : ndarray of shape (m, d)
+        Where to look.
+    queries : ndarray of shape (n, d)
+        From where.
+    ranks : ndarray of shape (r,)
+        Which of the nearest: 1 is the nearest one, and none exceeds m.
+    workers : int, default 1
+        Threads; -1 for one a core. They do not change the result.
+
+    Returns
+    -------
+    ndarray of shape (n, r), int64
+        Indices into the points.
+
+    Notes
+    -----
+    O((m + n) log m) on average, in few dimensions.
+    """
+    # A fifth of the start of every command would be the loading of this module, which few of them need.
+    from scipy.spatial import cKDTree
+
+    return np.asarray(cKDTree(points).query(queries, ranks, workers=workers)[1], dtype=np.int64)
 
 
 def principal(features: NDArray[np.float64], chosen: NDArray[np.int64]) -> NDArray[np.float64]:

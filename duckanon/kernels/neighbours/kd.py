@@ -1,9 +1,9 @@
-"""Blocks of neighbouring records: a kd tree built level by level, all nodes of a level at the same time.
+"""Orders of records by a kd tree, built level by level: `kd_order` for search trees, `kd_blocks` for blocks.
 
-A node is halved at a median of its widest coordinate, the one with the greatest variance. Sizes are counted
-in units of k records: a node of m units gets children of floor(m / 2) and ceil(m / 2), so the sizes of a
-level are at most two consecutive multiples of k, except for one node that carries the n mod k records that
-are over. Nodes of equal size are stacked, and each step of a level is one array operation on a stack.
+In `kd_blocks` a node is halved at a median of the coordinate with the greatest variance. Sizes are counted in
+units of k records: a node of m units gets children of floor(m / 2) and ceil(m / 2), so the sizes of a level
+are at most two consecutive multiples of k, except for one node that carries the n mod k records that are
+over. Nodes of equal size are stacked, and each step of a level is one array operation on a stack.
 
 The records of a node always stand in ascending order: a split marks those that go left and copies both sides
 in the order they have. So a tie at a median goes to the lowest record numbers, whatever the selection
@@ -16,46 +16,99 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from duckanon.kernels.compiled import compiled, inner
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+
 NEARLY = 1.0 - 1e-9
 """Variances count as equal from this share on: far above rounding, so that no sum order decides a split."""
 
 
-class _Stack(NamedTuple):
-    """Nodes of equal size.
+@compiled
+def kd_order(points: NDArray[np.float64], depth: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the records in the order of 2**depth leaves, and the sizes of the leaves.
 
-    Attributes
+    Each node is halved at the median of its widest coordinate, equal values by record number.
+
+    Parameters
     ----------
-    columns : ndarray of shape (d, nodes, size), float64
-        Coordinates.
-    record : ndarray of shape (nodes, size), int64
-        Record numbers, ascending in each row.
-    start : ndarray of shape (nodes,), int64
-        Where each node begins in the final order.
+    points : ndarray of shape (n, d), float64
+        C-contiguous, finite, d >= 1, n >= 2**depth.
+    depth : int
+        Number of halvings, at least 0.
+
+    Returns
+    -------
+    order : ndarray of shape (n,), int64
+        Records, leaf by leaf.
+    sizes : ndarray of shape (2**depth,), int64
+        Records in each leaf; they differ by at most one.
+
+    Notes
+    -----
+    O(n (d + 1) depth) time on average, deterministic.
     """
+    n, leaves = len(points), 1 << depth
+    order = np.arange(n)
+    edges = np.zeros(leaves + 1, np.int64)
+    edges[leaves] = n
+    step = leaves
+    while step > 1:
+        for i in range(0, leaves, step):
+            first, last = edges[i], edges[i + step]
+            middle = (first + last) // 2
+            _select(points[:, _widest_range(points, order[first:last])], order, first, last, middle)
+            edges[i + step // 2] = middle
+        step //= 2
+    sizes = np.empty(leaves, np.int64)
+    for i in range(leaves):
+        sizes[i] = edges[i + 1] - edges[i]
+    return order, sizes
 
-    columns: NDArray[np.float64]
-    record: NDArray[np.int64]
-    start: NDArray[np.int64]
+
+@inner
+def _widest_range(points: NDArray[np.float64], records: NDArray[np.int64]) -> int:
+    """Return the column with the greatest range among the records, of several the first."""
+    widest, width = 0, -1.0
+    for j in range(points.shape[1]):
+        low = high = points[records[0], j]
+        for record in records:
+            low = min(low, points[record, j])
+            high = max(high, points[record, j])
+        if high - low > width:
+            widest, width = j, high - low
+    return widest
 
 
-class _Room(NamedTuple):
-    """Memory for all records on one level; two are used in turn, because fresh memory costs more than a copy.
-
-    Attributes
-    ----------
-    columns : ndarray of shape (n * d,), float64
-        Coordinates.
-    record : ndarray of shape (n,), int64
-        Record numbers.
-    """
-
-    columns: NDArray[np.float64]
-    record: NDArray[np.int64]
+@inner
+def _select(
+    values: NDArray[np.float64], order: NDArray[np.int64], first: int, last: int, middle: int
+) -> None:
+    """Rearrange order[first:last] so that what comes before `middle` is less, by (value, record)."""
+    last -= 1
+    while first < last:
+        pivot = order[(first + last) // 2]
+        value = values[pivot]
+        i, j = first, last
+        while i <= j:
+            while values[order[i]] < value or (values[order[i]] == value and order[i] < pivot):
+                i += 1
+            while values[order[j]] > value or (values[order[j]] == value and order[j] > pivot):
+                j -= 1
+            if i <= j:
+                order[i], order[j] = order[j], order[i]
+                i += 1
+                j -= 1
+        if middle <= j:
+            last = j
+        elif middle >= i:
+            first = i
+        else:
+            return
 
 
 def kd_blocks(
@@ -108,7 +161,7 @@ def kd_blocks(
             f"largest = {largest} leaves no room for two units of {unit}: use {2 * unit} or more"
         )
     order, starts = np.empty(n, np.int64), []
-    here, there = (_Room(np.empty(points.size), np.empty(n, np.int64)) for _ in range(2))
+    here, there = (_Level(np.empty(points.size), np.empty(n, np.int64)) for _ in range(2))
     (root,) = _stacks({n: 1}, points.shape[1], here).values()
     root.columns[:, 0], root.record[0], root.start[0] = points.T, np.arange(n), 0
     stacks = [root]
@@ -123,27 +176,48 @@ def kd_blocks(
     return order, np.append(np.sort(np.concatenate(starts)), n)
 
 
-def _stacks(nodes: Mapping[int, int], d: int, room: _Room) -> dict[int, _Stack]:
+class _Stack(NamedTuple):
+    """Nodes of equal size, a row each: where they begin in the final order, and what they hold.
+
+    Coordinates are of shape (d, nodes, size), record numbers (nodes, size), ascending in each row.
+    """
+
+    columns: NDArray[np.float64]
+    record: NDArray[np.int64]
+    start: NDArray[np.int64]
+
+
+class _Level(NamedTuple):
+    """Memory for all records on one level: coordinates (n * d,) and record numbers (n,).
+
+    Two are used in turn, because fresh memory costs more than a copy.
+    """
+
+    columns: NDArray[np.float64]
+    record: NDArray[np.int64]
+
+
+def _stacks(nodes: Mapping[int, int], d: int, memory: _Level) -> dict[int, _Stack]:
     """Return an unfilled stack for each size of node, given how many nodes there are of each."""
     stacks, first = {}, 0
     for size, count in nodes.items():
         last = first + size * count
         stacks[size] = _Stack(
-            room.columns[first * d : last * d].reshape(d, count, size),
-            room.record[first:last].reshape(count, size),
+            memory.columns[first * d : last * d].reshape(d, count, size),
+            memory.record[first:last].reshape(count, size),
             np.empty(count, np.int64),
         )
         first = last
     return stacks
 
 
-def _halved(stacks: Sequence[_Stack], unit: int, room: _Room) -> list[_Stack]:
+def _halved(stacks: Sequence[_Stack], unit: int, memory: _Level) -> list[_Stack]:
     """Return the children of all nodes, stacked by size."""
     nodes: dict[int, int] = {}
     for stack in stacks:
         for size in _child_sizes(stack, unit):
             nodes[size] = nodes.get(size, 0) + len(stack.start)
-    children = _stacks(nodes, len(stacks[0].columns) if stacks else 0, room)
+    children = _stacks(nodes, len(stacks[0].columns) if stacks else 0, memory)
     filled = dict.fromkeys(nodes, 0)
     for stack in stacks:
         left, right = _child_sizes(stack, unit)
@@ -174,7 +248,7 @@ def _copy(stack: _Stack, places: NDArray[np.int64], shift: int, child: _Stack) -
 
 def _goes_left(stack: _Stack, left: int) -> NDArray[np.bool_]:
     """Mark the `left` records of each node that are least by (value in the widest column, record number)."""
-    values = stack.columns[_widest(stack), np.arange(len(stack.start))]
+    values = stack.columns[_widest_variance(stack), np.arange(len(stack.start))]
     pivot = np.partition(values, left - 1, axis=1)[:, left - 1 : left]
     marks = values <= pivot
     over = np.count_nonzero(marks, axis=1) - left
@@ -186,7 +260,7 @@ def _goes_left(stack: _Stack, left: int) -> NDArray[np.bool_]:
     return marks
 
 
-def _widest(stack: _Stack) -> NDArray[np.int64]:
+def _widest_variance(stack: _Stack) -> NDArray[np.int64]:
     """Return the column of greatest variance of each node."""
     spread = np.empty((len(stack.columns), len(stack.start)))
     for column, squares in zip(stack.columns, spread, strict=True):
