@@ -85,7 +85,7 @@ def test_every_measure_is_described() -> None:
 def test_the_work_of_each_effort_is_as_written() -> None:
     text = (DOCS / "methods" / "auto.md").read_text("utf-8")
     for effort, work in WORK.items():
-        figures = (work.neighbours, work.sweeps, work.rebuilds, work.pool, work.rounds)
+        figures = (work.neighbours, work.sweeps, work.rebuilds, work.classes, work.rounds)
         assert f"| `'{effort}'` | {' | '.join(f'{figure:,}' for figure in figures)} |" in text, effort
 
 

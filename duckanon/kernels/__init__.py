@@ -1,15 +1,24 @@
 """Partition kernels: arrays in, labels out.
 
-The contract of every kernel:
+- `points`, `loss`, `compose`: checks and scales; information loss; from points to the classes of a release.
+- `first`: first partitions (MDAV, MDAV in blocks, t-closeness-first).
+- `closeness`: EMD, and the violation of t, l and c by a class. t is repaired in two steps:
+  `exchange.refine.reduce_violations` exchanges records, `merging.merge.merge_classes` merges what is left.
+- `exchange`: records change places between classes: fewer violations, then less loss (`refine`).
+- `neighbours`: search trees and orders of points. `compiled`: how the hot loops are compiled.
 
-- It takes numpy arrays and returns numpy arrays. Points are a matrix of shape (n, d), float64, already on
-  the scale on which distances are to be taken; labels are an array of shape (n,), int64, with classes
-  0..m-1, none of them empty.
+The contract of every kernel, where its docstring does not say otherwise:
+
+- ``points`` is an array_like of shape (n, d), one row a record: finite numbers, at most 1e150, already on the
+  scale on which distances are to be taken. ``k`` is the smallest class size, 1..n. ``labels`` are an array of
+  shape (n,), int64: the class of each record, 0..m-1, none of them empty. ``codes`` are value codes of
+  sensitive attributes, an array_like of shape (n,) for each of S ``thresholds``, or a matrix (S, n).
 - It is deterministic: equal input gives equal output on every run and every thread. Equal distances go to the
   lowest record number. There is no randomness but an explicit seed.
-- It raises ValueError for input that it cannot use, and changes none of its arguments.
+- It raises ValueError for input that it cannot use (k < 1, k > n, NaN, infinity, values above 1e150, labels
+  with an empty class, shapes that do not fit), and changes none of its arguments.
 - It does no input or output, no logging, and knows nothing of databases, column names or types.
 
-Hot loops are compiled by numba at their first call, once a machine (`duckanon.kernels.compiled`), and release
-the interpreter lock.
+Hot loops are compiled by numba at their first call, once a machine, and release the interpreter lock. They
+take named tuples of arrays, because numba takes these apart.
 """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from duckanon.kernels.exchange.refine import Effort, Stop, approach, refine
+from duckanon.kernels.exchange.refine import Effort, Stop, reduce_violations, refine
 from duckanon.kernels.first.blocks import blocks
 from duckanon.kernels.first.mdav import mdav, mdav1
 from duckanon.kernels.first.tcloseness_first import class_size, stratified
@@ -43,7 +43,7 @@ class Recipe:
     size : int
         Its class size, at least k.
     partner : {'efficient', 'nearest', None}
-        How classes that miss a threshold are merged; None: they stay as they are.
+        How classes that violate a threshold are merged; None: they stay as they are.
     effort : {'fast', 'balanced', 'best', None}
         Refinement; None: none.
     """
@@ -108,12 +108,8 @@ def compose(
 
     Parameters
     ----------
-    points : ndarray of shape (n, d), float64
-        Coordinates.
-    codes : ndarray of shape (S, n), int64
-        Value codes; those of ordered distance first.
-    k : int
-        Smallest class size; a table of fewer records becomes one class.
+    points, codes, k
+        See `duckanon.kernels`; codes of ordered distance first; fewer than k records become one class.
     thresholds : sequence of S Threshold
         What every class should satisfy.
     recipe : Recipe
@@ -121,7 +117,7 @@ def compose(
     share, seed, stop
         As in `refine`.
     merging : bool
-        False where the classes that miss a threshold are not to be merged, since they may be suppressed.
+        False where the classes that violate a threshold are not to be merged, since they may be suppressed.
 
     Returns
     -------
@@ -135,7 +131,7 @@ def compose(
     n = len(points)
     if thresholds:
         if recipe.effort and recipe.start != "tcloseness_first" and n >= 2 * k:
-            labels = approach(
+            labels = reduce_violations(
                 points, labels, k, codes=codes, thresholds=thresholds, effort=recipe.effort, stop=stop
             )
         if merging:
@@ -151,18 +147,7 @@ def compose(
 def first_partition(
     points: NDArray[np.float64], codes: NDArray[np.int64] | Sequence[NDArray[np.int64]], recipe: Recipe
 ) -> NDArray[np.int64]:
-    """Return the first partition of a recipe.
-
-    Parameters
-    ----------
-    points, codes, recipe
-        As in `compose`.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Classes of at least the recipe's size, or one class.
-    """
+    """Return the first partition of a recipe: classes of at least its size, or one class."""
     size = min(recipe.size, len(points))
     if recipe.start == "mdav":
         return mdav(points, size)
@@ -183,22 +168,7 @@ def merged(
     labels: NDArray[np.int64],
     partner: Partner,
 ) -> NDArray[np.int64]:
-    """Return the classes merged until each satisfies every threshold, or one is left.
-
-    Parameters
-    ----------
-    points, codes, thresholds
-        As in `compose`.
-    labels : ndarray of shape (n,), int64
-        Classes, 0..m-1.
-    partner : {'efficient', 'nearest'}
-        As in `merge_classes`.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Classes.
-    """
+    """Return the classes merged until each satisfies every threshold, or one is left: see `merge_classes`."""
     offsets, members = class_members(labels, codes)
     means = class_means(points, labels)
     joined = merge_classes(means, np.diff(offsets), members, offsets, thresholds, partner=partner)
@@ -208,19 +178,8 @@ def merged(
 def stratum_size(n: int, k: int, thresholds: Sequence[Threshold], *, largest: int) -> int:
     """Return the class size with which one record of each stratum comes close to the thresholds.
 
-    Parameters
-    ----------
-    n, k : int
-        Records, and the smallest class size.
-    thresholds : sequence of Threshold
-        Their smallest t goes into Eq. 3 and 4 of Soria-Comas 2015; a class needs l records for l values.
-    largest : int
-        Merging does the rest beyond this.
-
-    Returns
-    -------
-    int
-        At least k.
+    Their smallest t goes into Eq. 3 and 4 of Soria-Comas 2015, and a class needs l records for l values. At
+    least k, and at most `largest`: merging does the rest beyond.
     """
     tight = [threshold.t for threshold in thresholds if threshold.t is not None]
     diverse = _diverse(k, thresholds)
@@ -229,18 +188,10 @@ def stratum_size(n: int, k: int, thresholds: Sequence[Threshold], *, largest: in
 
 
 def smallest_size(n: int, k: int, thresholds: Sequence[Threshold], *, largest: int) -> int:
-    """Return the smallest class size that can satisfy the thresholds at all.
+    """Return the smallest class size, k..largest, that can satisfy the thresholds at all.
 
-    Parameters
-    ----------
-    n, k, thresholds, largest
-        As in `stratum_size`.
-
-    Returns
-    -------
-    int
-        At least k. For ordered distance the smallest size that Proposition 1 of Soria-Comas 2015 allows:
-        (n + s)(n - s) / (4 n (n - 1) s) <= t, which holds without ties and nearly with few.
+    For ordered distance the smallest size that Proposition 1 of Soria-Comas 2015 allows:
+    (n + s)(n - s) / (4 n (n - 1) s) <= t, which holds without ties and nearly with few.
     """
     tight = [x.t for x in thresholds if x.t is not None and x.reference.distance == "ordered"]
     size = _diverse(k, thresholds)

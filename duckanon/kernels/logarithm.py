@@ -18,17 +18,9 @@ TERMS = 12
 
 @compiled
 def logarithm(x: float) -> float:
-    """Return ln x by additions, multiplications and divisions in a fixed order.
+    """Return ln x of a finite x above 0 by additions, multiplications and divisions in a fixed order.
 
-    Parameters
-    ----------
-    x : float
-        Above 0, finite.
-
-    Returns
-    -------
-    float
-        With an error of about 1e-16 times the larger of 1 and the result.
+    The error is about 1e-16 times the larger of 1 and the result.
     """
     share, exponent = math.frexp(x)
     if share < HALF_ROOT:

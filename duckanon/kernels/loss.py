@@ -20,21 +20,14 @@ def class_means(points: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers.
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty.
+    points, labels
+        See `duckanon.kernels`; any finite numbers.
 
     Returns
     -------
     ndarray of shape (m, d), float64
         Row c is the mean of class c, within its values; sums run in the order of the records, so the result
         is deterministic.
-
-    Raises
-    ------
-    ValueError
-        If the labels do not fit the points, or a class between 0 and the largest label is empty.
     """
     matrix = finite_points(points)
     classes = _checked_labels(labels, len(matrix))
@@ -56,20 +49,13 @@ def sse(points: ArrayLike, labels: ArrayLike) -> float:
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers.
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty.
+    points, labels
+        See `duckanon.kernels`; any finite numbers.
 
     Returns
     -------
     float
         At least 0. O(n d) time, deterministic.
-
-    Raises
-    ------
-    ValueError
-        As `class_means`.
     """
     matrix = finite_points(points)
     deviation = matrix - class_means(matrix, labels)[np.asarray(labels, dtype=np.int64)]
@@ -81,18 +67,13 @@ def sst(points: ArrayLike) -> float:
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers.
+    points
+        See `duckanon.kernels`; any finite numbers.
 
     Returns
     -------
     float
         At least 0; 0.0 exactly when all records are equal.
-
-    Raises
-    ------
-    ValueError
-        If the points are not finite.
     """
     matrix = finite_points(points)
     if np.array_equal(matrix.max(axis=0), matrix.min(axis=0)):
@@ -105,20 +86,13 @@ def information_loss(points: ArrayLike, labels: ArrayLike) -> float:
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers.
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty.
+    points, labels
+        See `duckanon.kernels`; any finite numbers.
 
     Returns
     -------
     float
         Percent, 0 (every class holds equal records) to 100 (one class); 0.0 when all records are equal.
-
-    Raises
-    ------
-    ValueError
-        As `class_means`.
 
     Notes
     -----

@@ -9,35 +9,20 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-
 LARGEST = 1e150
 """Largest absolute coordinate whose squared distances, and their sums, stay finite."""
 
-
 SMALLEST = 2.0**-64
 """Where no coordinate is larger, points are enlarged before distances are taken: squares would vanish."""
-
 
 Scale = Literal["zscore", "minmax", "none"]
 
 
 def finite_points(points: ArrayLike) -> NDArray[np.float64]:
-    """Return the points as a C-contiguous matrix of finite float64.
+    """Return the points (n, d) as a C-contiguous matrix of finite float64, themselves where they are one.
 
-    Parameters
-    ----------
-    points : array_like of shape (n, d)
-        One row a record. No columns (d = 0) means that all records are equal.
-
-    Returns
-    -------
-    ndarray of shape (n, d), float64
-        The input itself where it already has that form.
-
-    Raises
-    ------
-    ValueError
-        If it is not a matrix of numbers, has no row, or holds NaN or infinity.
+    No columns (d = 0) means that all records are equal. ValueError if it is not a matrix of numbers, has no
+    row, or holds NaN or infinity.
     """
     matrix = np.ascontiguousarray(points, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] == 0:
@@ -50,22 +35,9 @@ def finite_points(points: ArrayLike) -> NDArray[np.float64]:
 
 
 def squared_points(points: ArrayLike) -> NDArray[np.float64]:
-    """Return finite points with at least one column and coordinates small enough to be squared.
+    """Return `finite_points` with at least one column and coordinates small enough to be squared.
 
-    Parameters
-    ----------
-    points : array_like of shape (n, d)
-        One row a record.
-
-    Returns
-    -------
-    ndarray of shape (n, max(d, 1)), float64
-        C-contiguous; without columns, one column of zeros stands for "all records equal".
-
-    Raises
-    ------
-    ValueError
-        As `finite_points`, or if a coordinate exceeds 1e150.
+    Without columns, one column of zeros stands for "all records equal". ValueError above 1e150, too.
     """
     matrix = finite_points(points)
     if matrix.shape[1] == 0:
@@ -76,23 +48,7 @@ def squared_points(points: ArrayLike) -> NDArray[np.float64]:
 
 
 def distance_points(points: ArrayLike) -> NDArray[np.float64]:
-    """Return points whose distances can be compared: those of `squared_points`, `enlarged` if they are tiny.
-
-    Parameters
-    ----------
-    points : array_like of shape (n, d)
-        One row a record.
-
-    Returns
-    -------
-    ndarray of shape (n, max(d, 1)), float64
-        C-contiguous; the input itself where it has that form and a coordinate above 2^-64.
-
-    Raises
-    ------
-    ValueError
-        As `squared_points`.
-    """
+    """Return points whose distances can be compared: `squared_points`, `enlarged` if they are tiny."""
     return enlarged(squared_points(points), SMALLEST)
 
 
@@ -100,39 +56,15 @@ def enlarged(matrix: NDArray[np.float64], limit: float = np.inf) -> NDArray[np.f
     """Return numbers times the power of two that brings the largest absolute one between 1/2 and 1.
 
     Squares of what matters then neither vanish nor overflow, and every comparison of distances, or of sums of
-    squares, has the same result: a power of two changes no digit.
-
-    Parameters
-    ----------
-    matrix : ndarray of float64
-        Finite numbers.
-    limit : float
-        Where one is above it they stay as they are.
-
-    Returns
-    -------
-    ndarray of the same shape, float64
-        Zeros where all are 0.
+    squares, has the same result: a power of two changes no digit. Where one is above the limit they stay as
+    they are.
     """
     largest = np.abs(matrix).max(initial=0.0)
     return matrix if largest > limit else np.asarray(np.ldexp(matrix, -np.frexp(largest)[1]))
 
 
 def check_class_size(n: int, k: int) -> None:
-    """Raise ValueError unless n records can form classes of at least k records.
-
-    Parameters
-    ----------
-    n : int
-        Number of records.
-    k : int
-        Smallest class size.
-
-    Raises
-    ------
-    ValueError
-        If k < 1 or k > n.
-    """
+    """Raise ValueError unless n records can form classes of at least k >= 1 records."""
     if k < 1:
         raise ValueError(f"k must be at least 1, not {k}")
     if k > n:

@@ -2,7 +2,7 @@
 
 Soria-Comas, Domingo-Ferrer, Sánchez and Martínez, "t-Closeness through Microaggregation: Strict Privacy with
 Enhanced Utility Preservation", IEEE TKDE 27(11), 2015, section 7, Propositions 1 and 2. The class size that
-follows from the second, Eq. 3 with Eq. 4, is `duckanon.kernels.tcloseness_first.class_size`.
+follows from the second, Eq. 3 with Eq. 4, is `duckanon.kernels.first.tcloseness_first.class_size`.
 
 Both propositions speak of EMD over the n records in their order, the distance of two records being the
 difference of their ranks over n - 1. Where all sensitive values differ that is the ordered EMD of the values.

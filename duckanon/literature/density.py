@@ -13,7 +13,7 @@ import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner
 from duckanon.kernels.first.mdav import mdav1
-from duckanon.kernels.first.one_by_one import Forming, begun, form, join_nearest, neighbourhood
+from duckanon.kernels.first.one_by_one import Formation, form, formation_of, join_nearest, k_neighbourhood
 from duckanon.kernels.points import distance_points
 from duckanon.literature.dissolve import dissolved, partitioned
 
@@ -31,20 +31,13 @@ def dba1(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers on their final scale, at most 1e150.
-    k : int
-        Smallest class size, 1..n.
+    points, k
+        See `duckanon.literature`.
 
     Returns
     -------
     ndarray of shape (n,), int64
         Class of each record, 0..m-1 in the order of formation, every size in [k, 2k-1].
-
-    Raises
-    ------
-    ValueError
-        If k < 1, k > n, or the points hold NaN, infinity or values above 1e150.
 
     Notes
     -----
@@ -75,21 +68,14 @@ def dba2(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers on their final scale, at most 1e150.
-    k : int
-        Smallest class size, 1..n.
+    points, k
+        See `duckanon.literature`.
 
     Returns
     -------
     ndarray of shape (n,), int64
         Class of each record, 0..m-1: what is left of DBA-1's classes in the order of formation, then the
         further parts of large classes; every size in [k, 2k-1].
-
-    Raises
-    ------
-    ValueError
-        If k < 1, k > n, or the points hold NaN, infinity or values above 1e150.
 
     Notes
     -----
@@ -103,42 +89,44 @@ def dba2(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
 
 def _dba1(points: NDArray[np.float64], k: int, leaf_size: int | None = None) -> NDArray[np.int64]:
-    """Return the classes; leaf_size n or more gives the brute-force scan, with the same result."""
-    state = begun(points, k, leaf_size)
+    """Return the classes of checked points."""
+    state = formation_of(points, k, leaf_size)
     n = len(points)
     _run(state, np.empty((n, k), np.int64), np.empty(n))
     return state.labels
 
 
 @compiled
-def _run(state: Forming, hoods: NDArray[np.int64], spreads: NDArray[np.float64]) -> None:
-    """Form all classes; `hoods` and `spreads` are room for neighbourhoods and inverse densities."""
-    k = hoods.shape[1]
-    for record in range(len(hoods)):
-        _renew(state, record, hoods[record], spreads)
+def _run(state: Formation, neighbourhoods: NDArray[np.int64], spreads: NDArray[np.float64]) -> None:
+    """Form all classes; `neighbourhoods` and `spreads` are memory for those and for inverse densities."""
+    k = neighbourhoods.shape[1]
+    for record in range(len(neighbourhoods)):
+        _renew(state, record, neighbourhoods[record], spreads)
     while True:
         form(state, _densest(state.labels, spreads), k)
         if state.tree.left[0] < k:
             break
-        for record in range(len(hoods)):
-            if state.labels[record] < 0 and _lost(state.labels, hoods[record]):
-                _renew(state, record, hoods[record], spreads)
+        for record in range(len(neighbourhoods)):
+            if state.labels[record] < 0 and _lost(state.labels, neighbourhoods[record]):
+                _renew(state, record, neighbourhoods[record], spreads)
     if state.tree.left[0] > 0:
         join_nearest(state)
 
 
 @inner
-def _renew(state: Forming, record: int, hood: NDArray[np.int64], spreads: NDArray[np.float64]) -> None:
+def _renew(
+    state: Formation, record: int, neighbourhood: NDArray[np.int64], spreads: NDArray[np.float64]
+) -> None:
     """Write the neighbourhood of a record, by number, and its sum of squared distances to the centroid."""
-    neighbourhood(state, record, hood)
+    k_neighbourhood(state, record, neighbourhood)
     total = 0.0
     # Column by column, so that no centroid needs memory of its own.
     for j in range(state.points.shape[1]):
         centre = 0.0
-        for other in hood:
+        for other in neighbourhood:
             centre += state.points[other, j]
-        centre /= len(hood)
-        for other in hood:
+        centre /= len(neighbourhood)
+        for other in neighbourhood:
             difference = state.points[other, j] - centre
             total += difference * difference
     spreads[record] = total
@@ -155,10 +143,10 @@ def _densest(labels: NDArray[np.int64], spreads: NDArray[np.float64]) -> int:
 
 
 @inner
-def _lost(labels: NDArray[np.int64], hood: NDArray[np.int64]) -> bool:
+def _lost(labels: NDArray[np.int64], neighbourhood: NDArray[np.int64]) -> bool:
     """Tell whether a record of the neighbourhood has got a class."""
     lost = False
-    for other in hood:
+    for other in neighbourhood:
         if labels[other] >= 0:
             lost = True
     return lost

@@ -33,21 +33,14 @@ def mdav2(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers on their final scale, at most 1e150.
-    k : int
-        Smallest class size, 1..n.
+    points, k
+        See `duckanon.literature`.
 
     Returns
     -------
     ndarray of shape (n,), int64
         Class of each record, 0..m-1: what is left of MDAV-1's classes in the order of formation, then the
         further parts of large classes; every size in [k, 2k-1].
-
-    Raises
-    ------
-    ValueError
-        If k < 1, k > n, or the points hold NaN, infinity or values above 1e150.
 
     Notes
     -----
@@ -68,20 +61,7 @@ def mdav2(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
 
 def least_homogeneous_first(points: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the classes by descending sum of squared errors, of equal ones the lowest first.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        Points as `distance_points` returns them.
-    labels : ndarray of shape (n,), int64
-        Class of each record, 0..m-1, no class empty.
-
-    Returns
-    -------
-    ndarray of shape (m,), int64
-        O(n d + m log m) time.
-    """
+    """Return the classes by descending sum of squared errors, of equal ones the lowest first. O(n d)."""
     deviation = points - class_means(points, labels)[labels]
     errors = np.bincount(labels, weights=np.sum(deviation * deviation, axis=1))
     return np.argsort(-errors, kind="stable").astype(np.int64)
@@ -94,29 +74,11 @@ def dissolved(
 
     Each class is tried once, in the given order, as it then is: each of its records, by number, is assigned
     to the other class whose centroid is nearest, where no centroid moves until the trial is over. If the sum
-    of squared errors of the whole partition is lower with these records in their new classes, they stay
-    there; otherwise nothing changes.
+    of squared errors of the whole partition is strictly lower with these records in their new classes, they
+    stay there; otherwise nothing changes. A class of more than `limit` records, those on trial included,
+    takes no further one. The classes left keep their order; none is smaller than before.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        Points as `distance_points` returns them.
-    labels : ndarray of shape (n,), int64
-        Class of each record, 0..m-1, no class empty.
-    order : ndarray of shape (classes,), int64
-        The classes to try.
-    limit : int, optional
-        A class of more records than that, those on trial included, takes no further one.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m'-1, the classes left in their former order, none smaller than before.
-
-    Notes
-    -----
-    O(n m) distances for m classes, O(m d) memory. Deterministic: equally near classes go to the lowest
-    number; a class is dissolved only if that is strictly better.
+    O(n m) distances for m classes, O(m d) memory. Equally near classes go to the lowest number.
     """
     m, d = int(labels.max()) + 1, points.shape[1]
     sums, sizes, left = np.zeros((m, d)), np.zeros(m, np.int64), labels.copy()
@@ -133,22 +95,7 @@ def partitioned(
 ) -> NDArray[np.int64]:
     """Return the classes with each class of 2k and more records partitioned by a method.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        Points as `distance_points` returns them.
-    labels : ndarray of shape (n,), int64
-        Class of each record, 0..m-1, no class empty.
-    k : int
-        Smallest class size.
-    method : callable
-        Takes the points of a class and k; returns labels 0..parts-1.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record. The first part keeps the number of its class, the others follow after all
-        classes, by class.
+    The first part keeps the number of its class, the others follow after all classes, by class.
     """
     parts, total = labels.copy(), int(labels.max()) + 1
     members = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))[:-1])
@@ -161,7 +108,7 @@ def partitioned(
 
 
 class _Classes(NamedTuple):
-    """The classes, and what they would be after the trial under way (numba takes it apart).
+    """The classes, and what they would be after the trial under way.
 
     Attributes
     ----------
@@ -220,11 +167,11 @@ def _try(points: NDArray[np.float64], classes: _Classes, label: int, limit: int)
 
 
 @inner
-def _nearest_class(classes: _Classes, point: NDArray[np.float64], own: int, limit: int) -> int:
+def _nearest_class(classes: _Classes, point: NDArray[np.float64], current: int, limit: int) -> int:
     """Return the other class with the nearest centroid that may grow, of several the lowest; -1 for none."""
     best, least = -1, np.inf
     for label in range(len(classes.sizes)):
-        if label == own or classes.sizes[label] == 0 or classes.tried_sizes[label] > limit:
+        if label == current or classes.sizes[label] == 0 or classes.tried_sizes[label] > limit:
             continue
         distance = 0.0
         for j in range(len(point)):

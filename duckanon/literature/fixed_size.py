@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from duckanon.kernels.compiled import compiled
-from duckanon.kernels.first.one_by_one import Forming, begun, form, join_nearest, outermost
+from duckanon.kernels.first.one_by_one import (
+    Formation,
+    farthest_from_centroid,
+    form,
+    formation_of,
+    join_nearest,
+)
 from duckanon.kernels.neighbours.boxtree import farthest
 from duckanon.kernels.points import distance_points
 
@@ -24,10 +30,8 @@ def mdav_generic(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers on their final scale, at most 1e150.
-    k : int
-        Smallest class size, 1..n.
+    points, k
+        See `duckanon.literature`.
 
     Returns
     -------
@@ -35,20 +39,14 @@ def mdav_generic(points: ArrayLike, k: int) -> NDArray[np.int64]:
         Class of each record, 0..m-1 in the order of formation; every class has k records, but for the last
         with k..2k-1.
 
-    Raises
-    ------
-    ValueError
-        If k < 1, k > n, or the points hold NaN, infinity or values above 1e150.
-
     Notes
     -----
-    Exact and deterministic: equal distances go to the lowest record number. O(n^2 / k) distances at worst,
-    far fewer in few columns, where a search tree is used; O(n d) memory.
+    O(n^2 / k) distances at worst, far fewer in few columns, where a search tree is used; O(n d) memory.
 
     Source: Domingo-Ferrer and Torra, "Ordinal, continuous and heterogeneous k-anonymity through
     microaggregation", Data Mining and Knowledge Discovery 11(2), 2005; the thresholds also in Solanas,
     "Privacy protection with genetic algorithms", 2008. Left open there: s is searched among the records that
-    the class of r leaves; so `duckanon.kernels.mdav.mdav` reads it, whose published figures come out.
+    the class of r leaves; so `duckanon.kernels.first.mdav.mdav` reads it, whose published figures come out.
 
     Examples
     --------
@@ -67,25 +65,17 @@ def cbfs(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers on their final scale, at most 1e150.
-    k : int
-        Smallest class size, 1..n.
+    points, k
+        See `duckanon.literature`.
 
     Returns
     -------
     ndarray of shape (n,), int64
         Class of each record, 0..m-1 in the order of formation, every size in [k, 2k-1].
 
-    Raises
-    ------
-    ValueError
-        If k < 1, k > n, or the points hold NaN, infinity or values above 1e150.
-
     Notes
     -----
-    Exact and deterministic: equal distances go to the lowest record number. O(n^2 / k) distances at worst,
-    far fewer in few columns, where a search tree is used; O(n d) memory.
+    O(n^2 / k) distances at worst, far fewer in few columns, where a search tree is used; O(n d) memory.
 
     Source: Laszlo and Mukherjee, "Minimum spanning tree partitioning algorithm for microaggregation", IEEE
     TKDE 17(7), 2005. Left open there: the records left over compare with the centroids of the classes as
@@ -100,36 +90,36 @@ def cbfs(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
 
 def _mdav_generic(points: NDArray[np.float64], k: int, *, leaf_size: int | None = None) -> NDArray[np.int64]:
-    """Return the classes; leaf_size n or more gives the brute-force scan, with the same result."""
-    state = begun(points, k, leaf_size)
+    """Return the classes of checked points."""
+    state = formation_of(points, k, leaf_size)
     _run_mdav_generic(state, k)
     return state.labels
 
 
 @compiled
-def _run_mdav_generic(state: Forming, k: int) -> None:
+def _run_mdav_generic(state: Formation, k: int) -> None:
     """Form all classes."""
     left = state.tree.left
     while left[0] >= 3 * k:
-        r = outermost(state)
+        r = farthest_from_centroid(state)
         form(state, r, k)
         form(state, farthest(state.tree, state.points[r]), k)
     if left[0] >= 2 * k:
-        form(state, outermost(state), k)
-    form(state, outermost(state), left[0])
+        form(state, farthest_from_centroid(state), k)
+    form(state, farthest_from_centroid(state), left[0])
 
 
 def _cbfs(points: NDArray[np.float64], k: int, *, leaf_size: int | None = None) -> NDArray[np.int64]:
-    """Return the classes; leaf_size n or more gives the brute-force scan, with the same result."""
-    state = begun(points, k, leaf_size)
+    """Return the classes of checked points."""
+    state = formation_of(points, k, leaf_size)
     _run_cbfs(state, k)
     return state.labels
 
 
 @compiled
-def _run_cbfs(state: Forming, k: int) -> None:
+def _run_cbfs(state: Formation, k: int) -> None:
     """Form all classes."""
     while state.tree.left[0] >= k:
-        form(state, outermost(state), k)
+        form(state, farthest_from_centroid(state), k)
     if state.tree.left[0] > 0:
         join_nearest(state)

@@ -17,14 +17,20 @@ from duckanon.kernels.compiled import compiled, inner
 from duckanon.kernels.exchange.ledger import (
     SIDE,
     Ledger,
+    class_violation,
+    fill_path,
+    fill_tree,
     ledger_of,
-    missed_by,
-    missed_by_swap,
-    open_path,
-    open_tree,
     order_members,
+    violation_after_swap,
 )
-from duckanon.kernels.first.one_by_one import Forming, begun, enrol, neighbourhood, outermost
+from duckanon.kernels.first.one_by_one import (
+    Formation,
+    farthest_from_centroid,
+    formation_of,
+    k_neighbourhood,
+    make_class,
+)
 from duckanon.kernels.neighbours.boxtree import farthest, take
 from duckanon.kernels.neighbours.heap import NO_RECORD, ascend, offer
 from duckanon.kernels.points import distance_points
@@ -50,12 +56,10 @@ def kanonymity_first(points: ArrayLike, codes: ArrayLike, k: int, threshold: Thr
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Quasi-identifiers: finite numbers on their final scale, at most 1e150.
+    points, k
+        See `duckanon.literature`.
     codes : array_like of shape (n,), int
         Value code of the sensitive attribute of each record, one of `threshold.reference`.
-    k : int
-        Smallest class size, 1..n.
     threshold : Threshold
         With t and without l. Its reference is the distribution in the whole table; any of the three
         distances.
@@ -68,8 +72,7 @@ def kanonymity_first(points: ArrayLike, codes: ArrayLike, k: int, threshold: Thr
     Raises
     ------
     ValueError
-        If k < 1, k > n, the points hold NaN, infinity or values above 1e150, there is not one code a record,
-        a code is not of the reference, or the threshold has no t or has l.
+        If there is not one code a record, a code is not of the reference, or the threshold has no t or has l.
 
     Notes
     -----
@@ -92,25 +95,27 @@ def kanonymity_first(points: ArrayLike, codes: ArrayLike, k: int, threshold: Thr
     [1, 0, 1, 0]
     """
     matrix = distance_points(points)
-    own = np.asarray(codes)
-    if own.shape != (len(matrix),):
-        raise ValueError(f"codes must hold one value a record, of shape ({len(matrix)},), not {own.shape}")
+    given = np.asarray(codes)
+    if given.shape != (len(matrix),):
+        raise ValueError(f"codes must hold one value a record, of shape ({len(matrix)},), not {given.shape}")
     if threshold.t is None or threshold.l is not None:
         raise ValueError("k-anonymity-first takes a threshold with t and without l")
-    positions = threshold.reference.positions(own)[None, :]
-    state = begun(matrix, k)
-    # What a class misses of t = 0 is its size times its EMD: that orders classes of one size.
+    positions = threshold.reference.positions(given)[None, :]
+    state = formation_of(matrix, k)
+    # The violation of t = 0 is the size times the EMD of a class: that orders classes of one size.
     zero = rules_of([replace(threshold, t=Fraction(0))])
     _run(state, positions, k, rules_of([threshold]), zero, ledger_of(zero, max(k, BATCH)))
     return state.labels
 
 
 @compiled
-def _run(state: Forming, codes: NDArray[np.int64], k: int, rules: Rules, zero: Rules, ledger: Ledger) -> None:
+def _run(
+    state: Formation, codes: NDArray[np.int64], k: int, rules: Rules, zero: Rules, ledger: Ledger
+) -> None:
     """Form all classes."""
     left = state.tree.left
     while left[0] > 0:
-        seed = outermost(state)
+        seed = farthest_from_centroid(state)
         _generate(state, codes, seed, k, rules, zero, ledger)
         if left[0] > 0:
             _generate(state, codes, farthest(state.tree, state.points[seed]), k, rules, zero, ledger)
@@ -118,36 +123,36 @@ def _run(state: Forming, codes: NDArray[np.int64], k: int, rules: Rules, zero: R
 
 @inner
 def _generate(
-    state: Forming, codes: NDArray[np.int64], seed: int, k: int, rules: Rules, zero: Rules, ledger: Ledger
+    state: Formation, codes: NDArray[np.int64], seed: int, k: int, rules: Rules, zero: Rules, ledger: Ledger
 ) -> None:
     """Make a class around the seed: GenerateCluster of Algorithm 2."""
     if state.tree.left[0] < 2 * k:
         _take(state, np.flatnonzero(state.labels < 0))
         return
     members = np.empty(k, np.int64)
-    neighbourhood(state, seed, members)
-    if missed_by(ledger, rules, codes, members) > 0.0:
+    k_neighbourhood(state, seed, members)
+    if class_violation(ledger, rules, codes, members) > 0.0:
         _refine(state, codes, seed, members, rules, zero, ledger)
     _take(state, members)
 
 
 @inner
-def _take(state: Forming, members: NDArray[np.int64]) -> None:
+def _take(state: Formation, members: NDArray[np.int64]) -> None:
     """Make a class of records that the tree still holds."""
     take(state.tree, members)
-    enrol(state, members)
+    make_class(state, members)
 
 
 @inner
 def _refine(
-    state: Forming, codes: NDArray[np.int64], seed: int, members: NDArray[np.int64],
+    state: Formation, codes: NDArray[np.int64], seed: int, members: NDArray[np.int64],
     rules: Rules, zero: Rules, ledger: Ledger,
 ) -> None:  # fmt: skip
     """Exchange members for the records left, nearest to the seed first, until the class meets t."""
     distances, queue = _queue(state, seed, members)
     waiting = len(queue)
     batch = np.empty(BATCH, np.int64)
-    missed = missed_by(ledger, zero, codes, members)
+    violation = class_violation(ledger, zero, codes, members)
     first = last = 0
     while True:
         for i in range(first, last):
@@ -160,22 +165,22 @@ def _refine(
             waiting -= 1
         if last == 0:
             return
-        _open(ledger, zero, codes, members, batch[:last])
+        _fill_ledger(ledger, zero, codes, members, batch[:last])
         exchanged = False
         while first < last and not exchanged:
             gone, least = _best_swap(ledger, zero, codes, members, first, batch[first])
-            if least < missed:
-                members[gone], missed, exchanged = batch[first], least, True
+            if least < violation:
+                members[gone], violation, exchanged = batch[first], least, True
             first += 1
         if exchanged:
             ascend(members)
-            if missed_by(ledger, rules, codes, members) == 0.0:
+            if class_violation(ledger, rules, codes, members) == 0.0:
                 return
 
 
 @inner
 def _queue(
-    state: Forming, seed: int, members: NDArray[np.int64]
+    state: Formation, seed: int, members: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return the records left outside the class: a heap of minus distance and number, nearest on top."""
     size = state.tree.left[0] - len(members)
@@ -196,7 +201,7 @@ def _queue(
 
 
 @inner
-def _open(
+def _fill_ledger(
     ledger: Ledger, rules: Rules, codes: NDArray[np.int64],
     members: NDArray[np.int64], others: NDArray[np.int64],
 ) -> None:  # fmt: skip
@@ -205,19 +210,19 @@ def _open(
     if not ledger.quick[0]:
         return
     if rules.table[0]["height"] == 0:
-        open_path(ledger, rules, codes[0], members, others, SIDE, SIDE, False)
+        fill_path(ledger, rules, codes[0], members, others, SIDE, SIDE, False)
     else:
-        open_tree(ledger, rules, codes[0], members, others, SIDE, SIDE, False)
+        fill_tree(ledger, rules, codes[0], members, others, SIDE, SIDE, False)
 
 
 @inner
 def _best_swap(
     ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: NDArray[np.int64], j: int, new: int
 ) -> tuple[int, float]:
-    """Return the member whose place the j-th candidate should take, and what the class then misses."""
+    """Return the member whose place the j-th candidate should take, and the violation of the class then."""
     best, least = -1, np.inf
     for i in range(len(members)):
-        missed = missed_by_swap(ledger, rules, codes, SIDE, len(members), i, j, members[i], new)
-        if missed < least:
-            best, least = i, missed
+        violation = violation_after_swap(ledger, rules, codes, SIDE, len(members), i, j, members[i], new)
+        if violation < least:
+            best, least = i, violation
     return best, least

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.first.one_by_one import Forming, begun, form
+from duckanon.kernels.first.one_by_one import Formation, form, formation_of
 from duckanon.kernels.neighbours.boxtree import farthest
 from duckanon.kernels.points import check_class_size, distance_points
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Groups(NamedTuple):
-    """Groups that are being joined, each under its lowest record (a tuple, because numba takes it apart).
+    """Groups that are being joined, each under its lowest record.
 
     Attributes
     ----------
@@ -54,21 +54,14 @@ def k_ward(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers on their final scale, at most 1e150.
-    k : int
-        Smallest class size, 1..n.
+    points, k
+        See `duckanon.literature`.
 
     Returns
     -------
     ndarray of shape (n,), int64
         Class of each record, 0..m-1 by lowest record (a hierarchy has no order of formation), every size in
         [k, 2k-1].
-
-    Raises
-    ------
-    ValueError
-        If k < 1, k > n, or the points hold NaN, infinity or values above 1e150.
 
     Notes
     -----
@@ -112,14 +105,14 @@ def _clustered(points: NDArray[np.float64], k: int) -> NDArray[np.int64]:
     counts = np.zeros((4, n), np.int64)
     groups = Groups(np.zeros((n, d)), counts[0], counts[1], counts[2], counts[3], np.zeros(n))
     names = np.arange(n)
-    state = begun(points, k)
+    state = formation_of(points, k)
     _start(state, groups, names, k)
     _join_all(groups, names, k)
     return names
 
 
 @compiled
-def _start(state: Forming, groups: Groups, names: NDArray[np.int64], k: int) -> None:
+def _start(state: Formation, groups: Groups, names: NDArray[np.int64], k: int) -> None:
     """Form the two groups at the extremes, and a group of each record that is left."""
     n, first, widest = len(names), 0, -1.0
     for r in range(n):

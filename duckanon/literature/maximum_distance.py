@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.first.one_by_one import Forming, begun, form, join_nearest, outermost, outermost_first
+from duckanon.kernels.first.one_by_one import (
+    Formation,
+    farthest_from_centroid,
+    form,
+    formation_of,
+    join_nearest,
+    outermost_first,
+)
 from duckanon.kernels.neighbours.boxtree import farthest
 from duckanon.kernels.neighbours.outermost import SAFETY
 from duckanon.kernels.points import distance_points
@@ -15,13 +22,12 @@ from duckanon.kernels.points import distance_points
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-
 UNDERFLOW = 1e-300
 """Added to a squared bound: far above what squares lose that are too small for all their digits."""
 
 
 class Reach(NamedTuple):
-    """How far the records without a class reach (a named tuple, because numba takes it apart).
+    """How far the records without a class reach.
 
     Attributes
     ----------
@@ -50,20 +56,13 @@ def maximum_distance(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers on their final scale, at most 1e150.
-    k : int
-        Smallest class size, 1..n.
+    points, k
+        See `duckanon.literature`.
 
     Returns
     -------
     ndarray of shape (n,), int64
         Class of each record, 0..m-1 in the order of formation, every size in [k, 2k-1].
-
-    Raises
-    ------
-    ValueError
-        If k < 1, k > n, or the points hold NaN, infinity or values above 1e150.
 
     Notes
     -----
@@ -94,32 +93,21 @@ def maximum_distance(points: ArrayLike, k: int) -> NDArray[np.int64]:
 def _maximum_distance(
     points: NDArray[np.float64], k: int, *, leaf_size: int | None = None
 ) -> NDArray[np.int64]:
-    """Return the classes; leaf_size n or more gives the brute-force scan, with the same result."""
-    state = begun(points, k, leaf_size)
+    """Return the classes of checked points."""
+    state = formation_of(points, k, leaf_size)
     _run(state, reach_of(state), k)
     return state.labels
 
 
-def reach_of(state: Forming) -> Reach:
-    """Return what the search for most distant pairs begins with.
-
-    Parameters
-    ----------
-    state : Forming
-        No record has a class yet.
-
-    Returns
-    -------
-    Reach
-        O(n log n) time, O(n) memory.
-    """
+def reach_of(state: Formation) -> Reach:
+    """Return what the search for most distant pairs begins with: no record has a class. O(n log n)."""
     n = len(state.points)
     order, squared = outermost_first(state.points, state.rest / n)
     return Reach(order, np.sqrt(squared), np.full(n, np.inf), np.full(n, -1))
 
 
 @compiled
-def _run(state: Forming, reach: Reach, k: int) -> None:
+def _run(state: Formation, reach: Reach, k: int) -> None:
     """Form all classes."""
     left = state.tree.left
     while left[0] >= 2 * k:
@@ -128,26 +116,16 @@ def _run(state: Forming, reach: Reach, k: int) -> None:
         # As far as the partner of r, even if its class takes that: then no record left is nearer to r.
         form(state, farthest(state.tree, state.points[r]), k)
     if left[0] >= k:
-        form(state, outermost(state), left[0])
+        form(state, farthest_from_centroid(state), left[0])
     if left[0] > 0:
         join_nearest(state)
 
 
 @inner
-def most_distant(state: Forming, reach: Reach) -> int:
+def most_distant(state: Formation, reach: Reach) -> int:
     """Return the lowest record without a class that is in a most distant pair of such records.
 
-    Parameters
-    ----------
-    state : Forming
-        Two records or more have no class.
-    reach : Reach
-        Of `reach_of`; changed in place.
-
-    Returns
-    -------
-    int
-        Number of the record; the other one of the pair is farthest from it.
+    Two or more have none; the other one of the pair is farthest from it.
     """
     best, best_distance = -1, -1.0
     for at in range(len(reach.order)):
@@ -168,7 +146,7 @@ def most_distant(state: Forming, reach: Reach) -> int:
 
 
 @inner
-def _renew(state: Forming, reach: Reach, record: int) -> None:
+def _renew(state: Formation, reach: Reach, record: int) -> None:
     """Search for the partner of a record if it has none, or one that has a class by now."""
     partner = reach.partner[record]
     if partner >= 0 and state.labels[partner] < 0:

@@ -12,7 +12,7 @@ import numpy as np
 
 from duckanon.kernels.compiled import compiled
 from duckanon.kernels.first.mdav import mdav
-from duckanon.kernels.first.one_by_one import Forming, begun
+from duckanon.kernels.first.one_by_one import Formation, formation_of
 from duckanon.kernels.loss import class_means
 from duckanon.kernels.neighbours.boxtree import farthest, nearest, take
 from duckanon.kernels.points import check_class_size, distance_points
@@ -46,10 +46,8 @@ def mhm(points: ArrayLike, k: int, *, order: Order = "mdav") -> NDArray[np.int64
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers on their final scale, at most 1e150.
-    k : int
-        Smallest class size, 1..n.
+    points, k
+        See `duckanon.literature`.
     order : {'npn', 'md', 'mdav', 'cbfs'}
         How the path is found.
 
@@ -61,13 +59,13 @@ def mhm(points: ArrayLike, k: int, *, order: Order = "mdav") -> NDArray[np.int64
     Raises
     ------
     ValueError
-        If the order is unknown, k < 1, k > n, or the points hold NaN, infinity or values above 1e150.
+        If the order is unknown.
 
     Notes
     -----
     With 'md', 'mdav' and 'cbfs' the SSE is at most that of the method named, whose groups are one of the ways
-    to cut the path. Deterministic: equal distances go to the lowest record number, ties between cuts as in
-    `duckanon.literature.univariate.split`. O(n^2) distances and O(n k) cuts, O(n d) memory.
+    to cut the path. Ties between cuts are decided as in `duckanon.literature.univariate.split`. O(n^2)
+    distances and O(n k) cuts, O(n d) memory.
 
     Source: Domingo-Ferrer et al. 2006 for the method and its four orders. The description at hand (Kabir et
     al., section IV) does not say where a path starts, nor how it goes through the groups. So several hundred
@@ -97,37 +95,18 @@ def mhm(points: ArrayLike, k: int, *, order: Order = "mdav") -> NDArray[np.int64
 def nearest_point_next(points: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return a path from the lower of the two most distant records, always to the nearest record left.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        Points as `distance_points` returns them.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        The records along the path. O(n^2) distances; equal distances go to the lowest record number.
+    O(n^2) distances; equal distances go to the lowest record number.
     """
-    state = begun(points, 1)
+    state = formation_of(points, 1)
     return _nearest_next(state, int(_most_distant(state)[0]))
 
 
 def through_groups(points: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a path through all records, group by group.
+    """Return the path through all records, group by group, that `mhm` describes.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        Points as `distance_points` returns them.
-    labels : ndarray of shape (n,), int64
-        Group of each record, 0..m-1, no group empty.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        The records along the path that `mhm` describes. O(m^2 + n s) distances for groups of at most s
-        records; equal distances go to the lowest group or record number.
+    O(m^2 + n s) distances for m groups of at most s records; ties go to the lowest group or record number.
     """
-    state = begun(class_means(points, labels), 1)
+    state = formation_of(class_means(points, labels), 1)
     route = _nearest_next(state, int(_most_distant(state)[1]))
     members, sizes = np.argsort(labels, kind="stable"), np.bincount(labels)
     first = members[labels[members] == route[0]]
@@ -137,7 +116,7 @@ def through_groups(points: NDArray[np.float64], labels: NDArray[np.int64]) -> ND
 
 
 @compiled
-def _most_distant(state: Forming) -> NDArray[np.int64]:
+def _most_distant(state: Formation) -> NDArray[np.int64]:
     """Return the lowest point that is in a most distant pair, and the lowest partner of it."""
     pair, best = np.zeros(2, np.int64), -1.0
     for i in range(len(state.points)):
@@ -153,7 +132,7 @@ def _most_distant(state: Forming) -> NDArray[np.int64]:
 
 
 @compiled
-def _nearest_next(state: Forming, start: int) -> NDArray[np.int64]:
+def _nearest_next(state: Formation, start: int) -> NDArray[np.int64]:
     """Return the path from the start on, always to the nearest point left; the tree is empty afterwards."""
     path, distance = np.full(len(state.points), start), np.empty(1)
     take(state.tree, path[:1])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.first.one_by_one import Forming, begun, form, outermost
+from duckanon.kernels.first.one_by_one import Formation, farthest_from_centroid, form, formation_of
 from duckanon.kernels.neighbours.boxtree import farthest
 from duckanon.kernels.neighbours.slots import CHUNK, Slots, fill, measure, remove
 from duckanon.kernels.points import check_class_size, distance_points
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SpanningTree(NamedTuple):
-    """A minimum spanning tree, rooted in record 0 (a named tuple, because numba takes it apart).
+    """A minimum spanning tree, rooted in record 0.
 
     Attributes
     ----------
@@ -52,21 +52,14 @@ def m_d(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers on their final scale, at most 1e150.
-    k : int
-        Smallest class size, 1..n.
+    points, k
+        See `duckanon.literature`.
 
     Returns
     -------
     ndarray of shape (n,), int64
         Class of each record, 0..m-1: the clusters by their lowest records (of a divided one its first class),
         then the further classes of the divided ones; every size in [k, 2k-1].
-
-    Raises
-    ------
-    ValueError
-        If k < 1, k > n, or the points hold NaN, infinity or values above 1e150.
 
     Notes
     -----
@@ -92,18 +85,10 @@ def m_d(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
 
 def spanning_tree(points: NDArray[np.float64]) -> SpanningTree:
-    """Return the minimum spanning tree of all records.
+    """Return the minimum spanning tree of all records. O(n^2 d) time, O(n d) memory.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        Points as `distance_points` returns them.
-
-    Returns
-    -------
-    SpanningTree
-        Of equally long edges, those with the lowest records are preferred (first by the lower, then by the
-        higher end), so that there is but one. O(n^2 d) time, O(n d) memory.
+    Of equally long edges, those with the lowest records are preferred (first by the lower, then by the higher
+    end), so that there is but one.
     """
     n = len(points)
     slots = fill(points, np.arange(n), np.array([n]))
@@ -114,19 +99,9 @@ def spanning_tree(points: NDArray[np.float64]) -> SpanningTree:
 
 
 def clusters(tree: SpanningTree, k: int) -> NDArray[np.int64]:
-    """Return the trees that are left when the longest edges are cut.
+    """Return the trees, by their lowest records, that are left when the longest edges are cut.
 
-    Parameters
-    ----------
-    tree : SpanningTree
-        Not changed.
-    k : int
-        Fewest records on a side of an edge that is cut; at most n.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Tree of each record, 0..m-1 by their lowest records, each of k records or more.
+    An edge is cut if k records or more are on either side.
     """
     records = np.arange(1, len(tree.parent))
     ends = tree.parent[1:]
@@ -208,14 +183,14 @@ def _named(parent: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.in
 
 
 def _diameter(points: NDArray[np.float64], k: int, leaf_size: int | None = None) -> NDArray[np.int64]:
-    """Return the classes of a cluster; leaf_size n or more gives a plain scan, with the same result."""
-    state = begun(points, k, leaf_size)
+    """Return the classes of a cluster."""
+    state = formation_of(points, k, leaf_size)
     _divide(state, reach_of(state), k)
     return state.labels
 
 
 @compiled
-def _divide(state: Forming, reach: Reach, k: int) -> None:
+def _divide(state: Formation, reach: Reach, k: int) -> None:
     """Form all classes of a cluster of 2k or more records."""
     left = state.tree.left
     while left[0] >= 3 * k:
@@ -225,4 +200,4 @@ def _divide(state: Forming, reach: Reach, k: int) -> None:
         form(state, farthest(state.tree, state.points[r]), k)
     if left[0] >= 2 * k:
         form(state, most_distant(state, reach), k)
-    form(state, outermost(state), left[0])
+    form(state, farthest_from_centroid(state), left[0])

@@ -14,7 +14,7 @@ import numpy as np
 from duckanon.kernels.compiled import compiled, inner
 from duckanon.kernels.neighbours.heap import NO_RECORD, ascend, offer
 from duckanon.kernels.points import check_class_size, distance_points
-from duckanon.literature.mu_trees import NONE, Forest, beyond, copied, cut, grown, length, shift, survey
+from duckanon.literature.mu_trees import NONE, Forest, beyond, copied, cut, forest_of, length, shift, survey
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -25,9 +25,9 @@ class Pending(NamedTuple):
 
     Attributes
     ----------
-    vertex : ndarray of shape (room,), int64
+    vertex : ndarray of shape (most,), int64
         A vertex of each tree.
-    root : ndarray of shape (room,), int64
+    root : ndarray of shape (most,), int64
         The root to begin with; NONE for the record of highest number.
     height : ndarray of shape (1,), int64
         Trees on the stack.
@@ -53,20 +53,13 @@ def mu_approx(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers on their final scale, at most 1e150.
-    k : int
-        Smallest class size, 1..n.
+    points, k
+        See `duckanon.literature`.
 
     Returns
     -------
     ndarray of shape (n,), int64
         Class of each record, 0..m-1 in the order of formation, every size in [k, 2k-1].
-
-    Raises
-    ------
-    ValueError
-        If k < 1, k > n, or the points hold NaN, infinity or values above 1e150.
 
     Notes
     -----
@@ -78,11 +71,11 @@ def mu_approx(points: ArrayLike, k: int) -> NDArray[np.int64]:
     until they have k records, and if fewer than k are left, the Steiner vertex is dissolved (its neighbours
     are joined to the nearest of them) and the tree is taken up anew; as v, it becomes u in its turn.
 
-    Deterministic: equal distances go to the lowest record number. O(n^2) distances for the forest, fewer in
-    few columns, where a search tree is used; O(k n^2) steps without distances at worst (one tree that is a
-    star) for the decomposition, about linear on real data; O(n d) memory. The paper bounds the loss in terms
-    of the least possible one, for sums of distances and of squares; dissolving Steiner vertices, which is
-    rare, is not covered by that. MDAV has no such bound, and loses less on two of the three usual data sets.
+    O(n^2) distances for the forest, fewer in few columns, where a search tree is used; O(k n^2) steps without
+    distances at worst (one tree that is a star) for the decomposition, about linear on real data; O(n d)
+    memory. The paper bounds the loss in terms of the least possible one, for sums of distances and of
+    squares; dissolving Steiner vertices, which is rare, is not covered by that. MDAV has no such bound, and
+    loses less on two of the three usual data sets.
 
     Examples
     --------
@@ -92,10 +85,10 @@ def mu_approx(points: ArrayLike, k: int) -> NDArray[np.int64]:
     matrix = distance_points(points)
     n = len(matrix)
     check_class_size(n, k)
-    room = n // k + 1
-    pending = Pending(np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(1, np.int64))
+    most = n // k + 1
+    pending = Pending(np.zeros(most, np.int64), np.zeros(most, np.int64), np.zeros(1, np.int64))
     labels, formed = np.full(n, NONE), np.zeros(1, np.int64)
-    _cut_up(grown(matrix, k), pending, k, labels, formed)
+    _cut_up(forest_of(matrix, k), pending, k, labels, formed)
     return labels
 
 
@@ -199,9 +192,9 @@ def _moved(forest: Forest, vertex: int, kept: int) -> int:
 @inner
 def _gather(forest: Forest, pending: Pending, root: int, u: int, k: int) -> None:
     """Part subtrees of u, none of them of k records or more, from the others."""
-    own = 1 if u < len(forest.points) else 0
+    weight = 1 if u < len(forest.points) else 0
     gathered, last = 0, NONE
-    while gathered < k - own:
+    while gathered < k - weight:
         lowest = NONE
         edge = forest.head[u]
         while edge != NONE:
@@ -211,11 +204,11 @@ def _gather(forest: Forest, pending: Pending, root: int, u: int, k: int) -> None
             edge = forest.after[edge]
         gathered += beyond(forest, root, lowest)
         last = forest.to[lowest]
-    others = forest.size[root] - own - gathered
-    if own == 0 and others < k:
+    others = forest.size[root] - weight - gathered
+    if weight == 0 and others < k:
         _dissolve(forest, pending, u)
         return
-    with_gathered = own == 1 and (gathered == k - 1 or others != k - 1)
+    with_gathered = weight == 1 and (gathered == k - 1 or others != k - 1)
     copy = copied(forest, u)
     edge = forest.head[u]
     while edge != NONE:

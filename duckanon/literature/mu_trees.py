@@ -12,7 +12,7 @@ import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner
 from duckanon.kernels.first.one_by_one import LEAF_SIZE, TREE_RECORDS
-from duckanon.kernels.neighbours.boxtree import BoxTree, nearest, plant
+from duckanon.kernels.neighbours.boxtree import BoxTree, box_tree_of, nearest
 from duckanon.kernels.neighbours.heap import NO_RECORD
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ NONE = -1
 
 
 class Forest(NamedTuple):
-    """Trees over records and copies of records (a named tuple, because numba takes it apart).
+    """Trees over records and copies of records.
 
     A vertex below n is a record; the others are Steiner vertices, which connect but count for nothing. Edge e
     consists of the half-edges 2e and 2e + 1, one in the list of either end.
@@ -54,31 +54,21 @@ class Forest(NamedTuple):
     used: NDArray[np.int64]
 
 
-def grown(points: NDArray[np.float64], k: int) -> Forest:
-    """Return a forest whose trees have at least k records.
+def forest_of(points: NDArray[np.float64], k: int) -> Forest:
+    """Return a forest whose trees have at least k records, with places for n // k Steiner vertices.
 
     Each record in turn, if its tree has fewer than k records, is joined to the nearest record outside. So no
     record starts more than one edge, and each edge leads to one of the k-1 records nearest to its start.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        Points as `distance_points` returns them.
-    k : int
-        Smallest size of a tree, 1..n.
-
-    Returns
-    -------
-    Forest
-        With room for n // k Steiner vertices. Equal distances go to the lowest record. O(n^2) distances,
-        fewer in few columns, where a search tree is used; O(n d) memory.
+    Equal distances go to the lowest record. O(n^2) distances, fewer in few columns, where a tree is used.
     """
     n, d = points.shape
     vertices = n + n // k
-    lists, room = np.full((2, 2 * n), NONE), np.zeros((3, vertices), np.int64)
+    lists, vertex_arrays = np.full((2, 2 * n), NONE), np.zeros((3, vertices), np.int64)
     head, place, used = np.full(vertices, NONE), np.arange(vertices), np.array([n, 0])
-    forest = Forest(points, head, lists[0], lists[1], place, room[0], room[1], room[2], used)
-    _grow(forest, plant(points, LEAF_SIZE if n >= TREE_RECORDS * 2**d else n), k)
+    forest = Forest(
+        points, head, lists[0], lists[1], place, vertex_arrays[0], vertex_arrays[1], vertex_arrays[2], used
+    )
+    _grow(forest, box_tree_of(points, LEAF_SIZE if n >= TREE_RECORDS * 2**d else n), k)
     return forest
 
 
@@ -99,7 +89,7 @@ def _grow(forest: Forest, tree: BoxTree, k: int) -> None:
             record = records[i]
             if name[record] != name[u] and (distances[i], record) < (best, v):
                 best, v = distances[i], record
-        _tie(forest, u, v)
+        _add_edge(forest, u, v)
         ours, theirs = name[u], name[v]
         following[last[theirs]] = ours
         last[theirs] = last[ours]
@@ -111,24 +101,24 @@ def _grow(forest: Forest, tree: BoxTree, k: int) -> None:
 
 
 @inner
-def _tie(forest: Forest, a: int, b: int) -> None:
+def _add_edge(forest: Forest, a: int, b: int) -> None:
     """Add an edge."""
     edge = forest.used[1]
     forest.used[1] += 2
     forest.to[edge], forest.to[edge + 1] = b, a
-    _hang(forest, edge, a)
-    _hang(forest, edge + 1, b)
+    _link(forest, edge, a)
+    _link(forest, edge + 1, b)
 
 
 @inner
-def _hang(forest: Forest, edge: int, vertex: int) -> None:
+def _link(forest: Forest, edge: int, vertex: int) -> None:
     """Put a half-edge into the list of a vertex."""
     forest.after[edge] = forest.head[vertex]
     forest.head[vertex] = edge
 
 
 @inner
-def _unhang(forest: Forest, edge: int) -> None:
+def _unlink(forest: Forest, edge: int) -> None:
     """Take a half-edge out of the list that it is in."""
     vertex = forest.to[edge ^ 1]
     at = forest.head[vertex]
@@ -142,53 +132,22 @@ def _unhang(forest: Forest, edge: int) -> None:
 
 @inner
 def cut(forest: Forest, edge: int) -> None:
-    """Remove an edge.
-
-    Parameters
-    ----------
-    forest : Forest
-        Changed in place.
-    edge : int
-        Either of its half-edges.
-    """
-    _unhang(forest, edge)
-    _unhang(forest, edge ^ 1)
+    """Remove an edge, given by either of its half-edges."""
+    _unlink(forest, edge)
+    _unlink(forest, edge ^ 1)
 
 
 @inner
 def shift(forest: Forest, edge: int, vertex: int) -> None:
-    """Let an edge start at another vertex.
-
-    Parameters
-    ----------
-    forest : Forest
-        Changed in place.
-    edge : int
-        The half-edge that leads away from the start.
-    vertex : int
-        The new start.
-    """
-    _unhang(forest, edge)
+    """Let the edge that the half-edge leads along start at another vertex."""
+    _unlink(forest, edge)
     forest.to[edge ^ 1] = vertex
-    _hang(forest, edge, vertex)
+    _link(forest, edge, vertex)
 
 
 @inner
 def copied(forest: Forest, vertex: int) -> int:
-    """Return a new Steiner vertex in the place of a vertex.
-
-    Parameters
-    ----------
-    forest : Forest
-        Changed in place.
-    vertex : int
-        A record or a Steiner vertex.
-
-    Returns
-    -------
-    int
-        Number of the new vertex, which has no edges.
-    """
+    """Return a new Steiner vertex, without edges, in the place of a vertex."""
     copy = forest.used[0]
     forest.used[0] += 1
     forest.place[copy] = forest.place[vertex]
@@ -197,20 +156,7 @@ def copied(forest: Forest, vertex: int) -> int:
 
 @inner
 def survey(forest: Forest, root: int) -> int:
-    """Write order, neighbours towards the root and sizes of a tree into the forest.
-
-    Parameters
-    ----------
-    forest : Forest
-        Changed in place: `order` from its start on, `up` and `size` of the vertices of the tree.
-    root : int
-        A vertex of the tree.
-
-    Returns
-    -------
-    int
-        Number of vertices of the tree.
-    """
+    """Write order, neighbours towards the root and sizes of a tree into the forest; return its vertices."""
     forest.order[0], forest.up[root] = root, NONE
     count, done = 1, 0
     while done < count:
@@ -232,42 +178,14 @@ def survey(forest: Forest, root: int) -> int:
 
 @inner
 def beyond(forest: Forest, root: int, edge: int) -> int:
-    """Return the records on the far side of an edge of the tree last surveyed.
-
-    Parameters
-    ----------
-    forest : Forest
-        A tree of it is surveyed.
-    root : int
-        The root of that tree.
-    edge : int
-        A half-edge of it.
-
-    Returns
-    -------
-    int
-        Records that the half-edge leads to.
-    """
+    """Return the records that a half-edge leads to, in the tree last surveyed from that root."""
     near, far = forest.to[edge ^ 1], forest.to[edge]
     return int(forest.size[root] - forest.size[near] if forest.up[near] == far else forest.size[far])
 
 
 @inner
 def length(forest: Forest, edge: int) -> float:
-    """Return the squared length of an edge.
-
-    Parameters
-    ----------
-    forest : Forest
-        The forest.
-    edge : int
-        Either of its half-edges.
-
-    Returns
-    -------
-    float
-        Summed column by column.
-    """
+    """Return the squared length of the edge of a half-edge, summed column by column."""
     a, b = forest.place[forest.to[edge]], forest.place[forest.to[edge ^ 1]]
     total = 0.0
     for j in range(forest.points.shape[1]):

@@ -107,8 +107,8 @@ def partition(
         raise PolicyError(str(error)) from error
     if method == "auto":
         return _auto(task, effort if refine else None)
-    own = {name: value for name, value in method_options.items() if name != "paths"}
-    labels = run_named(method, task, own)
+    options = {name: value for name, value in method_options.items() if name != "paths"}
+    labels = run_named(method, task, options)
     return _refined(task, labels, effort) if refine else labels
 
 

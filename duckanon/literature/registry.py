@@ -75,24 +75,7 @@ class Entry:
 def run_named(name: str, task: Task, options: Options) -> Labels:
     """Return the classes of a published method, as published.
 
-    Parameters
-    ----------
-    name : str
-        A name of `PUBLISHED`.
-    task : Task
-        Points, k, thresholds.
-    options : mapping
-        Options of the method by name.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Classes, 0..m-1.
-
-    Raises
-    ------
-    PolicyError
-        The method cannot do what is asked; the text names methods that can.
+    PolicyError where the method cannot do what is asked; the text names methods that can.
     """
     try:
         return PUBLISHED[name].run(task, options)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.reference import Reference
     from duckanon.kernels.closeness.threshold import Threshold
 
-
 DOUBT = 1e-9
 """Bounds that differ from t by less are computed anew in whole numbers."""
 
@@ -48,12 +47,10 @@ def sabre(points: ArrayLike, codes: ArrayLike, k: int, threshold: Threshold) -> 
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Quasi-identifiers: finite numbers on their final scale, at most 1e150.
+    points, k
+        See `duckanon.literature`.
     codes : array_like of shape (n,), int
         Value code of the sensitive attribute of each record, dense ranks, counted by `threshold.reference`.
-    k : int
-        Smallest class size, 1..n.
     threshold : Threshold
         With t and without l; its reference is that of these records. Any of the three distances.
 
@@ -66,8 +63,7 @@ def sabre(points: ArrayLike, codes: ArrayLike, k: int, threshold: Threshold) -> 
     Raises
     ------
     ValueError
-        If k < 1, k > n, the points hold NaN, infinity or values above 1e150, the codes are not one a record
-        as the reference counts them, or the threshold has no t or has l.
+        If the codes are not one a record as the reference counts them, or the threshold has no t or has l.
 
     Notes
     -----
@@ -93,15 +89,15 @@ def sabre(points: ArrayLike, codes: ArrayLike, k: int, threshold: Threshold) -> 
     [0, 0, 1, 1]
     """
     matrix = distance_points(points)
-    n, own = len(matrix), np.asarray(codes)
+    n, ranks = len(matrix), np.asarray(codes)
     check_class_size(n, k)
-    if own.shape != (n,):
-        raise ValueError(f"codes must hold one value a record, of shape ({n},), not {own.shape}")
+    if ranks.shape != (n,):
+        raise ValueError(f"codes must hold one value a record, of shape ({n},), not {ranks.shape}")
     if threshold.t is None or threshold.l is not None:
         raise ValueError("SABRE takes a threshold with t and without l")
     known = threshold.reference
-    positions = known.positions(own)
-    if not np.array_equal(np.bincount(own, minlength=len(known.counts)), known.counts):
+    positions = known.positions(ranks)
+    if not np.array_equal(np.bincount(ranks, minlength=len(known.counts)), known.counts):
         raise ValueError("the reference does not count these codes: SABRE divides the whole table")
     table = table_of(known, _limit(threshold))
     classes = class_sizes(table, k)
@@ -141,20 +137,7 @@ class Table(NamedTuple):
 
 
 def table_of(known: Reference, limit: Fraction) -> Table:
-    """Return the table with the buckets whose bounds obey t.
-
-    Parameters
-    ----------
-    known : Reference
-        Distribution of the sensitive attribute.
-    limit : Fraction
-        t times n times the scale of the distance.
-
-    Returns
-    -------
-    Table
-        The first phase of SABRE.
-    """
+    """Return the table with the buckets whose bounds obey the limit, t n scale: the first phase of SABRE."""
     counts = np.diff(known.edges.cumulative, prepend=0)
     nodes = known.edges.nodes.reshape(-1, len(counts))
     starts = [np.flatnonzero(np.diff(row, prepend=-1)) for row in nodes]
@@ -164,30 +147,20 @@ def table_of(known: Reference, limit: Fraction) -> Table:
 
 
 def class_sizes(table: Table, k: int) -> NDArray[np.int64]:
-    """Return how many records each class takes from each bucket.
+    """Return how many records each class takes from each bucket (classes, b), k or more in all.
 
-    Parameters
-    ----------
-    table : Table
-        Values and buckets.
-    k : int
-        Smallest class size, at most n.
-
-    Returns
-    -------
-    ndarray of shape (classes, b), int64
-        The columns sum to the sizes of the buckets, the rows to k or more.
+    The columns sum to the sizes of the buckets.
     """
-    judged: dict[bytes, bool] = {}
+    allowed: dict[bytes, bool] = {}
     done, waiting = [], [table.sizes]
     while waiting:
         taken = waiting.pop()
         halves = _halved(taken)
         for half in halves:
             key = half.tobytes()
-            if key not in judged:
-                judged[key] = bool(half.sum() >= k) and obeys(table, half)
-        if all(judged[half.tobytes()] for half in halves):
+            if key not in allowed:
+                allowed[key] = bool(half.sum() >= k) and obeys(table, half)
+        if all(allowed[half.tobytes()] for half in halves):
             waiting += halves[::-1]
         else:
             done.append(taken)
@@ -195,19 +168,9 @@ def class_sizes(table: Table, k: int) -> NDArray[np.int64]:
 
 
 def obeys(table: Table, taken: NDArray[np.int64]) -> bool:
-    """Tell whether the bound on the EMD of a class is at most t.
+    """Tell whether the bound on the EMD of a class, see `sabre`, is at most t, exactly.
 
-    Parameters
-    ----------
-    table : Table
-        Values and buckets.
-    taken : ndarray of shape (b,), int64
-        Records that the class takes from each bucket, at least one in all.
-
-    Returns
-    -------
-    bool
-        Exact; see `sabre` for the bound.
+    The class takes so many records from each bucket (b,), at least one in all.
     """
     n, size = int(table.sizes.sum()), int(taken.sum())
     rough = _bound(table, taken, 1.0 / table.sizes, 1.0 / n)
@@ -305,26 +268,12 @@ class Bucket(NamedTuple):
 
 
 def buckets_within(known: Reference, limit: Fraction) -> list[Bucket]:
-    """Return the buckets, divided greedily until their bounds sum to the limit or less.
+    """Return the buckets, by position, divided greedily until their bounds sum to the limit or less.
 
-    Parameters
-    ----------
-    known : Reference
-        Distribution of the sensitive attribute in the table.
-    limit : Fraction
-        Greatest sum of the bounds: t times n times the scale of the distance.
-
-    Returns
-    -------
-    list of Bucket
-        In the order of their positions, which they cover.
-
-    Notes
-    -----
     The bucket whose division lowers the sum most is divided, of several the lowest: a node of a tree into its
     children, a stretch of a path in two where the bounds of the parts sum to the least, of several cuts the
     lowest. Every division of two values or more lowers the sum, which is 0 where every value has its own
-    bucket. O(m b) time for b buckets on a path, O(m H) and O(b^2) in a tree. Exact and deterministic.
+    bucket. O(m b) time for b buckets on a path, O(m H) and O(b^2) in a tree.
     """
     m = len(known.counts)
     shape: _Path | _Tree = _tree(known) if len(known.edges.nodes) else _path(known)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.first.one_by_one import Forming, begun
+from duckanon.kernels.first.one_by_one import Formation, formation_of
 from duckanon.kernels.neighbours.boxtree import nearest, take
 from duckanon.kernels.points import distance_points
 
@@ -30,10 +30,8 @@ def multidsort_ps(points: ArrayLike, k: int, *, resort: bool = False) -> NDArray
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers on their final scale, at most 1e150.
-    k : int
-        Smallest class size, 1..n.
+    points, k
+        See `duckanon.literature`.
     resort : bool
         Whether the remaining records are ranked anew before each pair of classes.
 
@@ -42,11 +40,6 @@ def multidsort_ps(points: ArrayLike, k: int, *, resort: bool = False) -> NDArray
     ndarray of shape (n,), int64
         Class of each record, 0..m-1 in the order of formation; every class has k records, but for the last
         with k..2k-1.
-
-    Raises
-    ------
-    ValueError
-        If k < 1, k > n, or the points hold NaN, infinity or values above 1e150.
 
     Notes
     -----
@@ -78,21 +71,14 @@ def meansort_ps(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers on their final scale, at most 1e150.
-    k : int
-        Smallest class size, 1..n.
+    points, k
+        See `duckanon.literature`.
 
     Returns
     -------
     ndarray of shape (n,), int64
         Class of each record, 0..m-1 in the order of formation; every class has k records, but for the last
         with k..2k-1.
-
-    Raises
-    ------
-    ValueError
-        If k < 1, k > n, or the points hold NaN, infinity or values above 1e150.
 
     Notes
     -----
@@ -115,18 +101,13 @@ def multidsort_order(points: ArrayLike) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers, at most 1e150.
+    points
+        See `duckanon.literature`.
 
     Returns
     -------
     ndarray of shape (n,), int64
         The records, lowest sum first.
-
-    Raises
-    ------
-    ValueError
-        If the points hold NaN, infinity or values above 1e150.
 
     Notes
     -----
@@ -148,18 +129,13 @@ def meansort_order(points: ArrayLike) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers, at most 1e150.
+    points
+        See `duckanon.literature`.
 
     Returns
     -------
     ndarray of shape (n,), int64
         The records, lowest sum first, equal sums by record number.
-
-    Raises
-    ------
-    ValueError
-        If the points hold NaN, infinity or values above 1e150.
 
     Notes
     -----
@@ -202,14 +178,14 @@ def _pairwise_systematic(
     *,
     leaf_size: int | None = None,
 ) -> NDArray[np.int64]:
-    """Return the classes; leaf_size n or more gives the brute-force scan, with the same result."""
-    state = begun(points, k, leaf_size)
+    """Return the classes of checked points."""
+    state = formation_of(points, k, leaf_size)
     _run(state, k, key, ascending)
     return state.labels
 
 
 @compiled
-def _run(state: Forming, k: int, key: NDArray[np.float64], ascending: NDArray[np.int64]) -> None:
+def _run(state: Formation, k: int, key: NDArray[np.float64], ascending: NDArray[np.int64]) -> None:
     """Form all classes; without rows in `ascending` the keys stay as they are."""
     left = state.tree.left
     while left[0] >= 3 * k:
@@ -224,7 +200,7 @@ def _run(state: Forming, k: int, key: NDArray[np.float64], ascending: NDArray[np
 
 
 @inner
-def _seeds(state: Forming, key: NDArray[np.float64], ascending: NDArray[np.int64]) -> NDArray[np.int64]:
+def _seeds(state: Formation, key: NDArray[np.float64], ascending: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the first and the last of the records without a class, and take both out of the tree."""
     _rank(state, key, ascending)
     first = last = -1
@@ -241,7 +217,7 @@ def _seeds(state: Forming, key: NDArray[np.float64], ascending: NDArray[np.int64
 
 
 @inner
-def _rank(state: Forming, key: NDArray[np.float64], ascending: NDArray[np.int64]) -> None:
+def _rank(state: Formation, key: NDArray[np.float64], ascending: NDArray[np.int64]) -> None:
     """Write the sums of the ranks among the records without a class, if there is a column to rank by."""
     if len(ascending) == 0:
         return
@@ -255,7 +231,7 @@ def _rank(state: Forming, key: NDArray[np.float64], ascending: NDArray[np.int64]
 
 
 @inner
-def _grow(state: Forming, seed: int, size: int) -> None:
+def _grow(state: Formation, seed: int, size: int) -> None:
     """Make a class of a seed and, one after the other, the size-1 records that add the least SSE."""
     record, distance = np.full(1, seed), np.empty(1)
     total = np.zeros(len(state.rest))

@@ -48,28 +48,11 @@ class Task:
 def with_thresholds(
     task: Task, sensitive: ArrayLike, *, t: object, distance: object, paths: object = None
 ) -> Task:
-    """Return the task with sensitive columns and their t.
+    """Return the task with sensitive columns (n,) or (n, s), NaN being the last value, and their t.
 
-    Parameters
-    ----------
-    task : Task
-        Points and k.
-    sensitive : array_like of shape (n,) or (n, s)
-        Sensitive values, numbers or text. NaN is a value, the last.
-    t, distance, paths : object
-        As in `duckanon.partition`: one for all columns, or a list with one for each.
-
-    Returns
-    -------
-    Task
-        A new task. O(s n log n).
-
-    Raises
-    ------
-    PolicyError
-        If t is out of range, the shapes do not fit, or the values of a column cannot be ordered.
-    ValueError
-        If the distance is unknown or the paths are no tree over the values.
+    t, distance and paths as in `duckanon.partition`: one for all columns, or a list with one for each.
+    PolicyError if t is out of range, shapes do not fit, or values cannot be ordered; ValueError if the
+    distance is unknown or the paths are no tree over the values. O(s n log n).
     """
     values, n = np.asarray(sensitive), len(task.points)
     if values.ndim not in (1, 2) or len(values) != n or values.size == 0:

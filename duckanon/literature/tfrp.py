@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.kernels.compiled import compiled
-from duckanon.kernels.first.one_by_one import Forming, begun, form, join_nearest
+from duckanon.kernels.first.one_by_one import Formation, form, formation_of, join_nearest
 from duckanon.kernels.neighbours.boxtree import farthest
 from duckanon.kernels.points import distance_points
 from duckanon.literature.dissolve import dissolved, least_homogeneous_first, partitioned
@@ -31,26 +31,19 @@ def tfrp1(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers on their final scale, at most 1e150.
-    k : int
-        Smallest class size, 1..n.
+    points, k
+        See `duckanon.literature`.
 
     Returns
     -------
     ndarray of shape (n,), int64
         Class of each record, 0..m-1 in the order of formation, every size in [k, 2k-1].
 
-    Raises
-    ------
-    ValueError
-        If k < 1, k > n, or the points hold NaN, infinity or values above 1e150.
-
     Notes
     -----
-    Exact and deterministic: equal distances go to the lowest record number. O(n^2 / k) distances at worst,
-    far fewer in few columns, where a search tree is used; O(n d) memory. The paper sorts the distances to the
-    reference points beforehand; searching for the farthest record each time gives the same classes.
+    O(n^2 / k) distances at worst, far fewer in few columns, where a search tree is used; O(n d) memory. The
+    paper sorts the distances to the reference points beforehand; searching for the farthest record each time
+    gives the same classes.
 
     Readings, confirmed by the twelve published figures: one minimum and one maximum of all columns together,
     not one a column; centroids are not updated while the last records join. (For EIA the figures are those
@@ -74,21 +67,14 @@ def tfrp2(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers on their final scale, at most 1e150.
-    k : int
-        Smallest class size, 1..n.
+    points, k
+        See `duckanon.literature`.
 
     Returns
     -------
     ndarray of shape (n,), int64
         Class of each record, 0..m-1: what is left of the first phase's classes in the order of formation,
         then the further parts of large classes; every size in [k, 2k-1].
-
-    Raises
-    ------
-    ValueError
-        If k < 1, k > n, or the points hold NaN, infinity or values above 1e150.
 
     Notes
     -----
@@ -103,15 +89,15 @@ def tfrp2(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
 
 def _tfrp1(points: NDArray[np.float64], k: int, leaf_size: int | None = None) -> NDArray[np.int64]:
-    """Return the classes; leaf_size n or more gives the brute-force scan, with the same result."""
-    state = begun(points, k, leaf_size)
+    """Return the classes of checked points."""
+    state = formation_of(points, k, leaf_size)
     d = points.shape[1]
     _run(state, k, np.full(d, points.min()), np.full(d, points.max()))
     return state.labels
 
 
 @compiled
-def _run(state: Forming, k: int, lowest: NDArray[np.float64], highest: NDArray[np.float64]) -> None:
+def _run(state: Formation, k: int, lowest: NDArray[np.float64], highest: NDArray[np.float64]) -> None:
     """Form all classes, by turns from the two reference points."""
     left = state.tree.left
     while left[0] >= k:

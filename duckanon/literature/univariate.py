@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Halves(NamedTuple):
-    """The stretches of sorted values on the two sides of a cut (a named tuple, because numba takes it apart).
+    """The stretches of sorted values on the two sides of a cut.
 
     Attributes
     ----------
@@ -42,9 +42,9 @@ def univariate(points: ArrayLike, k: int) -> NDArray[np.int64]:
     Parameters
     ----------
     points : array_like of shape (n, 1)
-        Finite numbers, at most 1e150.
+        One column.
     k : int
-        Smallest class size, 1..n.
+        Smallest class size.
 
     Returns
     -------
@@ -54,8 +54,7 @@ def univariate(points: ArrayLike, k: int) -> NDArray[np.int64]:
     Raises
     ------
     ValueError
-        If there are more columns than one, k < 1, k > n, or the points hold NaN, infinity or values above
-        1e150.
+        If there are more columns than one.
 
     Notes
     -----
@@ -87,43 +86,14 @@ def univariate(points: ArrayLike, k: int) -> NDArray[np.int64]:
 def split(points: NDArray[np.float64], order: NDArray[np.int64], k: int) -> NDArray[np.int64]:
     """Return the classes of k..2k-1 records, consecutive in a given order, with the least SSE.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        Points as `distance_points` returns them.
-    order : ndarray of shape (n,), int64
-        The records, each once.
-    k : int
-        Smallest class size, 1..n.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1 along the order.
-
-    Notes
-    -----
-    O(n k d) time, O(n d) memory: in an arbitrary order the edges have no Monge property to use.
-    Deterministic, ties as in `univariate`.
+    O(n k d) time, O(n d) memory: in an arbitrary order the edges have no Monge property to use. Ties as in
+    `univariate`.
     """
     return labels_along(order, _cuts(points[order], k))
 
 
 def labels_along(order: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the labels of a path.
-
-    Parameters
-    ----------
-    order : ndarray of shape (n,), int64
-        The records along the path, each once.
-    start : ndarray of shape (n + 1,), int64
-        At j: where the last class starts on the best path to j.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1 along the order.
-    """
+    """Return the classes along the order; at j, `start` (n + 1,) says where the last class up to j starts."""
     steps = np.zeros(len(order), np.int64)
     place = int(start[len(order)])
     while place > 0:

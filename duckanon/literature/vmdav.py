@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.first.one_by_one import Forming, begun, form, join_nearest, outermost_first
+from duckanon.kernels.first.one_by_one import Formation, form, formation_of, join_nearest, outermost_first
 from duckanon.kernels.neighbours.boxtree import nearest, take
-from duckanon.kernels.neighbours.outermost import leave
+from duckanon.kernels.neighbours.outermost import discard
 from duckanon.kernels.points import distance_points
 
 if TYPE_CHECKING:
@@ -29,10 +29,8 @@ def vmdav(points: ArrayLike, k: int, *, gamma: float = 0.2) -> NDArray[np.int64]
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers on their final scale, at most 1e150.
-    k : int
-        Smallest class size, 1..n.
+    points, k
+        See `duckanon.literature`.
     gamma : float, default 0.2
         Gain factor, finite and at least 0: the greater, the more records join. With 0 all classes are formed
         with k records.
@@ -46,14 +44,13 @@ def vmdav(points: ArrayLike, k: int, *, gamma: float = 0.2) -> NDArray[np.int64]
     Raises
     ------
     ValueError
-        If k < 1, k > n, gamma is negative or not finite, or the points hold NaN, infinity or values above
-        1e150.
+        If gamma is negative or not finite.
 
     Notes
     -----
-    Deterministic: equal distances go to the lowest record number. O(n^2) distances at worst, far fewer in few
-    columns, where a search tree is used in place of the distance matrix of the paper; O(n d) memory. The
-    members of each class are found by a scan over the labels, O(n^2 / k) in all.
+    O(n^2) distances at worst, far fewer in few columns, where a search tree is used in place of the distance
+    matrix of the paper; O(n d) memory. The members of each class are found by a scan over the labels,
+    O(n^2 / k) in all.
 
     Source: Solanas and Martínez-Ballesté, "V-MDAV: a multivariate microaggregation with variable group
     size", COMPSTAT 2006. Readings where accounts of it differ: rounds go on while k records remain (Zhang
@@ -75,15 +72,15 @@ def vmdav(points: ArrayLike, k: int, *, gamma: float = 0.2) -> NDArray[np.int64]
 def _vmdav(
     points: NDArray[np.float64], k: int, gamma: float, *, leaf_size: int | None = None
 ) -> NDArray[np.int64]:
-    """Return the classes; leaf_size n or more gives the brute-force scan, with the same result."""
-    state = begun(points, k, leaf_size)
+    """Return the classes of checked points."""
+    state = formation_of(points, k, leaf_size)
     order, _ = outermost_first(points, state.rest / len(points))
     _run(state, order, k, gamma)
     return state.labels
 
 
 @compiled
-def _run(state: Forming, order: NDArray[np.int64], k: int, gamma: float) -> None:
+def _run(state: Formation, order: NDArray[np.int64], k: int, gamma: float) -> None:
     """Form all classes, their seeds in the given order."""
     for seed in order:
         if state.tree.left[0] < k:
@@ -96,7 +93,7 @@ def _run(state: Forming, order: NDArray[np.int64], k: int, gamma: float) -> None
 
 
 @inner
-def _extend(state: Forming, k: int, gamma: float) -> None:
+def _extend(state: Formation, k: int, gamma: float) -> None:
     """Let records join the last class as long as they are near enough, to 2k-1 records at most."""
     members, gaps, neighbours = _members(state, k)
     for size in range(k, 2 * k - 1):
@@ -118,22 +115,22 @@ def _extend(state: Forming, k: int, gamma: float) -> None:
 
 
 @inner
-def _members(state: Forming, k: int) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-    """Return the records of the last class, of size k, with room for 2k-1, and for the nearest of each."""
-    members, found = np.empty(2 * k - 1, np.int64), 0
+def _members(state: Formation, k: int) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+    """Return the records of the last class, of size k, with places for 2k-1, and for the nearest of each."""
+    members, count = np.empty(2 * k - 1, np.int64), 0
     for record in range(len(state.labels)):
         if state.labels[record] == state.formed[0] - 1:
-            members[found] = record
-            found += 1
+            members[count] = record
+            count += 1
     return members, np.empty(2 * k - 1), np.full(2 * k - 1, -1)
 
 
 @inner
-def _join_last(state: Forming, record: NDArray[np.int64]) -> None:
+def _join_last(state: Formation, record: NDArray[np.int64]) -> None:
     """Move one record into the class formed last."""
     label = state.formed[0] - 1
     take(state.tree, record)
-    leave(state.rim, record)
+    discard(state.outermost, record)
     state.labels[record[0]] = label
     for j in range(len(state.rest)):
         state.rest[j] -= state.points[record[0], j]

@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 
 from duckanon.kernels.closeness.reference import LARGEST_LISTED, Distance, reference
 from duckanon.kernels.closeness.threshold import Rules, Threshold, rules_of
-from duckanon.kernels.exchange.ledger import Ledger, ledger_of, missed_by, missed_by_swap, open_ledger
+from duckanon.kernels.exchange.ledger import (
+    Ledger,
+    class_violation,
+    fill_ledger,
+    ledger_of,
+    violation_after_swap,
+)
 from tests import oracle
 from tests.examples import examples
 
@@ -73,7 +79,7 @@ def meets(attribute: Attribute, members: Any) -> bool:
     )
 
 
-def missed(attribute: Attribute, members: Any) -> float:
+def violation(attribute: Attribute, members: Any) -> float:
     """Return by how much a class misses a threshold: the definitions that `violation` documents.
 
     With t alone the ledger counts from the last edge sum within t, a whole number: up to 1 / whole more.
@@ -111,18 +117,18 @@ def every_exchange(
     ledger: Ledger, rules: Rules, codes: Whole, one: Whole, two: Whole
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return what both sides miss after each swap (2, one, two), without and with each record."""
-    open_ledger(ledger, rules, codes, one, two, True)
+    fill_ledger(ledger, rules, codes, one, two, True)
     swaps = np.zeros((2, len(one), len(two)))
     for i in range(len(one)):
         for j in range(len(two)):
-            swaps[0, i, j] = missed_by_swap(ledger, rules, codes, ONE, len(one), i, j, one[i], two[j])
-            swaps[1, i, j] = missed_by_swap(ledger, rules, codes, OTHER, len(two), j, i, two[j], one[i])
+            swaps[0, i, j] = violation_after_swap(ledger, rules, codes, ONE, len(one), i, j, one[i], two[j])
+            swaps[1, i, j] = violation_after_swap(ledger, rules, codes, OTHER, len(two), j, i, two[j], one[i])
     return swaps, ledger.leave.copy(), ledger.join.copy()
 
 
 @uncached
 def whole_class(ledger: Ledger, rules: Rules, codes: Whole, members: Whole) -> float:
-    return missed_by(ledger, rules, codes, members)
+    return class_violation(ledger, rules, codes, members)
 
 
 class Prepared(NamedTuple):
@@ -143,14 +149,14 @@ def prepared(attributes: list[Attribute], most: int) -> Prepared:
 def check(attributes: list[Attribute], members: Whole, said: float, own: Prepared) -> None:
     """Assert that the kernel's word on a class is the oracle's, and exactly that on the class as a whole."""
     assert (said == 0.0) == all(meets(a, members) for a in attributes)
-    assert said == pytest.approx(sum(missed(a, members) for a in attributes), rel=1e-9, abs=1e-11)
+    assert said == pytest.approx(sum(violation(a, members) for a in attributes), rel=1e-9, abs=1e-11)
     assert whole_class(own.ledger, own.rules, own.codes, members) == said
 
 
 def check_exchanges(
     attributes: list[Attribute], one: Whole, two: Whole, pairs: list[tuple[int, int]]
 ) -> None:
-    """Assert that swaps of some pairs of members, and their moves, are judged as the oracle judges them."""
+    """Assert that swaps of some pairs of members, and their moves, have the violation that the oracle gives them."""
     most = max(len(one), len(two))
     own = prepared(attributes, most + 1)
     swaps, leave, join = every_exchange(*prepared(attributes, most), one, two)
@@ -203,7 +209,7 @@ def exchanges(draw: st.DrawFn) -> tuple[list[Attribute], Whole, Whole]:
 
 @settings(max_examples=examples(60))
 @given(exchanges())
-def test_every_swap_and_move_is_judged_as_fractions_judge_it(
+def test_every_swap_and_move_has_the_violation_that_fractions_give(
     case: tuple[list[Attribute], Whole, Whole],
 ) -> None:
     """Source: tests/oracle.py on the class after the exchange; zero exactly if it satisfies the thresholds."""
@@ -243,7 +249,7 @@ def test_a_threshold_on_large_classes_of_l_values() -> None:
     check_exchanges(attributes, order[:150], order[150:290], pairs)
 
 
-def test_sums_beyond_a_machine_word_are_judged_by_the_histogram() -> None:
+def test_sums_beyond_a_machine_word_are_taken_from_the_histogram() -> None:
     """2^20 values of 2^10 records each: for room of 2^12 records the sums pass 2^61, so the path is not quick.
 
     With equally frequent values the EMD is sum_i |m below(i) - s (i + 1)| / (s m (m - 1)), by integers.
@@ -271,7 +277,7 @@ def test_sums_beyond_a_machine_word_are_judged_by_the_histogram() -> None:
     assert (swaps[0] > 0.0).any()
 
 
-def test_nothing_is_asked_nothing_is_missed() -> None:
+def test_nothing_is_asked_nothing_is_violated() -> None:
     """By definition: t = 1 and one value are always met, also for one record against one."""
     attributes = [attribute_of([0, 0, 0, 0], d, t=Fraction(0)) for d in DISTANCES]
     attributes += [attribute_of([0, 1, 2, 3], d, t=Fraction(1)) for d in DISTANCES]

@@ -159,7 +159,7 @@ def test_pruning_does_not_change_the_result(name: str, k: int) -> None:
 
 
 def test_tree_and_scan_agree_where_the_rim_is_a_small_part() -> None:
-    """The scan has no boxes to prune by; 20,000 records make a rim of a thirtieth of them."""
+    """The scan has no boxes to prune by; of 20,000 records a thirtieth are the outermost."""
     draw = np.random.default_rng(4)
     centres = draw.normal(0, 3, (12, 3))
     points = centres[draw.integers(0, 12, 20_000)] + draw.normal(size=(20_000, 3)).round(2)

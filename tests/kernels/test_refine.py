@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold
-from duckanon.kernels.exchange.refine import approach, refine
+from duckanon.kernels.exchange.refine import reduce_violations, refine
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.loss import information_loss, sse
 from tests.examples import examples
-from tests.kernels.test_ledger import DISTANCES, Attribute, attribute_of, meets, missed
+from tests.kernels.test_ledger import DISTANCES, Attribute, attribute_of, meets, violation
 from tests.kernels.test_mdav import PUBLISHED_MDAV1, dataset
 
 Points = NDArray[np.float64]
@@ -50,8 +50,8 @@ def satisfied(attributes: list[Attribute], labels: Labels) -> bool:
     return all(meets(a, own) for a in attributes for own in classes_of(labels))
 
 
-def all_missed(attributes: list[Attribute], labels: Labels) -> float:
-    return sum(missed(a, own) for a in attributes for own in classes_of(labels))
+def all_violations(attributes: list[Attribute], labels: Labels) -> float:
+    return sum(violation(a, own) for a in attributes for own in classes_of(labels))
 
 
 def check_partition(labels: Labels, n: int, k: int) -> None:
@@ -111,7 +111,7 @@ def check_refined(case: tuple[Points, Labels, int, list[Attribute]], **how: Any)
     if satisfied(attributes, labels):
         assert satisfied(attributes, refined)
     else:
-        assert all_missed(attributes, refined) <= all_missed(attributes, labels) + 1e-9
+        assert all_violations(attributes, refined) <= all_violations(attributes, labels) + 1e-9
     assert np.array_equal(refined, refine(points, labels, k, **asked(attributes), **how))
     assert np.array_equal(points, before[0])
     assert np.array_equal(labels, before[1])
@@ -192,7 +192,7 @@ def test_time_that_is_up_leaves_the_classes_as_they_are() -> None:
     attributes = [attribute_of(np.arange(60), "ordered", t=Decimal("0.01"))]
     for labels in (
         refine(points, start, 5, stop=lambda: True),
-        approach(points, start, 5, **asked(attributes), stop=lambda: True),
+        reduce_violations(points, start, 5, **asked(attributes), stop=lambda: True),
     ):
         check_partition(labels, 60, 5)
         assert labels.tolist() == start.tolist()
@@ -204,9 +204,9 @@ def test_approach_lowers_what_all_classes_miss() -> None:
     attributes = [attribute_of(np.argsort(np.argsort(points[:, 0])), "ordered", t=Decimal("0.12"))]
     start = mdav(points, 5)
     for effort in ("fast", "balanced"):
-        labels = approach(points, start, 5, **asked(attributes), effort=effort)
+        labels = reduce_violations(points, start, 5, **asked(attributes), effort=effort)
         check_partition(labels, 80, 5)
-        assert all_missed(attributes, labels) < 0.1 * all_missed(attributes, start)
+        assert all_violations(attributes, labels) < 0.1 * all_violations(attributes, start)
 
 
 def exchanged(labels: Labels, k: int) -> list[Labels]:

@@ -26,16 +26,16 @@ def lopsided() -> tuple[NDArray[np.float64], Labels]:
     return points, labels
 
 
-def test_room_is_for_the_classes_that_take_part() -> None:
-    """Room for 264 classes (200 and 64 spare) of 256 records, not of 2400; the SSE is theirs alone."""
+def test_memory_is_for_the_classes_that_take_part() -> None:
+    """Memory for 264 classes (200 and 64 spare) of 256 records, not of 2400; the SSE is theirs alone."""
     points, labels = lopsided()
     search = search_of(points, labels, K, [], [])
-    assert search.bounds.most == LARGE == 256
-    assert search.groups.members.size == (200 + 64) * 256
+    assert search.state.bounds.most == LARGE == 256
+    assert search.state.members.size == (200 + 64) * 256
     moving = points[BIG:] - points[BIG:].mean(axis=0)
     own = labels[BIG:] - 1
     expected = sum(float(np.sum((moving[own == c] - moving[own == c].mean(axis=0)) ** 2)) for c in range(200))
-    assert sse_left(search.groups) == pytest.approx(expected, rel=1e-9)
+    assert sse_left(search.state) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("limit", [None, Decimal("0.45")])

@@ -134,8 +134,8 @@ def emd_ordered(class_values: ArrayLike, population_values: ArrayLike) -> float:
         raise ValueError(f"the {'class' if population.size else 'population'} has no values")
     domain, counts = np.unique(population, return_counts=True)
     codes = np.minimum(np.searchsorted(domain, members), len(domain) - 1)
-    found = domain[codes]
-    missing = (found != members) & ~(np.isnan(found) & np.isnan(members))
+    matched = domain[codes]
+    missing = (matched != members) & ~(np.isnan(matched) & np.isnan(members))
     if missing.any():
         raise ValueError(f"class value {members[np.argmax(missing)]} does not occur in the population")
     return emd(reference(counts, "ordered"), codes)
@@ -147,21 +147,8 @@ def edge_sum(
 ) -> tuple[int, float]:
     """Return the sum over edges e of |n P(below e) - s Q(below e)|, P and Q counted in records.
 
-    Parameters
-    ----------
-    values, weights : ndarray of shape (d,), int64
-        Ascending positions of a class and the records at each.
-    size : int
-        Records of the class, s.
-    edges : Edges
-        The table, of n records.
-
-    Returns
-    -------
-    low : int
-        The sum modulo 2^64, as int64: the sum itself while that is below 2^63.
-    high : float
-        The sum, rounded. The two together give the exact sum up to 2^90.
+    The class of s = `size` records has `weights` at the ascending positions `values`. The sum comes modulo
+    2^64, as int64, and rounded; the two together give the exact sum up to 2^90.
     """
     if len(edges.nodes) > 0:
         return _tree_sum(values, weights, size, edges)

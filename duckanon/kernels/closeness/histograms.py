@@ -22,25 +22,7 @@ class Histograms(NamedTuple):
 
 
 def checked_offsets(offsets: ArrayLike, n: int) -> NDArray[np.int64]:
-    """Return the offsets as int64 if they cut n records into classes, none empty.
-
-    Parameters
-    ----------
-    offsets : array_like of shape (m + 1,), int
-        0, then the end of each class.
-    n : int
-        Number of records.
-
-    Returns
-    -------
-    ndarray of shape (m + 1,), int64
-        The offsets.
-
-    Raises
-    ------
-    ValueError
-        If they do not run from 0 to n, strictly ascending.
-    """
+    """Return the offsets (m + 1,) as int64; ValueError unless they cut n records into classes, none empty."""
     given = np.asarray(offsets)
     if given.ndim != 1 or given.size < 2 or given.dtype.kind not in "iu":
         raise ValueError(f"offsets must be at least two integers, not {given.dtype} of shape {given.shape}")
@@ -51,19 +33,9 @@ def checked_offsets(offsets: ArrayLike, n: int) -> NDArray[np.int64]:
 
 
 def class_histograms(positions: NDArray[np.int64], offsets: NDArray[np.int64]) -> Histograms:
-    """Return the values of each class with their counts.
+    """Return the values of each class with their counts, given the positions (n,), class after class.
 
-    Parameters
-    ----------
-    positions : ndarray of shape (n,), int64
-        Position of each record's value, the records of a class together.
-    offsets : ndarray of shape (m + 1,), int64
-        Class c holds the records ``offsets[c]:offsets[c + 1]``.
-
-    Returns
-    -------
-    Histograms
-        O(n log n) time.
+    Class c holds the records ``offsets[c]:offsets[c + 1]``. O(n log n).
     """
     owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     span = int(positions.max()) + 1

@@ -15,7 +15,6 @@ Distance = Literal["ordered", "equal", "hierarchical"]
 LARGEST_TOTAL = 2**31
 """Tables have fewer records than this, so that a product of two record counts fits in 62 bits."""
 
-
 LARGEST_LISTED = 128
 """Class sizes up to this one find the crossings of a path in a list, greater ones by bisection."""
 

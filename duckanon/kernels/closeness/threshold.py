@@ -1,4 +1,4 @@
-"""What every class must satisfy for a sensitive attribute, and by how much a class misses it."""
+"""What every class must satisfy for a sensitive attribute, and by how much a class violates it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ LISTED = LARGEST_LISTED * (LARGEST_LISTED + 3) // 2
 
 DISTINCT, ENTROPY, RECURSIVE = 1, 2, 3
 
-
 RULE = np.dtype(
     [(name, np.int64) for name in ("total", "values", "height", "start", "step", "rest", "parts")]
     + [("l_kind", np.int64), ("c", np.int64), ("l", np.float64), ("t", np.float64), ("whole", np.float64)]
@@ -54,29 +53,18 @@ class Rules(NamedTuple):
 
 
 def rules_of(thresholds: Sequence[Threshold]) -> Rules:
-    """Return the thresholds as arrays for compiled code.
-
-    Parameters
-    ----------
-    thresholds : sequence of Threshold
-        One for each sensitive attribute.
-
-    Returns
-    -------
-    Rules
-        One entry of `RULE` a threshold; O(sum of m H) memory.
-    """
+    """Return the thresholds as arrays for compiled code, an entry of `RULE` each. O(sum of m H) memory."""
     table = np.zeros(len(thresholds), dtype=RULE)
     arrays: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
     start = 0
     for entry, threshold in zip(table, thresholds, strict=True):
         edges = threshold.reference.edges
-        own = [edges.cumulative, edges.prefix, edges.nodes, edges.below, edges.quantiles]
+        parts = [edges.cumulative, edges.prefix, edges.nodes, edges.below, edges.quantiles]
         entry["total"], entry["values"] = edges.total, len(edges.cumulative)
         entry["height"], entry["start"] = len(edges.nodes) // len(edges.cumulative), start
         _enter(entry, threshold)
-        arrays += own
-        start += sum(len(array) for array in own)
+        arrays += parts
+        start += sum(len(array) for array in parts)
     return Rules(table, np.concatenate(arrays))
 
 
@@ -110,54 +98,24 @@ def _least(threshold: Threshold) -> float:
 def rule_violation(
     values: NDArray[np.int64], weights: NDArray[np.int64], size: int, rules: Rules, which: int
 ) -> float:
-    """Return by how much a class misses one threshold; see `violation`.
-
-    Parameters
-    ----------
-    values, weights : ndarray of shape (d,), int64
-        Ascending positions of the class and the records at each.
-    size : int
-        Records of the class.
-    rules : Rules
-        The thresholds.
-    which : int
-        Index of the threshold.
-
-    Returns
-    -------
-    float
-        At least 0, 0.0 exactly if the threshold is met.
-    """
+    """Return the `violation` of one threshold by a class: ascending positions, and the records at each."""
     rule = rules.table[which]
     kind, least = rule["l_kind"], rule["l"]
-    missed = 0.0
+    total = 0.0
     if rule["t"] >= 0.0:
-        missed += _t_violation(edge_sum(values, weights, size, rule_edges(rules, which)), size, rule)
+        total += _t_violation(edge_sum(values, weights, size, rule_edges(rules, which)), size, rule)
     if kind == DISTINCT and len(values) < least:
-        missed += size * (least - len(values)) / least
+        total += size * (least - len(values)) / least
     elif kind == ENTROPY:
-        missed += _entropy_violation(weights, size, least)
+        total += _entropy_violation(weights, size, least)
     elif kind == RECURSIVE:
-        missed += _recursive_violation(weights, size, int(least), rule["c"])
-    return missed
+        total += _recursive_violation(weights, size, int(least), rule["c"])
+    return total
 
 
 @compiled
 def rule_edges(rules: Rules, which: int) -> Edges:
-    """Return the table's distribution for one threshold.
-
-    Parameters
-    ----------
-    rules : Rules
-        The thresholds.
-    which : int
-        Index of the threshold.
-
-    Returns
-    -------
-    Edges
-        Views.
-    """
+    """Return the table's distribution for one threshold, as views."""
     rule = rules.table[which]
     m, height = rule["values"], rule["height"]
     a = rule["start"]
@@ -202,10 +160,10 @@ def _entropy_violation(weights: NDArray[np.int64], size: int, least: float) -> f
     entropy = 0.0
     for weight in weights:
         entropy -= weight / size * logarithm(weight / size)
-    missed = logarithm(least) - entropy
-    if missed <= -ENTROPY_MARGIN:
+    shortfall = logarithm(least) - entropy
+    if shortfall <= -ENTROPY_MARGIN:
         return 0.0
-    return size * max(missed, ENTROPY_MARGIN) / logarithm(least)
+    return size * max(shortfall, ENTROPY_MARGIN) / logarithm(least)
 
 
 @compiled
@@ -288,7 +246,7 @@ class Threshold:
 
 
 def violation(threshold: Threshold, codes: ArrayLike) -> float:
-    """Return by how much a class misses a threshold, weighted by its size.
+    """Return by how much a class violates a threshold, weighted by its size.
 
     Parameters
     ----------
@@ -302,7 +260,7 @@ def violation(threshold: Threshold, codes: ArrayLike) -> float:
     float
         At least 0, and 0.0 exactly if the class satisfies the threshold. For t: s (EMD - t); for l distinct
         s (l - distinct) / l; for entropy s (ln l - H) / ln l; for recursive 1 + r_1 - c (r_l + ... + r_m).
-        What two classes miss together, apart or merged, never grows by merging them.
+        The sum over two classes never grows by merging them.
 
     Raises
     ------
@@ -319,7 +277,7 @@ def violation(threshold: Threshold, codes: ArrayLike) -> float:
 def violations_per_class(
     thresholds: Sequence[Threshold], codes: NDArray[np.int64] | Sequence[ArrayLike], offsets: ArrayLike
 ) -> NDArray[np.float64]:
-    """Return by how much each class misses each threshold.
+    """Return by how much each class violates each threshold.
 
     Parameters
     ----------
@@ -343,9 +301,9 @@ def violations_per_class(
     if len(thresholds) != len(codes):
         raise ValueError(f"there are {len(thresholds)} thresholds for {len(codes)} attributes")
     result = np.zeros((len(thresholds), np.size(offsets) - 1))
-    for row, (threshold, own) in enumerate(zip(thresholds, codes, strict=True)):
-        checked = checked_offsets(offsets, np.size(own))
-        histograms = class_histograms(threshold.reference.positions(own), checked)
+    for row, (threshold, column) in enumerate(zip(thresholds, codes, strict=True)):
+        checked = checked_offsets(offsets, np.size(column))
+        histograms = class_histograms(threshold.reference.positions(column), checked)
         result[row] = _violations(histograms, np.diff(checked), rules_of([threshold]))
     return result
 

@@ -2,183 +2,141 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner, spliced
-from duckanon.kernels.exchange.ledger import missed_by_swap, open_ledger
-from duckanon.kernels.exchange.state import Groups, Room, add, judge, take, touch
+from duckanon.kernels.exchange.ledger import fill_ledger, violation_after_swap
+from duckanon.kernels.exchange.state import ExchangeState, add, take, touch, update_violation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from duckanon.kernels.closeness.threshold import Rules
-
-
 ONE, OTHER = cast("int", np.int64(0)), cast("int", np.int64(1))
 """Sides of a ledger; typed, so that functions are not compiled once for each literal."""
-
 
 PAIRS = 4096
 """Two classes with more pairs of records than this are left alone: merging made them, swaps would be dear."""
 
 
-class Bounds(NamedTuple):
-    """What a search must keep, and what it aims at.
-
-    Attributes
-    ----------
-    least, most : int
-        Records of a class.
-    weight : float
-        SSE that one unit of violation counts as.
-    gain : float
-        Least gain for which something is done: above the rounding of a sum of squares.
-    """
-
-    least: int
-    most: int
-    weight: float
-    gain: float
-
-
 @compiled
-def sweep(
-    groups: Groups,
-    rules: Rules,
-    neighbours: NDArray[np.int64],
-    seen: NDArray[np.int64],
-    bounds: Bounds,
-    room: Room,
-) -> float:
-    """Exchange records between every class and its neighbours.
+def sweep(state: ExchangeState, neighbours: NDArray[np.int64], seen: NDArray[np.int64]) -> float:
+    """Exchange records between every class and its neighbours (classes, c), -1 for none; return the gain.
 
-    Parameters
-    ----------
-    groups, rules, bounds, room
-        The classes, changed in place, the thresholds, what the search keeps, room.
-    neighbours : ndarray of shape (classes, c), int64
-        Nearest classes of each class, -1 for none.
-    seen : ndarray of shape (classes,), int64
-        When each class was visited last; changed in place. Pairs that did not change since are passed over.
-
-    Returns
-    -------
-    float
-        Sum of the gains.
+    `seen` (classes,) tells when each class was visited last: pairs unchanged since then are passed over.
     """
     total = 0.0
     for a in range(len(neighbours)):
-        if groups.size[a] == 0:
+        if state.size[a] == 0:
             continue
         last = seen[a]
-        seen[a] = groups.touched[-1]
+        seen[a] = state.touched[-1]
         for b in neighbours[a]:
-            if b < 0 or b == a or groups.size[b] == 0 or groups.size[a] * groups.size[b] > PAIRS:
+            if b < 0 or b == a or state.size[b] == 0 or state.size[a] * state.size[b] > PAIRS:
                 continue
-            if groups.touched[a] > last or groups.touched[b] > last:
-                total += exchange(groups, rules, a, b, bounds, room)
+            if state.touched[a] > last or state.touched[b] > last:
+                total += exchange(state, a, b)
     return total
 
 
 @inner
-def exchange(groups: Groups, rules: Rules, a: int, b: int, bounds: Bounds, room: Room) -> float:
+def exchange(state: ExchangeState, a: int, b: int) -> float:
     """Carry out the best swap or move between two classes until none is left; return the gain."""
     total = 0.0
     while True:
-        gain, i, j = _best(groups, rules, a, b, bounds, room)
-        if gain <= bounds.gain:
+        gain, i, j = _best(state, a, b)
+        if gain <= state.bounds.gain:
             return total
         total += gain
         if i >= 0:
-            take(groups, i)
+            take(state, i)
         if j >= 0:
-            take(groups, j)
-            add(groups, a, j)
+            take(state, j)
+            add(state, a, j)
         if i >= 0:
-            add(groups, b, i)
-        judge(groups, rules, a, room)
-        judge(groups, rules, b, room)
-        touch(groups, a)
-        touch(groups, b)
+            add(state, b, i)
+        update_violation(state, a)
+        update_violation(state, b)
+        touch(state, a)
+        touch(state, b)
 
 
 @spliced
-def _measure(groups: Groups, a: int, b: int, room: Room) -> float:
-    """Write products and distances of the members of two classes; return their squared distance."""
-    points, sums, between = groups.points, groups.sums, 0.0
-    for j in range(points.shape[1]):
-        w = sums[a, j] / groups.size[a] - sums[b, j] / groups.size[b]
-        room.between[j] = w
-        between += w * w
-    for side in range(2):
-        c = b if side else a
-        size = groups.size[c]
-        for i in range(size):
-            record = groups.members[c, i]
-            along, away = 0.0, 0.0
-            for j in range(points.shape[1]):
-                difference = points[record, j] - sums[c, j] / size
-                along += difference * room.between[j]
-                away += difference * difference
-            room.along[side, i], room.away[side, i] = along, np.sqrt(away)
-    return between
-
-
-@spliced
-def _best(groups: Groups, rules: Rules, a: int, b: int, bounds: Bounds, room: Room) -> tuple[float, int, int]:
+def _best(state: ExchangeState, a: int, b: int) -> tuple[float, int, int]:
     """Return the best gain and the records that go from a to b and from b to a; -1 for none."""
-    size_a, size_b = groups.size[a], groups.size[b]
-    before = groups.missed[a] + groups.missed[b]
+    bounds = state.bounds
+    size_a, size_b = state.size[a], state.size[b]
+    before = state.violation[a] + state.violation[b]
     give = size_a > bounds.least and size_b < bounds.most
     get = size_b > bounds.least and size_a < bounds.most
-    if groups.codes.shape[0] > 0:
-        one, two = groups.members[a, :size_a], groups.members[b, :size_b]
-        open_ledger(room.ledger, rules, groups.codes, one, two, give or get)
-    between = _measure(groups, a, b, room)
-    best, i, j = _best_swap(groups, rules, a, b, before, between, bounds, room)
+    if state.codes.shape[0] > 0:
+        one, two = state.members[a, :size_a], state.members[b, :size_b]
+        fill_ledger(state.scratch.ledger, state.rules, state.codes, one, two, give or get)
+    between = _measure(state, a, b)
+    best, i, j = _best_swap(state, a, b, before, between)
     if give:
-        gain, moved = _best_move(groups, a, b, ONE, before, between, bounds, room)
+        gain, moved = _best_move(state, a, b, ONE, before, between)
         if gain > best:
             best, i, j = gain, moved, -1
     if get:
-        gain, moved = _best_move(groups, b, a, OTHER, before, between, bounds, room)
+        gain, moved = _best_move(state, b, a, OTHER, before, between)
         if gain > best:
             best, i, j = gain, -1, moved
     return best, i, j
 
 
 @spliced
-def _best_swap(
-    groups: Groups, rules: Rules, a: int, b: int, before: float, between: float, bounds: Bounds, room: Room
-) -> tuple[float, int, int]:
+def _measure(state: ExchangeState, a: int, b: int) -> float:
+    """Write products and distances of the members of two classes; return their squared distance."""
+    points, sums, scratch, between = state.points, state.sums, state.scratch, 0.0
+    for j in range(points.shape[1]):
+        w = sums[a, j] / state.size[a] - sums[b, j] / state.size[b]
+        scratch.between[j] = w
+        between += w * w
+    for side in range(2):
+        c = b if side else a
+        size = state.size[c]
+        for i in range(size):
+            record = state.members[c, i]
+            along, away = 0.0, 0.0
+            for j in range(points.shape[1]):
+                difference = points[record, j] - sums[c, j] / size
+                along += difference * scratch.between[j]
+                away += difference * difference
+            scratch.along[side, i], scratch.away[side, i] = along, np.sqrt(away)
+    return between
+
+
+@spliced
+def _best_swap(state: ExchangeState, a: int, b: int, before: float, between: float) -> tuple[float, int, int]:
     """Return the best gain above the least one, and the two records that change places."""
-    points, ledger = groups.points, room.ledger
-    size_a, size_b = groups.size[a], groups.size[b]
+    points, bounds, scratch = state.points, state.bounds, state.scratch
+    rules, codes, ledger = state.rules, state.codes, state.scratch.ledger
+    size_a, size_b = state.size[a], state.size[b]
     hope = bounds.weight * before if before > 0.0 else 0.0
     best, best_i, best_j = bounds.gain, -1, -1
     both, apart = 1.0 / size_a + 1.0 / size_b, np.sqrt(between)
     for i in range(size_a):
-        record = groups.members[a, i]
+        record = state.members[a, i]
         for j in range(size_b):
-            base = 2.0 * (room.along[1, j] - room.along[0, i] - between)
+            base = 2.0 * (scratch.along[1, j] - scratch.along[0, i] - between)
             # The triangle inequality bounds the distance of the two records.
-            reach = room.away[0, i] + room.away[1, j] + apart
+            reach = scratch.away[0, i] + scratch.away[1, j] + apart
             if base + both * reach * reach + hope <= best:
                 continue
-            other = groups.members[b, j]
+            other = state.members[b, j]
             gain = base
             for x in range(points.shape[1]):
                 difference = points[record, x] - points[other, x]
                 gain += both * difference * difference
             if gain + hope <= best:
                 continue
-            if groups.codes.shape[0] > 0:
-                after = missed_by_swap(ledger, rules, groups.codes, ONE, size_a, i, j, record, other)
+            if codes.shape[0] > 0:
+                after = violation_after_swap(ledger, rules, codes, ONE, size_a, i, j, record, other)
                 if gain + bounds.weight * (before - after) <= best:
                     continue
-                after += missed_by_swap(ledger, rules, groups.codes, OTHER, size_b, j, i, other, record)
+                after += violation_after_swap(ledger, rules, codes, OTHER, size_b, j, i, other, record)
                 gain += bounds.weight * (before - after)
             if gain > best:
                 best, best_i, best_j = gain, record, other
@@ -187,20 +145,20 @@ def _best_swap(
 
 @inner
 def _best_move(
-    groups: Groups, source: int, target: int, side: int, before: float, between: float, bounds: Bounds,
-    room: Room,
-) -> tuple[float, int]:  # fmt: skip
+    state: ExchangeState, source: int, target: int, side: int, before: float, between: float
+) -> tuple[float, int]:
     """Return the best gain above the least one, and the record that goes from source to target."""
-    size, goal = groups.size[source], groups.size[target]
+    scratch, weight = state.scratch, state.bounds.weight
+    size, goal = state.size[source], state.size[target]
     sign = -2.0 if side else 2.0
-    best, found = bounds.gain, -1
+    best, record = state.bounds.gain, -1
     for i in range(size):
-        near = room.away[side, i] * room.away[side, i]
-        far = near + sign * room.along[side, i] + between
+        near = scratch.away[side, i] * scratch.away[side, i]
+        far = near + sign * scratch.along[side, i] + between
         gain = near * size / (size - 1.0) - far * goal / (goal + 1.0)
-        if groups.codes.shape[0] > 0:
-            after = room.ledger.leave[side, i] + room.ledger.join[1 - side, i]
-            gain += bounds.weight * (before - after)
+        if state.codes.shape[0] > 0:
+            after = scratch.ledger.leave[side, i] + scratch.ledger.join[1 - side, i]
+            gain += weight * (before - after)
         if gain > best:
-            best, found = gain, groups.members[source, i]
-    return best, found
+            best, record = gain, state.members[source, i]
+    return best, record

@@ -1,4 +1,4 @@
-"""What two classes would miss after any swap or move between them, each answer in constant time.
+"""Violations of two classes after any swap or move between them, each answer in constant time.
 
 On a path the EMD of a class is a sum over its records: the j-th of s records in ascending order costs what
 its place adds to the transport, ``C_s(j, v)``, which follows from one crossing of the two distribution
@@ -24,21 +24,18 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.reference import Edges
 
-
 EXACT = 2.0**61
 """Largest edge sum that is kept in one machine word."""
 
-
 INSERTION = 32
 """Largest class that is sorted by insertion."""
-
 
 NONE, SIDE = cast("int", np.int64(-1)), cast("int", np.int64(0))
 """Typed, so that functions are not compiled once more for a literal."""
 
 
 class Ledger(NamedTuple):
-    """Room for two classes, called the sides 0 and 1; S attributes, at most `most` records a class.
+    """Memory for two classes, called the sides 0 and 1; S attributes, at most `most` records a class.
 
     Attributes
     ----------
@@ -53,12 +50,12 @@ class Ledger(NamedTuple):
         Prefix sums of the costs at the own rank, one lower and one higher.
     enter : ndarray of shape (2, S, 2, most), int64
         Cost of each member of the other side at the rank `into`, and one above.
-    own, other : ndarray of shape (2, S, height, most), int64
+    inside, others_inside : ndarray of shape (2, S, height, most), int64
         In a tree: members in the node above each member, and above each member of the other side.
     total : ndarray of shape (2, S), int64
         Edge sum of the class on a tree; on a path, what does not depend on the members.
     leave, join : ndarray of shape (2, most), float64
-        What the class misses without a member, and with a member of the other side.
+        Violation of the class without a member, and with a member of the other side.
     values, weights : ndarray of shape (most + 1,), int64
         One histogram, for the attributes that are not quick.
     """
@@ -71,8 +68,8 @@ class Ledger(NamedTuple):
     down: NDArray[np.int64]
     up: NDArray[np.int64]
     enter: NDArray[np.int64]
-    own: NDArray[np.int64]
-    other: NDArray[np.int64]
+    inside: NDArray[np.int64]
+    others_inside: NDArray[np.int64]
     total: NDArray[np.int64]
     leave: NDArray[np.float64]
     join: NDArray[np.float64]
@@ -81,20 +78,7 @@ class Ledger(NamedTuple):
 
 
 def ledger_of(rules: Rules, most: int) -> Ledger:
-    """Return room for the exchanges between two classes.
-
-    Parameters
-    ----------
-    rules : Rules
-        S thresholds.
-    most : int
-        Most records of a class.
-
-    Returns
-    -------
-    Ledger
-        O(S most height) memory, to be filled by `open_ledger`.
-    """
+    """Return memory for exchanges between classes of at most `most` records. O(S most height)."""
     table, count = rules.table, len(rules.table)
     height = max([1, *table["height"].tolist()])
     largest = table["total"].astype(float) * table["values"] * (most + 1.0)
@@ -114,7 +98,7 @@ def ledger_of(rules: Rules, most: int) -> Ledger:
 
 
 @spliced
-def open_ledger(
+def fill_ledger(
     ledger: Ledger, rules: Rules, codes: NDArray[np.int64],
     one: NDArray[np.int64], two: NDArray[np.int64], moves: bool,
 ) -> None:  # fmt: skip
@@ -130,38 +114,42 @@ def open_ledger(
             order_members(ledger, codes[a], members, others, side, a)
             if not ledger.quick[a]:
                 if moves:
-                    _general_moves(ledger, rules, codes[a], members, others, side, a)
+                    _histogram_moves(ledger, rules, codes[a], members, others, side, a)
             elif rules.table[a]["height"] == 0:
-                open_path(ledger, rules, codes[a], members, others, side, a, moves)
+                fill_path(ledger, rules, codes[a], members, others, side, a, moves)
             else:
-                open_tree(ledger, rules, codes[a], members, others, side, a, moves)
+                fill_tree(ledger, rules, codes[a], members, others, side, a, moves)
 
 
 @inner
-def missed_by_swap(
+def violation_after_swap(
     ledger: Ledger, rules: Rules, codes: NDArray[np.int64], side: int, size: int,
     i: int, j: int, gone: int, new: int,
 ) -> float:  # fmt: skip
-    """Return what a side misses when its i-th member, record `gone`, is replaced by the j-th other, `new`."""
-    missed = 0.0
+    """Return the violation of a side whose i-th member, record `gone`, gives way to the j-th other, `new`."""
+    violation = 0.0
     for a in range(len(ledger.quick)):
         if not ledger.quick[a]:
-            missed += general(ledger, rules, side, a, size, codes[a, gone], codes[a, new])
+            violation += histogram_violation(ledger, rules, side, a, size, codes[a, gone], codes[a, new])
         elif rules.table[a]["height"] == 0:
-            missed += over(rules, a, size, path_swap(ledger, side, a, size, i, j))
+            violation += t_violation(rules, a, size, path_swap(ledger, side, a, size, i, j))
         else:
-            missed += over(rules, a, size, tree_swap(ledger, rules, codes[a], side, a, size, i, j, gone, new))
-    return missed
+            violation += t_violation(
+                rules, a, size, tree_swap(ledger, rules, codes[a], side, a, size, i, j, gone, new)
+            )
+    return violation
 
 
 @inner
-def missed_by(ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: NDArray[np.int64]) -> float:
-    """Return what a class misses, by its records; equal to what the other functions say of the same class."""
-    missed, size = 0.0, len(members)
+def class_violation(
+    ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: NDArray[np.int64]
+) -> float:
+    """Return the violation of a class, by its records; equal to what the other functions say of it."""
+    violation, size = 0.0, len(members)
     for a in range(len(ledger.quick)):
         order_members(ledger, codes[a], members, members[:0], SIDE, a)
         if not ledger.quick[a]:
-            missed += general(ledger, rules, SIDE, a, size, NONE, NONE)
+            violation += histogram_violation(ledger, rules, SIDE, a, size, NONE, NONE)
             continue
         used = 0
         for i in range(size):
@@ -172,8 +160,8 @@ def missed_by(ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: N
                 ledger.values[used], ledger.weights[used] = value, 1
                 used += 1
         low, _ = edge_sum(ledger.values[:used], ledger.weights[:used], size, rule_edges(rules, a))
-        missed += over(rules, a, size, low)
-    return missed
+        violation += t_violation(rules, a, size, low)
+    return violation
 
 
 @inner
@@ -202,8 +190,10 @@ def order_members(
 
 
 @inner
-def general(ledger: Ledger, rules: Rules, side: int, a: int, size: int, gone: int, new: int) -> float:
-    """Return what a side misses without one position and with another, -1 for none, by its histogram."""
+def histogram_violation(
+    ledger: Ledger, rules: Rules, side: int, a: int, size: int, gone: int, new: int
+) -> float:
+    """Return the violation of a side without one position and with another, -1 for none."""
     source = ledger.ascending[side, a]
     used, i = 0, 0
     count = size + (new >= 0) - (gone >= 0)
@@ -225,19 +215,19 @@ def general(ledger: Ledger, rules: Rules, side: int, a: int, size: int, gone: in
 
 
 @spliced
-def _general_moves(
+def _histogram_moves(
     ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: NDArray[np.int64],
     others: NDArray[np.int64], side: int, a: int,
 ) -> None:  # fmt: skip
     size = len(members)
     for i in range(size):
-        ledger.leave[side, i] += general(ledger, rules, side, a, size, codes[members[i]], NONE)
+        ledger.leave[side, i] += histogram_violation(ledger, rules, side, a, size, codes[members[i]], NONE)
     for j in range(len(others)):
-        ledger.join[side, j] += general(ledger, rules, side, a, size, NONE, codes[others[j]])
+        ledger.join[side, j] += histogram_violation(ledger, rules, side, a, size, NONE, codes[others[j]])
 
 
 @inner
-def over(rules: Rules, a: int, size: int, total: int) -> float:
+def t_violation(rules: Rules, a: int, size: int, total: int) -> float:
     """Return by how much an edge sum exceeds what t allows to a class of a size, in records."""
     rule = rules.table[a]
     bound = size * rule["step"] + size * rule["rest"] // rule["parts"]
@@ -263,7 +253,7 @@ def path_of(rules: Rules, a: int) -> Path:
 
 
 @spliced
-def open_path(
+def fill_path(
     ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: NDArray[np.int64],
     others: NDArray[np.int64], side: int, a: int, moves: bool,
 ) -> None:  # fmt: skip
@@ -278,7 +268,7 @@ def open_path(
         for i in range(size):
             r = ledger.rank[side, a, i]
             left = total + kept[r] + down[size] - down[r + 1]
-            ledger.leave[side, i] += over(rules, a, size - 1, left)
+            ledger.leave[side, i] += t_violation(rules, a, size - 1, left)
     if moves:
         _prefix(arrays, path, ascending, kept, down, up, size, size + 1)
         total = _before(arrays, path, size + 1, size + 1, m)
@@ -286,7 +276,7 @@ def open_path(
             q = ledger.into[side, a, j]
             grown = total + kept[q] + up[size] - up[q]
             grown += _cost(arrays, path, size + 1, q + 1, codes[others[j]])
-            ledger.join[side, j] += over(rules, a, size + 1, grown)
+            ledger.join[side, j] += t_violation(rules, a, size + 1, grown)
     _prefix(arrays, path, ascending, kept, down, up, size, size)
     ledger.total[side, a] = _before(arrays, path, size, size, m)
     for j in range(len(others)):
@@ -353,7 +343,7 @@ def _before(arrays: NDArray[np.int64], path: Path, size: int, p: int, x: int) ->
 
 
 @spliced
-def open_tree(
+def fill_tree(
     ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: NDArray[np.int64],
     others: NDArray[np.int64], side: int, a: int, moves: bool,
 ) -> None:  # fmt: skip
@@ -362,9 +352,11 @@ def open_tree(
     m, height = rules.table[a]["values"], rules.table[a]["height"]
     for h in range(height):
         for i in range(size):
-            ledger.own[side, a, h, i] = _inside(ledger, edges, side, a, size, h * m, codes[members[i]])
+            ledger.inside[side, a, h, i] = _inside(ledger, edges, side, a, size, h * m, codes[members[i]])
         for j in range(len(others)):
-            ledger.other[side, a, h, j] = _inside(ledger, edges, side, a, size, h * m, codes[others[j]])
+            ledger.others_inside[side, a, h, j] = _inside(
+                ledger, edges, side, a, size, h * m, codes[others[j]]
+            )
     ledger.total[side, a] = _tree_total(ledger, edges, side, a, size, size)
     if not moves:
         return
@@ -375,16 +367,16 @@ def open_tree(
     for i in range(size):
         left = less
         for h in range(height):
-            below, count = edges.below[h * m + codes[members[i]]], ledger.own[side, a, h, i]
+            below, count = edges.below[h * m + codes[members[i]]], ledger.inside[side, a, h, i]
             left += _edge(edges, count - 1, size - 1, below) - _edge(edges, count, size - 1, below)
         if size > 1:
-            ledger.leave[side, i] += over(rules, a, size - 1, left)
+            ledger.leave[side, i] += t_violation(rules, a, size - 1, left)
     for j in range(len(others)):
         grown = more
         for h in range(height):
-            below, count = edges.below[h * m + codes[others[j]]], ledger.other[side, a, h, j]
+            below, count = edges.below[h * m + codes[others[j]]], ledger.others_inside[side, a, h, j]
             grown += _edge(edges, count + 1, size + 1, below) - _edge(edges, count, size + 1, below)
-        ledger.join[side, j] += over(rules, a, size + 1, grown)
+        ledger.join[side, j] += t_violation(rules, a, size + 1, grown)
 
 
 @inner
@@ -398,7 +390,7 @@ def tree_swap(
     for h in range(rules.table[a]["height"]):
         x, y = h * m + codes[gone], h * m + codes[new]
         if edges.nodes[x] != edges.nodes[y]:
-            minus, plus = ledger.own[side, a, h, i], ledger.other[side, a, h, j]
+            minus, plus = ledger.inside[side, a, h, i], ledger.others_inside[side, a, h, j]
             total += _edge(edges, minus - 1, size, edges.below[x]) - _edge(edges, minus, size, edges.below[x])
             total += _edge(edges, plus + 1, size, edges.below[y]) - _edge(edges, plus, size, edges.below[y])
     return int(total)

@@ -7,21 +7,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner, spliced
-from duckanon.kernels.exchange.exchange import Bounds, exchange
-from duckanon.kernels.exchange.state import Groups, Room, add, judge, sse_of, touch
+from duckanon.kernels.exchange.exchange import exchange
+from duckanon.kernels.exchange.state import ExchangeState, add, sse_of, touch, update_violation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from duckanon.kernels.closeness.threshold import Rules
-
 
 SETTLES = 20
 """Most passes over the pairs of a neighbourhood that was formed anew."""
 
 
-class Pool(NamedTuple):
-    """Some classes, taken apart: room for their records and for what they were; made by `pool_of`.
+class Neighbourhood(NamedTuple):
+    """Some neighbouring classes, taken apart: memory for their records and for what they were.
 
     Attributes
     ----------
@@ -42,236 +39,209 @@ class Pool(NamedTuple):
     distance: NDArray[np.float64]
 
 
-def pool_of(classes: int, records: int) -> Pool:
-    """Return room for a neighbourhood.
-
-    Parameters
-    ----------
-    classes, records : int
-        Most classes, a free one among them, and most records.
-
-    Returns
-    -------
-    Pool
-        To be written.
-    """
-
-    def numbers() -> NDArray[np.int64]:
-        return np.zeros(records, dtype=np.int64)
-
-    return Pool(np.zeros(classes, dtype=np.int64), numbers(), numbers(), numbers(), np.zeros(records))
+def empty_neighbourhood(classes: int, records: int) -> Neighbourhood:
+    """Return memory for a neighbourhood of so many classes, a free one among them, and so many records."""
+    numbers = np.zeros((3, records), dtype=np.int64)
+    return Neighbourhood(
+        np.zeros(classes, dtype=np.int64), numbers[0], numbers[1], numbers[2], np.zeros(records)
+    )
 
 
 @compiled
 def rebuild(
-    groups: Groups,
-    rules: Rules,
+    state: ExchangeState,
     neighbours: NDArray[np.int64],
     near: NDArray[np.int64],
     free: NDArray[np.int64],
     trials: int,
-    bounds: Bounds,
-    room: Room,
-    pool: Pool,
-    state: NDArray[np.uint64],
+    neighbourhood: Neighbourhood,
+    random_state: NDArray[np.uint64],
 ) -> float:
-    """Take neighbourhoods apart and form them anew, a number of times.
+    """Take neighbourhoods apart and form them anew, each around a random record; return the gain.
 
-    Parameters
-    ----------
-    groups, rules, bounds, room
-        The classes, changed in place, the thresholds, what the search keeps, room.
-    neighbours : ndarray of shape (classes, c), int64
-        Nearest classes of each class, -1 for none.
-    near : ndarray of shape (n, c), int64
-        Nearest classes of each record.
-    free : ndarray of shape (classes,), int64
-        Classes without records, then -1; changed in place.
-    trials : int
-        Neighbourhoods that are tried, each around a random record.
-    pool : Pool
-        Room for one.
-    state : ndarray of shape (1,), uint64
-        Of the random numbers; changed in place.
-
-    Returns
-    -------
-    float
-        Sum of the gains.
+    `neighbours` (classes, c) are the nearest classes of each class, -1 for none, `near` (n, c) those of each
+    record; `free` (classes,) holds the classes without records, then -1, and is kept up to date.
     """
     total, spare = 0.0, 0
     while spare < len(free) and free[spare] >= 0:
         spare += 1
     for _ in range(trials):
-        record = draw(state, len(groups.points))
-        a = groups.label[record]
-        wanted = 2 + draw(state, len(pool.classes) - 2)
-        options = neighbours[a] if draw(state, 2) == 0 else near[record]
-        old = _gather(groups, options, a, pool, wanted)
+        record = draw(random_state, len(state.points))
+        a = state.label[record]
+        most = 2 + draw(random_state, len(neighbourhood.classes) - 2)
+        options = neighbours[a] if draw(random_state, 2) == 0 else near[record]
+        old = _gather(state, options, a, neighbourhood, most)
         if old < 2:
             continue
         count = old
         if spare > 0:
-            pool.classes[count] = free[spare - 1]
+            neighbourhood.classes[count] = free[spare - 1]
             count += 1
-        gain = _try(groups, rules, count, bounds, room, pool, state)
-        if gain > bounds.gain:
+        gain = _try(state, neighbourhood, count, random_state)
+        if gain > state.bounds.gain:
             total += gain
-            spare = _accept(groups, neighbours, free, spare, pool, old, count)
+            spare = _accept(state, neighbours, free, spare, neighbourhood, old, count)
     return total
+
+
+@inner
+def _gather(
+    state: ExchangeState, options: NDArray[np.int64], a: int, neighbourhood: Neighbourhood, most: int
+) -> int:
+    """Write class a and some of the options to the neighbourhood, as their records fit; return how many."""
+    records, count = state.size[a], 1
+    if records > len(neighbourhood.records):
+        return 0
+    neighbourhood.classes[0] = a
+    for b in options:
+        if count == most:
+            break
+        if b >= 0 and b != a and state.size[b] > 0 and records + state.size[b] <= len(neighbourhood.records):
+            neighbourhood.classes[count] = b
+            count += 1
+            records += state.size[b]
+    return count
 
 
 @spliced
 def _try(
-    groups: Groups, rules: Rules, count: int, bounds: Bounds, room: Room, pool: Pool,
-    state: NDArray[np.uint64],
-) -> float:  # fmt: skip
-    """Form the classes of the pool anew; return the gain, or take everything back if there is none."""
-    before = _value(groups, bounds, pool.classes[:count])
-    used = _save(groups, pool, count)
-    form_anew(groups, pool, count, used, bounds, state)
-    _judge_all(groups, rules, pool, count, room)
-    _settle(groups, rules, pool, count, bounds, room)
-    gain = before - _value(groups, bounds, pool.classes[:count])
-    if gain <= bounds.gain:
-        clear(groups, pool.classes[:count])
+    state: ExchangeState, neighbourhood: Neighbourhood, count: int, random_state: NDArray[np.uint64]
+) -> float:
+    """Form the first classes anew; return the gain, or take everything back if there is none."""
+    classes = neighbourhood.classes[:count]
+    before = _value(state, classes)
+    used = _save(state, neighbourhood, count)
+    form_anew(state, neighbourhood, count, used, random_state)
+    _update_violations(state, classes)
+    _settle(state, classes)
+    gain = before - _value(state, classes)
+    if gain <= state.bounds.gain:
+        clear(state, classes)
         for i in range(used):
-            add(groups, pool.labels[i], pool.records[i])
-        _judge_all(groups, rules, pool, count, room)
+            add(state, neighbourhood.labels[i], neighbourhood.records[i])
+        _update_violations(state, classes)
     return gain
 
 
 @spliced
 def _accept(
-    groups: Groups, neighbours: NDArray[np.int64], free: NDArray[np.int64], spare: int, pool: Pool, old: int,
-    count: int,
+    state: ExchangeState, neighbours: NDArray[np.int64], free: NDArray[np.int64], spare: int,
+    neighbourhood: Neighbourhood, old: int, count: int,
 ) -> int:  # fmt: skip
     """Enter the classes that are free now; return how many."""
-    if spare > 0 and groups.size[free[spare - 1]] > 0:
+    if spare > 0 and state.size[free[spare - 1]] > 0:
         spare -= 1
         for i in range(neighbours.shape[1]):
-            neighbours[free[spare], i] = neighbours[pool.classes[0], i]
+            neighbours[free[spare], i] = neighbours[neighbourhood.classes[0], i]
         free[spare] = -1
-    for c in pool.classes[:old]:
-        if groups.size[c] == 0:
+    for c in neighbourhood.classes[:old]:
+        if state.size[c] == 0:
             free[spare] = c
             spare += 1
-    for c in pool.classes[:count]:
-        touch(groups, c)
+    for c in neighbourhood.classes[:count]:
+        touch(state, c)
     return spare
 
 
 @inner
-def _gather(groups: Groups, options: NDArray[np.int64], a: int, pool: Pool, wanted: int) -> int:
-    """Write class a and some of the options to the pool, as far as their records fit; return how many."""
-    records, count = groups.size[a], 1
-    if records > len(pool.records):
-        return 0
-    pool.classes[0] = a
-    for b in options:
-        if count == wanted:
-            break
-        if b >= 0 and b != a and groups.size[b] > 0 and records + groups.size[b] <= len(pool.records):
-            pool.classes[count] = b
-            count += 1
-            records += groups.size[b]
-    return count
-
-
-@inner
-def _value(groups: Groups, bounds: Bounds, classes: NDArray[np.int64]) -> float:
-    """Return the SSE of some classes, and the price of what they miss."""
+def _value(state: ExchangeState, classes: NDArray[np.int64]) -> float:
+    """Return the SSE of some classes, and the price of their violations."""
     total = 0.0
     for c in classes:
-        total += sse_of(groups, c)
-        if groups.missed[c] > 0.0:
-            total += bounds.weight * groups.missed[c]
+        total += sse_of(state, c)
+        if state.violation[c] > 0.0:
+            total += state.bounds.weight * state.violation[c]
     return total
 
 
 @spliced
-def _save(groups: Groups, pool: Pool, count: int) -> int:
-    """Note the records of the pool and their classes; return how many."""
+def _save(state: ExchangeState, neighbourhood: Neighbourhood, count: int) -> int:
+    """Note the records of the first classes, and whose they are; return how many."""
     used = 0
-    for c in pool.classes[:count]:
-        for i in range(groups.size[c]):
-            pool.records[used], pool.labels[used] = groups.members[c, i], c
+    for c in neighbourhood.classes[:count]:
+        for i in range(state.size[c]):
+            neighbourhood.records[used], neighbourhood.labels[used] = state.members[c, i], c
             used += 1
     return used
 
 
 @inner
-def _judge_all(groups: Groups, rules: Rules, pool: Pool, count: int, room: Room) -> None:
-    """Bring what the classes of the pool miss up to date; a free class misses nothing."""
-    for c in pool.classes[:count]:
-        if groups.size[c] > 0:
-            judge(groups, rules, c, room)
+def _update_violations(state: ExchangeState, classes: NDArray[np.int64]) -> None:
+    """Bring the violations of some classes up to date; that of a free class is 0."""
+    for c in classes:
+        if state.size[c] > 0:
+            update_violation(state, c)
         else:
-            groups.missed[c] = 0.0
+            state.violation[c] = 0.0
 
 
 @spliced
-def _settle(groups: Groups, rules: Rules, pool: Pool, count: int, bounds: Bounds, room: Room) -> None:
-    """Exchange between all pairs of the pool until nothing is gained."""
-    clock, mark = len(groups.touched) - 1, -1
+def _settle(state: ExchangeState, classes: NDArray[np.int64]) -> None:
+    """Exchange between all pairs of classes until nothing is gained."""
+    clock, mark = len(state.touched) - 1, -1
     for _ in range(SETTLES):
-        start, gained = groups.touched[clock], 0.0
-        for x in range(count):
-            for y in range(x + 1, count):
-                a, b = pool.classes[x], pool.classes[y]
-                changed = groups.touched[a] > mark or groups.touched[b] > mark
-                if changed and groups.size[a] > 0 and groups.size[b] > 0:
-                    gained += exchange(groups, rules, a, b, bounds, room)
-        if gained <= bounds.gain:
+        start, gained = state.touched[clock], 0.0
+        for x in range(len(classes)):
+            for y in range(x + 1, len(classes)):
+                a, b = classes[x], classes[y]
+                changed = state.touched[a] > mark or state.touched[b] > mark
+                if changed and state.size[a] > 0 and state.size[b] > 0:
+                    gained += exchange(state, a, b)
+        if gained <= state.bounds.gain:
             return
         mark = start
 
 
 @spliced
 def form_anew(
-    groups: Groups, pool: Pool, count: int, used: int, bounds: Bounds, state: NDArray[np.uint64]
+    state: ExchangeState,
+    neighbourhood: Neighbourhood,
+    count: int,
+    used: int,
+    random_state: NDArray[np.uint64],
 ) -> None:
     """Form classes around seeds, random or far, of nearest records or of the nearest in every stratum."""
-    clear(groups, pool.classes[:count])
+    bounds, open_records, distance = state.bounds, neighbourhood.open, neighbourhood.distance
+    clear(state, neighbourhood.classes[:count])
     fewest = -(-used // bounds.most)
-    make = max(1, fewest, min(count - draw(state, 3), used // bounds.least))
+    make = max(1, fewest, min(count - draw(random_state, 3), used // bounds.least))
     size = used // make
-    strata = size if groups.codes.shape[0] > 0 else 1
+    strata = size if state.codes.shape[0] > 0 else 1
     for i in range(used):
-        pool.open[i] = pool.records[i]
+        open_records[i] = neighbourhood.records[i]
     if strata > 1:
-        _ascend(groups.codes, pool.open[:used])
-    at = draw(state, used)
-    for c in pool.classes[:make]:
-        seed = pool.open[at]
+        _ascend(state.codes, open_records[:used])
+    at = draw(random_state, used)
+    for c in neighbourhood.classes[:make]:
+        seed = open_records[at]
         for i in range(used):
-            pool.distance[i] = _squared(groups.points, seed, pool.open[i]) if pool.open[i] >= 0 else np.inf
+            distance[i] = _squared(state.points, seed, open_records[i]) if open_records[i] >= 0 else np.inf
         for stratum in range(strata):
             first, last = stratum * used // strata, (stratum + 1) * used // strata
             for _ in range(size // strata):
-                best = _least(pool.distance, first, last)
-                add(groups, c, pool.open[best])
-                pool.open[best], pool.distance[best] = -1, np.inf
-        at = _next_seed(pool, used, state)
-    for record in pool.open[:used]:
+                best = _least(distance, first, last)
+                add(state, c, open_records[best])
+                open_records[best], distance[best] = -1, np.inf
+        at = _next_seed(neighbourhood, used, random_state)
+    for record in open_records[:used]:
         if record >= 0:
-            _join(groups, pool, make, record, bounds)
+            _join(state, neighbourhood.classes[:make], record)
 
 
 @spliced
-def _next_seed(pool: Pool, used: int, state: NDArray[np.uint64]) -> int:
+def _next_seed(neighbourhood: Neighbourhood, used: int, random_state: NDArray[np.uint64]) -> int:
     """Return the place of a record without a class: a random one, or the farthest from the last seed."""
-    random = draw(state, 2) == 0
-    left, found, most = 0, 0, -1.0
+    random = draw(random_state, 2) == 0
+    left, place, most = 0, 0, -1.0
     for i in range(used):
-        if pool.open[i] < 0:
+        if neighbourhood.open[i] < 0:
             continue
         left += 1
-        if random and draw(state, left) == 0:
-            found = i
-        elif not random and pool.distance[i] > most:
-            found, most = i, pool.distance[i]
-    return found
+        if random and draw(random_state, left) == 0:
+            place = i
+        elif not random and neighbourhood.distance[i] > most:
+            place, most = i, neighbourhood.distance[i]
+    return place
 
 
 @inner
@@ -285,20 +255,20 @@ def _least(distance: NDArray[np.float64], first: int, last: int) -> int:
 
 
 @inner
-def _join(groups: Groups, pool: Pool, make: int, record: int, bounds: Bounds) -> None:
-    """Add a record to the class that has room and whose SSE rises least."""
+def _join(state: ExchangeState, classes: NDArray[np.int64], record: int) -> None:
+    """Add a record to the class that may grow and whose SSE rises least."""
     best, least = -1, np.inf
-    for c in pool.classes[:make]:
-        size = groups.size[c]
-        if 0 < size < bounds.most:
+    for c in classes:
+        size = state.size[c]
+        if 0 < size < state.bounds.most:
             total = 0.0
-            for j in range(groups.points.shape[1]):
-                difference = groups.points[record, j] - groups.sums[c, j] / size
+            for j in range(state.points.shape[1]):
+                difference = state.points[record, j] - state.sums[c, j] / size
                 total += difference * difference
             total *= size / (size + 1.0)
             if total < least:
                 best, least = c, total
-    add(groups, best, record)
+    add(state, best, record)
 
 
 @inner
@@ -332,19 +302,19 @@ def _squared(points: NDArray[np.float64], one: int, other: int) -> float:
 
 
 @inner
-def clear(groups: Groups, classes: NDArray[np.int64]) -> None:
+def clear(state: ExchangeState, classes: NDArray[np.int64]) -> None:
     """Take all records out of some classes."""
     for c in classes:
-        groups.size[c] = 0
-        for j in range(groups.points.shape[1]):
-            groups.sums[c, j] = 0.0
+        state.size[c] = 0
+        for j in range(state.points.shape[1]):
+            state.sums[c, j] = 0.0
 
 
 @inner
-def draw(state: NDArray[np.uint64], below: int) -> int:
+def draw(random_state: NDArray[np.uint64], below: int) -> int:
     """Return the next random number 0..below-1 (splitmix64)."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = state[0]
+    random_state[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = random_state[0]
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z = z ^ (z >> np.uint64(31))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from duckanon.kernels.exchange.exchange import sweep
-from duckanon.kernels.exchange.rebuild import pool_of, rebuild
+from duckanon.kernels.exchange.rebuild import empty_neighbourhood, rebuild
 from duckanon.kernels.exchange.search import Search, labels_of, near_records, neighbours, search_of, sse_left
 
 if TYPE_CHECKING:
@@ -28,14 +28,14 @@ Effort = Literal["fast", "balanced", "best"]
 STRICT = 1e9
 """SSE, in units of the mean squared distance to the centre, that one record beyond a threshold counts as."""
 
-LIGHT, FLAT = 3, 13
+USUAL_SIZE, USUAL_COLUMNS = 3, 13
 """Class size and coordinates that the number of rebuilt neighbourhoods speaks of: where there is more of
 either, each costs more, and there are fewer."""
 
-DEAR = 64
+LIMITED_COST = 64
 """A neighbourhood with thresholds to keep costs about so many times as much to rebuild."""
 
-DEAR_POOL = 5
+LIMITED_CLASSES = 5
 """Most classes of a neighbourhood with thresholds to keep."""
 
 FIRST_PRICE, LAST_PRICE = Decimal(2), Decimal(400)
@@ -61,7 +61,7 @@ class Work:
         Steps in which the price of a violation grows.
     rebuilds : int
         Neighbourhoods that are taken apart and formed anew, in all; those of a tile are its share.
-    pool : int
+    classes : int
         Most classes of such a neighbourhood.
     rounds : int
         Times that the neighbours are searched anew meanwhile.
@@ -72,7 +72,7 @@ class Work:
     enough: float
     levels: int
     rebuilds: int
-    pool: int
+    classes: int
     rounds: int
 
 
@@ -96,7 +96,7 @@ def refine(
     seed: int = 0,
     stop: Stop | None = None,
 ) -> NDArray[np.int64]:
-    """Return classes with at most the SSE of the given ones, which keep k and miss no threshold more.
+    """Return classes with at most the SSE of the given ones, which keep k and violate no threshold more.
 
     Records are exchanged between neighbouring classes, and moved where sizes allow, as long as the exact SSE
     falls; then neighbourhoods of classes are taken apart, formed anew around random or far seeds, refined in
@@ -104,16 +104,10 @@ def refine(
 
     Parameters
     ----------
-    points : array_like of shape (n, d), float
-        Finite numbers on their final scale, at most 1e150.
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, each of at least k.
-    k : int
-        Smallest class size.
-    codes : sequence of S array_like of shape (n,), int
-        Value code of each record in each sensitive attribute.
+    points, labels, k, codes
+        See `duckanon.kernels`; each class has at least k records.
     thresholds : sequence of S Threshold
-        What a class satisfies or at least misses no more than before, over all classes.
+        What a class satisfies, or what all classes violate no more than before.
     effort : {'fast', 'balanced', 'best'}
         See `WORK`.
     share : float
@@ -127,7 +121,7 @@ def refine(
     -------
     ndarray of shape (n,), int64
         Class of each record, 0..m'-1. A class that satisfies every threshold is never replaced by one that
-        does not, unless what all classes miss becomes less.
+        does not, unless the violations of all classes become less.
 
     Raises
     ------
@@ -146,17 +140,17 @@ def refine(
         return labels_of(search)
     if len(thresholds):
         # The least violation is one unit of an edge sum; no gain may outweigh it.
-        least = 2.0 * len(search.labels) * float(search.rules.table["whole"].max())
+        least = 2.0 * len(search.labels) * float(search.state.rules.table["whole"].max())
         search = search.at_price(max(STRICT, least))
     _passes(search, work, work.sweeps, stop)
-    n, d = search.groups.points.shape
-    size = max(k, n / np.count_nonzero(search.groups.size))
-    rebuilds = int(work.rebuilds * share * LIGHT / size / max(1.0, d / FLAT))
-    _rebuild(search, work, rebuilds // (DEAR if len(thresholds) else 1), seed, stop)
+    n, d = search.state.points.shape
+    size = max(k, n / np.count_nonzero(search.state.size))
+    rebuilds = int(work.rebuilds * share * USUAL_SIZE / size / max(1.0, d / USUAL_COLUMNS))
+    _rebuild(search, work, rebuilds // (LIMITED_COST if len(thresholds) else 1), seed, stop)
     return labels_of(search)
 
 
-def approach(
+def reduce_violations(
     points: ArrayLike,
     labels: ArrayLike,
     k: int,
@@ -166,7 +160,9 @@ def approach(
     effort: Effort = "balanced",
     stop: Stop | None = None,
 ) -> NDArray[np.int64]:
-    """Return classes that miss the thresholds less, at a price of violations that grows from pass to pass.
+    """Return classes that violate the thresholds less: the repair of t, l and c by exchanges of records.
+
+    A violation has a price in SSE, which grows from pass to pass.
 
     Parameters
     ----------
@@ -176,12 +172,7 @@ def approach(
     Returns
     -------
     ndarray of shape (n,), int64
-        Class of each record; some may still miss a threshold and want merging.
-
-    Raises
-    ------
-    ValueError
-        As `refine`.
+        Class of each record; some may still violate a threshold, for `merge_classes`.
 
     Notes
     -----
@@ -190,7 +181,7 @@ def approach(
     """
     work, search = WORK[effort], search_of(points, labels, k, codes, thresholds)
     for price in _prices(work.levels):
-        if not (search.groups.missed > 0.0).any():
+        if not (search.state.violation > 0.0).any():
             break
         _passes(search.at_price(price), work, SWEEPS_A_LEVEL, stop)
     return labels_of(search)
@@ -205,41 +196,38 @@ def _prices(levels: int) -> list[float]:
 
 def _passes(search: Search, work: Work, most: int, stop: Stop | None) -> None:
     """Exchange between neighbours until a pass gains little."""
-    groups = search.groups
-    seen = np.full(len(groups.size), -1)
+    state = search.state
+    seen = np.full(len(state.size), -1)
     for _ in range(most):
         if stop is not None and stop():
             return
-        near = neighbours(groups, work.neighbours)
-        gain = sweep(groups, search.rules, near, seen, search.bounds, search.room)
-        if gain <= work.enough * sse_left(groups):
+        near = neighbours(state, work.neighbours)
+        gain = sweep(state, near, seen)
+        if gain <= work.enough * sse_left(state):
             return
 
 
 def _rebuild(search: Search, work: Work, rebuilds: int, seed: int, stop: Stop | None) -> None:
     """Take neighbourhoods apart and form them anew, in rounds, until a round gains nothing."""
-    groups = search.groups
+    state = search.state
     # The neighbours are searched anew after some work for every class; for less the search does not pay.
-    rounds = min(work.rounds, 4 * rebuilds // (int(np.count_nonzero(groups.size)) + 1))
+    rounds = min(work.rounds, 4 * rebuilds // (int(np.count_nonzero(state.size)) + 1))
     if not rounds:
         return
-    around = max(work.neighbours, work.pool)
+    around = max(work.neighbours, work.classes)
     # Classes that merging has made very large stay out of the neighbourhoods: they are for the sweeps.
-    typical = int(3 * np.median(groups.size[groups.size > 0]))
-    classes = 1 + (min(work.pool, DEAR_POOL) if len(groups.codes) else work.pool)
-    pool = pool_of(classes, classes * min(search.bounds.most, typical))
-    state = np.array([(seed + 1) % 2**64], dtype=np.uint64)
+    typical = int(3 * np.median(state.size[state.size > 0]))
+    classes = 1 + (min(work.classes, LIMITED_CLASSES) if len(state.codes) else work.classes)
+    neighbourhood = empty_neighbourhood(classes, classes * min(state.bounds.most, typical))
+    random_state = np.array([(seed + 1) % 2**64], dtype=np.uint64)
     for _ in range(rounds):
         if stop is not None and stop():
             return
-        near = neighbours(groups, around)
-        records = near_records(groups, around)
-        free = np.full(len(groups.size), -1)
-        empty = np.flatnonzero(groups.size == 0)
+        near = neighbours(state, around)
+        records = near_records(state, around)
+        free = np.full(len(state.size), -1)
+        empty = np.flatnonzero(state.size == 0)
         free[: len(empty)] = empty
-        gain = rebuild(
-            groups, search.rules, near, records, free, rebuilds // rounds, search.bounds,
-            search.room, pool, state,
-        )  # fmt: skip
+        gain = rebuild(state, near, records, free, rebuilds // rounds, neighbourhood, random_state)
         if gain <= 0.0:
             return

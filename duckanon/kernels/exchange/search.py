@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.closeness.threshold import Rules, rules_of
-from duckanon.kernels.exchange.exchange import Bounds
-from duckanon.kernels.exchange.state import Groups, Room, groups_of, room_of
+from duckanon.kernels.closeness.threshold import rules_of
+from duckanon.kernels.exchange.state import Bounds, ExchangeState, exchange_state_of
 from duckanon.kernels.neighbours.centroids import nearest, principal
 from duckanon.kernels.points import SMALLEST, check_class_size, distance_points, enlarged
 
@@ -19,19 +18,16 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from duckanon.kernels.closeness.threshold import Threshold
-    from duckanon.kernels.exchange.state import Groups
-
+    from duckanon.kernels.exchange.state import ExchangeState
 
 ROUNDING = 1e-11
 """Share of the whole spread below which a gain may be rounding."""
 
-
 SPARE = 64
 """Free classes, so that a neighbourhood can be rebuilt with one class more."""
 
-
 LARGE = 256
-"""Classes above this, and above four times the median, stay as merging made them: every class gets the room
+"""Classes above this, and above four times the median, stay as merging made them: every class gets the memory
 that the largest one needs."""
 
 
@@ -41,14 +37,8 @@ class Search:
 
     Attributes
     ----------
-    groups : Groups
+    state : ExchangeState
         The classes between which records move.
-    rules : Rules
-        The thresholds.
-    bounds : Bounds
-        What the search keeps and aims at.
-    room : Room
-        Where it works.
     labels : ndarray of shape (n,), int64
         Class of each record before.
     moving : ndarray of shape (n,), bool
@@ -57,17 +47,15 @@ class Search:
         Mean squared distance to the centre: the unit of prices.
     """
 
-    groups: Groups
-    rules: Rules
-    bounds: Bounds
-    room: Room
+    state: ExchangeState
     labels: NDArray[np.int64]
     moving: NDArray[np.bool_]
     unit: float
 
     def at_price(self, price: float) -> Search:
         """Return the same search in which a record beyond a threshold counts as `price` units."""
-        return replace(self, bounds=self.bounds._replace(weight=price * self.unit))
+        bounds = self.state.bounds._replace(weight=price * self.unit)
+        return replace(self, state=self.state._replace(bounds=bounds))
 
 
 def search_of(
@@ -77,22 +65,9 @@ def search_of(
     codes: NDArray[np.int64] | Sequence[ArrayLike],
     thresholds: Sequence[Threshold],
 ) -> Search:
-    """Return a search that starts from a partition, with violations at no price.
+    """Return a search that starts from a partition, with violations at no price; arguments as in `refine`.
 
-    Parameters
-    ----------
-    points, labels, k, codes, thresholds
-        As in `refine`.
-
-    Returns
-    -------
-    Search
-        O(n d + m most) memory for m classes of at most `most` records.
-
-    Raises
-    ------
-    ValueError
-        If they do not fit together.
+    O(n d + m most) memory for m classes of at most `most` records.
     """
     matrix = distance_points(points)
     check_class_size(len(matrix), k)
@@ -107,14 +82,15 @@ def search_of(
     # Enlarged, or the squares of small ones would vanish, and with them the least gain that ends the search.
     matrix = matrix[moving]
     matrix = np.ascontiguousarray(enlarged(matrix - matrix.mean(axis=0), SMALLEST) if len(matrix) else matrix)
-    own = np.unique(owner[moving], return_inverse=True)[1].astype(np.int64)
-    rules = rules_of(thresholds)
-    classes = int(own.max(initial=-1)) + 1 + SPARE
-    groups = groups_of(matrix, np.ascontiguousarray(coded[:, moving]), own, rules, classes=classes, most=most)
+    moving_labels = np.unique(owner[moving], return_inverse=True)[1].astype(np.int64)
+    classes = int(moving_labels.max(initial=-1)) + 1 + SPARE
     spread = float(np.sum(np.square(matrix)))
     bounds = Bounds(k, most, 0.0, ROUNDING * spread)
-    room = room_of(rules, matrix.shape[1], most)
-    return Search(groups, rules, bounds, room, owner, moving, spread / max(len(matrix), 1))
+    moving_codes = np.ascontiguousarray(coded[:, moving])
+    state = exchange_state_of(
+        matrix, moving_codes, moving_labels, rules_of(thresholds), bounds, classes=classes
+    )
+    return Search(state, owner, moving, spread / max(len(matrix), 1))
 
 
 def _checked(labels: ArrayLike, n: int, k: int) -> NDArray[np.int64]:
@@ -135,120 +111,59 @@ def _positions(
     if len(codes) != len(thresholds):
         raise ValueError(f"there are {len(thresholds)} thresholds for {len(codes)} attributes")
     coded = np.zeros((len(codes), n), dtype=np.int64)
-    for row, (threshold, own) in enumerate(zip(thresholds, codes, strict=True)):
-        if np.shape(own) != (n,):
-            raise ValueError(f"codes must be one integer a record, of shape ({n},), not {np.shape(own)}")
-        coded[row] = threshold.reference.positions(own)
+    for row, (threshold, column) in enumerate(zip(thresholds, codes, strict=True)):
+        if np.shape(column) != (n,):
+            raise ValueError(f"codes must be one integer a record, of shape ({n},), not {np.shape(column)}")
+        coded[row] = threshold.reference.positions(column)
     return coded
 
 
 def labels_of(search: Search) -> NDArray[np.int64]:
-    """Return the classes, numbered in the order of their first records.
-
-    Parameters
-    ----------
-    search : Search
-        A search.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        0..m-1.
-    """
+    """Return the classes of all records (n,), numbered in the order of their first records."""
     # Classes that took no part keep their number, the others come after.
     whole = search.labels.copy()
-    whole[search.moving] = search.groups.label + search.labels.max() + 1
+    whole[search.moving] = search.state.label + search.labels.max() + 1
     _, first, inverse = np.unique(whole, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     return rank[inverse]
 
 
-def centroids_of(groups: Groups) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the classes that have records, and their means.
-
-    Parameters
-    ----------
-    groups : Groups
-        m classes with records among them.
-
-    Returns
-    -------
-    tuple of ndarray of shape (m,) and of shape (m, d)
-        Ascending classes, float64 means.
-    """
-    alive = np.flatnonzero(groups.size)
-    return alive, groups.sums[alive] / groups.size[alive, None]
+def centroids_of(state: ExchangeState) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the classes that have records, ascending (m,), and their means (m, d)."""
+    nonempty = np.flatnonzero(state.size)
+    return nonempty, state.sums[nonempty] / state.size[nonempty, None]
 
 
-def sse_left(groups: Groups) -> float:
-    """Return the SSE of all classes that take part.
-
-    Parameters
-    ----------
-    groups : Groups
-        The classes.
-
-    Returns
-    -------
-    float
-        At least 0 but for rounding. O(n d).
-    """
-    squares = float(np.sum(np.square(groups.points)))
-    alive, centroids = centroids_of(groups)
-    return squares - float(np.sum(np.square(centroids) * groups.size[alive, None]))
+def sse_left(state: ExchangeState) -> float:
+    """Return the SSE of all classes that take part, at least 0 but for rounding. O(n d)."""
+    squares = float(np.sum(np.square(state.points)))
+    nonempty, centroids = centroids_of(state)
+    return squares - float(np.sum(np.square(centroids) * state.size[nonempty, None]))
 
 
-def neighbours(groups: Groups, count: int) -> NDArray[np.int64]:
-    """Return the nearest other classes of each class.
+def neighbours(state: ExchangeState, count: int) -> NDArray[np.int64]:
+    """Return the nearest other classes of each class (classes, count), nearest first, then -1.
 
-    Parameters
-    ----------
-    groups : Groups
-        The classes.
-    count : int
-        How many.
-
-    Returns
-    -------
-    ndarray of shape (classes, count), int64
-        Nearest first; -1 where there are no more.
-
-    Notes
-    -----
     O((m + n) log m) on average. Searched in the widest directions where there are many.
     """
-    alive, centroids = centroids_of(groups)
-    near = np.full((len(groups.size), count), -1)
-    ranks = np.arange(2, min(count + 1, len(alive)) + 1)
+    nonempty, centroids = centroids_of(state)
+    near = np.full((len(state.size), count), -1)
+    ranks = np.arange(2, min(count + 1, len(nonempty)) + 1)
     if len(ranks):
-        features = principal(centroids, np.arange(len(alive)))
-        near[alive, : len(ranks)] = alive[nearest(features, features, ranks)]
+        features = principal(centroids, np.arange(len(nonempty)))
+        near[nonempty, : len(ranks)] = nonempty[nearest(features, features, ranks)]
     return near
 
 
-def near_records(groups: Groups, count: int) -> NDArray[np.int64]:
-    """Return the classes nearest to each record.
+def near_records(state: ExchangeState, count: int) -> NDArray[np.int64]:
+    """Return the classes nearest to each record (n, count), nearest first, its own class among them.
 
-    Parameters
-    ----------
-    groups : Groups
-        The classes.
-    count : int
-        How many.
-
-    Returns
-    -------
-    ndarray of shape (n, count), int64
-        Nearest first, the own class among them; fewer columns where there are fewer classes.
-
-    Notes
-    -----
-    O((m + n) log m) on average. Searched in the widest directions where there are many.
+    Fewer columns where there are fewer classes. Cost as that of `neighbours`.
     """
-    alive, centroids = centroids_of(groups)
-    ranks = np.arange(1, min(count, len(alive)) + 1)
-    both = np.vstack([centroids, groups.points])
-    features = principal(both, np.arange(len(alive)))
-    found = nearest(features[: len(alive)], features[len(alive) :], ranks)
-    return np.ascontiguousarray(alive[found])
+    nonempty, centroids = centroids_of(state)
+    ranks = np.arange(1, min(count, len(nonempty)) + 1)
+    both = np.vstack([centroids, state.points])
+    features = principal(both, np.arange(len(nonempty)))
+    indices = nearest(features[: len(nonempty)], features[len(nonempty) :], ranks)
+    return np.ascontiguousarray(nonempty[indices])

@@ -1,4 +1,4 @@
-"""The classes of a partition while records move between them."""
+"""The state of an exchange search: the classes, and what the search keeps and aims at."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.exchange.ledger import Ledger, ledger_of, missed_by
+from duckanon.kernels.exchange.ledger import Ledger, class_violation, ledger_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,8 +15,47 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Rules
 
 
-class Groups(NamedTuple):
-    """Classes between which records move: arrays changed in place; made by `groups_of`.
+class Bounds(NamedTuple):
+    """What a search must keep, and what it aims at.
+
+    Attributes
+    ----------
+    least, most : int
+        Records of a class.
+    weight : float
+        SSE that one unit of violation counts as.
+    gain : float
+        Least gain for which something is done: above the rounding of a sum of squares.
+    """
+
+    least: int
+    most: int
+    weight: float
+    gain: float
+
+
+class Scratch(NamedTuple):
+    """Memory that a search works in.
+
+    Attributes
+    ----------
+    along, away : ndarray of shape (2, most), float64
+        Of the members of two classes: the product with the difference of the centroids, and the distance
+        from the centroid of their class.
+    between : ndarray of shape (d,), float64
+        The difference of the two centroids.
+    ledger : Ledger
+        The violations of the two classes after every exchange.
+    """
+
+    along: NDArray[np.float64]
+    away: NDArray[np.float64]
+    between: NDArray[np.float64]
+    ledger: Ledger
+
+
+class ExchangeState(NamedTuple):
+    """Classes between which records move: arrays changed in place; made by `exchange_state_of`.
 
     Attributes
     ----------
@@ -32,10 +71,16 @@ class Groups(NamedTuple):
         Records of each class.
     sums : ndarray of shape (classes, d), float64
         Sum of the points of each class.
-    missed : ndarray of shape (classes,), float64
+    violation : ndarray of shape (classes,), float64
         Sum of the violations of each class.
     touched : ndarray of shape (classes + 1,), int64
         When each class changed last; the last entry is the clock.
+    rules : Rules
+        The S thresholds.
+    bounds : Bounds
+        What the search keeps and aims at.
+    scratch : Scratch
+        Written by every step.
     """
 
     points: NDArray[np.float64]
@@ -45,63 +90,29 @@ class Groups(NamedTuple):
     members: NDArray[np.int64]
     size: NDArray[np.int64]
     sums: NDArray[np.float64]
-    missed: NDArray[np.float64]
+    violation: NDArray[np.float64]
     touched: NDArray[np.int64]
+    rules: Rules
+    bounds: Bounds
+    scratch: Scratch
 
 
-class Room(NamedTuple):
-    """Room that a search works in; made by `room_of`, written by every function that takes it.
-
-    Attributes
-    ----------
-    along, away : ndarray of shape (2, most), float64
-        Of the members of two classes: the product with the difference of the centroids, and the distance
-        from the own centroid.
-    between : ndarray of shape (d,), float64
-        The difference of the two centroids.
-    ledger : Ledger
-        What the two classes miss after every exchange.
-    """
-
-    along: NDArray[np.float64]
-    away: NDArray[np.float64]
-    between: NDArray[np.float64]
-    ledger: Ledger
-
-
-def groups_of(
+def exchange_state_of(
     points: NDArray[np.float64],
     codes: NDArray[np.int64],
     labels: NDArray[np.int64],
     rules: Rules,
+    bounds: Bounds,
     *,
     classes: int,
-    most: int,
-) -> Groups:
-    """Return the classes of a partition, ready for records to move.
+) -> ExchangeState:
+    """Return the state that begins with a partition: labels 0..m-1, with memory for so many classes.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        All records.
-    codes : ndarray of shape (S, n), int64
-        Position of each record's value in each attribute.
-    labels : ndarray of shape (n,), int64
-        Class of each record, 0..m-1, none empty.
-    rules : Rules
-        The S thresholds.
-    classes : int
-        Room for so many classes, at least m.
-    most : int
-        Most records of a class, at least the largest size.
-
-    Returns
-    -------
-    Groups
-        O(n d) time, O(classes * most + n d) memory.
+    O(n d) time, O(classes * most + n d) memory.
     """
-    n, d = points.shape
-    groups = Groups(
+    (n, d), most = points.shape, bounds.most
+    scratch = Scratch(np.zeros((2, most)), np.zeros((2, most)), np.zeros(d), ledger_of(rules, most))
+    state = ExchangeState(
         points,
         codes,
         labels.copy(),
@@ -111,84 +122,69 @@ def groups_of(
         np.zeros((classes, d)),
         np.zeros(classes),
         np.zeros(classes + 1, dtype=np.int64),
+        rules,
+        bounds,
+        scratch,
     )
-    _enter(groups, rules, room_of(rules, d, most))
-    return groups
-
-
-def room_of(rules: Rules, dimensions: int, most: int) -> Room:
-    """Return room for exchanges between classes of at most so many records.
-
-    Parameters
-    ----------
-    rules : Rules
-        The thresholds.
-    dimensions, most : int
-        d, and the most records of a class.
-
-    Returns
-    -------
-    Room
-        To be written.
-    """
-    return Room(np.zeros((2, most)), np.zeros((2, most)), np.zeros(dimensions), ledger_of(rules, most))
+    _enter(state)
+    return state
 
 
 @compiled
-def _enter(groups: Groups, rules: Rules, room: Room) -> None:
+def _enter(state: ExchangeState) -> None:
     """Enter every record in its class."""
-    for record in range(len(groups.points)):
-        add(groups, groups.label[record], record)
-    for c in range(len(groups.size)):
-        if groups.size[c] > 0:
-            judge(groups, rules, c, room)
+    for record in range(len(state.points)):
+        add(state, state.label[record], record)
+    for c in range(len(state.size)):
+        if state.size[c] > 0:
+            update_violation(state, c)
 
 
 @inner
-def add(groups: Groups, c: int, record: int) -> None:
-    """Add a record to a class; what the class misses is not brought up to date."""
-    at = groups.size[c]
-    groups.members[c, at] = record
-    groups.label[record], groups.place[record] = c, at
-    groups.size[c] = at + 1
-    for j in range(groups.points.shape[1]):
-        groups.sums[c, j] += groups.points[record, j]
+def add(state: ExchangeState, c: int, record: int) -> None:
+    """Add a record to a class, whose violation is not brought up to date."""
+    at = state.size[c]
+    state.members[c, at] = record
+    state.label[record], state.place[record] = c, at
+    state.size[c] = at + 1
+    for j in range(state.points.shape[1]):
+        state.sums[c, j] += state.points[record, j]
 
 
 @inner
-def take(groups: Groups, record: int) -> None:
+def take(state: ExchangeState, record: int) -> None:
     """Take a record out of its class, whose last member moves to its place."""
-    c, at = groups.label[record], groups.place[record]
-    last = groups.size[c] - 1
-    moved = groups.members[c, last]
-    groups.members[c, at], groups.place[moved] = moved, at
-    groups.size[c] = last
-    for j in range(groups.points.shape[1]):
-        groups.sums[c, j] -= groups.points[record, j]
+    c, at = state.label[record], state.place[record]
+    last = state.size[c] - 1
+    moved = state.members[c, last]
+    state.members[c, at], state.place[moved] = moved, at
+    state.size[c] = last
+    for j in range(state.points.shape[1]):
+        state.sums[c, j] -= state.points[record, j]
 
 
 @inner
-def touch(groups: Groups, c: int) -> None:
+def touch(state: ExchangeState, c: int) -> None:
     """Note that a class has changed."""
-    clock = len(groups.touched) - 1
-    groups.touched[clock] += 1
-    groups.touched[c] = groups.touched[clock]
+    clock = len(state.touched) - 1
+    state.touched[clock] += 1
+    state.touched[c] = state.touched[clock]
 
 
 @inner
-def judge(groups: Groups, rules: Rules, c: int, room: Room) -> None:
-    """Bring what a class misses up to date."""
-    members = groups.members[c, : groups.size[c]]
-    groups.missed[c] = missed_by(room.ledger, rules, groups.codes, members)
+def update_violation(state: ExchangeState, c: int) -> None:
+    """Bring the violation of a class up to date."""
+    members = state.members[c, : state.size[c]]
+    state.violation[c] = class_violation(state.scratch.ledger, state.rules, state.codes, members)
 
 
 @inner
-def sse_of(groups: Groups, c: int) -> float:
+def sse_of(state: ExchangeState, c: int) -> float:
     """Return the sum of squared distances between the members of a class and their mean."""
-    total, size = 0.0, groups.size[c]
-    for j in range(groups.points.shape[1]):
-        mean = groups.sums[c, j] / size if size > 0 else 0.0
+    total, size = 0.0, state.size[c]
+    for j in range(state.points.shape[1]):
+        mean = state.sums[c, j] / size if size > 0 else 0.0
         for i in range(size):
-            difference = groups.points[groups.members[c, i], j] - mean
+            difference = state.points[state.members[c, i], j] - mean
             total += difference * difference
     return total

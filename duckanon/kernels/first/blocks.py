@@ -1,6 +1,6 @@
 """MDAV in the blocks of a kd order: nearly the loss of MDAV, in time that grows like sorting.
 
-Own method. The order cuts the records into blocks of neighbours (see `kdblocks`); in every block the classes
+Own method. The order cuts the records into blocks of neighbours (see `kd_blocks`); in every block the classes
 are those of `mdav` on its records alone. Blocks hold whole multiples of k records, so that only one has an
 end game. They are independent, so each thread takes a share of them.
 """
@@ -30,7 +30,7 @@ SHARES = 8
 
 
 class _Block(NamedTuple):
-    """Memory for one block after another (a named tuple, because numba takes it apart).
+    """Memory for one block after another.
 
     A block numbers its records 0, 1, ... in ascending order. The first `left` slots hold those that have no
     class yet; all distances are sums of (x_j - q_j)^2 for j = 0, 1, ..., as in `slots`.
@@ -76,10 +76,8 @@ def blocks(
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers on their final scale, at most 1e150.
-    k : int
-        Smallest class size, 1..n.
+    points, k
+        See `duckanon.kernels`.
     largest : int, optional
         Most records in a block, by default 256 k and at least 1024; less than 2k counts as 2k.
     threads : int, optional
@@ -90,11 +88,6 @@ def blocks(
     ndarray of shape (n,), int64
         Class of each record, 0..m-1, block after block and within a block in the order of formation; every
         size in [k, 2k-1].
-
-    Raises
-    ------
-    ValueError
-        If k < 1, k > n, or the points hold NaN, infinity or values above 1e150.
 
     Notes
     -----
@@ -119,16 +112,16 @@ def blocks(
 
     def run(share: int) -> None:
         first, last = (i * len(classes) // shares for i in (share, share + 1))
-        own = offsets[first : last + 1]
-        block = _room(int(np.diff(own).max()), matrix.shape[1], k)
-        _label(block, matrix, order, own, first_label[first:last], k, labels)
+        bounds = offsets[first : last + 1]
+        block = _empty_block(int(np.diff(bounds).max()), matrix.shape[1], k)
+        _label(block, matrix, order, bounds, first_label[first:last], k, labels)
 
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(run, range(shares)))
     return labels
 
 
-def _room(size: int, d: int, k: int) -> _Block:
+def _empty_block(size: int, d: int, k: int) -> _Block:
     """Return memory for blocks of at most `size` records."""
     return _Block(
         columns=np.empty((d, size)),
@@ -239,16 +232,16 @@ def _choose(
     block: _Block, left: int, seed: int, members: NDArray[np.int64], nearness: NDArray[np.float64]
 ) -> None:
     """Take out the seed and the records nearest to it, by the distances measured from it; ascending."""
-    record, distance, room = block.record, block.distance, len(members) - 1
-    members[room] = seed
-    for i in range(room):
+    record, distance, others = block.record, block.distance, len(members) - 1
+    members[others] = seed
+    for i in range(others):
         nearness[i], members[i] = np.inf, NO_RECORD
     _take(block, left - 1, seed)
-    if room > 0:
+    if others > 0:
         for i in range(left - 1):
             if distance[i] < nearness[0] or (distance[i] == nearness[0] and record[i] < members[0]):
-                offer(nearness[:room], members[:room], distance[i], record[i])
-    for i in range(room):
+                offer(nearness[:others], members[:others], distance[i], record[i])
+    for i in range(others):
         _take(block, left - 2 - i, members[i])
     ascend(members)
 

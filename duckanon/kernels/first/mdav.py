@@ -10,7 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from duckanon.kernels.compiled import compiled
-from duckanon.kernels.first.one_by_one import Forming, begun, form, join_nearest, outermost
+from duckanon.kernels.first.one_by_one import (
+    Formation,
+    farthest_from_centroid,
+    form,
+    formation_of,
+    join_nearest,
+)
 from duckanon.kernels.neighbours.boxtree import farthest
 from duckanon.kernels.points import distance_points
 
@@ -29,20 +35,13 @@ def mdav(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers on their final scale, at most 1e150.
-    k : int
-        Smallest class size, 1..n.
+    points, k
+        See `duckanon.kernels`.
 
     Returns
     -------
     ndarray of shape (n,), int64
         Class of each record, 0..m-1 in the order of formation, every size in [k, 2k-1].
-
-    Raises
-    ------
-    ValueError
-        If k < 1, k > n, or the points hold NaN, infinity or values above 1e150.
 
     Notes
     -----
@@ -67,20 +66,13 @@ def mdav1(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers on their final scale, at most 1e150.
-    k : int
-        Smallest class size, 1..n.
+    points, k
+        See `duckanon.kernels`.
 
     Returns
     -------
     ndarray of shape (n,), int64
         Class of each record, 0..m-1 in the order of formation, every size in [k, 2k-1].
-
-    Raises
-    ------
-    ValueError
-        If k < 1, k > n, or the points hold NaN, infinity or values above 1e150.
 
     Notes
     -----
@@ -93,20 +85,20 @@ def _mdav(
     points: NDArray[np.float64], k: int, *, remainder_is_class: bool, leaf_size: int | None = None
 ) -> NDArray[np.int64]:
     """Return the classes; leaf_size n or more gives the brute-force scan, with the same result."""
-    state = begun(points, k, leaf_size)
+    state = formation_of(points, k, leaf_size)
     _run(state, k, remainder_is_class)
     return state.labels
 
 
 @compiled
-def _run(state: Forming, k: int, remainder_is_class: bool) -> None:
+def _run(state: Formation, k: int, remainder_is_class: bool) -> None:
     """Form all classes."""
     left = state.tree.left
     while left[0] >= 2 * k:
-        r = outermost(state)
+        r = farthest_from_centroid(state)
         form(state, r, k)
         form(state, farthest(state.tree, state.points[r]), k)
     if left[0] >= k:
-        form(state, outermost(state), left[0] if remainder_is_class else k)
+        form(state, farthest_from_centroid(state), left[0] if remainder_is_class else k)
     if left[0] > 0:
         join_nearest(state)

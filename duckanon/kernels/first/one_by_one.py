@@ -11,9 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.neighbours.boxtree import BoxTree, nearest, plant, take
+from duckanon.kernels.neighbours.boxtree import BoxTree, box_tree_of, nearest, take
 from duckanon.kernels.neighbours.heap import ascend
-from duckanon.kernels.neighbours.outermost import Rim, farthest_from_centre, leave, unmade_rim
+from duckanon.kernels.neighbours.outermost import (
+    Outermost,
+    discard,
+    empty_outermost,
+    farthest_from_centre,
+)
 from duckanon.kernels.points import check_class_size
 
 if TYPE_CHECKING:
@@ -24,12 +29,12 @@ TREE_RECORDS = 8
 """In d columns a tree pays from this many times 2**d records on; below, a plain scan is faster."""
 
 
-class Forming(NamedTuple):
-    """What changes while classes are formed (a named tuple, because numba takes it apart).
+class Formation(NamedTuple):
+    """What changes while classes are formed.
 
     Attributes
     ----------
-    tree, rim : BoxTree, Rim
+    tree, outermost : BoxTree, Outermost
         The records that have no class yet, for searching.
     points : ndarray of shape (n, d)
         All records.
@@ -44,7 +49,7 @@ class Forming(NamedTuple):
     """
 
     tree: BoxTree
-    rim: Rim
+    outermost: Outermost
     points: NDArray[np.float64]
     rest: NDArray[np.float64]
     labels: NDArray[np.int64]
@@ -52,38 +57,21 @@ class Forming(NamedTuple):
     formed: NDArray[np.int64]
 
 
-def begun(points: NDArray[np.float64], k: int, leaf_size: int | None = None) -> Forming:
-    """Return the state in which no record has a class yet.
+def formation_of(points: NDArray[np.float64], k: int, leaf_size: int | None = None) -> Formation:
+    """Return the state in which no record of the `distance_points` has a class yet; n // k classes fit.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        Points as `distance_points` returns them.
-    k : int
-        Smallest class size, 1..n.
-    leaf_size : int, optional
-        Records in a leaf of the search tree; n or more gives a plain scan, with the same result. Chosen by
-        n and d if it is left out.
-
-    Returns
-    -------
-    Forming
-        Room for n // k classes. O(n log n) time, O(n d) memory.
-
-    Raises
-    ------
-    ValueError
-        If k < 1 or k > n.
+    `leaf_size` is that of the search tree, chosen by n and d if left out; n or more gives a plain scan, with
+    the same result. ValueError if k < 1 or k > n. O(n log n) time, O(n d) memory.
     """
     n, d = points.shape
     check_class_size(n, k)
     if leaf_size is None:
         leaf_size = LEAF_SIZE if n >= TREE_RECORDS * 2**d else n
-    tree, rim = plant(points, leaf_size), unmade_rim(n, d)
+    tree, outermost = box_tree_of(points, leaf_size), empty_outermost(n, d)
     rest = np.zeros(d)
     _add(points, rest)
     sums, formed = np.zeros((n // k, d)), np.zeros(1, np.int64)
-    return Forming(tree, rim, points, rest, np.full(n, -1), sums, formed)
+    return Formation(tree, outermost, points, rest, np.full(n, -1), sums, formed)
 
 
 @compiled
@@ -97,19 +85,9 @@ def _add(points: NDArray[np.float64], total: NDArray[np.float64]) -> None:
 def outermost_first(
     points: NDArray[np.float64], centre: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the records in descending order of their distance from a centre.
+    """Return the records by descending distance from a centre, and the squared distances in this order.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        Finite numbers.
-    centre : ndarray of shape (d,), float64
-        A point.
-
-    Returns
-    -------
-    tuple of (ndarray of shape (n,), int64; ndarray of shape (n,), float64)
-        The records, equally far ones by number, and their squared distances in this order. O(n log n).
+    Equally far records by number. O(n log n).
     """
     distances = np.zeros(len(points))
     for column, value in zip(points.T, centre, strict=True):
@@ -119,56 +97,26 @@ def outermost_first(
 
 
 @inner
-def outermost(state: Forming) -> int:
-    """Return the record without a class that is farthest from their centroid, of several the lowest.
-
-    Parameters
-    ----------
-    state : Forming
-        At least one record has no class.
-
-    Returns
-    -------
-    int
-        Number of the record.
-    """
-    return farthest_from_centre(state.rim, state.tree, state.rest / state.tree.left[0])
+def farthest_from_centroid(state: Formation) -> int:
+    """Return the record without a class that is farthest from their centroid, of several the lowest."""
+    return farthest_from_centre(state.outermost, state.tree, state.rest / state.tree.left[0])
 
 
 @inner
-def form(state: Forming, seed: int, size: int) -> None:
-    """Make a class of the seed and the size-1 records nearest to it.
-
-    Parameters
-    ----------
-    state : Forming
-        Changed in place.
-    seed : int
-        A record without a class.
-    size : int
-        At most the number of records without a class.
-    """
+def form(state: Formation, seed: int, size: int) -> None:
+    """Make a class of the seed, which has none, and the size-1 records without a class nearest to it."""
     members = np.empty(size, np.int64)
     members[0] = seed
     take(state.tree, members[:1])
     nearest(state.tree, state.points[seed], np.empty(size - 1), members[1:])
     take(state.tree, members[1:])
-    enrol(state, members)
+    make_class(state, members)
 
 
 @inner
-def enrol(state: Forming, members: NDArray[np.int64]) -> None:
-    """Make a class of given records.
-
-    Parameters
-    ----------
-    state : Forming
-        Changed in place.
-    members : ndarray of shape (s,), int64
-        Records without a class that have been taken from the tree, all different; sorted in place, since
-        sums are taken by number.
-    """
-    leave(state.rim, members)
+def make_class(state: Formation, members: NDArray[np.int64]) -> None:
+    """Make a class of records that were taken from the tree; sorts them, for sums are taken by number."""
+    discard(state.outermost, members)
     ascend(members)
     label = state.formed[0]
     state.formed[0] += 1
@@ -180,18 +128,8 @@ def enrol(state: Forming, members: NDArray[np.int64]) -> None:
 
 
 @inner
-def neighbourhood(state: Forming, record: int, members: NDArray[np.int64]) -> None:
-    """Write a record and the records without a class nearest to it, by number; they stay where they are.
-
-    Parameters
-    ----------
-    state : Forming
-        As it is.
-    record : int
-        A record without a class.
-    members : ndarray of shape (s,), int64
-        Output; at most as many as there are records without a class.
-    """
+def k_neighbourhood(state: Formation, record: int, members: NDArray[np.int64]) -> None:
+    """Write a record and the nearest to it without a class into `members`, by number; they stay so."""
     nearest(state.tree, state.points[record], np.empty(len(members)), members)
     inside = False
     for other in members:
@@ -204,14 +142,8 @@ def neighbourhood(state: Forming, record: int, members: NDArray[np.int64]) -> No
 
 
 @inner
-def join_nearest(state: Forming) -> None:
-    """Give each record without a class the class whose centroid, as formed, is nearest; ties to the first.
-
-    Parameters
-    ----------
-    state : Forming
-        Changed in place; at least one class is formed.
-    """
+def join_nearest(state: Formation) -> None:
+    """Give each record without a class the class whose centroid, as formed, is nearest; ties to the first."""
     classes = state.formed[0]
     sizes = np.zeros(classes)
     for label in state.labels:

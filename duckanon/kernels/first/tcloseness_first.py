@@ -65,13 +65,11 @@ def tcloseness_first(points: ArrayLike, order: ArrayLike, k: int, t: Number) -> 
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers on their final scale, at most 1e150.
+    points, k
+        See `duckanon.kernels`.
     order : array_like of shape (n,)
         Sensitive value or rank of each record. Only their order counts; equal values are taken by record
         number.
-    k : int
-        Smallest class size, 1..n.
     t : float, Decimal, Fraction or str
         Largest EMD aimed at, 0 to 1; a float counts as its shortest decimal.
 
@@ -102,8 +100,8 @@ def stratified(points: ArrayLike, strata_order: ArrayLike, size: int) -> NDArray
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-        Finite numbers on their final scale, at most 1e150.
+    points
+        See `duckanon.kernels`.
     strata_order : array_like of shape (n,)
         Sensitive value or rank of each record, as in `tcloseness_first`.
     size : int
@@ -118,10 +116,6 @@ def stratified(points: ArrayLike, strata_order: ArrayLike, size: int) -> NDArray
     ------
     ValueError
         If size, strata_order or points are out of range.
-
-    Notes
-    -----
-    As `tcloseness_first`.
     """
     matrix = distance_points(points)
     check_class_size(len(matrix), size)

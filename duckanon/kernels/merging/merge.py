@@ -11,7 +11,7 @@ from duckanon.kernels.closeness.emd import emd_per_class
 from duckanon.kernels.closeness.histograms import checked_offsets, class_histograms
 from duckanon.kernels.closeness.threshold import Rules, rules_of, violations_per_class
 from duckanon.kernels.merging.partner import merge_all, merge_round
-from duckanon.kernels.merging.state import Classes, classes_of, copied
+from duckanon.kernels.merging.state import MergeState, copied, merge_state_of
 from duckanon.kernels.neighbours.centroids import nearest, principal
 from duckanon.kernels.points import distance_points
 
@@ -98,16 +98,16 @@ def merge_classes(
         raise ValueError(f"unknown partner '{partner}': use 'nearest' or 'efficient'")
     if not thresholds:
         return np.arange(len(points), dtype=np.int64)
-    coded = [x.reference.positions(own) for x, own in zip(thresholds, members, strict=True)]
+    coded = [x.reference.positions(column) for x, column in zip(thresholds, members, strict=True)]
     rules = rules_of(thresholds)
-    described = [_described(x.reference, own, bounds) for x, own in zip(thresholds, coded, strict=True)]
+    described = [_described(x.reference, column, bounds) for x, column in zip(thresholds, coded, strict=True)]
     by_emd = partner == "nearest" and len(thresholds) == 1 and thresholds[0].l is None
-    start = classes_of(
+    start = merge_state_of(
         np.hstack([points, *described]),
         np.diff(bounds),
-        [class_histograms(own, bounds) for own in coded],
+        [class_histograms(column, bounds) for column in coded],
         dimensions=points.shape[1],
-        missed=violations_per_class(thresholds, members, bounds).sum(axis=0),
+        violations=violations_per_class(thresholds, members, bounds).sum(axis=0),
         emd=emd_per_class(thresholds[0].reference, members[0], bounds) if by_emd else None,
     )
     if partner == "nearest":
@@ -169,10 +169,10 @@ def _checked(
     bounds = checked_offsets(offsets, int(np.sum(sizes)))
     if not np.array_equal(np.diff(bounds), sizes) or len(points) != len(bounds) - 1:
         raise ValueError("centroids, sizes and offsets do not speak of the same classes")
-    for own in members:
-        if np.shape(own) != (bounds[-1],):
+    for column in members:
+        if np.shape(column) != (bounds[-1],):
             raise ValueError(
-                f"members must be one code a record, of shape ({bounds[-1]},), not {np.shape(own)}"
+                f"members must be one code a record, of shape ({bounds[-1]},), not {np.shape(column)}"
             )
     return bounds
 
@@ -206,14 +206,14 @@ def _heaviest(reference: Reference) -> tuple[NDArray[np.int64], NDArray[np.int64
 
 
 def _least_loss(
-    points: NDArray[np.float64], sizes: NDArray[np.int64], start: Classes, rules: Rules
+    points: NDArray[np.float64], sizes: NDArray[np.int64], start: MergeState, rules: Rules
 ) -> NDArray[np.int64]:
     """Return the merged classes of the power that raises SSE least."""
 
     def attempt(power: float) -> tuple[float, NDArray[np.int64]]:
-        classes = copied(start)
-        _merge_in_rounds(classes, rules, power)
-        labels = _labels(classes)
+        state = copied(start)
+        _merge_in_rounds(state, rules, power)
+        labels = _labels(state)
         weights = np.bincount(labels, weights=sizes)
         sums = np.array([np.bincount(labels, weights=sizes * column) for column in points.T])
         return -float(np.sum(np.square(sums) / weights)), labels
@@ -224,38 +224,38 @@ def _least_loss(
     return min(results, key=lambda result: result[0])[1]
 
 
-def _merge_in_rounds(classes: Classes, rules: Rules, power: float) -> None:
+def _merge_in_rounds(state: MergeState, rules: Rules, power: float) -> None:
     """Merge with candidates from kd-trees while there are many classes, then with every class as one."""
     while True:
-        missed, parent = classes.table["missed"], classes.table["parent"]
-        violating = np.flatnonzero(missed > 0.0)
-        everyone = np.flatnonzero(parent == np.arange(len(parent)))
-        if len(violating) * len(everyone) <= FULL:
-            return merge_all(classes, rules, everyone, power)
-        worst = violating[np.argsort(-missed[violating], kind="stable")]
+        violation, parent = state.table["violation"], state.table["parent"]
+        violating = np.flatnonzero(violation > 0.0)
+        remaining = np.flatnonzero(parent == np.arange(len(parent)))
+        if len(violating) * len(remaining) <= FULL:
+            return merge_all(state, rules, remaining, power)
+        worst = violating[np.argsort(-violation[violating], kind="stable")]
         worst = worst[: int(np.ceil(SHARE * len(worst)))]
-        merge_round(classes, rules, worst, _candidates(classes, everyone, worst), power)
+        merge_round(state, rules, worst, _candidates(state, remaining, worst), power)
 
 
 def _candidates(
-    classes: Classes, everyone: NDArray[np.int64], violating: NDArray[np.int64]
+    state: MergeState, remaining: NDArray[np.int64], violating: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return the nearest classes of each violating one, and those nearest to its mirror image."""
-    points = principal(classes.features[:, : classes.dimensions], everyone)
-    excess = classes.features[:, classes.dimensions :]
-    spread, contrast = points[everyone].var(axis=0).sum(), excess[everyone].var(axis=0).sum()
+    points = principal(state.features[:, : state.dimensions], remaining)
+    excess = state.features[:, state.dimensions :]
+    spread, contrast = points[remaining].var(axis=0).sum(), excess[remaining].var(axis=0).sum()
     weighted = excess * np.sqrt(spread / contrast) if contrast > 0.0 else excess
     both = np.vstack([np.hstack([points, weighted]), np.hstack([points, -weighted])])
-    mirrored = principal(both, everyone)
-    ranks = np.arange(1, min(NEIGHBOURS + 1, len(everyone)) + 1)
-    near = nearest(points[everyone], points[violating], ranks, workers=-1)
-    opposite = nearest(mirrored[everyone], mirrored[len(points) + violating], ranks, workers=-1)
-    return everyone[np.hstack([near, opposite])]
+    mirrored = principal(both, remaining)
+    ranks = np.arange(1, min(NEIGHBOURS + 1, len(remaining)) + 1)
+    near = nearest(points[remaining], points[violating], ranks, workers=-1)
+    opposite = nearest(mirrored[remaining], mirrored[len(points) + violating], ranks, workers=-1)
+    return remaining[np.hstack([near, opposite])]
 
 
-def _labels(classes: Classes) -> NDArray[np.int64]:
+def _labels(state: MergeState) -> NDArray[np.int64]:
     """Return the merged classes, numbered in the order of their lowest old class."""
-    holder = classes.table["parent"].copy()
-    while not np.array_equal(holder, holder[holder]):
-        holder = holder[holder]
-    return np.asarray(np.unique(holder, return_inverse=True)[1], dtype=np.int64)
+    parent = state.table["parent"].copy()
+    while not np.array_equal(parent, parent[parent]):
+        parent = parent[parent]
+    return np.asarray(np.unique(parent, return_inverse=True)[1], dtype=np.int64)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.kernels.compiled import compiled
-from duckanon.kernels.merging.state import Classes, current, join, missed_together, squared_distance
+from duckanon.kernels.merging.state import MergeState, current, join, squared_distance, union_violation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,179 +18,134 @@ FREE = 1e-100
 """Stands for the loss of merging equal centroids, so that what is removed still tells them apart."""
 
 ROUNDING = 1e-9
-"""Share of what a class misses below which a removal is rounding."""
+"""Share of a violation below which a removal is rounding."""
 
 
 @compiled
-def merge_all(classes: Classes, rules: Rules, everyone: NDArray[np.int64], power: float) -> None:
-    """Merge the most urgent class until all satisfy the thresholds or one is left.
+def merge_all(state: MergeState, rules: Rules, remaining: NDArray[np.int64], power: float) -> None:
+    """Merge the most urgent class until all satisfy the thresholds or one is left; ties to the lowest index.
 
-    Parameters
-    ----------
-    classes : Classes
-        The classes, changed in place.
-    rules : Rules
-        The thresholds.
-    everyone : ndarray of shape (m,), int64
-        The classes that are not gone, ascending; changed in place.
-    power : float
-        0 to merge with the nearest class, else with the `efficient_partner` for this power.
-
-    Notes
-    -----
-    O(m^2 d) time, and a number of unions that pruning keeps small. Ties go to the lowest index.
+    `remaining` (m,) are the classes that are not gone, ascending, and is changed. Power 0 merges with the
+    nearest class, else with the `efficient_partner`. O(m^2 d) time, and few unions by pruning.
     """
-    bounds = np.empty(len(everyone))
-    count = len(everyone)
+    bounds = np.empty(len(remaining))
+    count = len(remaining)
     while count > 1:
-        x = _most_urgent(classes, everyone[:count])
+        x = _most_urgent(state, remaining[:count])
         if x < 0:
             return
         if power > 0.0:
-            y = efficient_partner(classes, rules, x, everyone[:count], bounds, power)
+            y = efficient_partner(state, rules, x, remaining[:count], bounds, power)
         else:
-            y = _nearest(classes, x, everyone[:count])
-        join(classes, rules, x, y)
-        count = _without(everyone, count, max(x, y))
+            y = _nearest(state, x, remaining[:count])
+        join(state, rules, x, y)
+        count = _without(remaining, count, max(x, y))
 
 
 @compiled
 def merge_round(
-    classes: Classes,
+    state: MergeState,
     rules: Rules,
     violating: NDArray[np.int64],
     candidates: NDArray[np.int64],
     power: float,
 ) -> None:
-    """Merge each violating class once with the most efficient of its candidates.
+    """Merge each violating class (v,) once with the most efficient of its candidates (v, c), in this order.
 
-    Parameters
-    ----------
-    classes : Classes
-        The classes, changed in place.
-    rules : Rules
-        The thresholds.
-    violating : ndarray of shape (v,), int64
-        Classes in the order in which they choose; one that has grown meanwhile is passed over.
-    candidates : ndarray of shape (v, c), int64
-        Classes that each may be merged with, itself allowed; changed in place: one that was merged meanwhile
-        stands for the class that holds its records now.
-    power : float
-        As in `merge_all`.
+    One that has grown meanwhile is passed over; a candidate merged meanwhile stands for the class that holds
+    its records now, and is changed to that.
     """
     bounds = np.empty(candidates.shape[1])
-    sizes = classes.table["size"].copy()
+    sizes = state.table["size"].copy()
     for row in range(len(violating)):
         x, options = violating[row], candidates[row]
-        if classes.table[x]["parent"] == x and classes.table[x]["size"] == sizes[x]:
+        if state.table[x]["parent"] == x and state.table[x]["size"] == sizes[x]:
             for i in range(len(options)):
-                options[i] = current(classes, options[i])
-            y = efficient_partner(classes, rules, x, options, bounds, power)
+                options[i] = current(state, options[i])
+            y = efficient_partner(state, rules, x, options, bounds, power)
             if y >= 0:
-                join(classes, rules, x, y)
+                join(state, rules, x, y)
 
 
 @compiled
 def efficient_partner(
-    classes: Classes,
+    state: MergeState,
     rules: Rules,
     x: int,
     candidates: NDArray[np.int64],
     bounds: NDArray[np.float64],
     power: float,
 ) -> int:
-    """Return the candidate whose union with class x costs least SSE for the violation that it removes.
+    """Return the candidate with the least (increase of SSE) / (violation removed) ** power in a union with x.
 
-    Parameters
-    ----------
-    classes : Classes
-        The classes.
-    rules : Rules
-        The thresholds.
-    x : int
-        A violating class.
-    candidates : ndarray of shape (c,), int64
-        Classes that are not gone; x among them is passed over.
-    bounds : ndarray of shape (c,) or more, float64
-        Room for the search.
-    power : float
-        The score is (increase of SSE) / (violation removed) ** power.
-
-    Returns
-    -------
-    int
-        The partner, the first among equals; the nearest candidate if none removes anything; -1 if there is
-        no candidate but x.
-
-    Notes
-    -----
-    A union removes at most what both miss, which bounds the score from below: unions are formed only for
-    candidates whose bound is under the best score, beginning with the least bound.
+    The first among equals; the nearest if none removes anything; -1 if there is none but x. A union removes
+    at most the violations of both, which bounds the score from below: unions are formed only for candidates
+    whose bound, kept in `bounds`, is under the best score, beginning with the least.
     """
     first = -1
     for i in range(len(candidates)):
         y = candidates[i]
         bounds[i] = np.inf
         if y != x:
-            apart = classes.table[x]["missed"] + classes.table[y]["missed"]
-            bounds[i] = _loss(classes, x, y) / apart**power
+            apart = state.table[x]["violation"] + state.table[y]["violation"]
+            bounds[i] = _loss(state, x, y) / apart**power
             if first < 0 or bounds[i] < bounds[first]:
                 first = i
     if first < 0:
         return -1
-    best, partner = _score(classes, rules, x, candidates[first], power), candidates[first]
+    best, partner = _score(state, rules, x, candidates[first], power), candidates[first]
     for i in range(len(candidates)):
         if bounds[i] < best and i != first:
-            score = _score(classes, rules, x, candidates[i], power)
+            score = _score(state, rules, x, candidates[i], power)
             if score < best:
                 best, partner = score, candidates[i]
-    return partner if best < np.inf else _nearest(classes, x, candidates)
+    return partner if best < np.inf else _nearest(state, x, candidates)
 
 
 @compiled
-def _most_urgent(classes: Classes, everyone: NDArray[np.int64]) -> int:
+def _most_urgent(state: MergeState, remaining: NDArray[np.int64]) -> int:
     """Return the most urgent class, the first among equals, or -1 if all satisfy the thresholds."""
-    found, violated = everyone[0], False
-    for c in everyone:
-        violated = violated or classes.table[c]["missed"] > 0.0
-        if classes.table[c]["urgency"] > classes.table[found]["urgency"]:
-            found = c
-    return found if violated else -1
+    urgent, violated = remaining[0], False
+    for c in remaining:
+        violated = violated or state.table[c]["violation"] > 0.0
+        if state.table[c]["urgency"] > state.table[urgent]["urgency"]:
+            urgent = c
+    return urgent if violated else -1
 
 
 @compiled
-def _score(classes: Classes, rules: Rules, x: int, y: int, power: float) -> float:
+def _score(state: MergeState, rules: Rules, x: int, y: int, power: float) -> float:
     """Return the increase of SSE over the power of the violation removed, infinite if none is."""
-    apart = classes.table[x]["missed"] + classes.table[y]["missed"]
-    removed = apart - missed_together(classes, rules, x, y)
-    return _loss(classes, x, y) / removed**power if removed > ROUNDING * apart else np.inf
+    apart = state.table[x]["violation"] + state.table[y]["violation"]
+    removed = apart - union_violation(state, rules, x, y)
+    return _loss(state, x, y) / removed**power if removed > ROUNDING * apart else np.inf
 
 
 @compiled
-def _loss(classes: Classes, x: int, y: int) -> float:
+def _loss(state: MergeState, x: int, y: int) -> float:
     """Return the increase of SSE by merging two classes, never quite 0."""
-    one, other = float(classes.table[x]["size"]), float(classes.table[y]["size"])
-    return squared_distance(classes, x, y) * (one * other / (one + other)) + FREE
+    one, other = float(state.table[x]["size"]), float(state.table[y]["size"])
+    return squared_distance(state, x, y) * (one * other / (one + other)) + FREE
 
 
 @compiled
-def _nearest(classes: Classes, x: int, candidates: NDArray[np.int64]) -> int:
+def _nearest(state: MergeState, x: int, candidates: NDArray[np.int64]) -> int:
     """Return the candidate other than x with the nearest centroid, the first among equals."""
     partner, least = -1, np.inf
     for y in candidates:
         if y != x:
-            distance = squared_distance(classes, x, y)
+            distance = squared_distance(state, x, y)
             if partner < 0 or distance < least:
                 partner, least = y, distance
     return partner
 
 
 @compiled
-def _without(everyone: NDArray[np.int64], count: int, gone: int) -> int:
+def _without(remaining: NDArray[np.int64], count: int, gone: int) -> int:
     """Take a class out of the first, ascending entries and return how many are left."""
     place = 0
     for i in range(count):
-        if everyone[i] != gone:
-            everyone[place] = everyone[i]
+        if remaining[i] != gone:
+            remaining[place] = remaining[i]
             place += 1
     return place

@@ -28,7 +28,7 @@ STACK = 128
 
 
 class BoxTree(NamedTuple):
-    """A search tree (a named tuple, because numba takes it apart).
+    """A search tree.
 
     Attributes
     ----------
@@ -49,20 +49,10 @@ class BoxTree(NamedTuple):
     lowest: NDArray[np.int64]
 
 
-def plant(points: NDArray[np.float64], leaf_size: int) -> BoxTree:
-    """Return the tree over all points, split at medians of the widest coordinate.
+def box_tree_of(points: NDArray[np.float64], leaf_size: int) -> BoxTree:
+    """Return the tree over points (n, d), split at medians of the widest coordinate. O(n log n) time.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        C-contiguous, finite, n >= 1, d >= 1.
-    leaf_size : int
-        Most records in a leaf, at least 1; n or more for a brute-force scan.
-
-    Returns
-    -------
-    BoxTree
-        O(n log n) time, O(n d) memory.
+    `leaf_size` is the most records in a leaf, at least 1; n or more for a brute-force scan.
     """
     depth = 0
     while -(-len(points) >> depth) > leaf_size:
@@ -72,12 +62,12 @@ def plant(points: NDArray[np.float64], leaf_size: int) -> BoxTree:
     nodes = 2 * len(sizes) - 1
     box = np.zeros((nodes, points.shape[1]))
     tree = BoxTree(slots, box, box.copy(), np.zeros(nodes, np.int64), np.zeros(nodes, np.int64))
-    _raise_boxes(tree)
+    _fit_all(tree)
     return tree
 
 
 @compiled
-def _raise_boxes(tree: BoxTree) -> None:
+def _fit_all(tree: BoxTree) -> None:
     """Compute the boxes of all nodes, leaves first."""
     leaves = len(tree.slots.start)
     for leaf in range(leaves):
@@ -130,15 +120,7 @@ def _fit_inner(tree: BoxTree, node: int) -> bool:
 
 @inner
 def take(tree: BoxTree, records: NDArray[np.int64]) -> None:
-    """Remove records from the tree and shrink the boxes above them.
-
-    Parameters
-    ----------
-    tree : BoxTree
-        Changed in place.
-    records : ndarray of shape (k,), int64
-        Records that have not been removed yet, all different.
-    """
+    """Remove records, all different and none of them removed before, and shrink the boxes above them."""
     leaves = len(tree.slots.start)
     for record in records:
         leaf = tree.slots.bin[tree.slots.slot[record]]
@@ -157,20 +139,7 @@ def take(tree: BoxTree, records: NDArray[np.int64]) -> None:
 
 @inner
 def farthest(tree: BoxTree, query: NDArray[np.float64]) -> int:
-    """Return the record left that is farthest from the query, of several the lowest.
-
-    Parameters
-    ----------
-    tree : BoxTree
-        At least one record is left.
-    query : ndarray of shape (d,), float64
-        A point.
-
-    Returns
-    -------
-    int
-        Number of the record.
-    """
+    """Return the record left that is farthest from the query (d,), of several the lowest; one is left."""
     first_leaf = len(tree.slots.start) - 1
     nodes, bounds = np.empty(STACK, np.int64), np.empty(STACK)
     nodes[0], bounds[0], height = 0, np.inf, 1
@@ -201,18 +170,9 @@ def farthest(tree: BoxTree, query: NDArray[np.float64]) -> int:
 def nearest(
     tree: BoxTree, query: NDArray[np.float64], distances: NDArray[np.float64], records: NDArray[np.int64]
 ) -> None:
-    """Write the nearest records left into `records`, as many as it has room for.
+    """Write the nearest records left into `records` (k,), ties to the lowest; as many must be left.
 
-    Parameters
-    ----------
-    tree : BoxTree
-        At least as many records are left as are asked for.
-    query : ndarray of shape (d,), float64
-        A point.
-    distances : ndarray of shape (k,), float64
-        Output: squared distances, as a heap with the worst (then highest record) on top.
-    records : ndarray of shape (k,), int64
-        Output: the records in the order of `distances`. Ties go to the lowest records.
+    `distances` (k,) gets their squares: the two are a heap with the worst (then highest record) on top.
     """
     if len(records) == 0:
         return

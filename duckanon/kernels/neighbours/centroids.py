@@ -16,14 +16,11 @@ from duckanon.kernels.points import enlarged
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 DIRECTIONS = 12
-"""Directions in which neighbours are searched where there are more; they are judged in all of them."""
-
+"""Directions in which neighbours are searched where there are more; distances count in all of them."""
 
 TURNS = 8
 """Steps towards the widest directions; the search needs wide ones, not exactly the widest."""
-
 
 FLAT = 1e-9
 """A direction with less than this share of a spread is rounding, and left out."""
@@ -116,21 +113,21 @@ def _covariance(centred: NDArray[np.float64]) -> NDArray[np.float64]:
 def _widest(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return orthonormal directions (d, DIRECTIONS), nearly the widest; 0 where there are no more."""
     d = len(covariance)
-    found = _begun(covariance)
-    turned = np.empty_like(found)
+    directions = _pivot_columns(covariance)
+    turned = np.empty_like(directions)
     for _ in range(TURNS):
         turned[:] = 0.0
         for i in range(d):
             for x in range(d):
                 for j in range(DIRECTIONS):
-                    turned[i, j] += covariance[i, x] * found[x, j]
+                    turned[i, j] += covariance[i, x] * directions[x, j]
         _orthonormal(turned)
-        found, turned = turned, found
-    return found
+        directions, turned = turned, directions
+    return directions
 
 
 @inner
-def _begun(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+def _pivot_columns(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the columns that leave least spread beside them, the widest remaining one first."""
     d = len(covariance)
     columns, left = np.zeros((d, DIRECTIONS)), np.diag(covariance).copy()

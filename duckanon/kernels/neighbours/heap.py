@@ -19,17 +19,7 @@ NO_RECORD = 2**63 - 1
 
 @inner
 def offer(distances: NDArray[np.float64], records: NDArray[np.int64], distance: float, record: int) -> None:
-    """Replace the worst pair by the given one if that is better. O(log k).
-
-    Parameters
-    ----------
-    distances : ndarray of shape (k,), float64
-        Heap, changed in place; (inf, NO_RECORD) marks a place that is still free.
-    records : ndarray of shape (k,), int64
-        The records of the distances.
-    distance, record : float, int
-        The candidate.
-    """
+    """Replace the worst pair by the given one if that is better; (inf, NO_RECORD) is none yet. O(log k)."""
     if distance > distances[0] or (distance == distances[0] and record > records[0]):
         return
     size, hole, child = len(distances), 0, 1
@@ -49,13 +39,7 @@ def offer(distances: NDArray[np.float64], records: NDArray[np.int64], distance: 
 
 @inner
 def ascend(numbers: NDArray[np.int64]) -> None:
-    """Sort numbers in place, ascending. O(k log k).
-
-    Parameters
-    ----------
-    numbers : ndarray of shape (k,), int64
-        Changed in place. (A heap sort: numba's own sort takes seconds to compile.)
-    """
+    """Sort numbers in place, ascending, O(k log k): a heap sort, for numba's own takes seconds to compile."""
     size = len(numbers)
     for root in range(size // 2 - 1, -1, -1):
         _sift(numbers, root, size)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-
 NEARLY = 1.0 - 1e-9
 """Variances count as equal from this share on: far above rounding, so that no sum order decides a split."""
 

@@ -1,9 +1,9 @@
 """The record farthest from a centre that moves slowly, while records leave: exact, seldom over all records.
 
-The rim holds the records that were farthest from an earlier centre, the anchor; every other record lies
+The outermost records are those that were farthest from an earlier centre, the anchor; every other one lies
 within a radius of the anchor, so by the triangle inequality within radius + |centre - anchor| of the centre.
-As long as some record of the rim is farther than that, the farthest of the rim is the farthest of all.
-Otherwise the search tree answers, and now and then the rim is renewed.
+As long as some outermost record is farther than that, the farthest of them is the farthest of all. Otherwise
+the search tree answers, and now and then the outermost records are looked for anew.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ PATIENCE = 8
 """Queries between two renewals: that many searches of the tree cost about as much as a renewal."""
 
 
-class Rim(NamedTuple):
-    """The outermost records (a named tuple, because numba takes it apart).
+class Outermost(NamedTuple):
+    """The records that were farthest from the anchor.
 
     Attributes
     ----------
     slots : Slots
-        The records of the rim in one bin; `slots.slot` is -1 for the others.
+        These records in one bin; `slots.slot` is -1 for the others.
     anchor : ndarray of shape (d,), float64
-        The centre for which the rim was made.
+        The centre from which they were farthest.
     radius : ndarray of shape (1,), float64
-        No record outside the rim is farther from the anchor; negative if there is none outside.
+        No other record is farther from the anchor; negative if there is no other.
     age : ndarray of shape (1,), int64
-        Queries since the rim was made.
+        Queries since they were looked for.
     """
 
     slots: Slots
@@ -48,98 +48,67 @@ class Rim(NamedTuple):
     age: NDArray[np.int64]
 
 
-def unmade_rim(n: int, d: int) -> Rim:
-    """Return a rim for n records in d columns that the first query will make.
-
-    Parameters
-    ----------
-    n, d : int
-        Shape of the points.
-
-    Returns
-    -------
-    Rim
-        Room for about 4 sqrt(n) records, O(n) memory.
-    """
-    room = min(n, 4 * isqrt(n) + CHUNK)
+def empty_outermost(n: int, d: int) -> Outermost:
+    """Return memory for about 4 sqrt(n) records in d columns, which the first query will look for."""
+    most = min(n, 4 * isqrt(n) + CHUNK)
     one = np.zeros(1, np.int64)
-    places = np.zeros(room, np.int64)
-    slots = Slots(np.zeros((d, room)), places, np.full(n, -1), places.copy(), one, one.copy())
-    return Rim(slots, np.zeros(d), np.full(1, np.inf), np.full(1, PATIENCE))
+    places = np.zeros(most, np.int64)
+    slots = Slots(np.zeros((d, most)), places, np.full(n, -1), places.copy(), one, one.copy())
+    return Outermost(slots, np.zeros(d), np.full(1, np.inf), np.full(1, PATIENCE))
 
 
 @inner
-def leave(rim: Rim, records: NDArray[np.int64]) -> None:
-    """Take records that leave the tree out of the rim, if they are there. O(d) each.
-
-    Parameters
-    ----------
-    rim : Rim
-        Changed in place.
-    records : ndarray of shape (k,), int64
-        Any records, all different.
-    """
+def discard(outermost: Outermost, records: NDArray[np.int64]) -> None:
+    """Take records that leave the tree out, if they are there. O(d) each."""
     for record in records:
-        if rim.slots.slot[record] >= 0:
-            remove(rim.slots, record)
-            rim.slots.slot[record] = -1
+        if outermost.slots.slot[record] >= 0:
+            remove(outermost.slots, record)
+            outermost.slots.slot[record] = -1
 
 
 @inner
-def farthest_from_centre(rim: Rim, tree: BoxTree, centre: NDArray[np.float64]) -> int:
-    """Return the record left in the tree that is farthest from the centre, of several the lowest.
+def farthest_from_centre(outermost: Outermost, tree: BoxTree, centre: NDArray[np.float64]) -> int:
+    """Return the record left in the tree that is farthest from the centre, as `farthest(tree, centre)` does.
 
-    Parameters
-    ----------
-    rim : Rim
-        Rim of the records of the tree; may be renewed.
-    tree : BoxTree
-        At least one record is left.
-    centre : ndarray of shape (d,), float64
-        A point; the nearer to that of the last queries, the faster.
-
-    Returns
-    -------
-    int
-        Number of the record, the same as `farthest(tree, centre)`.
+    The nearer the centre (d,) is to that of the last queries, the faster.
     """
-    rim.age[0] += 1
-    start = rim.slots.start[0]
-    best_distance, best_record = farthest_in(rim.slots, start, start + rim.slots.left[0], centre)
+    outermost.age[0] += 1
+    start = outermost.slots.start[0]
+    best_distance, best_record = farthest_in(outermost.slots, start, start + outermost.slots.left[0], centre)
     moved = 0.0
     for j in range(len(centre)):
-        difference = centre[j] - rim.anchor[j]
+        difference = centre[j] - outermost.anchor[j]
         moved += difference * difference
-    bound = (rim.radius[0] + np.sqrt(moved)) * SAFETY
-    if rim.radius[0] < 0.0 or best_distance > bound * bound:
+    bound = (outermost.radius[0] + np.sqrt(moved)) * SAFETY
+    if outermost.radius[0] < 0.0 or best_distance > bound * bound:
         return best_record
-    if rim.age[0] > PATIENCE:
-        _renew(rim, tree, centre)
+    if outermost.age[0] > PATIENCE:
+        _renew(outermost, tree, centre)
     return farthest(tree, centre)
 
 
 @inner
-def _renew(rim: Rim, tree: BoxTree, centre: NDArray[np.float64]) -> None:
-    """Fill the rim with the records of the tree that are farthest from the centre."""
-    for at in range(rim.slots.left[0]):
-        rim.slots.slot[rim.slots.record[at]] = -1
-    size = min(len(rim.slots.record), tree.left[0])
-    radius = _outermost(tree.slots, centre, rim.slots.record[:size])
+def _renew(outermost: Outermost, tree: BoxTree, centre: NDArray[np.float64]) -> None:
+    """Look for the records of the tree that are farthest from the centre."""
+    for at in range(outermost.slots.left[0]):
+        outermost.slots.slot[outermost.slots.record[at]] = -1
+    size = min(len(outermost.slots.record), tree.left[0])
+    radius = _farthest_records(tree.slots, centre, outermost.slots.record[:size])
     for at in range(size):
-        record = rim.slots.record[at]
-        rim.slots.slot[record] = at
+        record = outermost.slots.record[at]
+        outermost.slots.slot[record] = at
         for j in range(len(centre)):
-            rim.slots.columns[j, at] = tree.slots.columns[j, tree.slots.slot[record]]
-    rim.slots.left[0] = size
+            outermost.slots.columns[j, at] = tree.slots.columns[j, tree.slots.slot[record]]
+    outermost.slots.left[0] = size
     for j in range(len(centre)):
-        rim.anchor[j] = centre[j]
-    rim.radius[0] = -1.0 if size == tree.left[0] else radius
-    rim.age[0] = 0
+        outermost.anchor[j] = centre[j]
+    outermost.radius[0] = -1.0 if size == tree.left[0] else radius
+    outermost.age[0] = 0
 
 
 @inner
-def _outermost(slots: Slots, centre: NDArray[np.float64], records: NDArray[np.int64]) -> float:
-    """Write the farthest records, as many as have room, and return the least of their distances."""
+def _farthest_records(slots: Slots, centre: NDArray[np.float64], records: NDArray[np.int64]) -> float:
+    """Write as many of the farthest records as are asked for, and return the least of their distances."""
     nearness, distances = np.empty(len(records)), np.empty(CHUNK)
     for i in range(len(records)):
         nearness[i], records[i] = np.inf, NO_RECORD

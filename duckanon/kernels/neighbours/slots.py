@@ -23,7 +23,7 @@ CHUNK = 64
 
 
 class Slots(NamedTuple):
-    """Records sorted into bins (a named tuple, because numba takes it apart).
+    """Records sorted into bins.
 
     Attributes
     ----------
@@ -50,22 +50,7 @@ class Slots(NamedTuple):
 
 
 def fill(points: NDArray[np.float64], order: NDArray[np.int64], sizes: NDArray[np.int64]) -> Slots:
-    """Return slots that hold the records in the given order, cut into bins of the given sizes.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        Coordinates by record.
-    order : ndarray of shape (n,), int64
-        The records, first bin first.
-    sizes : ndarray of shape (bins,), int64
-        Records in each bin; they sum to n.
-
-    Returns
-    -------
-    Slots
-        New arrays; O(n d).
-    """
+    """Return slots that hold the records in the given order, cut into bins of the given sizes. O(n d)."""
     slot = np.empty_like(order)
     slot[order] = np.arange(len(order))
     return Slots(
@@ -82,19 +67,7 @@ def fill(points: NDArray[np.float64], order: NDArray[np.int64], sizes: NDArray[n
 def measure(
     slots: Slots, first: int, last: int, query: NDArray[np.float64], distances: NDArray[np.float64]
 ) -> None:
-    """Write the squared distances from the query to the slots first..last-1 into `distances`.
-
-    Parameters
-    ----------
-    slots : Slots
-        The records.
-    first, last : int
-        Range of slots, at most CHUNK of them.
-    query : ndarray of shape (d,), float64
-        A point.
-    distances : ndarray of shape (CHUNK,), float64
-        Output, by slot minus first.
-    """
+    """Write the squared distances from the query to the slots first..last-1, CHUNK at most."""
     columns = slots.columns
     size = last - first
     for i in range(size):
@@ -108,21 +81,9 @@ def measure(
 
 @inner
 def farthest_in(slots: Slots, start: int, stop: int, query: NDArray[np.float64]) -> tuple[float, int]:
-    """Return the farthest record of a range of slots.
+    """Return squared distance and number of the farthest record of the slots start..stop-1.
 
-    Parameters
-    ----------
-    slots : Slots
-        The records.
-    start, stop : int
-        The slots start..stop-1.
-    query : ndarray of shape (d,), float64
-        A point.
-
-    Returns
-    -------
-    tuple of (float, int)
-        Its squared distance and its number, of equally far records the lowest; -1.0 and -1 for no slots.
+    Of equally far records the lowest; -1.0 and -1 for no slots.
     """
     distances = np.empty(CHUNK)
     best_distance, best_record = -1.0, -1
@@ -140,21 +101,9 @@ def farthest_in(slots: Slots, start: int, stop: int, query: NDArray[np.float64])
 
 @inner
 def nearest_in(slots: Slots, start: int, stop: int, query: NDArray[np.float64]) -> tuple[float, int]:
-    """Return the nearest record of a range of slots.
+    """Return squared distance and number of the nearest record of the slots start..stop-1.
 
-    Parameters
-    ----------
-    slots : Slots
-        The records.
-    start, stop : int
-        The slots start..stop-1.
-    query : ndarray of shape (d,), float64
-        A point.
-
-    Returns
-    -------
-    tuple of (float, int)
-        Its squared distance and its number, of equally near records the lowest; inf and -1 for no slots.
+    Of equally near records the lowest; inf and -1 for no slots.
     """
     distances = np.empty(CHUNK)
     best_distance, best_record = np.inf, -1
@@ -172,15 +121,7 @@ def nearest_in(slots: Slots, start: int, stop: int, query: NDArray[np.float64]) 
 
 @inner
 def remove(slots: Slots, record: int) -> None:
-    """Take a record out of its bin; the last record of the bin moves into its slot. O(d).
-
-    Parameters
-    ----------
-    slots : Slots
-        The records; changed in place.
-    record : int
-        A record that has not been removed yet.
-    """
+    """Take a record, not removed before, out of its bin, whose last one moves into its slot. O(d)."""
     hole = slots.slot[record]
     home = slots.bin[hole]
     slots.left[home] -= 1
