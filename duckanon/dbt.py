@@ -25,7 +25,7 @@ from duckanon.api import python
 from duckanon.api.sql_functions import LEFT_OUT, given_options, register
 from duckanon.audits.run import audit_columns
 from duckanon.database import engine, templates
-from duckanon.database.relations import columns_of
+from duckanon.database.relations import columns_of, subquery
 from duckanon.errors import MissingExtra, PolicyError, SourceError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
@@ -163,7 +163,7 @@ def _violating_classes(con: duckdb.DuckDBPyConnection, relation: str, policy: Au
     source = _selected(con, relation, stage)
     attributes = bind.bind_audit(policy, columns_of(con, source, stage))
     # An empty table is found here and not in the query, where a filter of the caller's could hide it.
-    if not engine.rows(con, templates.render("dbt/any_record.sql.j2", relation=source), stage):
+    if not engine.rows(con, templates.render("relation/any_record.sql.j2", relation=source), stage):
         raise SourceError(f"{stage}: the table is empty: there is nothing to audit")
     asked = audit_columns(attributes, policy, {})
     if any(judgement.distance == "hierarchical" for judgement in asked):
@@ -177,14 +177,14 @@ def _violating_classes(con: duckdb.DuckDBPyConnection, relation: str, policy: Au
 
 def _selected(con: duckdb.DuckDBPyConnection, relation: str, stage: str) -> str:
     """Subquery of what a caller wrote to stand after FROM: one SELECT, for all else would be run."""
-    query = templates.render("files/query.sql.j2", relation=relation)
+    query = templates.render("relation/rows.sql.j2", relation=relation)
     try:
         kinds = [statement.type for statement in con.extract_statements(query)]
     except duckdb.Error as cause:
         raise engine.wrapped(cause, query, stage, error=SourceError) from cause
     if kinds != [duckdb.StatementType.SELECT]:
         raise SourceError(f"{stage}: write what stands after FROM in one SELECT, and nothing else")
-    return templates.render("dbt/subquery.sql.j2", query=query).strip()
+    return subquery(query)
 
 
 if __name__ == "__main__":

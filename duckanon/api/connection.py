@@ -11,7 +11,7 @@ import duckdb
 from duckdb import DuckDBPyConnection, DuckDBPyRelation, ExpectedResultType
 
 from duckanon.api.execute import Outcome, run_statement
-from duckanon.database import engine, templates
+from duckanon.database import engine
 from duckanon.database.interrupts import interruptible, watching
 from duckanon.errors import SOURCE_QUERY, DuckanonError, Place, StatementError
 from duckanon.statements import misspelt, parse
@@ -258,7 +258,7 @@ def connect(database: str | Path = ":memory:", *, read_only: bool = False, **con
     """
     settings = {"python_enable_replacements": False, **config}
     connection = duckdb.connect(str(database), read_only=read_only, config=settings)
-    connection.execute(templates.read("catalog/quiet.sql"))
+    engine.quiet(connection)
     return Connection(connection)
 
 

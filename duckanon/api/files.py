@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from duckanon.database import engine, templates
 from duckanon.database.csv_files import csv_relation
 from duckanon.database.paths import DATABASES, check_readable, split
-from duckanon.database.relations import Target, relation_of
+from duckanon.database.relations import Target, databases, relation_of
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.names import fold, listed, suggestion, twice
 from duckanon.release import foreign
@@ -108,7 +108,7 @@ def use(con: duckdb.DuckDBPyConnection, path: Path) -> None:
     """
     check_readable(path)
     catalog = _attached(con, path)
-    engine.run(con, templates.render("catalog/use.sql.j2", catalog=catalog, schema="main"), "open")
+    engine.run(con, templates.render("session/use.sql.j2", catalog=catalog, schema="main"), "open")
 
 
 def check_hierarchies(con: duckdb.DuckDBPyConnection, names: Iterable[str], *, trust: bool) -> None:
@@ -164,14 +164,16 @@ def _attached(con: duckdb.DuckDBPyConnection, path: Path) -> str:
     if catalog is None:
         foreign.check_database(path)
         catalog = _free(path.name.partition(".")[0], known)
-        statement = templates.render("files/attach.sql.j2", path=path.absolute().as_posix(), catalog=catalog)
+        statement = templates.render(
+            "catalog/attach.sql.j2", path=path.absolute().as_posix(), catalog=catalog, new=False
+        )
         engine.run(con, statement, stage, error=SourceError)
     return catalog
 
 
 def _catalogs(con: duckdb.DuckDBPyConnection) -> dict[str, str | None]:
     """Give the attached databases with their files."""
-    return dict(engine.rows(con, templates.read("files/attached.sql"), "open"))
+    return {name: database.path for name, database in databases(con, "open").items()}
 
 
 def _free(own: str, known: Iterable[str]) -> str:
@@ -235,4 +237,4 @@ def _parquet(con: duckdb.DuckDBPyConnection, path: Path) -> str:
     again = twice(columns)
     if again is not None:
         raise SourceError(f"{stage}: the file has the column {again!r} twice: rename one")
-    return templates.render("files/parquet.sql.j2", path=path).strip()
+    return templates.render("relation/file.sql.j2", name=path, form="parquet").strip()

@@ -15,6 +15,7 @@ from duckanon.audits.run import audit_relation
 from duckanon.database import engine, templates
 from duckanon.database.handover import same_column
 from duckanon.database.interrupts import interruptible
+from duckanon.database.relations import named
 from duckanon.errors import ReleaseError, SourceError
 from duckanon.policy.names import twice
 from duckanon.release import metadata, pipeline
@@ -97,8 +98,7 @@ def audit(con: Connection | duckdb.DuckDBPyConnection, relation: str, policy: Po
 
 
 def _relation(name: QualifiedName) -> str:
-    parts = [part for part in (name.catalog, name.schema, name.name) if part is not None]
-    return templates.render("audit_bind/named.sql.j2", parts=parts)
+    return named(name.catalog, name.schema, name.name)
 
 
 def _query(source: str) -> str:
@@ -107,7 +107,7 @@ def _query(source: str) -> str:
         named = parse_name(source)
     except ValueError:
         return source
-    return templates.render("files/query.sql.j2", relation=_relation(named))
+    return templates.render("relation/rows.sql.j2", relation=_relation(named))
 
 
 @interruptible
@@ -145,7 +145,7 @@ def anonymize_table(table: object, policy: Policy) -> Any:
     source = arrow_table(table)
     with engine.in_memory() as con:
         _register(con, _readable(source))
-        query = templates.read("functions/registered.sql")
+        query = templates.render("relation/rows.sql.j2", relation="source")
         released = pipeline.released_rows(con, query, policy, plain=True).table
         for place, name in enumerate(released.column_names):
             audited = released.column(name)

@@ -18,7 +18,7 @@ from duckanon.audits import macros as auditsql
 from duckanon.database import engine, templates
 from duckanon.database.fingerprint import row_digests, tells_all
 from duckanon.database.interrupts import interruptible
-from duckanon.database.relations import columns_of
+from duckanon.database.relations import columns_of, named
 from duckanon.errors import DuckanonError, PolicyError, SourceError
 from duckanon.kernels.closeness.emd import emd_ordered
 from duckanon.literature.partitions import partition
@@ -255,10 +255,10 @@ def planner(con: duckdb.DuckDBPyConnection, slots: dict[str, Slot]) -> Callable[
 
 def _same_session(cursor: duckdb.DuckDBPyConnection, session: dict[str, str]) -> None:
     """Read as the caller reads: the same name means the same relation, and a view gives the same rows."""
-    for name, value in engine.rows(cursor, templates.read("functions/settings.sql"), STAGE):
+    for name, value in engine.rows(cursor, templates.read("session/settings.sql"), STAGE):
         if name not in session or value == session[name]:
             continue
-        statement = templates.render("functions/set.sql.j2", name=name, value=session[name])
+        statement = templates.render("session/set.sql.j2", name=name, value=session[name], session=True)
         try:
             engine.run(cursor, statement, STAGE)
         except DuckanonError as refused:
@@ -276,7 +276,7 @@ def _source(cursor: duckdb.DuckDBPyConnection, function: str, relation: str) -> 
         engine.run(cursor, query, f"relation {relation!r}", error=SourceError)
     except SourceError as unseen:
         raise SourceError(f"{unseen} (only committed, non-temporary relations are seen here)") from unseen
-    source = templates.render("audit_bind/temporary.sql.j2", name=source)
+    source = named("temp", source)
     if function == "equivalence_classes":
         for name, _ in columns_of(cursor, source, STAGE):
             if fold(name) == "class_id":
@@ -314,16 +314,16 @@ def _trees(cursor: duckdb.DuckDBPyConnection, policy: Policy) -> str | None:
 
 
 def _tree(name: str) -> str:
-    return templates.render("tree/relation.sql.j2", name=name, form=None, headless=False).strip()
+    return templates.render("relation/file.sql.j2", name=name, form=None).strip()
 
 
 def _settings(cursor: duckdb.DuckDBPyConnection) -> str:
     """Every setting of the session, for one may change what a view gives, or the partition."""
-    return json.dumps(engine.rows(cursor, templates.read("functions/settings.sql"), STAGE), default=str)
+    return json.dumps(engine.rows(cursor, templates.read("session/settings.sql"), STAGE), default=str)
 
 
 def _rows(cursor: duckdb.DuckDBPyConnection, function: str, source: str, policy: Policy) -> Handover:
-    query = templates.render("files/query.sql.j2", relation=source)
+    query = templates.render("relation/rows.sql.j2", relation=source)
     if function == "equivalence_classes":
         return pipeline.equivalence_classes(cursor, query, policy)
     return pipeline.released_rows(cursor, query, policy)

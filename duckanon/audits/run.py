@@ -12,7 +12,7 @@ from duckanon.audits.tree import audit_tree
 from duckanon.audits.unaudited import Roles, warnings_of
 from duckanon.database import engine, templates
 from duckanon.database.engine import temporary
-from duckanon.database.relations import columns_of
+from duckanon.database.relations import columns_of, named
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
@@ -118,7 +118,7 @@ def audit_table(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Op
         Verdict of every threshold.
     """
     parts = [part for part in (name.catalog, name.schema, name.name) if part is not None]
-    relation = templates.render("audit_bind/named.sql.j2", parts=parts)
+    relation = named(*parts)
     return audit_relation(con, relation, options_to_audit(options), name=".".join(parts))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.database import arrow, engine, templates
+from duckanon.database.relations import columns_of, named
 from duckanon.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def audit_tree(con: duckdb.DuckDBPyConnection, workspace: str, attribute: Attrib
     )
     engine.run(con, statement, "audit")
     _checked_tree(con, attribute, tree=tree, domain=domain)
-    return templates.render("audit_bind/temporary.sql.j2", name=tree)
+    return named("temp", tree)
 
 
 def _checked_tree(con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree: str, domain: str) -> int:
@@ -125,7 +126,8 @@ def _relation(
     columns = _columns(con, hierarchy, table)
     if form != "csv":
         return table, columns, ""
-    query = templates.render("tree/first_line.sql.j2", name=hierarchy)
+    first = templates.render("relation/file.sql.j2", name=hierarchy, form="lines").strip()
+    query = templates.render("relation/rows.sql.j2", relation=first, limit=1)
     cells = engine.rows(con, query, f"hierarchy {hierarchy!r}", error=PolicyError)[0]
     if len(cells) == len(columns) and None not in cells and cells[0] == columns[0]:
         query = templates.render(
@@ -140,12 +142,12 @@ def _relation(
 
 
 def _table(hierarchy: str, form: str | None, *, headless: bool = False) -> str:
-    return templates.render("tree/relation.sql.j2", name=hierarchy, form=form, headless=headless).strip()
+    return templates.render("relation/file.sql.j2", name=hierarchy, form=form, headless=headless).strip()
 
 
 def _columns(con: duckdb.DuckDBPyConnection, hierarchy: str, table: str) -> list[str]:
-    query = templates.render("tree/columns.sql.j2", table=table)
-    columns = [row[0] for row in engine.rows(con, query, f"hierarchy {hierarchy!r}", error=PolicyError)]
+    stage = f"hierarchy {hierarchy!r}"
+    columns = [name for name, _ in columns_of(con, table, stage, error=PolicyError)]
     if len(columns) < 2:
         raise PolicyError(f"hierarchy {hierarchy!r} has one column: it needs columns from leaf to root")
     return columns

@@ -84,7 +84,7 @@ def anonymize(
     trees = wanted.hierarchies.values()
     opened = files.opened(source, *trees, folders=[path.parent], trust=trust)
     with progress.shown(sys.stderr), opened as con, within(timeout):
-        query = templates.render("files/query.sql.j2", relation=files.relation(con, source, trust=trust))
+        query = templates.render("relation/rows.sql.j2", relation=files.relation(con, source, trust=trust))
         files.check_hierarchies(con, trees, trust=trust)
         if dry_run:
             show(Outcome("plan", explain(con, Source(query, "memory", "main"), wanted)))

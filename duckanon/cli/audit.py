@@ -166,7 +166,7 @@ def _html(
     try:
         cost = None
         if asked is not None and before is not None:
-            query = templates.render("files/query.sql.j2", relation=before)
+            query = templates.render("relation/rows.sql.j2", relation=before)
             cost = measured(con, Source(query, *metadata.current(con)), asked)
         return html_report(con, relation, report, wanted, roles=roles, original=before, frontier=cost)
     except Exception:

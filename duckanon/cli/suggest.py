@@ -45,7 +45,7 @@ def suggest(
         own = None if inner is None else _within(relation)
         found = suggest_query(
             con,
-            templates.render("files/query.sql.j2", relation=relation).strip(),
+            templates.render("relation/rows.sql.j2", relation=relation).strip(),
             name=table,
             view=f"{path.stem if own is None else own[-1]}_anon",
             source=None if own is None else query_of(own),

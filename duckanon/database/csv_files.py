@@ -127,7 +127,7 @@ def _sniff(con: duckdb.DuckDBPyConnection, path: Path, *, plain: bool) -> _Form:
 
 
 def _check_header(con: duckdb.DuckDBPyConnection, form: _Form) -> None:
-    query = templates.render("files/header.sql.j2", relation=form.typed({}).relation(header=False))
+    query = templates.render("relation/rows.sql.j2", relation=form.typed({}).relation(header=False), limit=1)
     for row in engine.rows(con, query, form.stage, error=SourceError):
         if any("\0" in name for name in row if name):
             raise SourceError(f"{form.stage}: this is no text: its first line holds the byte 0")
@@ -144,7 +144,7 @@ def _warn_of_one_column(con: duckdb.DuckDBPyConnection, form: _Form) -> None:
         return
     columns = tuple((f"column {number}", "VARCHAR") for number in range(name.count(delimiter) + 1))
     wanted = replace(form, delimiter=delimiter, quote='"', escape='"', comment="", columns=columns)
-    query = templates.render("evidence/count.sql.j2", relation=wanted.relation())
+    query = templates.render("relation/count.sql.j2", relation=wanted.relation())
     try:
         engine.rows(con, query, form.stage, error=SourceError)
     except SourceError as refused:

@@ -353,8 +353,20 @@ def in_memory(**config: str | bool | int | float | list[str]) -> Iterator[duckdb
         Closed at the end.
     """
     with duckdb.connect(config=config) as con:
-        run(con, templates.read("catalog/quiet.sql"), "open")
+        quiet(con)
         yield con
+
+
+def quiet(con: duckdb.DuckDBPyConnection) -> None:
+    """Keep DuckDB from printing a progress bar to stdout.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        A new connection.
+    """
+    statement = templates.render("session/set.sql.j2", name="enable_progress_bar", value=False, session=False)
+    run(con, statement, "open")
 
 
 def workspace() -> str:
@@ -389,9 +401,9 @@ def temporary(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
 
 def _drop(con: duckdb.DuckDBPyConnection, prefix: str) -> None:
     """Remove every temporary relation of a run."""
-    leftovers = templates.render("stage/leftovers.sql.j2", workspace=prefix)
+    leftovers = templates.render("catalog/tables.sql.j2", catalog="temp", schema="main", prefix=f"{prefix}_")
     for (relation,) in rows(con, leftovers, "clean-up"):
-        run(con, templates.render("stage/drop.sql.j2", relation=relation), "clean-up")
+        run(con, templates.render("relation/drop.sql.j2", parts=("temp", relation), view=False), "clean-up")
 
 
 @contextlib.contextmanager

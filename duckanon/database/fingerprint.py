@@ -145,11 +145,11 @@ def _in_utc(con: duckdb.DuckDBPyConnection, columns: Sequence[tuple[str, str]]) 
     if not any(_ZONED.search(type_text) for _, type_text in columns):
         yield
         return
-    before = engine.rows(con, templates.read("export/time_zone.sql"), STAGE)[0][0]
+    before = engine.rows(con, templates.render("session/setting.sql.j2", name="TimeZone"), STAGE)[0][0]
     with interrupts.cleanup(con, lambda: _set_zone(con, before)):
         _set_zone(con, "UTC")
         yield
 
 
 def _set_zone(con: duckdb.DuckDBPyConnection, zone: str) -> None:
-    engine.run(con, templates.render("export/set_time_zone.sql.j2", time_zone=zone), STAGE)
+    engine.run(con, templates.render("session/set.sql.j2", name="TimeZone", value=zone, session=False), STAGE)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from duckanon.database import engine, interrupts, templates
 from duckanon.database.fingerprint import row_digests
-from duckanon.database.relations import columns_of
+from duckanon.database.relations import columns_of, named, subquery
 from duckanon.errors import DuckanonError, ReleaseError
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     import duckdb
 
 STAGE = "handover"
+
+_LOSSLESS = "arrow_lossless_conversion"
+_LOCKED = "lock_configuration"
 
 
 @dataclass(frozen=True)
@@ -70,21 +73,27 @@ def lossless(con: duckdb.DuckDBPyConnection) -> Iterator[bool]:
         yield on
         return
     with interrupts.cleanup(con, lambda: _restore(con)):
-        engine.run(con, templates.render("handover/set_lossless.sql.j2", lossless=True), STAGE)
+        _set(con, on=True)
         yield True
 
 
 def _restore(con: duckdb.DuckDBPyConnection) -> None:
-    engine.run(con, templates.read("handover/reset_lossless.sql"), STAGE)
+    engine.run(con, templates.render("session/reset.sql.j2", name=_LOSSLESS), STAGE)
     if _state(con)[0]:
         # The session had a value of its own, which was not that of the database.
-        engine.run(con, templates.render("handover/set_lossless.sql.j2", lossless=False), STAGE)
+        _set(con, on=False)
+
+
+def _set(con: duckdb.DuckDBPyConnection, *, on: bool) -> None:
+    statement = templates.render("session/set.sql.j2", name=_LOSSLESS, value=on, session=True)
+    engine.run(con, statement, STAGE)
 
 
 def _state(con: duckdb.DuckDBPyConnection) -> tuple[bool, bool]:
     """Whether the session writes every type to Arrow, and whether its settings are locked."""
-    on, locked = engine.rows(con, templates.read("handover/lossless.sql"), STAGE)[0]
-    return bool(on), bool(locked)
+    queries = [templates.render("session/setting.sql.j2", name=name) for name in (_LOSSLESS, _LOCKED)]
+    on, locked = (bool(engine.rows(con, query, STAGE)[0][0]) for query in queries)
+    return on, locked
 
 
 def handed_over(con: duckdb.DuckDBPyConnection, relation: str, *, plain: bool = False) -> Handover:
@@ -149,7 +158,7 @@ def require_same(
         Names the first column that differs.
     """
     with registered(con, table) as name:
-        reading = f"({templates.render('handover/reading.sql.j2', columns=columns, relation=name)})"
+        reading = subquery(templates.render("handover/reading.sql.j2", columns=columns, relation=name))
         try:
             read = columns_of(con, reading, STAGE)
             wanted = [(column.name, column.type) for column in columns]
@@ -162,7 +171,9 @@ def require_same(
         for column, found in zip(columns, read, strict=True):
             single = [(column.name, column.type)]
             ours, theirs = (
-                templates.render("handover/column.sql.j2", column=column.name, relation=rows)
+                subquery(
+                    templates.render("relation/select.sql.j2", columns=[column.name], relation=rows, order=())
+                )
                 for rows in (relation, reading)
             )
             if found != single[0] or _digest(con, ours, single) != _digest(con, theirs, single):
@@ -217,7 +228,7 @@ def registered(con: duckdb.DuckDBPyConnection, table: pa.Table) -> Iterator[str]
     """
     name = f"{engine.workspace()}_handover"
     with engine.registered(con, {name: table}):
-        yield templates.render("audit_bind/temporary.sql.j2", name=name)
+        yield named("temp", name)
 
 
 def _read_types(con: duckdb.DuckDBPyConnection, table: pa.Table) -> list[tuple[str, str]]:
@@ -227,7 +238,8 @@ def _read_types(con: duckdb.DuckDBPyConnection, table: pa.Table) -> list[tuple[s
 
 
 def _table(con: duckdb.DuckDBPyConnection, relation: str, *, empty: bool = False) -> pa.Table:
-    return engine.table(con, templates.render("handover/rows.sql.j2", relation=relation, empty=empty), STAGE)
+    limit = {"limit": 0} if empty else {}
+    return engine.table(con, templates.render("relation/rows.sql.j2", relation=relation, **limit), STAGE)
 
 
 def _digest(con: duckdb.DuckDBPyConnection, relation: str, columns: list[tuple[str, str]]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duckanon.database import engine, templates
-from duckanon.errors import ReleaseError, SourceError
+from duckanon.errors import DuckanonError, ReleaseError, SourceError
 
 if TYPE_CHECKING:
     import duckdb
@@ -27,6 +27,33 @@ class Target:
         return f"{self.catalog}.{self.schema}.{self.name}"
 
 
+@dataclass(frozen=True)
+class Database:
+    """An attached database: whether it can only be read, and its file, None in memory."""
+
+    readonly: bool
+    path: str | None
+
+
+def databases(con: duckdb.DuckDBPyConnection, stage: str) -> dict[str, Database]:
+    """Attached databases, without those that DuckDB itself has.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+    stage : str
+        For errors.
+
+    Returns
+    -------
+    dict of Database
+        By name.
+    """
+    rows = engine.rows(con, templates.read("catalog/databases.sql"), stage)
+    return {name: Database(readonly, path) for name, readonly, path in rows}
+
+
 def current(con: duckdb.DuckDBPyConnection) -> tuple[str, str]:
     """Database and schema in which unqualified names are looked up.
 
@@ -40,7 +67,7 @@ def current(con: duckdb.DuckDBPyConnection) -> tuple[str, str]:
     tuple of str
         Catalog and schema.
     """
-    catalog, schema = engine.rows(con, templates.read("catalog/current.sql"), "catalog")[0]
+    catalog, schema, _ = engine.rows(con, templates.read("session/current.sql"), "catalog")[0]
     return str(catalog), str(schema)
 
 
@@ -142,12 +169,45 @@ def relation_of(target: Target) -> str:
     str
         SQL text.
     """
-    return templates.render(
-        "export/relation.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
-    )
+    return named(target.catalog, target.schema, target.name)
 
 
-def columns_of(con: duckdb.DuckDBPyConnection, relation: str, stage: str) -> list[tuple[str, str]]:
+def named(*parts: str | None) -> str:
+    """Quoted name of a relation.
+
+    Parameters
+    ----------
+    *parts : str or None
+        Database, schema and name; None for what is not known. ``'temp'`` and a name for a temporary one.
+
+    Returns
+    -------
+    str
+        SQL text.
+    """
+    known = [part for part in parts if part is not None]
+    return templates.render("relation/named.sql.j2", parts=known)
+
+
+def subquery(query: str) -> str:
+    """Query in parentheses, as a relation.
+
+    Parameters
+    ----------
+    query : str
+        One SELECT.
+
+    Returns
+    -------
+    str
+        What stands after FROM.
+    """
+    return templates.render("relation/subquery.sql.j2", query=query).strip()
+
+
+def columns_of(
+    con: duckdb.DuckDBPyConnection, relation: str, stage: str, *, error: type[DuckanonError] = SourceError
+) -> list[tuple[str, str]]:
     """Columns of a relation.
 
     Parameters
@@ -158,6 +218,8 @@ def columns_of(con: duckdb.DuckDBPyConnection, relation: str, stage: str) -> lis
         What stands after FROM.
     stage : str
         For errors.
+    error : type of DuckanonError
+        What is raised.
 
     Returns
     -------
@@ -166,11 +228,11 @@ def columns_of(con: duckdb.DuckDBPyConnection, relation: str, stage: str) -> lis
 
     Raises
     ------
-    SourceError
+    DuckanonError
         It does not exist or cannot be read.
     """
-    query = templates.render("export/describe.sql.j2", relation=relation)
-    return [(row[0], row[1]) for row in engine.rows(con, query, stage, error=SourceError)]
+    query = templates.render("relation/describe.sql.j2", relation=relation)
+    return [(row[0], row[1]) for row in engine.rows(con, query, stage, error=error)]
 
 
 def definition(con: duckdb.DuckDBPyConnection, target: Target) -> str | None:

@@ -9,9 +9,9 @@ import duckdb
 
 from duckanon.audits.evidence import evidence_of
 from duckanon.audits.run import audit_attributes
-from duckanon.database import engine, templates
+from duckanon.database import engine
 from duckanon.database.engine import transaction
-from duckanon.database.relations import columns_of, relation_of
+from duckanon.database.relations import columns_of, databases, relation_of
 from duckanon.errors import DuckanonError, ReleaseError
 from duckanon.policy import bind
 from duckanon.policy.policy import AuditPolicy, Policy
@@ -186,11 +186,11 @@ def _audit_release(
 
 def _obstacle(con: duckdb.DuckDBPyConnection, target: Target, *, joined: bool) -> str | None:
     """Say why an audit cannot be recorded; trying it would abort the transaction of the user."""
-    databases = dict(engine.rows(con, templates.read("catalog/databases.sql"), "audit"))
-    if databases.get(target.catalog, True):
+    attached = databases(con, "audit")
+    if target.catalog not in attached or attached[target.catalog].readonly:
         return f"the database {target.catalog!r} is read-only"
     # DuckDB writes to one database in a transaction, and does not tell whether this one has a database yet.
-    others = [name for name, read_only in databases.items() if not read_only and name != target.catalog]
+    others = [name for name, database in attached.items() if not database.readonly and name != target.catalog]
     if joined and others:
         return (
             f"a transaction writes to one database only, and for this one that may be {others[0]!r}; "

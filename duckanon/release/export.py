@@ -15,7 +15,7 @@ from duckanon.database import blocks, drafts, engine, interrupts, templates
 from duckanon.database.engine import transaction
 from duckanon.database.fingerprint import carries_its_type, fingerprint
 from duckanon.database.handover import lossless
-from duckanon.database.relations import columns_of, relation_of
+from duckanon.database.relations import columns_of, relation_of, subquery
 from duckanon.errors import AuditFailure, DuckanonError, ReleaseError, tell
 from duckanon.policy.bind import kind_of
 from duckanon.policy.names import fold, listed
@@ -156,7 +156,7 @@ def _settle(draft: Path, file: Path) -> None:
 def _to_parquet(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> Report:
     columns = columns_of(con, relation_of(published.target), "export")
     _copy(con, published, draft, columns, "parquet")
-    relation = templates.render("files/parquet.sql.j2", path=str(draft)).strip()
+    relation = templates.render("relation/file.sql.j2", name=str(draft), form="parquet").strip()
     with _reader(con) as reader:
         _require_same(con, reader, published, lambda _: relation)
     return audit_published(con, con, published, relation, home=published.target.catalog)
@@ -211,14 +211,14 @@ def _warn_of_formulas(con: duckdb.DuckDBPyConnection, published: Published, path
 def _to_database(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> Report:
     _fill(con, published, draft)
     with _reader(con) as reader:
-        _on(reader, templates.render("export/reopen.sql.j2", path=str(draft)))
+        _on(reader, templates.render("catalog/attach.sql.j2", path=str(draft), catalog="export", new=False))
         relation = relation_of(metadata.Target("export", "main", published.target.name))
         _require_same(con, reader, published, lambda _: relation)
         report = audit_published(con, reader, published, relation, home="export")
         policy = Policy.from_toml(published.policy).audited()
         evidence = evidence_of(reader, relation, policy, trees_of(con, published, "export"))
     with engine.in_memory() as fresh:
-        _on(fresh, templates.render("export/attach.sql.j2", path=str(draft)))
+        _on(fresh, templates.render("catalog/attach.sql.j2", path=str(draft), catalog="export", new=True))
         record(fresh, "export", published.release_id, report.measures, evidence, statement="export")
         _on(fresh, "DETACH export")
     # What the record of this audit took the place of: nothing secret, but nothing that anyone vouches for.
@@ -232,12 +232,16 @@ def _fill(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> 
     tables += [("duckanon", tree, _backing(target, tree)) for tree in metadata.trees(con, published).values()]
     # Another instance writes the file, so nothing of this one can get into it, temporary data or settings.
     with engine.in_memory() as fresh:
-        compression = engine.rows(con, templates.read("export/compression.sql"), "export")[0][0]
-        _on(fresh, templates.render("export/compress.sql.j2", compression=compression))
-        _on(fresh, templates.render("export/attach.sql.j2", path=str(draft)))
+        _same_setting(con, fresh, "force_compression")
+        _on(fresh, templates.render("catalog/attach.sql.j2", path=str(draft), catalog="export", new=True))
         for schema, name, relation in tables:
             columns = columns_of(con, relation, "export")
-            rows = templates.render("export/rows.sql.j2", columns=columns, relation=relation, ordered=True)
+            rows = templates.render(
+                "relation/select.sql.j2",
+                columns=[column for column, _ in columns],
+                relation=relation,
+                order=columns,
+            )
             _write(con, fresh, rows, schema=schema, name=name, columns=columns)
         for table in metadata.METADATA:
             query = templates.render(
@@ -247,7 +251,7 @@ def _fill(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> 
                 release_id=published.release_id,
                 view=target.name,
             )
-            columns = columns_of(con, f"({query})", "export")
+            columns = columns_of(con, subquery(query), "export")
             _write(con, fresh, query, schema="duckanon", name=table, columns=columns)
         _on(fresh, "USE export")
         for statement in macros.macro_statements(temporary=False):
@@ -260,9 +264,14 @@ def _fill(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> 
 def _reader(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
     """Connection that reads what was written: where that fails, the caller's transaction is not aborted."""
     with engine.in_memory() as reader:
-        zone = engine.rows(con, templates.read("export/time_zone.sql"), "export")[0][0]
-        _on(reader, templates.render("export/set_time_zone.sql.j2", time_zone=zone))
+        _same_setting(con, reader, "TimeZone")
         yield reader
+
+
+def _same_setting(con: duckdb.DuckDBPyConnection, other: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Give another instance a setting of the caller's connection."""
+    value = engine.rows(con, templates.render("session/setting.sql.j2", name=name), "export")[0][0]
+    _on(other, templates.render("session/set.sql.j2", name=name, value=value, session=False))
 
 
 def _require_same(

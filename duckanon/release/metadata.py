@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from duckanon.audits.evidence import SCHEMA_VERSION
 from duckanon.database import engine, templates
 from duckanon.database.relations import Target as Target
-from duckanon.database.relations import columns_of, definition, mark, relation_of
+from duckanon.database.relations import columns_of, databases, definition, mark, named, relation_of
 from duckanon.database.relations import current as current
 from duckanon.database.relations import occupied as occupied
 from duckanon.database.relations import resolve as resolve
@@ -89,12 +89,12 @@ def check_writable(con: duckdb.DuckDBPyConnection, target: Target) -> None:
         The database is read-only, temporary, internal, or has the name of our schema; a table of the user has
         the name of ours.
     """
-    databases = dict(engine.rows(con, templates.read("catalog/databases.sql"), "catalog"))
-    if target.catalog not in databases:
+    attached = databases(con, "catalog")
+    if target.catalog not in attached:
         raise ReleaseError(
             f"{target}: a release cannot live in the database {target.catalog!r}; attach a file"
         )
-    if databases[target.catalog]:
+    if attached[target.catalog].readonly:
         raise ReleaseError(f"{target}: the database {target.catalog!r} is read-only; nothing was written")
     if target.catalog.lower() == SCHEMA:
         raise ReleaseError(
@@ -208,7 +208,7 @@ def tables(con: duckdb.DuckDBPyConnection, catalog: str) -> set[str]:
     set of str
         Metadata, backing tables and trees.
     """
-    query = templates.render("catalog/tables.sql.j2", catalog=catalog)
+    query = templates.render("catalog/tables.sql.j2", catalog=catalog, schema=SCHEMA, prefix="")
     return {row[0] for row in engine.rows(con, query, "catalog")}
 
 
@@ -299,8 +299,7 @@ def _released_columns(con: duckdb.DuckDBPyConnection, published: Published) -> l
     catalog, present = published.target.catalog, tables(con, published.target.catalog)
     names = []
     if "columns" in present:
-        query = templates.render("catalog/columns.sql.j2", catalog=catalog, release_id=published.release_id)
-        names = [str(row[0]) for row in engine.rows(con, query, "catalog", error=ReleaseError)]
+        names = [name for name, _ in _columns(con, published)]
     if not names and published.table in present:
         backing = relation_of(Target(catalog, SCHEMA, published.table))
         names = [name for name, _ in columns_of(con, backing, "catalog")]
@@ -326,7 +325,9 @@ def is_release_view(con: duckdb.DuckDBPyConnection, view: Target, table: str, co
     bool
         False for anything that differs in a word, and where there is no such view; nothing is evaluated.
     """
-    query = templates.render("catalog/view.sql.j2", columns=columns, table=table)
+    query = templates.render(
+        "relation/select.sql.j2", columns=columns, relation=named(SCHEMA, table), order=()
+    )
     values = {"catalog": view.catalog, "schema": view.schema, "view": view.name, "query": query}
     definition = templates.render("catalog/definition.sql.j2", **values)
     return engine.rows(con, definition, "catalog", error=ReleaseError) == [(True,)]
@@ -413,7 +414,13 @@ def trees(con: duckdb.DuckDBPyConnection, published: Published) -> dict[str, str
     dict of str
         Table in schema `SCHEMA` by column name.
     """
+    return {name: tree for name, tree in _columns(con, published) if tree is not None}
+
+
+def _columns(con: duckdb.DuckDBPyConnection, published: Published) -> list[tuple[str, str | None]]:
+    """Columns of a release by its metadata, each with its tree where it has one."""
     query = templates.render(
-        "catalog/trees.sql.j2", catalog=published.target.catalog, release_id=published.release_id
+        "catalog/columns.sql.j2", catalog=published.target.catalog, release_id=published.release_id
     )
-    return dict(engine.rows(con, query, "catalog"))
+    found: list[tuple[str, str | None]] = engine.rows(con, query, "catalog", error=ReleaseError)
+    return found

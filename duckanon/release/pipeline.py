@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from duckanon import progress
 from duckanon.database import engine, interrupts, templates
 from duckanon.database.handover import handed_over
+from duckanon.database.relations import named
 from duckanon.errors import SourceError, tell
-from duckanon.release import metadata
 from duckanon.release.stages.advice import advise
 from duckanon.release.stages.audit import audit
 from duckanon.release.stages.bucket import bucket
@@ -104,13 +104,13 @@ def names_of(con: duckdb.DuckDBPyConnection, source: Source) -> Iterator[None]:
     None
         While the other place is current.
     """
-    if metadata.current(con) == (source.catalog, source.schema):
+    catalog, schema, before = engine.rows(con, templates.read("session/current.sql"), "catalog")[0]
+    if (catalog, schema) == (source.catalog, source.schema):
         yield
         return
-    before = engine.rows(con, templates.read("catalog/search_path.sql"), "catalog")[0][0]
-    back = templates.render("catalog/restore.sql.j2", search_path=before)
+    back = templates.render("session/set.sql.j2", name="search_path", value=before, session=False)
     with interrupts.cleanup(con, lambda: engine.run(con, back, "clean-up")):
-        move = templates.render("catalog/use.sql.j2", catalog=source.catalog, schema=source.schema)
+        move = templates.render("session/use.sql.j2", catalog=source.catalog, schema=source.schema)
         engine.run(con, move, "source", error=SourceError)
         yield
 
@@ -138,7 +138,7 @@ def released_rows(
     """
     with through(advise, con, query, policy) as candidate:
         warn(candidate)
-        relation = templates.render("audit_bind/temporary.sql.j2", name=candidate.table)
+        relation = named("temp", candidate.table)
         return handed_over(con, relation, plain=plain)
 
 
@@ -202,7 +202,7 @@ def _told(con: duckdb.DuckDBPyConnection, query: str, policy: Policy, template: 
         )
         with engine.registered(con, {labels: labels_table(candidate.labels)}):
             engine.run(con, statement, "release")
-        yield templates.render("audit_bind/temporary.sql.j2", name=answer)
+        yield named("temp", answer)
 
 
 def warn(candidate: Candidate) -> None:

@@ -13,6 +13,7 @@ from duckanon.audits.legible import legible
 from duckanon.audits.report import shown
 from duckanon.database import drafts, engine, templates
 from duckanon.database.engine import transaction
+from duckanon.database.relations import databases
 from duckanon.errors import ReleaseError
 from duckanon.policy.policy import Policy
 from duckanon.release import metadata
@@ -216,9 +217,8 @@ def drop_view(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists: bool
     metadata.check_writable(con, target)
     with transaction(con):
         if kind is not None:
-            statement = templates.render(
-                "publish/drop_view.sql.j2", catalog=target.catalog, schema=target.schema, view=target.name
-            )
+            parts = (target.catalog, target.schema, target.name)
+            statement = templates.render("relation/drop.sql.j2", parts=parts, view=True)
             engine.run(con, statement, "drop", error=ReleaseError)
         forget_orphans(con, target.catalog)
         for number in numbers:
@@ -237,10 +237,11 @@ def tidy(con: duckdb.DuckDBPyConnection) -> None:
     """
     if engine.in_transaction(con):
         return
-    read_only = dict(engine.rows(con, templates.read("catalog/databases.sql"), "catalog"))
+    attached = databases(con, "catalog")
     for home in metadata.with_releases(con):
         complete = metadata.tables(con, home).issuperset(metadata.METADATA)
-        if not read_only.get(home, True) and complete and metadata.orphans(con, home):
+        writable = home in attached and not attached[home].readonly
+        if writable and complete and metadata.orphans(con, home):
             # Another connection may be at it: it is left for the next time then.
             with contextlib.suppress(ReleaseError), transaction(con, last=False):
                 forget_orphans(con, home)
@@ -269,9 +270,9 @@ def _release(
 
 def _sweep(con: duckdb.DuckDBPyConnection, database: str) -> None:
     """Remove what killed exports left beside the database, where they are written as a rule."""
-    path = dict(engine.rows(con, templates.read("files/attached.sql"), "refresh")).get(database)
-    if path:
-        drafts.sweep(Path(path).parent)
+    attached = databases(con, "refresh").get(database)
+    if attached and attached.path:
+        drafts.sweep(Path(attached.path).parent)
 
 
 def _check_free(con: duckdb.DuckDBPyConnection, target: Target, *, or_replace: bool) -> None:

@@ -10,6 +10,7 @@ from duckanon.api.connection import Connection
 from duckanon.database import engine, templates
 from duckanon.database.engine import temporary
 from duckanon.database.interrupts import interruptible
+from duckanon.database.relations import columns_of, named, subquery
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.bind import Role
 from duckanon.policy.names import fold
@@ -90,8 +91,8 @@ def query_of(parts: Sequence[str]) -> str:
     str
         What stands after AS.
     """
-    relation = templates.render("audit_bind/named.sql.j2", parts=parts)
-    return templates.render("files/query.sql.j2", relation=relation).strip()
+    relation = named(*parts)
+    return templates.render("relation/rows.sql.j2", relation=relation).strip()
 
 
 def suggest_query(
@@ -165,9 +166,8 @@ def _single(query: str) -> str:
 
 
 def _columns(con: duckdb.DuckDBPyConnection, query: str, name: str) -> tuple[Column, ...]:
-    described = templates.render("suggest/describe.sql.j2", query=query)
-    rows = engine.rows(con, described, f"suggest for {name}", error=SourceError)
-    return tuple(Column(row[0], row[1], f"c{number}") for number, row in enumerate(rows, start=1))
+    columns = columns_of(con, subquery(query), f"suggest for {name}")
+    return tuple(Column(*column, f"c{number}") for number, column in enumerate(columns, start=1))
 
 
 def _stage(
@@ -188,7 +188,7 @@ def _stage(
 
 
 def _size(con: duckdb.DuckDBPyConnection, relation: str) -> int:
-    query = templates.render("suggest/size.sql.j2", relation=relation)
+    query = templates.render("relation/count.sql.j2", relation=named("temp", relation))
     return int(engine.rows(con, query, "suggest")[0][0])
 
 
@@ -197,7 +197,7 @@ def _together(con: duckdb.DuckDBPyConnection, records: str, quasi: Sequence[Fact
     if not quasi:
         return None
     columns = [facts.column.code for facts in quasi]
-    query = templates.render("suggest/classes.sql.j2", records=records, columns=columns)
+    query = templates.render("relation/combinations.sql.j2", records=records, columns=columns)
     size, _, alone = engine.rows(con, query, "suggest")[0]
     return ColumnSet(tuple(facts.column.name for facts in quasi), size, alone, None, alone)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from duckanon import progress
 from duckanon.database import arrow, engine, templates
+from duckanon.database.relations import named
 from duckanon.suggestion.model import SHOWN_SETS, ColumnSet, SpecialUniques
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def uniqueness_of_sets(
     engine.run(
         con, templates.render("suggest/codes.sql.j2", codes=codes, sample=sample, columns=columns), "suggest"
     )
-    size = int(engine.rows(con, templates.render("suggest/size.sql.j2", relation=codes), "suggest")[0][0])
+    query = templates.render("relation/count.sql.j2", relation=named("temp", codes))
+    size = int(engine.rows(con, query, "suggest")[0][0])
     examined = min(len(chosen), EXAMINED)
     wanted = _wanted(len(chosen), examined)
     alone: dict[tuple[int, ...], Flags] = {}
@@ -123,7 +125,7 @@ def _recounted(
     con: duckdb.DuckDBPyConnection, records: str, own: ColumnSet, codes: Mapping[str, str]
 ) -> ColumnSet:
     columns = [codes[name] for name in own.columns]
-    query = templates.render("suggest/classes.sql.j2", records=records, columns=columns)
+    query = templates.render("relation/combinations.sql.j2", records=records, columns=columns)
     return replace(own, unique_in_table=engine.rows(con, query, "suggest")[0][2])
 
 

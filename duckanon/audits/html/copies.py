@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.database import engine, templates
 from duckanon.database.engine import temporary
+from duckanon.database.relations import columns_of, named
 from duckanon.errors import SourceError
 from duckanon.policy.bind import Role, kind_of
 from duckanon.policy.names import fold
@@ -102,25 +103,6 @@ class Copies:
         return replace(column, table=self.members, only=number)
 
 
-def described(con: duckdb.DuckDBPyConnection, relation: str) -> list[tuple[str, str]]:
-    """Name and type of every column of a relation.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-    relation : str
-        What stands after FROM.
-
-    Returns
-    -------
-    list of (str, str)
-        In the order of the relation.
-    """
-    query = templates.render("export/describe.sql.j2", relation=relation)
-    return [(row[0], row[1]) for row in engine.rows(con, query, STAGE, error=SourceError)]
-
-
 @contextlib.contextmanager
 def copied(
     con: duckdb.DuckDBPyConnection,
@@ -193,7 +175,7 @@ def _column(name: str, type_text: str, place: str, table: str) -> Column:
 def _original(
     con: duckdb.DuckDBPyConnection, table: str, original: str, columns: Sequence[Column]
 ) -> dict[str, Column]:
-    types = {fold(name): (name, type_text) for name, type_text in described(con, original)}
+    types = {fold(name): (name, type_text) for name, type_text in columns_of(con, original, STAGE)}
     found = [
         _column(*types[fold(column.name)], column.place, table)
         for column in columns
@@ -204,7 +186,8 @@ def _original(
             f"{STAGE}: the original has none of the columns of the policy; give the table the release is from"
         )
     _run(con, "columns", table=table, columns=found, relation=original)
-    if not engine.rows(con, templates.render("report/any.sql.j2", table=table), STAGE)[0][0]:
+    query = templates.render("relation/any_record.sql.j2", relation=named("temp", table))
+    if not engine.rows(con, query, STAGE):
         raise SourceError(f"{STAGE}: the original is empty; give the table that the release is from")
     return {column.place: column for column in found}
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from duckanon.audits.html.copies import STAGE
 from duckanon.audits.unaudited import unique_records
 from duckanon.database import engine, templates
+from duckanon.database.relations import named
 from duckanon.policy.bind import Role
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def revealed(copies: Copies, column: Column) -> tuple[int, int]:
 def _alone(copies: Copies, columns: Sequence[Column]) -> int:
     if not columns:
         return 0
-    relation = templates.render("audit_bind/temporary.sql.j2", name=copies.released)
+    relation = named("temp", copies.released)
     places = [column.place for column in columns]
     # The texts of the copy have no collation.
     return unique_records(copies.con, relation, places, texts=(), stage=STAGE)[1]

@@ -11,7 +11,7 @@ from duckanon.audits import unaudited
 from duckanon.audits.evidence import evidence_of
 from duckanon.audits.html import evidence, sections, verdict, words
 from duckanon.audits.html.classes import distances, risk, sizes
-from duckanon.audits.html.copies import STAGE, copied, described
+from duckanon.audits.html.copies import STAGE, copied
 from duckanon.audits.html.effects import effects
 from duckanon.audits.html.frontier import frontier_chart
 from duckanon.audits.html.matching import effect, matching
@@ -23,8 +23,8 @@ from duckanon.audits.html.svg import required
 from duckanon.audits.html.utility import changed, correlations
 from duckanon.audits.run import audit_columns, audit_sql, roles_of
 from duckanon.audits.tree import audit_tree
-from duckanon.database import templates
 from duckanon.database.fingerprint import fingerprint
+from duckanon.database.relations import columns_of, named
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy import bind
 from duckanon.policy.policy import Policy
@@ -107,7 +107,7 @@ def html_report(
     required()
     roles = roles or roles_of(policy)
     policy = policy.audited() if isinstance(policy, Policy) else policy
-    columns = described(con, relation)
+    columns = columns_of(con, relation, STAGE)
     attributes = bind.bind_audit(policy, columns)
     beyond = set(unaudited.unaudited([name for name, _ in columns], attributes))
     others = [column for column in columns if column[0] in beyond]
@@ -216,7 +216,7 @@ def _agree(
         replace(one, name=column.place)
         for one, column in zip(audit_columns(attributes, policy, trees), copies.sensitive, strict=True)
     ]
-    relation = templates.render("audit_bind/temporary.sql.j2", name=copies.released)
+    relation = named("temp", copies.released)
     again = audit_sql(
         copies.con, relation, [one.place for one in copies.quasi], asked, k=policy.k, name=report.name
     )

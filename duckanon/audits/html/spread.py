@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from duckanon.audits.html.copies import STAGE
 from duckanon.audits.html.numbers import MISSING, clean, moment
 from duckanon.database import engine, templates
+from duckanon.database.relations import named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +99,8 @@ def summary(con: duckdb.DuckDBPyConnection, column: Column, *, least: int = 1) -
     Summary
         Rounded to ten digits, since parallel sums differ in the last ones.
     """
-    rows = engine.rows(con, templates.render("report/any.sql.j2", table=column.table), STAGE)
+    query = templates.render("relation/count.sql.j2", relation=named("temp", column.table))
+    rows = engine.rows(con, query, STAGE)
     tail = min(0.5, max(0.01, least / max(1, rows[0][0])))
     query = templates.render("report/summary.sql.j2", column=column, tail=tail)
     row = engine.rows(con, query, STAGE)[0]

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.database import engine, templates
+from duckanon.database.relations import columns_of as described
 from duckanon.errors import PolicyError, SourceError
 from duckanon.evaluation.attack.numbers import Spread, pairs
 from duckanon.policy.bind import kind_of
@@ -137,8 +138,7 @@ def has_column(con: duckdb.DuckDBPyConnection, relation: str, name: str) -> bool
 
 
 def _types(con: duckdb.DuckDBPyConnection, relation: str) -> dict[str, tuple[str, str]]:
-    query = templates.render("export/describe.sql.j2", relation=relation)
-    return {fold(row[0]): (row[0], row[1]) for row in engine.rows(con, query, STAGE, error=SourceError)}
+    return {fold(name): (name, type_text) for name, type_text in described(con, relation, STAGE)}
 
 
 def _column(name: str, original: str, released: str) -> Column:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from duckanon import progress
 from duckanon.api.connection import Connection
-from duckanon.database import templates
 from duckanon.database.interrupts import interruptible
+from duckanon.database.relations import named
 from duckanon.evaluation.attack.estimate import Share, estimate
 from duckanon.evaluation.attack.groups import link
 from duckanon.evaluation.attack.options import Attack
@@ -158,5 +158,4 @@ def _share(ready: Prepared, values: npt.NDArray[Any], most: float = 1.0) -> Shar
 
 def _relation(name: str) -> str:
     parsed = parse_name(name)
-    parts = [part for part in (parsed.catalog, parsed.schema, parsed.name) if part is not None]
-    return templates.render("audit_bind/named.sql.j2", parts=parts)
+    return named(parsed.catalog, parsed.schema, parsed.name)

@@ -76,7 +76,7 @@ def _owners_copy(run: Run, id_column: str) -> Iterator[str]:
             )
         yield run.sides.release
         return
-    query = templates.render("files/query.sql.j2", relation=run.sides.original)
+    query = templates.render("relation/rows.sql.j2", relation=run.sides.original)
     with warnings.catch_warnings():
         # They were raised when the release was made.
         warnings.simplefilter("ignore", DuckanonWarning)

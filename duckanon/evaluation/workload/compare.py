@@ -9,6 +9,7 @@ from duckanon import progress
 from duckanon.api.connection import Connection
 from duckanon.database import engine, templates
 from duckanon.database.interrupts import interruptible
+from duckanon.database.relations import named, relation_of
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.evaluation.workload.match import ZONED, Query, Result, query_error
 from duckanon.evaluation.workload.report import Cell, QueryError, Summary, Workload
@@ -128,10 +129,11 @@ def _sandbox(con: duckdb.DuckDBPyConnection, relation: str, name: str) -> Iterat
             seen = "only committed relations that are not temporary are seen here"
             raise SourceError(f"{unseen} ({seen})") from unseen.__cause__
         engine.run(cursor, templates.read("workload/begin.sql"), "compare")
-        if not engine.rows(cursor, templates.read("workload/count.sql"), f"compare: {name}")[0][0]:
+        query = templates.render("relation/any_record.sql.j2", relation="data")
+        if not engine.rows(cursor, query, f"compare: {name}"):
             raise SourceError(f"{name} is empty: there is nothing to compare")
         yield cursor
-        engine.run(cursor, templates.read("workload/end.sql"), "compare")
+        cursor.rollback()
 
 
 def _result(cursor: duckdb.DuckDBPyConnection, query: Query, name: str) -> Result:
@@ -157,8 +159,5 @@ def _qualified(con: duckdb.DuckDBPyConnection, text: str) -> str:
             "catalog/relation.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
         )
         if engine.rows(con, query, "compare"):
-            return templates.render(
-                "export/relation.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
-            )
-    parts = [part for part in (name.catalog, name.schema, name.name) if part is not None]
-    return templates.render("audit_bind/named.sql.j2", parts=parts)
+            return relation_of(target)
+    return named(name.catalog, name.schema, name.name)

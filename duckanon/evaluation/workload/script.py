@@ -7,6 +7,7 @@ import re
 import duckdb
 
 from duckanon.database import engine, templates
+from duckanon.database.relations import columns_of, subquery
 from duckanon.errors import DuckanonError, SourceError, StatementError
 from duckanon.evaluation.workload.match import Query
 from duckanon.statements.tokens import place_of, split, tokenize, unquoted
@@ -164,8 +165,7 @@ def described(con: duckdb.DuckDBPyConnection, query: str, stage: str) -> list[tu
     SourceError
         DuckDB refuses the query.
     """
-    text = templates.render("workload/columns.sql.j2", query=query)
-    return [(row[0], row[1]) for row in engine.rows(con, text, stage, error=SourceError)]
+    return columns_of(con, subquery(query), stage)
 
 
 def _unbound(con: duckdb.DuckDBPyConnection, query: Query) -> str | None:

@@ -129,8 +129,9 @@ def _insensitive(con: duckdb.DuckDBPyConnection, staged: Staged) -> list[str]:
             common.append(field)
     if len(common) < 2:
         return found
-    query = templates.render("advice/together.sql.j2", records=staged.records, fields=common)
-    alone = engine.rows(con, query, "advice")[0][0]
+    columns = [field.column for field in common]
+    query = templates.render("relation/combinations.sql.j2", records=staged.records, columns=columns)
+    alone = engine.rows(con, query, "advice")[0][2]
     if alone >= ALONE_TOGETHER * staged.size:
         found.append(
             f"{alone} of {staged.size} records are alone with their {len(common)} insensitive columns taken "

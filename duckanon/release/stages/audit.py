@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from duckanon.audits.run import audit_columns, audit_sql
-from duckanon.database import templates
+from duckanon.database.relations import named
 from duckanon.errors import AuditFailure, InfeasibleError
 from duckanon.release.stages.candidate import Candidate
 from duckanon.release.verify.record import of_the_source
@@ -44,12 +44,12 @@ def audit(con: duckdb.DuckDBPyConnection, recoded: Recoded, policy: Policy) -> C
     """
     staged = recoded.repaired.partitioned.bucketed.limited.embedded.staged
     trees = {
-        field.name: templates.render("audit_bind/temporary.sql.j2", name=staged.tree(field))
+        field.name: named("temp", staged.tree(field))
         for field in staged.sensitive
         if field.attribute.distance == "hierarchical"
     }
     asked = audit_columns([field.attribute for field in staged.sensitive], policy.audited(), trees)
-    relation = templates.render("audit_bind/temporary.sql.j2", name=recoded.table)
+    relation = named("temp", recoded.table)
     quasi = [field.name for field in staged.quasi]
     report = audit_sql(con, relation, quasi, asked, k=policy.k, name="the candidate")
     _require_pass(report, policy)

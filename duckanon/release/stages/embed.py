@@ -189,7 +189,7 @@ def _weights(quasi: tuple[Field, ...]) -> dict[str, float]:
 def _number(
     con: duckdb.DuckDBPyConnection, coded: str, field: Field, weight: float, size: int
 ) -> Coordinates:
-    query = templates.render("embed/column.sql.j2", coded=coded, column=f"x_{field.column}")
+    query = templates.render("relation/numbers.sql.j2", records=coded, column=f"x_{field.column}")
     values = engine.column(con, query, "embed", size)
     absent = np.isnan(values)
     missing = bool(absent.any())

@@ -118,7 +118,7 @@ def _means(
     classes = int(labels.max(initial=-1)) + 1
     columns = {"class_id": arrow.arrow(np.arange(classes))}
     for field in averaged:
-        query = templates.render("recode/column.sql.j2", records=staged.records, column=field.column)
+        query = templates.render("relation/numbers.sql.j2", records=staged.records, column=field.column)
         means = class_means(engine.column(con, query, "recode", staged.size), labels, classes)
         columns[field.column] = arrow.arrow(means)
     return pa.table(columns)

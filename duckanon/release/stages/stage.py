@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from duckanon.database import engine, interrupts, templates
+from duckanon.database.relations import columns_of, named
 from duckanon.errors import SOURCE_QUERY, PolicyError, SourceError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
@@ -168,12 +169,9 @@ def stage(con: duckdb.DuckDBPyConnection, request: Request, policy: Policy) -> S
     raw, records = f"{workspace}_raw", f"{workspace}_records"
     row = f"{workspace}_row" if request.keep_source else None
     _read_source(con, request.query, raw, row)
-    total = int(engine.rows(con, templates.render("stage/count.sql.j2", raw=raw), "stage")[0][0])
-    columns = [
-        (name, kind)
-        for name, kind, *_ in engine.rows(con, templates.render("stage/columns.sql.j2", raw=raw), "stage")
-        if name != row
-    ]
+    count = templates.render("relation/count.sql.j2", relation=named("temp", raw))
+    total = int(engine.rows(con, count, "stage")[0][0])
+    columns = [column for column in columns_of(con, named("temp", raw), "stage") if column[0] != row]
     fields = _fields(bind.bind(policy, columns))
     # Quasi-identifiers first: records that share them get neighbouring numbers.
     ordered = sorted(fields, key=lambda field: "qso".index(field.column[0]))
@@ -188,7 +186,7 @@ def stage(con: duckdb.DuckDBPyConnection, request: Request, policy: Policy) -> S
     )
     engine.run(con, statement, "stage")
     if row is None:
-        engine.run(con, templates.render("stage/drop.sql.j2", relation=raw), "stage")
+        engine.run(con, templates.render("relation/drop.sql.j2", parts=("temp", raw), view=False), "stage")
     size = _check(con, records, fields, policy)
     return Staged(workspace, records, fields, size, total - size, until, raw if row else None, row)
 

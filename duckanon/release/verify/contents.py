@@ -15,7 +15,7 @@ import duckdb
 
 from duckanon.audits import macros as auditsql
 from duckanon.database import blocks, engine, templates
-from duckanon.database.relations import columns_of
+from duckanon.database.relations import columns_of, databases, subquery
 from duckanon.errors import DuckanonError
 from duckanon.release.metadata import CHAINED, METADATA, SCHEMA
 from duckanon.release.verify.record import STAGE
@@ -115,10 +115,10 @@ def _beside_the_blocks(
     con: duckdb.DuckDBPyConnection, home: str, recorded: Sequence[RecordedRelease]
 ) -> tuple[list[str], tuple[str, ...]]:
     """Tell what is behind the end of an exported file and beside it, and note what is in its free blocks."""
-    ((path,),) = engine.rows(con, templates.render("evidence/path.sql.j2", catalog=home), STAGE)
-    if path is None:
+    database = databases(con, STAGE).get(home)
+    if database is None or database.path is None:
         return [], ()
-    file = Path(path)
+    file = Path(database.path)
     differences: list[str] = []
     log = file.with_name(f"{file.name}.wal")
     if log.exists():
@@ -198,13 +198,13 @@ def _written() -> _Written:
     with tempfile.TemporaryDirectory() as folder, engine.in_memory() as fresh:
         path = str(Path(folder) / "written.duckdb")
         steps = [
-            templates.render("export/attach.sql.j2", path=path),
+            templates.render("catalog/attach.sql.j2", path=path, catalog="export", new=True),
             templates.render("publish/metadata.sql.j2", catalog="export"),
             "USE export",
             *auditsql.macro_statements(temporary=False),
             "USE memory",
             "DETACH export",
-            templates.render("export/reopen.sql.j2", path=path),
+            templates.render("catalog/attach.sql.j2", path=path, catalog="export", new=False),
         ]
         for step in steps:
             engine.run(fresh, step, STAGE)
@@ -221,7 +221,7 @@ def _written() -> _Written:
 def _columns(con: duckdb.DuckDBPyConnection, table: str) -> list[tuple[str, str]]:
     """Name and type of the columns of a table of the metadata that are exported."""
     values = {"catalog": "export", "table": table, "release_id": 0, "view": ""}
-    return columns_of(con, f"({templates.render('export/metadata.sql.j2', **values)})", STAGE)
+    return columns_of(con, subquery(templates.render("export/metadata.sql.j2", **values)), STAGE)
 
 
 def _macros(con: duckdb.DuckDBPyConnection, home: str) -> dict[Macro, list[tuple[Any, ...]]]:

@@ -98,15 +98,19 @@ def _own_functions(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
     A macro hides the function of its name from all queries while its database is current, so a file could
     otherwise bring along its own sha256, or a duckdb_functions that does not show it.
     """
-    ((home, schema, before),) = engine.rows(con, templates.read("evidence/home.sql"), STAGE)
+    ((home, schema, before),) = engine.rows(con, templates.read("session/current.sql"), STAGE)
 
     def restore() -> None:
         # The names of the search path may be meant in the database that was current.
-        engine.run(con, templates.render("catalog/use.sql.j2", catalog=home, schema=schema), STAGE)
-        engine.run(con, templates.render("catalog/restore.sql.j2", search_path=before), STAGE)
+        engine.run(con, templates.render("session/use.sql.j2", catalog=home, schema=schema), STAGE)
+        look_up(before)
+
+    def look_up(path: str) -> None:
+        statement = templates.render("session/set.sql.j2", name="search_path", value=path, session=False)
+        engine.run(con, statement, STAGE)
 
     with interrupts.cleanup(con, restore):
-        engine.run(con, templates.read("evidence/own_functions.sql"), STAGE)
+        look_up("system.main")
         yield home
 
 
@@ -175,7 +179,7 @@ def _subject(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease
     trees = trees_of(con, _published(release), home)
     for tree in metadata.trees(con, _published(release)).values():
         foreign.stored(con, Target(home, SCHEMA, tree), STAGE)
-    count = engine.rows(con, templates.render("evidence/count.sql.j2", relation=relation), STAGE)
+    count = engine.rows(con, templates.render("relation/count.sql.j2", relation=relation), STAGE)
     return _Subject(
         columns=columns,
         trees={column: fingerprint(con, tree) for column, tree in trees.items()},

@@ -1,1 +1,0 @@
-SET enable_progress_bar = false

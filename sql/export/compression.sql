@@ -1,1 +1,0 @@
-SELECT current_setting('force_compression') AS force_compression

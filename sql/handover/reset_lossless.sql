@@ -1,1 +1,0 @@
-RESET SESSION arrow_lossless_conversion
