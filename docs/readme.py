@@ -42,7 +42,7 @@ def stock_audit(export: Path) -> str:
     str
         Command, statement and output.
     """
-    statement = (ROOT / "sql" / "demo" / "stock.sql").read_text(encoding="utf-8")
+    statement = (ROOT / "docs" / "stock.sql").read_text(encoding="utf-8")
     binary = Path(sys.executable).parent / "duckdb"
     # On a slow machine the progress bar would be printed, too.
     quiet = ["-cmd", "SET enable_progress_bar = false"]

@@ -1,3 +1,5 @@
 -- catalog: abort
--- question: How does an open transaction become one that cannot be committed?
+-- does: makes of an open transaction one that cannot be committed
+-- reads: nothing
+-- returns: an error, always
 SELECT error('a statement of this transaction was stopped half-way')

@@ -1,6 +1,8 @@
 -- catalog: with_releases
 -- question: Which attached databases hold releases, and in which of them has someone else taken our name?
--- returns: kind: releases (the views were made here), exported (a file for others: no source query), other
+-- reads: the columns of every table duckanon.releases
+-- returns: database_name, kind: releases (the views were made here), exported (a file for others: no source
+--          query), other
 SELECT
     database_name,
     CASE

@@ -1,5 +1,7 @@
 -- workload: unreadable
--- question: Which queries read `data`? Those that DuckDB cannot bind where it is a view of a table that is gone.
+-- does: makes of `data` a view of a table that is gone: queries that DuckDB cannot bind then read it
+-- reads: nothing
+-- returns: a temporary view that cannot be read
 CREATE TEMP TABLE duckanon_gone AS
 SELECT 1 AS x;
 

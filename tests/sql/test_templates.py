@@ -1,0 +1,113 @@
+"""Every file under sql/ says what it is for, and something uses it."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+
+import duckanon
+from duckanon.database import templates
+
+SQL = templates.folder()
+PACKAGE = Path(duckanon.__file__).parent
+GENERATED = {"install.sql", "gate.sql"}
+FILES = sorted(path.relative_to(SQL).as_posix() for path in SQL.rglob("*.sql*"))
+ours = [name for name in FILES if name not in GENERATED and not name.startswith("audit/")]
+each_file = pytest.mark.parametrize("name", ours)
+
+HEADER = re.compile(r"(?P<hidden>\{#\n)?(?P<lines>(?:--.*\n)+)(?(hidden)#\}\n)")
+WRITES = {
+    "ALTER", "ATTACH", "AUDIT", "BEGIN", "COPY", "CREATE ANONYMIZED VIEW", "CREATE SCHEMA", "CREATE TABLE", "DELETE",
+    "DROP", "EXPORT", "INSERT", "RESET", "SET", "UPDATE", "USE",
+}  # fmt: skip
+ANSWERS = {"CREATE OR REPLACE TEMP", "CREATE TEMP", "DESCRIBE", "FROM", "SELECT", "WITH"}
+STATEMENT = re.compile(rf"\s*({'|'.join(sorted(WRITES | ANSWERS, key=len, reverse=True))})\b")
+FOLDERS = "|".join(sorted({name.split("/")[0] for name in FILES} - GENERATED))
+NAME = re.compile(rf"(?:{FOLDERS})/\w+\.sql(?:\.j2)?")
+
+
+def parts(name: str) -> tuple[re.Match[str], str]:
+    """Header of a file, and the SQL behind it without what Jinja makes of it."""
+    text = (SQL / name).read_text(encoding="utf-8")
+    header = HEADER.match(text)
+    assert header is not None, f"{name} does not begin with a header"
+    code = re.sub(
+        r"\{#.*?#\}|\{% macro.*?endmacro %\}|\{% set.*?%\}.*?\{% endset %\}|\{%.*?%\}|^--.*?$",
+        "",
+        text[header.end() :],
+        flags=re.DOTALL | re.MULTILINE,
+    )
+    return header, code
+
+
+@each_file
+def test_it_says_what_it_answers_or_does_and_what_it_reads_and_returns(name: str) -> None:
+    lines = parts(name)[0]["lines"].splitlines()
+    folder, file = name.split("/")
+    assert lines[0] == f"-- {folder}: {file.partition('.')[0]}", name
+    first = itertools.takewhile(lambda line: line != "--", lines[1:])
+    keys = [found[1] for line in first if (found := re.match(r"-- (\w+): \S", line))]
+    assert keys[:3] in (["question", "reads", "returns"], ["does", "reads", "returns"]), name
+    assert set(keys[3:]) <= {"source"}, name
+
+
+@each_file
+def test_what_writes_says_what_it_does(name: str) -> None:
+    header, code = parts(name)
+    found = STATEMENT.match(code)
+    if found is not None and found[1] in WRITES:
+        assert "\n-- does: " in header["lines"], name
+
+
+@each_file
+def test_the_header_of_a_part_stays_out_of_the_query_that_it_is_put_into(name: str) -> None:
+    header, code = parts(name)
+    assert header["hidden"] or STATEMENT.match(code) or code.lstrip().startswith(","), name
+
+
+def used_by_python() -> set[str]:
+    """Names in the code; where one is put together, the folder with every word that its package writes."""
+    found: set[str] = set()
+    for package in {path.parent for path in PACKAGE.rglob("*.py")}:
+        nodes = [
+            node for path in package.glob("*.py") for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        ]
+        words = {
+            node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+        found |= {word for word in words if NAME.fullmatch(word) or word in GENERATED}
+        for node in nodes:
+            if isinstance(node, ast.JoinedStr) and len(node.values) == 3:
+                begin, _, end = node.values
+                if isinstance(begin, ast.Constant) and isinstance(end, ast.Constant):
+                    found |= {f"{begin.value}{word}{end.value}" for word in words} & set(FILES)
+    return found
+
+
+def used_by(name: str) -> set[str]:
+    """Names in a template; where one is put together, the folder with every word that the template writes."""
+    text = (SQL / name).read_text(encoding="utf-8")
+    tags = " ".join(re.findall(r"\{%.*?%\}", text, flags=re.DOTALL))
+    words = re.findall(r"['\"](\w+)['\"]", tags)
+    joined = re.findall(r"'(\w+/\w*)' ~ \w+ ~ '(\.sql(?:\.j2)?)'", tags)
+    return set(NAME.findall(tags)) | {
+        f"{begin}{word}{end}" for begin, end in joined for word in words if f"{begin}{word}{end}" in FILES
+    }
+
+
+def test_every_file_is_used_and_every_name_is_a_file() -> None:
+    used, new = set(), used_by_python()
+    unknown = {name for name in new if name not in FILES}
+    while new:
+        used |= new
+        new = {
+            other for name in new if name.endswith(".j2") and name in FILES for other in used_by(name)
+        } - used
+        unknown |= {name for name in new if name not in FILES}
+    assert not unknown, f"no such file under sql/: {sorted(unknown)}"
+    unused = sorted({*ours, *GENERATED} - used)
+    assert not unused, f"nothing in duckanon uses {unused}"
