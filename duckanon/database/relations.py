@@ -118,8 +118,17 @@ def _existing(schemas: list[tuple[str, str]], catalog: str, schema: str) -> tupl
     )
 
 
-def occupied(con: duckdb.DuckDBPyConnection, target: Target) -> str | None:
-    """Kind of whatever has a name now.
+@dataclass(frozen=True)
+class Relation:
+    """What has a name: a table or a view; of a view its comment, where it has one, and its SQL."""
+
+    kind: str
+    comment: str | None
+    definition: str | None
+
+
+def lookup(con: duckdb.DuckDBPyConnection, target: Target) -> Relation | None:
+    """Whatever has a name now.
 
     Parameters
     ----------
@@ -130,30 +139,14 @@ def occupied(con: duckdb.DuckDBPyConnection, target: Target) -> str | None:
 
     Returns
     -------
-    str or None
-        ``'table'``, ``'view'`` or None.
+    Relation or None
+        None where nothing has it.
     """
-    found = _relation(con, target)
-    return found[0] if found else None
-
-
-def mark(con: duckdb.DuckDBPyConnection, target: Target) -> str | None:
-    """Comment of the view that has a name.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-    target : Target
-        A full name.
-
-    Returns
-    -------
-    str or None
-        None where there is no view, or one without a comment.
-    """
-    found = _relation(con, target)
-    return found[1] if found else None
+    query = templates.render(
+        "catalog/relation.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
+    )
+    found = engine.rows(con, query, "catalog")
+    return Relation(*found[0]) if found else None
 
 
 def relation_of(target: Target) -> str:
@@ -233,30 +226,3 @@ def columns_of(
     """
     query = templates.render("relation/describe.sql.j2", relation=relation)
     return [(row[0], row[1]) for row in engine.rows(con, query, stage, error=error)]
-
-
-def definition(con: duckdb.DuckDBPyConnection, target: Target) -> str | None:
-    """SQL of the view that has a name.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-    target : Target
-        A full name.
-
-    Returns
-    -------
-    str or None
-        None where there is no view.
-    """
-    found = _relation(con, target)
-    return found[2] if found else None
-
-
-def _relation(con: duckdb.DuckDBPyConnection, target: Target) -> tuple[str, str | None, str | None] | None:
-    query = templates.render(
-        "catalog/relation.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
-    )
-    found = engine.rows(con, query, "catalog")
-    return (found[0][0], found[0][1], found[0][2]) if found else None

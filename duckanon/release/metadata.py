@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from duckanon.audits.evidence import SCHEMA_VERSION
 from duckanon.database import engine, templates
 from duckanon.database.relations import Target as Target
-from duckanon.database.relations import columns_of, databases, definition, mark, named, relation_of
+from duckanon.database.relations import columns_of, databases, lookup, named, relation_of
 from duckanon.database.relations import current as current
-from duckanon.database.relations import occupied as occupied
 from duckanon.database.relations import resolve as resolve
 from duckanon.errors import ReleaseError
 from duckanon.policy.names import fold
@@ -246,10 +245,13 @@ def lost(con: duckdb.DuckDBPyConnection, target: Target) -> int | None:
     int or None
         None where the name is no such view: one of the user, or one with metadata.
     """
-    marked = _MARK.fullmatch(mark(con, target) or "")
-    if marked is None or int(marked[1]) in {release.release_id for release in recorded(con, target)}:
+    there = lookup(con, target)
+    marked = _MARK.fullmatch(there.comment or "") if there else None
+    if there is None or marked is None:
         return None
-    reads = re.search(rf"\b{SCHEMA}\.release_{marked[1]}\b", definition(con, target) or "")
+    if int(marked[1]) in {release.release_id for release in recorded(con, target)}:
+        return None
+    reads = re.search(rf"\b{SCHEMA}\.release_{marked[1]}\b", there.definition or "")
     return int(marked[1]) if reads else None
 
 
@@ -270,9 +272,15 @@ def find(con: duckdb.DuckDBPyConnection, target: Target) -> Published | None:
         mark of the release.
     """
     for published in recorded(con, target)[-1:]:
-        if mark(con, published.target) == comment(published.release_id) and shows(con, published):
+        if _marked(con, published) and shows(con, published):
             return published
     return None
+
+
+def _marked(con: duckdb.DuckDBPyConnection, published: Published) -> bool:
+    """Whether the view that has the name of a release carries its mark."""
+    there = lookup(con, published.target)
+    return there is not None and there.comment == comment(published.release_id)
 
 
 def shows(con: duckdb.DuckDBPyConnection, published: Published) -> bool:
@@ -358,7 +366,7 @@ def require(con: duckdb.DuckDBPyConnection, target: Target, *, whole: bool = Fal
     published = find(con, target)
     if published is None:
         for replaced in recorded(con, target)[-1:]:
-            if mark(con, replaced.target) == comment(replaced.release_id):
+            if _marked(con, replaced):
                 raise ReleaseError(
                     f"{target} carries the mark of release {replaced.release_id} but is not its view: "
                     "someone put another in its place; DROP VIEW it and create the release again"

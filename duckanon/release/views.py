@@ -13,7 +13,7 @@ from duckanon.audits.legible import legible
 from duckanon.audits.report import shown
 from duckanon.database import drafts, engine, templates
 from duckanon.database.engine import transaction
-from duckanon.database.relations import databases
+from duckanon.database.relations import databases, lookup
 from duckanon.errors import ReleaseError
 from duckanon.policy.policy import Policy
 from duckanon.release import metadata
@@ -203,20 +203,20 @@ def drop_view(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists: bool
     ReleaseError
         There is no such anonymized view, or the database is read-only.
     """
-    published, kind = metadata.find(con, target), metadata.occupied(con, target)
+    published, there = metadata.find(con, target), lookup(con, target)
     numbers = {release.release_id for release in metadata.recorded(con, target)}
-    if published is None and kind is not None:
+    if published is None and there is not None:
         alone = metadata.lost(con, target)
         if alone is None:
             metadata.require(con, target)
         numbers = {alone or 0}
-    if kind is None and not numbers:
+    if there is None and not numbers:
         if not if_exists:
             metadata.require(con, target)
         return False
     metadata.check_writable(con, target)
     with transaction(con):
-        if kind is not None:
+        if there is not None:
             parts = (target.catalog, target.schema, target.name)
             statement = templates.render("relation/drop.sql.j2", parts=parts, view=True)
             engine.run(con, statement, "drop", error=ReleaseError)
@@ -276,12 +276,12 @@ def _sweep(con: duckdb.DuckDBPyConnection, database: str) -> None:
 
 
 def _check_free(con: duckdb.DuckDBPyConnection, target: Target, *, or_replace: bool) -> None:
-    kind = metadata.occupied(con, target)
-    if kind is None:
+    there = lookup(con, target)
+    if there is None:
         return
     if metadata.find(con, target) is None and metadata.lost(con, target) is None:
         raise ReleaseError(
-            f"{target} is a {kind} that duckanon did not make and does not replace: choose another name"
+            f"{target} is a {there.kind} that duckanon did not make and does not replace: choose another name"
         )
     if not or_replace:
         raise ReleaseError(

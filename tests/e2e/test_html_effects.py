@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from duckanon.audits.html.copies import copied, described
+from duckanon.audits.html.copies import STAGE, copied
 from duckanon.audits.html.matching import Effect, Matching, effect, matching, overall
+from duckanon.database.relations import columns_of
 from duckanon.policy import bind
 from duckanon.policy.policy import AuditPolicy
 from tests.e2e import pages
@@ -46,7 +47,7 @@ def measured(
 
 def compared(con: duckdb.DuckDBPyConnection, quasi: list[str]) -> tuple[Matching, dict[str, Effect]]:
     """Effects of a release r on its original o."""
-    columns = described(con, "r")
+    columns = columns_of(con, "r", STAGE)
     attributes = bind.bind_audit(AuditPolicy(quasi_identifiers=quasi), columns)
     others = [column for column in columns if column[0] not in quasi]
     with copied(con, "r", attributes, others, original="o") as copies:

@@ -9,7 +9,7 @@ from duckanon import progress
 from duckanon.api.connection import Connection
 from duckanon.database import engine, templates
 from duckanon.database.interrupts import interruptible
-from duckanon.database.relations import named, relation_of
+from duckanon.database.relations import lookup, named, relation_of
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.evaluation.workload.match import ZONED, Query, Result, query_error
 from duckanon.evaluation.workload.report import Cell, QueryError, Summary, Workload
@@ -154,10 +154,6 @@ def _qualified(con: duckdb.DuckDBPyConnection, text: str) -> str:
         target = metadata.resolve(con, name)
     except DuckanonError:
         target = None
-    if target is not None:
-        query = templates.render(
-            "catalog/relation.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
-        )
-        if engine.rows(con, query, "compare"):
-            return relation_of(target)
+    if target is not None and lookup(con, target) is not None:
+        return relation_of(target)
     return named(name.catalog, name.schema, name.name)
