@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from duckanon.errors import PolicyError
+from duckanon.policy import recodes
+from duckanon.policy.kinds import NUMBERS, kind_of
 from duckanon.policy.names import ByColumn, columns_listed, fold, suggestion
 from duckanon.policy.policy import ROLES
 
@@ -16,21 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from decimal import Decimal
 
-    from duckanon.policy.policy import AuditPolicy, Distance, Policy, Recode
+    from duckanon.policy.kinds import Kind
+    from duckanon.policy.policy import AuditPolicy, Distance, Policy
+    from duckanon.policy.recodes import Recode
 
-Kind = Literal["integer", "decimal", "float", "date", "timestamp", "boolean", "text", "other"]
 V = TypeVar("V")
-
-_KINDS: dict[str, Kind] = {
-    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"), "integer"),
-    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"), "integer"),
-    **dict.fromkeys(("FLOAT", "DOUBLE"), "float"),
-    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), "timestamp"),
-    **dict.fromkeys(("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"), "timestamp"),
-    **dict.fromkeys(("VARCHAR", "UUID", "JSON"), "text"),
-    "DATE": "date",
-    "BOOLEAN": "boolean",
-}
 
 _INSTEAD = {
     "STRUCT": "its fields as columns of their own, or CAST it to VARCHAR",
@@ -47,7 +39,6 @@ _INSTEAD = {
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _ARRAY_IN_TUPLE = re.compile(r"\bTUPLE\(.*\[\d+\].*\)")
 _UNION = re.compile(r"\bUNION\(")
-_NUMBERS = frozenset({"integer", "decimal", "float", "date", "timestamp"})
 
 
 class Role(Enum):
@@ -82,7 +73,7 @@ class Attribute:
     kind : str
         integer, decimal, float, date, timestamp, boolean, text or other.
     recode : str or None
-        Of a quasi-identifier: mean, median, mode, range or set.
+        Of a quasi-identifier: a name of `recodes.RULES`.
     weight : float
         Of a quasi-identifier: factor of its squared distance, above 0.
     distance : str or None
@@ -172,31 +163,6 @@ def bind_audit(policy: AuditPolicy, columns: Sequence[tuple[str, str]]) -> tuple
     )
 
 
-def kind_of(type_text: str) -> Kind:
-    """Kind of a DuckDB type.
-
-    Parameters
-    ----------
-    type_text : str
-        As DESCRIBE writes it, for example ``DECIMAL(9,2)``.
-
-    Returns
-    -------
-    str
-        integer, decimal, float, date, timestamp, boolean, text, or other for a type without such values.
-
-    Examples
-    --------
-    >>> kind_of("ENUM('a', 'b')"), kind_of("INTEGER[]")
-    ('text', 'other')
-    """
-    if type_text.endswith("]"):
-        return "other"
-    if type_text.startswith("DECIMAL("):
-        return "decimal"
-    return "text" if type_text.startswith("ENUM(") else _KINDS.get(type_text, "other")
-
-
 def _types(columns: Sequence[tuple[str, str]]) -> ByColumn[str]:
     """Return types by column, or an error if two columns have one name."""
     seen: set[str] = set()
@@ -273,12 +239,12 @@ def _quasi(policy: Policy, name: str, type_text: str) -> Attribute:
             f"quasi-identifier {name!r} has type {_short(type_text)}, which cannot be recoded: "
             f"{use if use.startswith('CAST') else f'use {use}'}"
         )
-    default: Recode = "mean" if kind in _NUMBERS else "mode"
-    recode = policy.recode.get(name, default)
-    if kind not in _NUMBERS and recode not in {"mode", "set"}:
+    recode = policy.recode.get(name, recodes.default(kind))
+    if kind not in recodes.RULES[recode].kinds:
+        able = " or ".join(repr(rule.name) for rule in recodes.RULES.values() if kind in rule.kinds)
         raise PolicyError(
             f"recode of {name!r} cannot be {recode!r}, which is for numbers, dates and timestamps: "
-            f"use 'mode' or 'set' for {_short(type_text)}"
+            f"use {able} for {_short(type_text)}"
         )
     return Attribute(
         name, Role.QUASI_IDENTIFIER, type_text, kind, recode=recode, weight=policy.weights.get(name, 1.0)
@@ -287,7 +253,7 @@ def _quasi(policy: Policy, name: str, type_text: str) -> Attribute:
 
 def _sensitive(policy: Policy | AuditPolicy, name: str, type_text: str) -> Attribute:
     kind = kind_of(type_text)
-    default: Distance = "ordered" if kind in _NUMBERS or type_text == "BIGNUM" else "equal"
+    default: Distance = "ordered" if kind in NUMBERS or type_text == "BIGNUM" else "equal"
     return Attribute(
         name,
         Role.SENSITIVE,

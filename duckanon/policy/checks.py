@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from duckanon.errors import PolicyError
 from duckanon.policy.names import ByColumn, fold, suggestion
+from duckanon.policy.recodes import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Distance = Literal["ordered", "equal", "hierarchical"]
 LDiversity = Literal["distinct", "entropy", "recursive"]
-Recode = Literal["mean", "median", "mode", "range", "set"]
 Nulls = Literal["category", "suppress", "error"]
 Effort = Literal["fast", "balanced", "best"]
 Formulas = Literal["keep", "escape"]
@@ -213,9 +213,8 @@ def _word(known: tuple[str, ...]) -> Callable[[str, Any], str]:
 
 def _recode(option: str, value: Any) -> str:
     if isinstance(value, str) and fold(value) == "hierarchy":
-        words = " | ".join(get_args(Recode))
-        raise PolicyError(f"{option} = 'hierarchy' is not in this version: use {words}")
-    return _word(get_args(Recode))(option, value)
+        raise PolicyError(f"{option} = 'hierarchy' is not in this version: use {' | '.join(RULES)}")
+    return _word(tuple(RULES))(option, value)
 
 
 def _subject(option: str, value: Any) -> None:

@@ -17,10 +17,10 @@ from duckanon.policy.checks import (
     LDiversity,
     Nulls,
     Number,
-    Recode,
     checked,
 )
 from duckanon.policy.names import ByColumn, fold, suggestion, unknown_option
+from duckanon.policy.recodes import Recode
 from duckanon.policy.toml import options_from_toml, options_to_toml
 
 if TYPE_CHECKING:

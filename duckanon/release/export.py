@@ -17,7 +17,7 @@ from duckanon.database.fingerprint import carries_its_type, fingerprint
 from duckanon.database.handover import lossless
 from duckanon.database.relations import columns_of, relation_of, subquery
 from duckanon.errors import AuditFailure, DuckanonError, ReleaseError, tell
-from duckanon.policy.bind import kind_of
+from duckanon.policy.kinds import kind_of
 from duckanon.policy.names import fold, listed
 from duckanon.policy.policy import Policy
 from duckanon.release import metadata

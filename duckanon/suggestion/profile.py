@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Literal
 
 from duckanon import progress
 from duckanon.database import engine, templates
-from duckanon.policy.bind import kind_of
+from duckanon.policy.kinds import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import duckdb
 
-    from duckanon.policy.bind import Kind
+    from duckanon.policy.kinds import Kind
 
 Repair = Literal["finite", "double"]
 """What a statement does to a quasi-identifier: NaN and infinity become NULL, or large numbers DOUBLE."""

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from duckanon.database import engine, templates
 from duckanon.policy.bind import Role
+from duckanon.policy.kinds import NUMBERS
 from duckanon.suggestion.model import ColumnSuggestion
 from duckanon.suggestion.names import named
-from duckanon.suggestion.roles import NUMBERS, Proposal, is_code, propose
+from duckanon.suggestion.roles import Proposal, is_code, propose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -117,9 +117,6 @@ SOME = 0.01
 LEAST = 10
 """Records from which the values alone can show that a column is a key."""
 
-NUMBERS = frozenset({"integer", "decimal", "float", "date", "timestamp"})
-"""Kinds with a mean."""
-
 _DIRECT = {
     "email": "e-mail addresses",
     "ssn": "social security numbers",

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from duckanon.database import templates
 from duckanon.database.quoting import ident
-from duckanon.policy.bind import Role, kind_of
-from duckanon.suggestion.roles import NUMBERS
+from duckanon.policy import recodes
+from duckanon.policy.bind import Role
+from duckanon.policy.kinds import NUMBERS, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,9 +90,9 @@ def _maps(
             if kind_of(column.type) in NUMBERS and column.distance == "equal"
         },
         "recode": {
-            column.name: "mode"
+            column.name: column.recode
             for column in quasi
-            if kind_of(column.type) in NUMBERS and column.recode == "mode"
+            if column.recode != recodes.default(kind_of(column.type))
         },
     }
     return {option: values for option, values in maps.items() if values}

@@ -11,7 +11,8 @@ from duckanon.database import engine, templates
 from duckanon.database.engine import temporary
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import SourceError
-from duckanon.policy.bind import Role, kind_of
+from duckanon.policy.bind import Role
+from duckanon.policy.kinds import NUMBERS, kind_of
 from duckanon.policy.names import fold
 
 if TYPE_CHECKING:
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from duckanon.policy.bind import Attribute, Kind
+    from duckanon.policy.bind import Attribute
+    from duckanon.policy.kinds import Kind
 
 STAGE = "HTML report"
 """Name of this stage in logs and errors."""
 
-_NUMBERS = frozenset({"integer", "decimal", "float", "date", "timestamp"})
 _RANGE = re.compile(r'STRUCT\("?low"? (.+), "?high"? \1\)')
 
 
@@ -60,7 +61,7 @@ class Column:
     @property
     def numeric(self) -> bool:
         """Whether the values are numbers, dates or timestamps."""
-        return self.kind in _NUMBERS
+        return self.kind in NUMBERS
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ def _column(name: str, type_text: str, place: str, table: str) -> Column:
     bounds = _RANGE.fullmatch(type_text)
     inner = bounds.group(1) if bounds else type_text
     kind = kind_of(inner)
-    ranged = bounds is not None and kind in _NUMBERS
+    ranged = bounds is not None and kind in NUMBERS
     return Column(name, place, table, kind if ranged or not bounds else "other", inner, ranged)
 
 

@@ -12,7 +12,7 @@ from duckanon.database import engine, templates
 from duckanon.database.relations import columns_of as described
 from duckanon.errors import PolicyError, SourceError
 from duckanon.evaluation.attack.numbers import Spread, pairs
-from duckanon.policy.bind import kind_of
+from duckanon.policy.kinds import kind_of
 from duckanon.policy.names import columns_listed, fold, suggestion
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from duckanon.errors import SourceError
 from duckanon.evaluation.workload.report import QueryError, cell, summary
-from duckanon.policy.bind import kind_of
+from duckanon.policy.kinds import kind_of
 from duckanon.policy.names import fold, suggestion
 
 ZONED = frozenset({"TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"})

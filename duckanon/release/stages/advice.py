@@ -143,13 +143,12 @@ def _insensitive(con: duckdb.DuckDBPyConnection, staged: Staged) -> list[str]:
 
 def _own_values(con: duckdb.DuckDBPyConnection, staged: Staged) -> dict[Field, str]:
     """Quasi-identifiers whose most frequent value in a class is one person's own, and what to say of them."""
-    kept = [field for field in staged.quasi if field.recode in {"mode", "set"} and field.kind != "boolean"]
+    kept = [field for field in staged.quasi if field.rule.shows and field.kind != "boolean"]
     found = {}
     for field, (values, different) in zip(kept, _values(con, staged, kept), strict=True):
         if different > 1 and different >= OWN_VALUE * values:
-            what = (
-                "is released as that of one of its records" if field.recode == "mode" else "lists all of its"
-            )
+            one = field.rule.shows == "one"
+            what = "is released as that of one of its records" if one else "lists all of its"
             mean = "" if field.kind == "text" else ", or recode it by its mean"
             found[field] = (
                 f"quasi-identifier {field.name!r} has {different} values in {values} records, and every "

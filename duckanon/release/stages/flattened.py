@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from duckanon.database import engine, templates
+from duckanon.policy.kinds import NUMBERS
 
 if TYPE_CHECKING:
     import duckdb
@@ -22,8 +23,6 @@ CERTAIN = 3.0
 
 LOOKED_AT = 100_000
 """Records from which on one of several is looked at, evenly spread over the order of their values."""
-
-_NUMBERS = frozenset({"integer", "decimal", "float", "date", "timestamp"})
 
 
 def flattened(con: duckdb.DuckDBPyConnection, staged: Staged, *, candidate: str) -> tuple[str, ...]:
@@ -49,7 +48,8 @@ def flattened(con: duckdb.DuckDBPyConnection, staged: Staged, *, candidate: str)
     O(n) for each pair of columns, with n at most `LOOKED_AT`, and one pass over all records for the tenths by
     which numbers are grouped.
     """
-    quasi = [field for field in staged.quasi if field.recode != "set"]
+    # A list of values is in no group.
+    quasi = [field for field in staged.quasi if field.rule.shows != "all"]
     found = []
     for field in staged.sensitive:
         asked = [name for name in ("t", "l") if getattr(field.attribute, name) is not None]
@@ -67,7 +67,7 @@ def _shares(
         records=staged.records,
         candidate=candidate,
         quasi=quasi,
-        numbers=[field for field in quasi if field.kind in _NUMBERS],
+        numbers=[field for field in quasi if field.kind in NUMBERS],
         sensitive=sensitive,
         means=_averaged(sensitive),
         step=-(-staged.size // LOOKED_AT),
@@ -96,4 +96,4 @@ def _line(field: Field, shares: list[tuple[str, float, float]], asked: str) -> l
 
 def _averaged(field: Field) -> bool:
     """Tell whether a sensitive column has means; DuckDB has no epoch() of TIMESTAMPTZ_NS."""
-    return field.kind in _NUMBERS and field.type != "TIMESTAMPTZ_NS"
+    return field.kind in NUMBERS and field.type != "TIMESTAMPTZ_NS"

@@ -66,8 +66,6 @@ def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -
     candidate = f"{staged.workspace}_candidate"
     relations = {"labels": f"{staged.workspace}_labels", "means": f"{staged.workspace}_means"}
     averaged = [field for field in staged.quasi if field.recode == "mean" and not field.exact]
-    modes = [field for field in staged.quasi if field.recode == "mode"]
-    keys = _sort_keys(staged.fields)
     statement = templates.render(
         "recode/candidate.sql.j2",
         candidate=candidate,
@@ -76,9 +74,8 @@ def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -
         **relations,
         fields=staged.fields,
         quasi=staged.quasi,
-        summed=[field for field in staged.quasi if field not in averaged and field not in modes],
-        modes=modes,
-        keys=keys,
+        in_sql=[field for field in staged.quasi if field not in averaged],
+        keys=_sort_keys(staged.fields),
     )
     means = _means(con, staged, averaged, labels)
     with engine.registered(con, {relations["labels"]: labels_table(labels), relations["means"]: means}):

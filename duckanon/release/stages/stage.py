@@ -13,10 +13,13 @@ from duckanon.database.relations import columns_of, named
 from duckanon.errors import SOURCE_QUERY, PolicyError, SourceError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
+from duckanon.policy.recodes import RULES
 
 if TYPE_CHECKING:
     from duckanon.policy.bind import Attribute
+    from duckanon.policy.kinds import Kind
     from duckanon.policy.policy import Policy
+    from duckanon.policy.recodes import Rule
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Field:
         return self.attribute.name
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         """Kind of its type: integer, decimal, float, date, timestamp, boolean, text or other."""
         return self.attribute.kind
 
@@ -48,13 +51,18 @@ class Field:
         Quasi-identifiers have neither -0.0 nor NaN, and no type whose equal values differ.
         """
         if self.kind == "text":
-            return "VARCHAR[]" if self.recode == "set" else "VARCHAR"
+            return self.rule.released.format("VARCHAR") if self.quasi else "VARCHAR"
         return None if self.quasi else self.type
 
     @property
     def recode(self) -> str | None:
         """How a quasi-identifier is recoded; None for other roles."""
         return self.attribute.recode
+
+    @property
+    def rule(self) -> Rule:
+        """Rule by which a quasi-identifier is recoded."""
+        return RULES[str(self.attribute.recode)]
 
     @property
     def exact(self) -> bool:

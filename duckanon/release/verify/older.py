@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from duckanon.policy.recodes import RULES
 from duckanon.release.verify.record import OF_THE_SOURCE
 
 if TYPE_CHECKING:
@@ -16,9 +17,6 @@ RELEASED = 3
 """Version of the metadata since which classes and types of columns are those of the release."""
 
 RENEW = "REFRESH the view and EXPORT it again to record what is released"
-
-_FORMS = {"range": "STRUCT(low {0}, high {0})", "set": "{0}[]"}
-"""Type that is released for a quasi-identifier of a type."""
 
 
 def in_terms_of_today(
@@ -77,6 +75,6 @@ def _counted(audit: RecordedAudit, before: int | None, classes: int) -> Recorded
 
 def _typed(column: RecordedColumn, found: Mapping[str, str]) -> RecordedColumn:
     """Give a range or set of the recorded type the type that it has in the release."""
-    form = _FORMS.get(column.recode or "")
-    released = form and form.format(column.type)
+    rule = RULES.get(column.recode or "")
+    released = rule and rule.released.format(column.type)
     return replace(column, type=released) if released and found.get(column.name or "") == released else column

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import typing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +10,9 @@ from duckanon.audits.report import COLUMNS, Measure
 from duckanon.database import engine, templates
 from duckanon.errors import ReleaseError
 from duckanon.policy.bind import Role
-from duckanon.policy.checks import METHODS, Recode
+from duckanon.policy.checks import METHODS
 from duckanon.policy.policy import AuditPolicy
+from duckanon.policy.recodes import RULES
 from duckanon.release.metadata import SCHEMA, Target
 
 if TYPE_CHECKING:
@@ -319,8 +319,6 @@ def of_the_source(
 
 _RELEASED = {role.value for role in Role if role is not Role.IDENTIFIER}
 
-_RECODES = set(typing.get_args(Recode))
-
 _STATEMENTS = {"release", "audit", "export"}
 
 
@@ -362,7 +360,7 @@ def _columns(release: RecordedRelease) -> Iterator[str]:
         if column.role not in _RELEASED:
             yield f"the role of {column.name!r} is recorded as {column.role!r}, which is no role of a release"
         quasi = column.role == Role.QUASI_IDENTIFIER.value
-        if (column.recode not in _RECODES) if quasi else column.recode is not None:
+        if (column.recode not in RULES) if quasi else column.recode is not None:
             yield f"column {column.name!r} is recorded as recoded by {column.recode!r}"
         if (column.tree is not None) != (column.distance == "hierarchical"):
             yield f"column {column.name!r} is recorded with {column.distance!r} and the tree {column.tree!r}"

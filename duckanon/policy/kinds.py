@@ -1,0 +1,46 @@
+"""Kinds of columns: what the values of a DuckDB type are to a policy."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Kind = Literal["integer", "decimal", "float", "date", "timestamp", "boolean", "text", "other"]
+
+NUMBERS: frozenset[Kind] = frozenset({"integer", "decimal", "float", "date", "timestamp"})
+"""Kinds whose values have an order and differences."""
+
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"), "integer"),
+    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"), "integer"),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), "float"),
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), "timestamp"),
+    **dict.fromkeys(("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"), "timestamp"),
+    **dict.fromkeys(("VARCHAR", "UUID", "JSON"), "text"),
+    "DATE": "date",
+    "BOOLEAN": "boolean",
+}
+
+
+def kind_of(type_text: str) -> Kind:
+    """Kind of a DuckDB type.
+
+    Parameters
+    ----------
+    type_text : str
+        As DESCRIBE writes it, for example ``DECIMAL(9,2)``.
+
+    Returns
+    -------
+    str
+        integer, decimal, float, date, timestamp, boolean, text, or other for a type without such values.
+
+    Examples
+    --------
+    >>> kind_of("ENUM('a', 'b')"), kind_of("INTEGER[]")
+    ('text', 'other')
+    """
+    if type_text.endswith("]"):
+        return "other"
+    if type_text.startswith("DECIMAL("):
+        return "decimal"
+    return "text" if type_text.startswith("ENUM(") else _KINDS.get(type_text, "other")

@@ -1,0 +1,75 @@
+"""The recode rules: what a class can release for a quasi-identifier.
+
+A rule is an entry of `RULES` and the file ``sql/recode/rule/<name>.sql.j2``, which makes the value of a class
+and tells whether it is another one than that of a record. What it is for users stands in ``docs/options.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+from duckanon.policy.kinds import NUMBERS, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Recode = Literal["mean", "median", "mode", "range", "set"]
+
+_ALL: frozenset[Kind] = frozenset(get_args(Kind)) - {"other"}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A recode rule.
+
+    Attributes
+    ----------
+    name : str
+        What a policy calls it.
+    kinds : frozenset of str
+        Kinds of columns that it takes: all but `other`, or only those of `NUMBERS`.
+    released : str
+        Type of the released values, with ``{0}`` in place of the type of the column.
+    shows : {'one', 'all'} or None
+        How many of the values that its records have a class releases as they are; None where it need be none.
+    """
+
+    name: Recode
+    kinds: frozenset[Kind]
+    released: str = "{0}"
+    shows: Literal["one", "all"] | None = None
+
+    @property
+    def keeps_type(self) -> bool:
+        """Whether a released value is of the type of the column."""
+        return self.released == "{0}"
+
+
+RULES: Mapping[str, Rule] = {
+    rule.name: rule
+    for rule in (
+        Rule("mean", NUMBERS),
+        Rule("median", NUMBERS),
+        Rule("mode", _ALL, shows="one"),
+        Rule("range", NUMBERS, released="STRUCT(low {0}, high {0})"),
+        Rule("set", _ALL, released="{0}[]", shows="all"),
+    )
+}
+"""By name, in the order in which errors list them."""
+
+
+def default(kind: Kind) -> Recode:
+    """Rule of a column for which a policy names none.
+
+    Parameters
+    ----------
+    kind : str
+        Of its type.
+
+    Returns
+    -------
+    str
+        The mean of numbers, dates and timestamps; of anything else the most frequent value.
+    """
+    return "mean" if kind in NUMBERS else "mode"
