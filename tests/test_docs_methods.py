@@ -12,7 +12,7 @@ import duckanon
 from duckanon import measures
 from duckanon.kernels.exchange.refine import WORK
 from duckanon.literature.registry import PUBLISHED
-from duckanon.policy.checks import METHODS
+from duckanon.policy.methods import METHODS
 from tests.e2e.scenes import ROOT
 
 if TYPE_CHECKING:

@@ -18,9 +18,10 @@ from duckanon.kernels.compose import Recipe, compose, recipes
 from duckanon.kernels.exchange.refine import Effort
 from duckanon.kernels.exchange.refine import refine as refined
 from duckanon.kernels.points import Scale, check_class_size, distance_points, scaled
-from duckanon.literature.registry import PUBLISHED, Method, run_named
+from duckanon.literature.registry import PUBLISHED, run_named
 from duckanon.literature.task import Task, with_thresholds
 from duckanon.measures.loss import information_loss
+from duckanon.policy.methods import BY_NAME, METHODS, Method
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -120,7 +121,7 @@ def methods() -> tuple[Method, ...]:
     tuple of Method
         `auto` first, the others by name.
     """
-    return (AUTO, *(entry.method for entry in PUBLISHED.values()))
+    return tuple(BY_NAME.values())
 
 
 def _integer(k: int) -> int:
@@ -133,10 +134,9 @@ def _integer(k: int) -> int:
 
 def _check_use(name: str, sensitive: object, t: object, options: Mapping[str, object]) -> None:
     """Raise PolicyError for what the method cannot use and for what it lacks."""
-    names = ["auto", *PUBLISHED]
-    if name not in names:
-        near = get_close_matches(str(name), names, n=1, cutoff=0.0)[0]
-        raise PolicyError(f"unknown method '{name}', did you mean '{near}'? Methods: {', '.join(names)}")
+    if name not in METHODS:
+        near = get_close_matches(str(name), METHODS, n=1, cutoff=0.0)[0]
+        raise PolicyError(f"unknown method '{name}', did you mean '{near}'? Methods: {', '.join(METHODS)}")
     has = PUBLISHED[name].options if name != "auto" else ("paths",)
     unknown = sorted(set(options) - set(has))
     if unknown:
@@ -153,15 +153,6 @@ def _check_use(name: str, sensitive: object, t: object, options: Mapping[str, ob
         raise PolicyError(f"method '{name}' knows nothing of t: use one of {able}, or leave t out")
     if t is None and needs:
         raise PolicyError(f"method '{name}' needs t and sensitive")
-
-
-AUTO = Method(
-    "auto",
-    "k, and t where given: always",
-    "O(n log n) beyond 8192 records; with t O(n^2 / k)",
-    "MDAV; with t the best of MDAV and Algorithm 3 of Soria-Comas et al. 2015, repaired",
-)
-"""What the pipeline uses."""
 
 
 def _auto(task: Task, effort: Effort | None = None) -> Labels:

@@ -1,4 +1,8 @@
-"""The partition methods by name: what runs, what it guarantees, what it takes, and where it is published."""
+"""The partition methods by name: what runs, and what it takes.
+
+What a method guarantees, costs, and where it is published stands in `duckanon.policy.methods`, which has the
+names that a policy can give: a method is an entry there and one here.
+"""
 
 from __future__ import annotations
 
@@ -22,32 +26,13 @@ from duckanon.literature.sabre import sabre
 from duckanon.literature.task import Task
 from duckanon.literature.univariate import univariate
 from duckanon.literature.vmdav import vmdav
+from duckanon.policy.methods import BY_NAME, Method
+
+__all__ = ["PUBLISHED", "Entry", "Method", "run_named"]
 
 Labels = NDArray[np.int64]
 Options = Mapping[str, Any]
 Kernel = Callable[Concatenate[NDArray[np.float64], int, ...], Labels]
-
-
-@dataclass(frozen=True)
-class Method:
-    """A partition method.
-
-    Attributes
-    ----------
-    name : str
-        Name for `partition` and for the option `method`.
-    guarantees : str
-        Which thresholds every class keeps, without repair.
-    cost : str
-        Order of the run time for n records.
-    source : str
-        Where it is published.
-    """
-
-    name: str
-    guarantees: str
-    cost: str
-    source: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,15 +70,18 @@ def run_named(name: str, task: Task, options: Options) -> Labels:
         raise PolicyError(f"method '{name}': {error}") from error
 
 
-def _by_points(
-    kernel: Kernel, guarantees: str, cost: str, source: str, *options: str, name: str = ""
-) -> Entry:
+def _by_points(name: str, kernel: Kernel, *options: str) -> Entry:
     """Return the entry of a method that looks at the points only."""
 
     def run(task: Task, given: Options) -> Labels:
         return kernel(task.points, task.k, **given)
 
-    return Entry(Method(name or str(getattr(kernel, "__name__", "")), guarantees, cost, source), run, options)
+    return Entry(BY_NAME[name], run, options)
+
+
+def _by_t(name: str, run: Callable[[Task, Options], Labels], *options: str) -> Entry:
+    """Return the entry of a method that works on sensitive columns."""
+    return Entry(BY_NAME[name], run, options, needs_t=True)
 
 
 def _single(task: Task, name: str) -> Task:
@@ -161,88 +149,32 @@ def _base(options: Options) -> Callable[[NDArray[np.float64], int], Labels]:
     return run
 
 
-_DOMINGO_2002 = "Domingo-Ferrer and Mateo-Sanz, IEEE TKDE 14(1), 2002"
-_LASZLO = "Laszlo and Mukherjee, IEEE TKDE 17(7), 2005"
-_LIN = "Lin, Wen, Hsieh and Chang, Expert Systems with Applications 37(4), 2010"
-_CHANG = "Chang, Li and Huang, Journal of Systems and Software 80(11), 2007"
-_KABIR = "Kabir, Mahmood, Mustafa and Wang, IEEE Transactions on Cloud Computing, 2015"
-_TORRA = "Domingo-Ferrer and Torra, Data Mining and Knowledge Discovery 11(2), 2005"
-_SORIA_COMAS = "Soria-Comas, Domingo-Ferrer, Sánchez and Martínez, IEEE TKDE 27(11), 2015"
-_STEERED = "Domingo-Ferrer and Soria-Comas, steered microaggregation, 2017"
-_SABRE = "Cao, Karras, Kalnis and Tan, The VLDB Journal 20(1), 2011"
+_ENTRIES = (
+    _by_points("blocks", blocks.blocks),
+    _by_points("cbfs", fixed_size.cbfs),
+    _by_points("dba1", density.dba1),
+    _by_points("dba2", density.dba2),
+    _by_points("k_ward", k_ward),
+    _by_t("kanonymity_first", _kanonymity_first, "paths"),
+    _by_points("m_d", m_d),
+    _by_points("maximum_distance", maximum_distance),
+    _by_points("mdav", mdav.mdav),
+    _by_points("mdav1", mdav.mdav1),
+    _by_points("mdav2", dissolve.mdav2),
+    _by_points("mdav_generic", fixed_size.mdav_generic),
+    _by_points("meansort_ps", sorting.meansort_ps),
+    _by_points("mhm", mhm.mhm, "order"),
+    _by_points("mu_approx", mu_approx),
+    _by_points("multidsort_ps", sorting.multidsort_ps, "resort"),
+    _by_t("sabre", _sabre, "paths"),
+    _by_t("steered", _steered, "base", "weight", "buckets"),
+    _by_t("tcloseness_first", _tcloseness_first),
+    _by_t("tcloseness_merge", _tcloseness_merge, "base", "paths"),
+    _by_points("tfrp1", tfrp.tfrp1),
+    _by_points("tfrp2", tfrp.tfrp2),
+    _by_points("univariate", univariate),
+    _by_points("vmdav", vmdav, "gamma"),
+)
 
-_FIXED = "k; classes of k..2k-1"
-_SQUARE = "O(n^2 / k)"
-
-PUBLISHED = {
-    entry.method.name: entry
-    for entry in (
-        _by_points(blocks.blocks, "k", "O(n log n)", "own method: MDAV in the blocks of a kd order"),
-        _by_points(fixed_size.cbfs, _FIXED, _SQUARE, _LASZLO),
-        _by_points(density.dba1, _FIXED, "O(n^2)", _LIN + ", first stage"),
-        _by_points(density.dba2, _FIXED, "O(n^2)", _LIN + ", both stages"),
-        _by_points(k_ward, _FIXED, "O(n^2)", _DOMINGO_2002 + ", k-Ward"),
-        Entry(
-            Method("kanonymity_first", "k and t", "O(n^2)", _SORIA_COMAS + ", Algorithm 2, then merging"),
-            _kanonymity_first,
-            options=("paths",),
-            needs_t=True,
-        ),
-        _by_points(m_d, _FIXED, "O(n^2)", _LASZLO + ", MST partition, then diameter-based fixed size"),
-        _by_points(maximum_distance, _FIXED, "O(n^2)", _DOMINGO_2002 + ", MD"),
-        _by_points(mdav.mdav, _FIXED, _SQUARE, _TORRA),
-        _by_points(mdav.mdav1, _FIXED, _SQUARE, _LIN + ", MDAV-1"),
-        _by_points(dissolve.mdav2, _FIXED, _SQUARE, _LIN + ", MDAV-1 and the second stage"),
-        _by_points(
-            fixed_size.mdav_generic, _FIXED, _SQUARE,
-            _TORRA + ", MDAV-generic",
-        ),
-        _by_points(sorting.meansort_ps, _FIXED, "O(n^2)", _KABIR + ", Eq. 5 and Algorithm 2"),
-        _by_points(
-            mhm.mhm, _FIXED, "O(n^2)", "Domingo-Ferrer et al., The VLDB Journal 15(4), 2006", "order"
-        ),
-        _by_points(
-            mu_approx, _FIXED, "O(n^2)",
-            "Domingo-Ferrer, Sebé and Solanas, Computers and Mathematics with Applications 55(4), 2008",
-        ),
-        _by_points(sorting.multidsort_ps, _FIXED, "O(n^2)", _KABIR + ", Algorithms 1 and 2", "resort"),
-        Entry(Method("sabre", "k and t", "O(n^2)", _SABRE), _sabre, ("paths",), needs_t=True),
-        Entry(
-            Method(
-                "steered",
-                "k; t where no sensitive values are equal and the buckets divide n",
-                "O(n^2 / k)",
-                _STEERED + ", Algorithm 1",
-            ),
-            _steered,
-            options=("base", "weight", "buckets"),
-            needs_t=True,
-        ),
-        Entry(
-            Method(
-                "tcloseness_first",
-                "k; t where no sensitive values are equal and the class size divides n, else nearly",
-                "O(n^2 / k)",
-                _SORIA_COMAS + ", Algorithm 3",
-            ),
-            _tcloseness_first,
-            needs_t=True,
-        ),
-        Entry(
-            Method("tcloseness_merge", "k and t", "O(n^2 / k)", _SORIA_COMAS + ", Algorithm 1"),
-            _tcloseness_merge,
-            options=("base", "paths"),
-            needs_t=True,
-        ),
-        _by_points(tfrp.tfrp1, _FIXED, _SQUARE, _CHANG + ", first stage"),
-        _by_points(tfrp.tfrp2, _FIXED, _SQUARE, _CHANG + ", both stages"),
-        _by_points(
-            univariate, _FIXED + ", the least loss of all", "O(n log n)",
-            "Hansen and Mukherjee, IEEE TKDE 15(4), 2003",
-        ),
-        _by_points(
-            vmdav, "k; classes of k..3k-2", "O(n^2)", "Solanas and Martínez-Ballesté, COMPSTAT 2006", "gamma"
-        ),
-    )
-}  # fmt: skip
+PUBLISHED = {entry.method.name: entry for entry in _ENTRIES}
 """The methods but `auto`, by name."""

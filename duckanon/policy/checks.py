@@ -8,6 +8,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from duckanon.errors import PolicyError
+from duckanon.policy.methods import METHODS
 from duckanon.policy.names import ByColumn, fold, suggestion
 from duckanon.policy.recodes import RULES
 
@@ -26,13 +27,6 @@ Number = int | float | str | Decimal
 
 Columns = str | Iterable[str]
 """One column or several."""
-
-METHODS = (
-    "auto", "blocks", "cbfs", "dba1", "dba2", "k_ward", "kanonymity_first", "m_d", "maximum_distance",
-    "mdav", "mdav1", "mdav2", "mdav_generic", "meansort_ps", "mhm", "mu_approx", "multidsort_ps", "sabre",
-    "steered", "tcloseness_first", "tcloseness_merge", "tfrp1", "tfrp2", "univariate", "vmdav",
-)  # fmt: skip
-"""Partition methods that a policy can name."""
 
 STEP = Decimal("1e-12")
 """Finest difference in t and c that the audits see: they compare DECIMAL(18, 12)."""

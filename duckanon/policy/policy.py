@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, Su
 
 from duckanon.errors import PolicyError
 from duckanon.policy.checks import (
-    METHODS,
     Columns,
     Distance,
     Effort,
@@ -19,6 +18,7 @@ from duckanon.policy.checks import (
     Number,
     checked,
 )
+from duckanon.policy.methods import METHODS
 from duckanon.policy.names import ByColumn, fold, suggestion, unknown_option
 from duckanon.policy.recodes import Recode
 from duckanon.policy.toml import options_from_toml, options_to_toml

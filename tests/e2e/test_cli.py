@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from duckanon.cli.main import main
-from duckanon.policy.checks import METHODS
+from duckanon.policy.methods import METHODS
 from tests.e2e.scenes import CREATE, PATIENTS, QI, command
 from tests.oracle import class_emds, k_anonymity
 

@@ -12,7 +12,7 @@ import pytest
 
 import duckanon
 from duckanon.errors import InfeasibleError, MissingExtra, PolicyError, SourceError
-from duckanon.policy.checks import METHODS
+from duckanon.policy.methods import METHODS
 from duckanon.release.frontier import FRONTIER, picture
 from tests.e2e.scenes import ROOT, command, rows
 

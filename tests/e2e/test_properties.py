@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, event, given, settings
 
 import duckanon
 from duckanon.errors import DuckanonError, DuckanonWarning, InfeasibleError, PolicyError
-from duckanon.policy.checks import METHODS
+from duckanon.policy.methods import METHODS
 from tests.examples import examples
 from tests.oracle_release import assert_ordered_by_values, assert_release_valid
 from tests.strategies import Case, cases, load, records_of

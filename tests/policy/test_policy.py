@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from duckanon.errors import PolicyError
 from duckanon.literature.partitions import methods
+from duckanon.literature.registry import PUBLISHED
+from duckanon.policy.methods import METHODS
 from duckanon.policy.names import ByColumn, fold
-from duckanon.policy.policy import AUDIT_OPTIONS, METHODS, OPTIONS, AuditPolicy, Policy
+from duckanon.policy.policy import AUDIT_OPTIONS, OPTIONS, AuditPolicy, Policy
 
 
 def policy(**options: Any) -> Policy:
@@ -224,8 +226,8 @@ def test_audited_part_keeps_roles_and_thresholds() -> None:
 
 
 def test_methods_of_policies_exist() -> None:
-    """A policy can name exactly the methods that `methods()` lists."""
-    assert set(METHODS) == {method.name for method in methods()}
+    """A policy can name exactly the methods that `methods()` lists and that have a function to run."""
+    assert METHODS == tuple(method.name for method in methods()) == ("auto", *PUBLISHED)
 
 
 def test_toml_is_readable() -> None:

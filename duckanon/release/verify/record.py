@@ -10,7 +10,7 @@ from duckanon.audits.report import COLUMNS, Measure
 from duckanon.database import engine, templates
 from duckanon.errors import ReleaseError
 from duckanon.policy.bind import Role
-from duckanon.policy.checks import METHODS
+from duckanon.policy.methods import METHODS
 from duckanon.policy.policy import AuditPolicy
 from duckanon.policy.recodes import RULES
 from duckanon.release.metadata import SCHEMA, Target

@@ -1,0 +1,101 @@
+"""The partition methods that a policy can name: what they guarantee and cost, where they are published."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Method:
+    """A partition method.
+
+    Attributes
+    ----------
+    name : str
+        Name for `partition` and for the option `method`.
+    guarantees : str
+        Which thresholds every class keeps, without repair.
+    cost : str
+        Order of the run time for n records.
+    source : str
+        Where it is published.
+    """
+
+    name: str
+    guarantees: str
+    cost: str
+    source: str
+
+
+_DOMINGO_2002 = "Domingo-Ferrer and Mateo-Sanz, IEEE TKDE 14(1), 2002"
+_LASZLO = "Laszlo and Mukherjee, IEEE TKDE 17(7), 2005"
+_LIN = "Lin, Wen, Hsieh and Chang, Expert Systems with Applications 37(4), 2010"
+_CHANG = "Chang, Li and Huang, Journal of Systems and Software 80(11), 2007"
+_KABIR = "Kabir, Mahmood, Mustafa and Wang, IEEE Transactions on Cloud Computing, 2015"
+_TORRA = "Domingo-Ferrer and Torra, Data Mining and Knowledge Discovery 11(2), 2005"
+_SORIA_COMAS = "Soria-Comas, Domingo-Ferrer, Sánchez and Martínez, IEEE TKDE 27(11), 2015"
+_STEERED = "Domingo-Ferrer and Soria-Comas, steered microaggregation, 2017"
+_SABRE = "Cao, Karras, Kalnis and Tan, The VLDB Journal 20(1), 2011"
+
+_FIXED = "k; classes of k..2k-1"
+_SQUARE = "O(n^2 / k)"
+
+BY_NAME = {
+    method.name: method
+    for method in (
+        Method(
+            "auto",
+            "k, and t where given: always",
+            "O(n log n) beyond 8192 records; with t O(n^2 / k)",
+            "MDAV; with t the best of MDAV and Algorithm 3 of Soria-Comas et al. 2015, repaired",
+        ),
+        Method("blocks", "k", "O(n log n)", "own method: MDAV in the blocks of a kd order"),
+        Method("cbfs", _FIXED, _SQUARE, _LASZLO),
+        Method("dba1", _FIXED, "O(n^2)", _LIN + ", first stage"),
+        Method("dba2", _FIXED, "O(n^2)", _LIN + ", both stages"),
+        Method("k_ward", _FIXED, "O(n^2)", _DOMINGO_2002 + ", k-Ward"),
+        Method("kanonymity_first", "k and t", "O(n^2)", _SORIA_COMAS + ", Algorithm 2, then merging"),
+        Method("m_d", _FIXED, "O(n^2)", _LASZLO + ", MST partition, then diameter-based fixed size"),
+        Method("maximum_distance", _FIXED, "O(n^2)", _DOMINGO_2002 + ", MD"),
+        Method("mdav", _FIXED, _SQUARE, _TORRA),
+        Method("mdav1", _FIXED, _SQUARE, _LIN + ", MDAV-1"),
+        Method("mdav2", _FIXED, _SQUARE, _LIN + ", MDAV-1 and the second stage"),
+        Method("mdav_generic", _FIXED, _SQUARE, _TORRA + ", MDAV-generic"),
+        Method("meansort_ps", _FIXED, "O(n^2)", _KABIR + ", Eq. 5 and Algorithm 2"),
+        Method("mhm", _FIXED, "O(n^2)", "Domingo-Ferrer et al., The VLDB Journal 15(4), 2006"),
+        Method(
+            "mu_approx",
+            _FIXED,
+            "O(n^2)",
+            "Domingo-Ferrer, Sebé and Solanas, Computers and Mathematics with Applications 55(4), 2008",
+        ),
+        Method("multidsort_ps", _FIXED, "O(n^2)", _KABIR + ", Algorithms 1 and 2"),
+        Method("sabre", "k and t", "O(n^2)", _SABRE),
+        Method(
+            "steered",
+            "k; t where no sensitive values are equal and the buckets divide n",
+            "O(n^2 / k)",
+            _STEERED + ", Algorithm 1",
+        ),
+        Method(
+            "tcloseness_first",
+            "k; t where no sensitive values are equal and the class size divides n, else nearly",
+            "O(n^2 / k)",
+            _SORIA_COMAS + ", Algorithm 3",
+        ),
+        Method("tcloseness_merge", "k and t", "O(n^2 / k)", _SORIA_COMAS + ", Algorithm 1"),
+        Method("tfrp1", _FIXED, _SQUARE, _CHANG + ", first stage"),
+        Method("tfrp2", _FIXED, _SQUARE, _CHANG + ", both stages"),
+        Method(
+            "univariate",
+            _FIXED + ", the least loss of all",
+            "O(n log n)",
+            "Hansen and Mukherjee, IEEE TKDE 15(4), 2003",
+        ),
+        Method("vmdav", "k; classes of k..3k-2", "O(n^2)", "Solanas and Martínez-Ballesté, COMPSTAT 2006"),
+    )
+}
+"""The methods, `auto` first. What runs is in `duckanon.literature.registry`."""
+
+METHODS = tuple(BY_NAME)
+"""Their names."""
