@@ -27,7 +27,7 @@ import pytest
 import sqlglot
 
 from benchmarks.mutants import Mutant, mutants
-from duckanon.audits import macros
+from duckanon.audits import headers, macros
 from duckanon.database import templates
 from tests import slt
 from tests.trust import direct
@@ -84,24 +84,19 @@ def replaced(texts: Mapping[str, str]) -> Iterator[Templates]:
 
 def macro(name: str) -> str:
     """Give the statement that makes a macro, from the files as they are now."""
-    return templates.render(f"macro/{name}.sql.j2", temporary=False, body=macros._body).strip()
-
-
-def audit_names() -> list[str]:
-    """Give the names of all audits."""
-    return sorted(path.stem for path in (templates.folder() / "audit").glob("*.sql"))
+    return macros.macro_statement(name, temporary=False)
 
 
 def body(audit: str) -> str:
     """Give the SELECT of an audit."""
-    return macros._HEADER.sub("", templates.read(f"audit/{audit}.sql"))
+    return headers.split(templates.read(f"audit/{audit}.sql"))[1]
 
 
 @cache
 def readers() -> dict[str, tuple[str, ...]]:
     """Give the macros that read each audit."""
     found: dict[str, tuple[str, ...]] = {}
-    for name in macros.MACROS:
+    for name in macros.bindings():
         with replaced({}) as loader:
             macro(name)
         for audit in loader.read:
@@ -112,7 +107,7 @@ def readers() -> dict[str, tuple[str, ...]]:
 @cache
 def sound() -> dict[str, str]:
     """Give the statements of all macros as they ought to be."""
-    return {name: macro(name) for name in macros.MACROS}
+    return {name: macro(name) for name in macros.bindings()}
 
 
 @cache
@@ -208,12 +203,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("audits", nargs="*", metavar="AUDIT", help="names in sql/audit (default: all)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     chosen = parser.parse_args(arguments)
-    unknown = sorted(set(chosen.audits) - set(audit_names()))
+    unknown = sorted(set(chosen.audits) - set(headers.audit_names()))
     if unknown:
         parser.error(f"no such audit: {', '.join(unknown)}")
     faults = []
     with ProcessPoolExecutor(chosen.jobs) as pool:
-        for audit in chosen.audits or audit_names():
+        for audit in chosen.audits or headers.audit_names():
             fates, found = check(audit, partial(pool.map, chunksize=4))
             tally = f"{fates['caught'] + fates['survived']:>5} mutants, {fates['caught']:>4} caught"
             equal = f"{len(reasons(audit)):>3} equivalent, {len(found):>3} faults"

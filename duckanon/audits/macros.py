@@ -18,37 +18,47 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.generators.duckdb import DuckDBGenerator
 
+from duckanon.audits import headers
 from duckanon.database import templates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-MACROS = (
-    "class_sizes",
-    "class_size_histogram",
-    "k_anonymity",
-    "uniqueness",
-    "l_diversity",
-    "t_closeness_ordered",
-    "t_closeness_equal",
-    "t_closeness_hierarchical",
-    "nt_closeness_ordered",
-    "nt_closeness_equal",
-    "reidentification_risk",
-    "journalist_risk",
-    "journalist_risk_summary",
-    "class_metrics",
-    "similarity",
-    "suppression",
-    "information_loss",
-    "utility_numeric",
-    "utility_categorical",
-    "correlation_change",
-    "audit",
-)
 _SHARED = frozenset({"tree"})
 _ATTRIBUTE = "attribute"
-_HEADER = re.compile(r"\A(?:--[^\n]*\n)+")
+_PLACE = re.compile(r"\{# macro (\d+) #\}\n")
+_PLAIN = 900
+"""Place of the macros without a template of their own: behind the others, before `audit`."""
+
+
+def bindings() -> dict[str, str]:
+    """Templates that make the audit macros.
+
+    Returns
+    -------
+    dict of str
+        Path below ``sql/`` by the name of the macro, in the order of ``install.sql``: ``macro/<name>.sql.j2``
+        in the place that its first line says, and ``macro/plain.sql.j2`` of every other audit whose header
+        says that it reads `headers.MEMBERS` and nothing else.
+
+    Raises
+    ------
+    ValueError
+        Such an audit reads sensitive values, and no template says as what.
+    """
+    found = {}
+    for path in (templates.folder() / "macro").glob("*.sql.j2"):
+        placed = _PLACE.match(path.read_text(encoding="utf-8"))
+        if placed:
+            found[path.name.removesuffix(".sql.j2")] = (int(placed[1]), f"macro/{path.name}")
+    for name in headers.audit_names():
+        if name not in found and headers.header(name).reads == headers.MEMBERS:
+            if _reads_values(name):
+                # Values of columns of several types are their ranks, which only some audits can take.
+                own = f"sql/macro/{name}.sql.j2"
+                raise ValueError(f"sql/audit/{name}.sql reads values: write {own}, as that of l_diversity")
+            found[name] = (_PLAIN, "macro/plain.sql.j2")
+    return {name: found[name][1] for name in sorted(found, key=lambda name: (found[name][0], name))}
 
 
 def macro_names() -> list[tuple[str, bool]]:
@@ -59,14 +69,35 @@ def macro_names() -> list[tuple[str, bool]]:
     list of (str, bool)
         Name, and whether it is a table macro: all are.
     """
-    return [(name, True) for name in MACROS]
+    return [(name, True) for name in bindings()]
+
+
+def macro_statement(name: str, *, temporary: bool) -> str:
+    """Statement that makes one audit macro, from the files as they are now.
+
+    Parameters
+    ----------
+    name : str
+        One of `bindings`.
+    temporary : bool
+        Make a temporary macro.
+
+    Returns
+    -------
+    str
+        As those of `macro_statements`.
+    """
+    return _made(name, bindings()[name], temporary)
+
+
+def _made(name: str, template: str, temporary: bool) -> str:
+    given = {"macro": name, "body": _body, "columns_of": _columns}
+    return templates.render(template, temporary=temporary, **given).strip()
 
 
 @cache
 def _statements(temporary: bool) -> tuple[str, ...]:
-    return tuple(
-        templates.render(f"macro/{name}.sql.j2", temporary=temporary, body=_body).strip() for name in MACROS
-    )
+    return tuple(_made(name, template, temporary) for name, template in bindings().items())
 
 
 def macro_statements(*, temporary: bool) -> list[str]:
@@ -120,6 +151,21 @@ def _body(audit: str, **relations: str) -> str:
     return for_every_attribute(templates.read(f"audit/{audit}.sql"), relations)
 
 
+def _query(text: str) -> exp.Select:
+    return sqlglot.parse_one(headers.split(text)[1], read="duckdb", into=exp.Select)
+
+
+def _columns(audit: str) -> list[str]:
+    """Columns that an audit returns."""
+    return _query(templates.read(f"audit/{audit}.sql")).named_selects
+
+
+def _reads_values(audit: str) -> bool:
+    """Tell whether an audit looks at the values of class_member, or only at its classes."""
+    query = _query(templates.read(f"audit/{audit}.sql"))
+    return any(column.name == "value" for column in query.find_all(exp.Column))
+
+
 def for_every_attribute(body: str, relations: Mapping[str, str] | None = None) -> str:
     """Audit of several sensitive columns at once, from the audit of one.
 
@@ -142,7 +188,7 @@ def for_every_attribute(body: str, relations: Mapping[str, str] | None = None) -
     ValueError
         The body has a form that is not covered.
     """
-    query = sqlglot.parse_one(_HEADER.sub("", body), read="duckdb", into=exp.Select)
+    query = _query(body)
     plain = set(_SHARED)
     for cte in query.ctes:
         if not _spread(cte.this, plain):

@@ -6,18 +6,20 @@ writes them in the other dialects; what it leaves as DuckDB has it is rewritten 
 
 from __future__ import annotations
 
-import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal, get_args
 
 import sqlglot
 from sqlglot import ErrorLevel, exp
 
+from duckanon.audits.headers import audit_names, split
 from duckanon.database import templates
 from duckanon.errors import PolicyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+__all__ = ["DIFFERENCES", "ENGINES", "Engine", "audit_names", "audit_sql"]
 
 Engine = Literal["duckdb", "postgres", "spark"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
@@ -26,19 +28,6 @@ DIFFERENCES: Mapping[tuple[str, Engine], str] = {
     ("l_diversity", "postgres"): "recursive_c is a JSONB object with l as text for its keys: there is no MAP",
 }
 """Audits that another engine does not take or answer just as DuckDB does, and in what it differs."""
-
-_HEADER = re.compile(r"\A(?:--[^\n]*\n)+")
-
-
-def audit_names() -> tuple[str, ...]:
-    """Names of all audits that are there.
-
-    Returns
-    -------
-    tuple of str
-        Names of the files of ``sql/audit``, sorted.
-    """
-    return tuple(sorted(path.stem for path in (templates.folder() / "audit").glob("*.sql")))
 
 
 def audit_sql(name: str, engine: Engine = "duckdb") -> str:
@@ -77,8 +66,8 @@ def audit_sql(name: str, engine: Engine = "duckdb") -> str:
     text = templates.read(f"audit/{name}.sql")
     if engine == "duckdb":
         return text
-    head = text[: _HEADER.match(text).end()]  # type: ignore[union-attr]  # every audit has a header
-    query = sqlglot.parse_one(text[len(head) :], read="duckdb")
+    head, body = split(text)
+    query = sqlglot.parse_one(body, read="duckdb")
     for rewrite in _REWRITES[engine]:
         query = query.transform(rewrite)
     note = DIFFERENCES.get((name, engine))

@@ -56,13 +56,13 @@ def test_a_macro_that_is_not_ours_is_a_difference(
 
 def test_every_macro_is_compared(originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One that were compared with nothing would be a hole."""
-    lies = [f"CREATE OR REPLACE MACRO {name}() AS TABLE SELECT true AS passed" for name in macros.MACROS]
+    lies = [f"CREATE OR REPLACE MACRO {name}() AS TABLE SELECT true AS passed" for name in macros.bindings()]
     _, found = verified(copied(originals / "file.duckdb", tmp_path, ";".join(lies)), capsys)
-    assert sorted(found["differences"]) == sorted(DIFFERS.format(name) for name in macros.MACROS)
-    gone = [f"DROP MACRO TABLE {name}" for name in macros.MACROS]
+    assert sorted(found["differences"]) == sorted(DIFFERS.format(name) for name in macros.bindings())
+    gone = [f"DROP MACRO TABLE {name}" for name in macros.bindings()]
     _, found = verified(copied(originals / "file.duckdb", tmp_path, ";".join(gone)), capsys)
     assert sorted(found["differences"]) == sorted(
-        f"the macro main.{name} is missing" for name in macros.MACROS
+        f"the macro main.{name} is missing" for name in macros.bindings()
     )
 
 

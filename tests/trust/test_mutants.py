@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks import mutate_audits
 from benchmarks.mutants import mutants
+from duckanon.audits import headers
 from duckanon.database import templates
 from tests import slt
 
@@ -91,4 +92,4 @@ def test_the_mutated_text_reaches_the_macros_and_nothing_stays() -> None:
 
 def test_every_explanation_is_of_an_audit_that_exists() -> None:
     explained = tomllib.loads(mutate_audits.EQUIVALENT.read_text(encoding="utf-8"))
-    assert set(explained) <= set(mutate_audits.audit_names())
+    assert set(explained) <= set(headers.audit_names())
