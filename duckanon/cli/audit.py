@@ -45,9 +45,7 @@ from duckanon.database import engine, templates
 from duckanon.database.interrupts import within
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.checks import checked
-from duckanon.policy.names import suggestion
-from duckanon.policy.policy import AUDIT_OPTIONS, OPTIONS, AuditPolicy, Policy
-from duckanon.policy.toml import options_from_toml
+from duckanon.policy.policy import AUDIT_OPTIONS, AuditPolicy, Policy, stated_options
 from duckanon.release import metadata
 from duckanon.release.frontier import frontier as measured
 from duckanon.release.stages.candidate import Source
@@ -128,17 +126,11 @@ def audit(
 def _options(flags: dict[str, Any], file: Path | None) -> dict[str, Any]:
     """Options of the policy file, and of the flags, which win."""
     given = read_flags(flags)
-    options: dict[str, Any] = {}
-    if file is not None:
-        options = options_from_toml(read_text(file, "policy", error=PolicyError))
-    for name in options:
-        if name not in OPTIONS:
-            hint = suggestion(name, OPTIONS)
-            raise PolicyError(f"unknown option {name!r}{hint or ':'} Options: {', '.join(OPTIONS)}")
+    text = "" if file is None else read_text(file, "policy", error=PolicyError)
+    options = stated_options(text, **given)
     if options.get("subject") is not None:
         # Counting records where the policy counts persons would pass by mistake.
         raise PolicyError("subject is not in this version: k counts records; keep one record a subject")
-    options |= given
     if "quasi_identifiers" not in options:
         raise PolicyError(
             "--qi is missing: name the quasi-identifiers, as in --qi age,zip, or give a --policy file"

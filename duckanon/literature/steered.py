@@ -20,6 +20,7 @@ from duckanon.kernels.compiled import compiled
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.neighbours.slots import Slots, fill, nearest_in, remove
 from duckanon.kernels.points import check_class_size, finite_points, minmax
+from duckanon.measures.inputs import fraction
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -188,11 +189,8 @@ def bucket_count(n: int, k: int, t: Number) -> int:
     5
     """
     check_class_size(n, k)
-    try:
-        exact = Fraction(str(t))
-    except ValueError as error:
-        raise ValueError(f"t must be a number within 0..1, not {t}") from error
-    if not 0 <= exact <= 1:
+    exact = fraction(t)
+    if exact is None or not 0 <= exact <= 1:
         raise ValueError(f"t must be a number within 0..1, not {t}")
     return max(k, int(-(-n // (2 * (n - 1) * exact + 1))))
 

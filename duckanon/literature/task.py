@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -11,9 +10,11 @@ import numpy as np
 from duckanon.errors import PolicyError
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold
+from duckanon.measures.inputs import fraction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from fractions import Fraction
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -89,10 +90,7 @@ def _each(name: str, argument: object, columns: int) -> list[object]:
 
 def _exact(t: object) -> Fraction:
     """Return t as the fraction that its decimal notation means."""
-    try:
-        exact = Fraction(str(t))
-    except ValueError as error:
-        raise PolicyError(f"t must be a number above 0 and at most 1, not {t}") from error
-    if not 0 < exact <= 1:
+    exact = fraction(t)
+    if exact is None or not 0 < exact <= 1:
         raise PolicyError(f"t must be a number above 0 and at most 1, not {t}")
     return exact

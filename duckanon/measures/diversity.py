@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
 
 from duckanon.kernels.closeness.threshold import LKind
-from duckanon.measures.inputs import class_labels, column, histograms, policy_errors, ranked, whole_number
+from duckanon.measures.inputs import (
+    class_labels,
+    column,
+    fraction,
+    histograms,
+    policy_errors,
+    ranked,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from decimal import Decimal
+    from fractions import Fraction
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -291,10 +299,7 @@ def _tails(values: Histograms) -> NDArray[np.int64]:
 
 def _exact_c(c: object) -> Fraction:
     """Return c as the fraction that its decimal notation means."""
-    try:
-        exact = Fraction(str(c))
-    except (ValueError, ZeroDivisionError) as error:
-        raise ValueError(f"c must be a number above 0, not {c}") from error
-    if exact <= 0:
+    exact = fraction(c)
+    if exact is None or exact <= 0:
         raise ValueError(f"c must be a number above 0, not {c}")
     return exact

@@ -40,6 +40,7 @@ __all__ = [
     "Nulls",
     "Policy",
     "Recode",
+    "stated_options",
 ]
 
 THRESHOLD_OPTIONS = ("k", "t", "l", "l_diversity", "c")
@@ -282,10 +283,7 @@ class Policy:
         PolicyError
             The text is not TOML, an option is unknown or missing, or the policy is wrong.
         """
-        options = options_from_toml(text) | overrides
-        for name in options:
-            if name not in OPTIONS:
-                raise PolicyError(unknown_option(name, OPTIONS))
+        options = stated_options(text, **overrides)
         for name in ("quasi_identifiers", "k"):
             if name not in options:
                 raise PolicyError(f"option {name!r} is missing: add {name} = ... to the policy")
@@ -297,6 +295,33 @@ OPTIONS = tuple(field.name for field in fields(Policy))
 
 AUDIT_OPTIONS = tuple(field.name for field in fields(AuditPolicy))
 """Names of the options of an audit."""
+
+
+def stated_options(text: str, **overrides: Any) -> dict[str, Any]:
+    """Options that the text of a policy file states, before they are checked together.
+
+    Parameters
+    ----------
+    text : str
+        TOML.
+    **overrides : object
+        Options that win over those of the text.
+
+    Returns
+    -------
+    dict
+        By name, each one of `OPTIONS`.
+
+    Raises
+    ------
+    PolicyError
+        The text is not TOML, or an option is unknown.
+    """
+    options = options_from_toml(text) | overrides
+    for name in options:
+        if name not in OPTIONS:
+            raise PolicyError(unknown_option(name, OPTIONS))
+    return options
 
 
 def _store(policy: Policy | AuditPolicy, given: Mapping[str, Any]) -> None:

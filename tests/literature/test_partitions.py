@@ -180,6 +180,7 @@ def test_auto_loses_no_more_than_repaired_algorithm_1(sensitive: str) -> None:
         ({"method": "tcloseness_first"}, "needs t and sensitive"),
         ({"method": "tcloseness_first", "sensitive": CHARGE, "t": 0.1, "distance": "equal"}, "use 'auto'"),
         ({"sensitive": SALARY, "t": 0}, "t must be a number above 0 and at most 1, not 0"),
+        ({"sensitive": SALARY, "t": "1/0"}, "t must be a number above 0 and at most 1, not 1/0"),
         ({"sensitive": SALARY, "t": 1.01}, "t must be"),
         ({"sensitive": SALARY, "t": "much"}, "t must be"),
         ({"sensitive": SALARY, "t": [0.1, 0.2]}, "t has 2 entries for 1 sensitive columns"),
