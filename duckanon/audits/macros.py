@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SHARED = frozenset({"tree"})
 _ATTRIBUTE = "attribute"
-_PLACE = re.compile(r"\{# macro (\d+) #\}\n")
+_PLACE = re.compile(r"^-- place: (\d+)$", re.MULTILINE)
 _PLAIN = 900
 """Place of the macros without a template of their own: behind the others, before `audit`."""
 
@@ -38,7 +38,7 @@ def bindings() -> dict[str, str]:
     -------
     dict of str
         Path below ``sql/`` by the name of the macro, in the order of ``install.sql``: ``macro/<name>.sql.j2``
-        in the place that its first line says, and ``macro/plain.sql.j2`` of every other audit whose header
+        in the place that its header says, and ``macro/plain.sql.j2`` of every other audit whose header
         says that it reads `headers.MEMBERS` and nothing else.
 
     Raises
@@ -48,7 +48,7 @@ def bindings() -> dict[str, str]:
     """
     found = {}
     for path in (templates.folder() / "macro").glob("*.sql.j2"):
-        placed = _PLACE.match(path.read_text(encoding="utf-8"))
+        placed = _PLACE.search(path.read_text(encoding="utf-8"))
         if placed:
             found[path.name.removesuffix(".sql.j2")] = (int(placed[1]), f"macro/{path.name}")
     for name in headers.audit_names():

@@ -301,7 +301,7 @@ def test_another_connection_sees_the_old_release_until_the_commit(tmp_path: Path
 def test_two_writers_cannot_both_publish(tmp_path: Path) -> None:
     with patients(tmp_path / "p.duckdb") as con:
         con.sql(CREATE)
-        other = duckanon.connection.Connection(con.duckdb.cursor())
+        other = duckanon.api.connection.Connection(con.duckdb.cursor())
         con.execute("BEGIN")
         con.sql("REFRESH ANONYMIZED VIEW v")
         with pytest.raises(ReleaseError, match="onflict"):
