@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from duckanon import information_loss, partition
+from duckanon import information_loss, methods, partition
 from duckanon.kernels.exchange.refine import refine
-from duckanon.literature import partitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +36,7 @@ def extreme(base: Points) -> Iterator[tuple[str, Points]]:
 def runs(random: np.random.Generator, n: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every method, with and without refinement, and with t where it takes that."""
     sensitive = random.integers(0, 4, n)
-    for method in partitions():
+    for method in methods():
         wanted: dict[str, Any] = {"sensitive": sensitive, "t": 0.3}
         for limits in [{}] * (method.name not in WITH_T) + [wanted] * (method.name in WITH_T | {"auto"}):
             for refined in (False, True):
