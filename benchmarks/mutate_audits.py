@@ -124,8 +124,11 @@ def tests_of(audit: str) -> tuple[tuple[str, tuple[slt.Block, ...]], ...]:
 
 def tried(mutant: Mutant) -> Outcome:
     """Run the tests on a mutant until one fails."""
+    file = f"audit/{mutant.audit}.sql"
+    # The header stays: it says which macros there are.
+    head, _ = headers.split(templates.read(file))
     try:
-        with replaced({f"audit/{mutant.audit}.sql": mutant.sql}):
+        with replaced({file: f"{head}\n{mutant.sql}"}):
             broken = {name: macro(name) for name in readers().get(mutant.audit, ())}
     except UNBOUND as error:
         return Outcome(mutant, "unbound", str(error))
