@@ -3,19 +3,57 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
-
-import numba
-from numba.core import event
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
 COMPILING = "compiling kernels, once for this installation (up to half a minute)"
 """What is told where compiled code is not in the cache yet."""
 
+Tell = Callable[[str, bool], None]
+"""Takes the name of a function, and True when its compilation begins or False when it is done."""
+
 logger = logging.getLogger("duckanon")
+_loading = threading.RLock()
+_watching: list[Tell] = []
+
+
+class Kernel:
+    """A function that numba compiles at its first call, when numba itself is imported.
+
+    Numba takes longer to import than all the rest, and to audit or to read a release takes no kernel.
+    To compiled code that calls it, a kernel looks like a dispatcher of numba: ``py_func``, ``targetoptions``
+    and ``_numba_type_`` are what numba asks for.
+    """
+
+    def __init__(self, function: Callable[..., object], **options: Any) -> None:
+        functools.update_wrapper(self, function)
+        self.py_func = function
+        self.targetoptions = {"nogil": True, "error_model": "numpy", **options}
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the compiled function."""
+        return self.dispatcher(*arguments)
+
+    @functools.cached_property
+    def dispatcher(self) -> Any:
+        """Numba's side of the function; one, whichever thread comes first."""
+        with _loading:
+            if "dispatcher" not in self.__dict__:
+                self.__dict__["dispatcher"] = _numba().njit(**self.targetoptions)(self.py_func)
+                _dispatchers.add(self.__dict__["dispatcher"])
+        return self.__dict__["dispatcher"]
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self.dispatcher._numba_type_
+
+
 _dispatchers: set[Any] = set()
 
 
@@ -35,7 +73,7 @@ def compiled(function: Function) -> Function:
     callable
         A function of the same signature.
     """
-    return _cached(function)
+    return cast("Function", Kernel(function, cache=True))
 
 
 def inner(function: Function) -> Function:
@@ -53,8 +91,7 @@ def inner(function: Function) -> Function:
     callable
         A function of the same signature; a call from Python fails.
     """
-    options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return _cached(function, **options)
+    return cast("Function", Kernel(function, cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True))
 
 
 def spliced(function: Function) -> Function:
@@ -74,65 +111,64 @@ def spliced(function: Function) -> Function:
     callable
         A function of the same signature; a call from Python fails.
     """
-    options: dict[str, Any] = {"inline": "always"}
-    return cast("Function", numba.njit(nogil=True, error_model="numpy", **options)(function))
+    return cast("Function", Kernel(function, inline="always"))
 
 
 @contextlib.contextmanager
-def watched(tell: Callable[[str, bool], None]) -> Iterator[None]:
+def watched(tell: Tell) -> Iterator[None]:
     """Tell when functions are compiled, which happens where the cache does not have them.
 
     Parameters
     ----------
     tell : callable
-        Takes the name of a function, and True when it begins or False when it is done. A function that calls
-        others which are not compiled yet is around them. One thread compiles at a time, whichever it is.
+        See `Tell`. A function that calls others which are not compiled yet is around them. One thread
+        compiles at a time, whichever it is.
 
     Yields
     ------
     None
         While the work goes on.
     """
-    with event.install_listener("numba:compile", _Listener(tell)):
+    _watching.append(tell)
+    try:
         yield
+    finally:
+        _watching.remove(tell)
 
 
-class _Listener(event.Listener):
-    """Passes on the events of our own functions; a process may compile others."""
+@functools.cache
+def _numba() -> Any:
+    """Import numba, and hear from now on what it compiles."""
+    numba, event = importlib.import_module("numba"), importlib.import_module("numba.core.event")
 
-    def __init__(self, tell: Callable[[str, bool], None]) -> None:
-        self._tell = tell
+    class Listener(event.Listener):  # type: ignore[misc, name-defined]  # numba has no types
+        def on_start(self, event: Any) -> None:
+            _pass_on(event, begins=True)
 
-    def on_start(self, event: Any) -> None:
-        self._pass_on(event, begins=True)
+        def on_end(self, event: Any) -> None:
+            _pass_on(event, begins=False)
 
-    def on_end(self, event: Any) -> None:
-        self._pass_on(event, begins=False)
-
-    def _pass_on(self, event: Any, *, begins: bool) -> None:
-        dispatcher = event.data["dispatcher"]
-        if dispatcher in _dispatchers:
-            self._tell(dispatcher.py_func.__qualname__, begins)
+    event.register("numba:compile", Listener())
+    return numba
 
 
-class _Log:
-    """Logs the first compilation of a process as information, each function for debugging."""
-
-    def __init__(self) -> None:
-        self._told = False
-
-    def __call__(self, name: str, begins: bool) -> None:
-        if not self._told:
-            self._told = True
-            logger.info(COMPILING)
-        if begins:
-            logger.debug("compiling %s", name)
+def _pass_on(event: Any, *, begins: bool) -> None:
+    """Tell of our own functions; a process may compile others."""
+    dispatcher = event.data["dispatcher"]
+    if dispatcher in _dispatchers:
+        name = dispatcher.py_func.__qualname__
+        _log(name, begins=begins)
+        for tell in tuple(_watching):
+            tell(name, begins)
 
 
-event.register("numba:compile", _Listener(_Log()))  # type: ignore[no-untyped-call]  # numba has no types
+def _log(name: str, *, begins: bool) -> None:
+    """Log the first compilation of a process as information, each function for debugging."""
+    _log_once()
+    if begins:
+        logger.debug("compiling %s", name)
 
 
-def _cached(function: Function, **options: Any) -> Function:
-    dispatcher = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
-    _dispatchers.add(dispatcher)
-    return cast("Function", dispatcher)
+@functools.cache
+def _log_once() -> None:
+    logger.info(COMPILING)

@@ -10,6 +10,7 @@ from typing import Any
 
 import duckanon
 from duckanon.kernels.compiled import COMPILING
+from tests.e2e import launcher
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -61,16 +62,16 @@ def measure(
 def command(
     *arguments: str | Path, cwd: Path | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command line as a user does."""
-    done = subprocess.run(
-        [sys.executable, "-m", "duckanon", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        cwd=cwd or ROOT,
-        env={**os.environ, **environment, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
+    """Run the command line as a user does, in a process of its own."""
+    words, folder = [str(argument) for argument in arguments], cwd or ROOT
+    variables = {**os.environ, **environment, "PYTHONPATH": str(ROOT)}
+    if launcher.forks(environment):
+        done = launcher.run(words, folder, variables, timeout=300)
+    else:
+        done = subprocess.run(
+            [sys.executable, "-m", "duckanon", *words],
+            capture_output=True, text=True, timeout=300, cwd=folder, env=variables, check=False,
+        )  # fmt: skip
     done.stderr = settled(done.stderr)
     return done
 
