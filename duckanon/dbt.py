@@ -67,13 +67,7 @@ class Plugin(_Base):  # type: ignore[misc]  # dbt is optional, so its class is n
     """
 
     def configure_connection(self, conn: duckdb.DuckDBPyConnection) -> None:
-        """Register on the connection that lives as long as dbt's run.
-
-        Parameters
-        ----------
-        conn : duckdb.DuckDBPyConnection
-            dbt's connection.
-        """
+        """Register on the connection that lives as long as dbt's run."""
         with _lock:
             register(conn)
             # Another connection of the process may keep the database and the functions of an earlier run.
@@ -81,13 +75,7 @@ class Plugin(_Base):  # type: ignore[misc]  # dbt is optional, so its class is n
             conn.create_function(self._planner, _planner(conn), ["VARCHAR", "VARCHAR"], "VARCHAR")
 
     def configure_cursor(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Register what a cursor does not share with its connection.
-
-        Parameters
-        ----------
-        cursor : duckdb.DuckDBPyConnection
-            The cursor of one model, test or hook.
-        """
+        """Register what the cursor of one model, test or hook does not share with its connection."""
         with _lock:
             register(cursor)
             macro = templates.render("dbt/violating_classes.sql.j2", planner=self._planner, left_out=LEFT_OUT)

@@ -34,24 +34,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Step:
-    """A running step; `advance` may be called from any thread.
+    """A running step; `advance` may be called from any thread."""
 
-    Attributes
-    ----------
-    line : tuple of rich.progress.Progress and rich.progress.TaskID, or None
-        Where it is shown; None where nothing is.
-    """
-
-    line: tuple[Progress, TaskID] | None = None
+    line: tuple[Progress, TaskID] | None = None  # where it is shown; None where nothing is
 
     def advance(self, count: int = 1) -> None:
-        """Count more of the step as done.
-
-        Parameters
-        ----------
-        count : int
-            How much more, in the unit of the step.
-        """
+        """Count more of the step as done, in its unit."""
         if self.line is not None:
             progress, task = self.line
             progress.advance(task, count)
@@ -138,18 +126,10 @@ _display: ContextVar[_Display | None] = ContextVar("duckanon_progress", default=
 
 @contextlib.contextmanager
 def shown(stream: TextIO) -> Iterator[None]:
-    """Show the steps of this thread on a terminal while the work goes on.
+    """Show the steps of this thread on a terminal while the work goes on; nothing of it is left afterwards.
 
-    Parameters
-    ----------
-    stream : TextIO
-        Where to, as a rule ``sys.stderr``. When it is no terminal, or one without cursor movement, all that
-        is written is one plain line when kernels have to be compiled.
-
-    Yields
-    ------
-    None
-        While the work goes on. Nothing of the display is left on the terminal afterwards.
+    On what is no terminal, or has no cursor movement, one plain line is written when kernels have to be
+    compiled.
     """
     console = Console(file=stream)
     # rich takes a pipe for a terminal where FORCE_COLOR says so: colour is not what is asked here.
@@ -169,25 +149,10 @@ def shown(stream: TextIO) -> Iterator[None]:
 
 @contextlib.contextmanager
 def step(name: str, total: int | None = None, unit: str = "") -> Iterator[Step]:
-    """Show one step of the work, where progress is shown.
+    """Show one step of the work, where progress is shown; give what to advance, in worker threads, too.
 
-    Parameters
-    ----------
-    name : str
-        Name of the step, one or two words.
-    total : int, optional
-        How much there is to do; without it only the elapsed time is shown.
-    unit : str
-        What is counted, in the plural.
-
-    Yields
-    ------
-    Step
-        To be advanced. It may be handed to worker threads.
-
-    Notes
-    -----
-    About a microsecond where nothing is shown; `Step.advance` then costs one call.
+    Without a total only the elapsed time is shown; the unit is a plural. A microsecond where nothing is
+    shown.
     """
     display = _display.get()
     if display is None:

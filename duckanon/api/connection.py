@@ -264,15 +264,7 @@ def connect(database: str | Path = ":memory:", *, read_only: bool = False, **con
 
 @dataclass(frozen=True)
 class Script:
-    """Statements, and what a reader calls the text that they stand in.
-
-    Attributes
-    ----------
-    text : str
-        One or several statements.
-    name : str or None
-        Name of the file; None for a text that has none.
-    """
+    """One or several statements, and the name of the file they stand in, if any."""
 
     text: str
     name: str | None = None
@@ -287,38 +279,16 @@ class Script:
 
 
 def begin(script: Script, piece: Piece) -> Place | None:
-    """Place of a statement in its script.
-
-    Parameters
-    ----------
-    script : Script
-        The script.
-    piece : Piece
-        One of its statements.
-
-    Returns
-    -------
-    Place or None
-        Of its first word; None where the script is this statement, and its place says nothing.
-    """
+    """Place of the first word of a statement in its script; None where it is the whole script."""
     if script.name is None and (piece.line, piece.column, len(script.pieces)) == (1, 1, 1):
         return None
     return Place(piece.line, piece.column, script.name)
 
 
 def locate(failure: Exception, script: Script, piece: Piece, statement: Statement | None) -> None:
-    """Say in an error at which line of the script the statement failed.
+    """Say in an error, which keeps its type, at which line of the script the statement failed.
 
-    Parameters
-    ----------
-    failure : Exception
-        Ours or DuckDB's; it keeps its type.
-    script : Script
-        The script.
-    piece : Piece
-        The statement that failed.
-    statement : Statement, optional
-        The same as it was read; None for a statement of DuckDB's, or one that could not be read.
+    The statement is None where it is DuckDB's, or could not be read.
     """
     start = begin(script, piece)
     if isinstance(failure, DuckanonError):

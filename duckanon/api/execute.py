@@ -92,27 +92,7 @@ class Outcome:
 
 @interruptible
 def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement, *, effect: bool = False) -> Outcome:
-    """Outcome of one of our statements.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The plain connection.
-    statement : Statement
-        What to do.
-    effect : bool
-        Whether CREATE and REFRESH tell what changes in each quasi-identifier.
-
-    Returns
-    -------
-    Outcome
-        Title, rows and report.
-
-    Raises
-    ------
-    DuckanonError
-        It cannot be done.
-    """
+    """Outcome of one of our statements; with `effect`, that of CREATE and REFRESH tells what changed."""
     match statement:
         case parse.Create():
             target = metadata.resolve(con, statement.name)
@@ -146,18 +126,7 @@ def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement, *, effec
 
 
 def report_table(report: Report) -> pa.Table:
-    """Report rows as an Arrow table.
-
-    Parameters
-    ----------
-    report : Report
-        An audit.
-
-    Returns
-    -------
-    pyarrow.Table
-        Columns and types of `REPORT_SCHEMA`.
-    """
+    """Report rows as an Arrow table of `REPORT_SCHEMA`."""
     columns = [
         [None if value is None else float(value) for value in column]
         if name in {"threshold", "value"}

@@ -29,21 +29,10 @@ _RESERVED = frozenset(
 def opened(
     *names: str | Path, folders: Iterable[Path] = (), trust: bool = False
 ) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-    """Connection that reaches the files that were named on the command line, and no other.
+    """Connection in memory that reaches the files that were named on the command line, and no other.
 
-    Parameters
-    ----------
-    *names : str or Path
-        As `relation` takes them; hierarchies that are files.
-    folders : iterable of Path
-        Where a release will be written.
-    trust : bool
-        The files are the user's own: what their views do is what the user wants.
-
-    Returns
-    -------
-    context manager
-        Gives a plain DuckDB connection, in memory, and closes it.
+    Something may be written in the folders. With `trust` views do what they want: the files are the user's
+    own.
     """
     return foreign.opened([split(str(name))[0] for name in names], folders=folders, trust=trust)
 
@@ -51,31 +40,11 @@ def opened(
 def relation(
     con: duckdb.DuckDBPyConnection, name: str, *, apart: Iterable[str] = (), trust: bool = False
 ) -> str:
-    """Relation, as SQL text, of a file or table that was named on the command line.
+    """Relation, as SQL text, of ``file.csv``, ``file.parquet`` or ``file.duckdb:table`` (``:schema.table``).
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Where a database file is attached, read-only, once a file
-    name : str
-        ``file.csv``, ``file.parquet`` or ``file.duckdb:table`` (also ``:schema.table``).
-    apart : iterable of str
-        Columns of which no two texts of a CSV may become one value, as 1 and 1.0 would: an audit gives its
-        quasi-identifiers, since whoever has the file tells such texts apart.
-    trust : bool
-        Whether the views and computed columns of a database may run: they are programs of who made it. The
-        view of a release, as duckanon wrote it, is none.
-
-    Returns
-    -------
-    str
-        What stands after FROM.
-
-    Raises
-    ------
-    SourceError
-        The file does not exist, cannot be read, has two columns of one name, or the name has another form;
-        a table is a program, and nobody trusts it.
+    A database is attached, read-only. No two texts of columns `apart` of a CSV become one value, as 1 and 1.0
+    would: whoever has the file tells them apart. Views and computed columns, programs of who made the file,
+    run only with `trust`; the view of a release, as duckanon wrote it, is none.
     """
     path, table = split(name)
     check_readable(path)
@@ -92,42 +61,14 @@ def relation(
 
 
 def use(con: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Attach a database, read-only, and make it the current one.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection to which no database of this name is attached.
-    path : Path
-        The file.
-
-    Raises
-    ------
-    SourceError
-        It cannot be read, or is no DuckDB database.
-    """
+    """Attach a database, read-only, and make it the current one; no other of this name may be attached."""
     check_readable(path)
     catalog = _attached(con, path)
     engine.run(con, templates.render("session/use.sql.j2", catalog=catalog, schema="main"), "open")
 
 
 def check_hierarchies(con: duckdb.DuckDBPyConnection, names: Iterable[str], *, trust: bool) -> None:
-    """Raise if a hierarchy is named that is a program in one of the files.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection to which the files are attached.
-    names : iterable of str
-        Hierarchies of a policy: files, or tables in an attached database.
-    trust : bool
-        Whether programs may run.
-
-    Raises
-    ------
-    SourceError
-        It is a view, or a column of it is computed.
-    """
+    """Raise if a hierarchy, a file or a table in an attached database, is a program and nobody trusts it."""
     for name in () if trust else names:
         if Path(name).is_file():
             continue

@@ -156,22 +156,9 @@ def anonymize_table(table: object, policy: Policy) -> Any:
 
 
 def arrow_table(table: object) -> pa.Table:
-    """Arrow form of a table.
+    """Arrow form of a table in memory, not copied where it is Arrow; the index of a pandas table is left out.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame, polars.DataFrame, pyarrow.Table, pyarrow.RecordBatch or other Arrow stream
-        A table in memory. The index of a pandas table is left out.
-
-    Returns
-    -------
-    pyarrow.Table
-        Without a copy where the source is Arrow.
-
-    Raises
-    ------
-    SourceError
-        It is no table, Arrow cannot hold its values, or it has two columns of one name.
+    A SourceError where it is no table, Arrow cannot hold its values, or two columns have one name.
     """
     kind = type(table).__name__
     try:

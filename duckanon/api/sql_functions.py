@@ -204,26 +204,12 @@ class Slot:
 
 
 def planner(con: duckdb.DuckDBPyConnection, slots: dict[str, Slot]) -> Callable[[str, str, str, str], str]:
-    """Function that the table functions of a connection call while a query is bound.
+    """Function that the table functions of a connection call while a query is bound; it returns a SELECT.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-    slots : dict of Slot
-        By the name under which each is registered there.
-
-    Returns
-    -------
-    callable
-        Of the name of the table function, the relation, and as JSON the options and the settings of the
-        session; it returns a SELECT.
-
-    Notes
-    -----
-    DuckDB binds one query more than once, so a call is answered from its slot where all that the answer
-    depends on is the same: the call, the settings of the session, the rows of the source and of every
-    hierarchy with their names, types and order. Where that cannot be known, the release is made again.
+    Its arguments: name of the table function, relation, options and settings of the session (both JSON).
+    DuckDB binds one query more than once, so a call is answered from its slot (by registered name) where all
+    that the answer depends on is the same: the call, the settings, the rows of the source and of every
+    hierarchy with names, types and order. Where that cannot be known, the release is made again.
     """
     filled: OrderedDict[object, str] = OrderedDict()
 
@@ -343,22 +329,10 @@ def _reading(name: str, slot: Slot, relation: str) -> str:
 
 
 def given_options(options: str) -> dict[str, Any]:
-    """Options that the caller of a table function wrote.
+    """Options, by name, that the caller of a table function wrote: those of the JSON that are not `LEFT_OUT`.
 
-    Parameters
-    ----------
-    options : str
-        All arguments as JSON; `LEFT_OUT` stands for those that were not written.
-
-    Returns
-    -------
-    dict
-        Value by name; an empty list is as good as none.
-
-    Raises
-    ------
-    PolicyError
-        A value is NULL: a threshold from a query without a row must not be lost.
+    An empty list is as good as none. A value that is NULL is an error: a threshold from a query without a row
+    must not be lost.
     """
     given = {
         name: value

@@ -21,18 +21,7 @@ _CHECKOUT = Path(__file__).parents[2] / "fixtures"
 
 
 def census() -> Path:
-    """Path of the bundled census file.
-
-    Returns
-    -------
-    Path
-        ``census_income.parquet``, in the package or in the checkout.
-
-    Raises
-    ------
-    SourceError
-        The file is in neither place.
-    """
+    """Path of the bundled census file, in the package or in the checkout."""
     for folder in (_INSTALLED, _CHECKOUT):
         if (folder / "census_income.parquet").is_file():
             return folder / "census_income.parquet"
@@ -42,10 +31,7 @@ def census() -> Path:
 def run_demo(export: str | None) -> None:
     """Release the census twice, with k alone and with t-closeness, and print view and audits.
 
-    Parameters
-    ----------
-    export : str, optional
-        A new ``.duckdb`` file for the t-close release.
+    `export` is a new ``.duckdb`` file for the t-close release.
     """
     data = str(census())
     script = templates.render("demo/demo.sql.j2", census=data)

@@ -38,25 +38,7 @@ class _Word(NamedTuple):
 
 
 def policy_of_flags(flags: dict[str, Any], file: Path | None) -> Policy:
-    """Policy of the flags of a command, on top of a policy file where there is one.
-
-    Parameters
-    ----------
-    flags : dict
-        Option name to the flag's value; None where the flag was not given.
-    file : Path, optional
-        A policy as TOML; ``-`` is the standard input.
-
-    Returns
-    -------
-    Policy
-        Flags win over the file.
-
-    Raises
-    ------
-    PolicyError
-        A flag cannot be read, or the policy is wrong.
-    """
+    """Policy of the flags that were given (not None), which win over a policy file, if there is one."""
     given = read_flags(flags)
     if file is not None:
         return Policy.from_toml(read_text(file, "policy", error=PolicyError), **given)
@@ -67,48 +49,13 @@ def policy_of_flags(flags: dict[str, Any], file: Path | None) -> Policy:
 
 
 def read_flags(flags: dict[str, Any]) -> dict[str, Any]:
-    """Values of the flags that were given, as the policy takes them.
-
-    Parameters
-    ----------
-    flags : dict
-        Option name to the flag's value; None where the flag was not given.
-
-    Returns
-    -------
-    dict
-        By option name: a list of columns, ``'*'``, a number, or a dict for ``column=value`` pairs.
-
-    Raises
-    ------
-    PolicyError
-        A flag cannot be read, or says two things.
-    """
+    """Values of the flags that were given, as the policy takes them, by option; none may say two things."""
     return {name: _read(name, value) for name, value in flags.items() if value is not None}
 
 
 def read_names(option: str, values: Sequence[str]) -> list[str]:
-    """Names of columns that a flag lists, all its repetitions together.
+    """Names of columns that a flag lists, all its repetitions together, in the order written.
 
-    Parameters
-    ----------
-    option : str
-        The flag as it is written, for the error.
-    values : sequence of str
-        What was written, once for each time the flag was given.
-
-    Returns
-    -------
-    list of str
-        In the order written.
-
-    Raises
-    ------
-    PolicyError
-        A name is empty or its quotes are not closed.
-
-    Examples
-    --------
     >>> read_names("--qi", ["age, zip", '"last, first"'])
     ['age', 'zip', 'last, first']
     """
@@ -116,20 +63,8 @@ def read_names(option: str, values: Sequence[str]) -> list[str]:
 
 
 def flag(name: str) -> str:
-    """Flag of an option of a policy.
+    """Flag on the command line of an option in SQL.
 
-    Parameters
-    ----------
-    name : str
-        As in SQL.
-
-    Returns
-    -------
-    str
-        As on the command line.
-
-    Examples
-    --------
     >>> flag("quasi_identifiers"), flag("k"), flag("suppression_limit")
     ('--qi', '-k', '--suppression-limit')
     """
@@ -139,26 +74,9 @@ def flag(name: str) -> str:
 
 
 def read_text(file: Path, what: str, *, error: type[DuckanonError] = DuckanonError) -> str:
-    """Text of a file that was named on the command line.
+    """Whole text of a file named on the command line, ``-`` being standard input; errors say `what` it holds.
 
-    Parameters
-    ----------
-    file : Path
-        UTF-8, with or without a byte order mark, lines ended in any way; ``-`` is the standard input.
-    what : str
-        What it holds, for the error.
-    error : type of DuckanonError
-        Class of the error.
-
-    Returns
-    -------
-    str
-        The whole text.
-
-    Raises
-    ------
-    DuckanonError
-        It cannot be read.
+    UTF-8, with or without a byte order mark, lines ended in any way.
     """
     try:
         data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()

@@ -75,13 +75,7 @@ for _command in (*_SCRIPTS, *map(interruptible, _OTHERS)):
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and leave with its exit code.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Default: those of the process.
-    """
+    """Run the command line, with the arguments of the process by default, and leave with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     warnings.showwarning = _warn
     warnings.simplefilter("always", DuckanonWarning)

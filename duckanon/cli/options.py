@@ -74,25 +74,7 @@ Output = Annotated[Path | None, typer.Option("--output", "-o", help="a file inst
 
 
 def known_form(form: str, known: Sequence[str] = ("text", "json")) -> str:
-    """Format that was asked for, if there is such a one.
-
-    Parameters
-    ----------
-    form : str
-        As it was written.
-    known : sequence of str
-        The formats of the command.
-
-    Returns
-    -------
-    str
-        The same.
-
-    Raises
-    ------
-    DuckanonError
-        There is no such format.
-    """
+    """Format that was asked for, if the command knows it; else a DuckanonError."""
     if form not in known:
         hint = suggestion(form, known)
         choice = f"{', '.join(known[:-1])} or {known[-1]}"
@@ -101,19 +83,9 @@ def known_form(form: str, known: Sequence[str] = ("text", "json")) -> str:
 
 
 def check_output(output: Path | None, *inputs: str | Path | None) -> None:
-    """Raise unless a document can go to its file; asked before the work, which may take long.
+    """Raise unless a document can go to its file, None being stdout; asked before work that may take long.
 
-    Parameters
-    ----------
-    output : Path or None
-        The file; None is stdout.
-    *inputs : str, Path or None
-        What the command reads, named as on the command line (``hospital.duckdb:patients`` is the database).
-
-    Raises
-    ------
-    DuckanonError
-        The file is one of the inputs, is a folder, or cannot be written.
+    It may be no folder, and none of the inputs, named as on the command line (``hospital.duckdb:patients``).
     """
     if output is None:
         return
@@ -133,20 +105,7 @@ def check_output(output: Path | None, *inputs: str | Path | None) -> None:
 
 
 def deliver(text: str, output: Path | None) -> None:
-    """Write a document to its file, or to stdout where there is none.
-
-    Parameters
-    ----------
-    text : str
-        The document, without a newline at its end.
-    output : Path or None
-        The file: as it was, or with the whole document.
-
-    Raises
-    ------
-    DuckanonError
-        The file cannot be written.
-    """
+    """Write a document and a newline to its file, which is as it was or whole, or to stdout."""
     if output is None:
         line(text)
         return

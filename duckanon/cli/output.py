@@ -18,13 +18,7 @@ if TYPE_CHECKING:
 
 
 def show(outcome: Outcome | duckdb.DuckDBPyRelation | None) -> None:
-    """Print the outcome of one statement.
-
-    Parameters
-    ----------
-    outcome : Outcome, duckdb.DuckDBPyRelation or None
-        Report and rows of ours, rows of a query, or nothing.
-    """
+    """Print the outcome of one statement: report and rows of ours, rows of a query, or nothing."""
     if outcome is None:
         return
     if not isinstance(outcome, Outcome):
@@ -43,20 +37,7 @@ def show(outcome: Outcome | duckdb.DuckDBPyRelation | None) -> None:
 
 
 def side_by_side(left: Report, right: Report, titles: tuple[str, str]) -> str:
-    """Two audits of the same measures beside each other.
-
-    Parameters
-    ----------
-    left, right : Report
-        The audits.
-    titles : tuple of str
-        Name of each.
-
-    Returns
-    -------
-    str
-        One line a measure of either audit.
-    """
+    """Two audits of the same measures beside each other, one line a measure of either."""
     keys = list(dict.fromkeys((m.measure, m.attribute) for report in (left, right) for m in report.measures))
     found = [{(m.measure, m.attribute): m for m in report.measures} for report in (left, right)]
     rows = []
@@ -72,22 +53,10 @@ def side_by_side(left: Report, right: Report, titles: tuple[str, str]) -> str:
 
 
 def line(text: str) -> None:
-    """Print to stdout.
-
-    Parameters
-    ----------
-    text : str
-        What to print.
-    """
+    """Print to stdout."""
     sys.stdout.write(text + "\n")
 
 
 def complain(text: str) -> None:
-    """Print to stderr.
-
-    Parameters
-    ----------
-    text : str
-        What to print: lines, none of which a name or value in it can turn into something else.
-    """
+    """Print lines to stderr, none of which a name or value in it can turn into something else."""
     sys.stderr.write("\n".join(map(legible, text.split("\n"))) + "\n")

@@ -42,23 +42,9 @@ def run_text(
 ) -> int:
     """Exit code of a script, of which every statement shows what it returns.
 
-    Parameters
-    ----------
-    text : str
-        Statements, ours and DuckDB's.
-    database : Path, optional
-        A DuckDB file; in memory without it.
-    picture : Path, optional
-        A new SVG file for the rows of EXPLAIN ... FRONTIER.
-    name : str, optional
-        Name of the file that the statements are from: errors name it beside the line.
-    effect : bool
-        Whether CREATE and REFRESH show what changes in each quasi-identifier.
-
-    Returns
-    -------
-    int
-        0; 1 where an audit found a violation, after which nothing runs; 2 after Ctrl-C.
+    0; 1 where an audit found a violation, after which nothing runs; 2 after Ctrl-C. `picture` is a new SVG
+    file for the rows of EXPLAIN ... FRONTIER, and `name` the file of the script: errors name it beside the
+    line.
     """
     done = 0
     if picture is not None and picture.exists():

@@ -15,22 +15,10 @@ if TYPE_CHECKING:
 
 
 def numbers(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
-    """Numbers of an Arrow column for numpy.
+    """Numbers of an Arrow column for numpy: whole ones without NULL, or floats with NaN for NULL.
 
-    Parameters
-    ----------
-    column : pyarrow.Array or pyarrow.ChunkedArray of length n
-        Whole numbers of at most 64 bits without NULL, or floating-point ones.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        The same type, NaN for NULL; read only, and not copied, where one chunk has no NULL.
-
-    Raises
-    ------
-    ValueError
-        A whole number is NULL, or these are no numbers.
+    Read only, and not copied, where one chunk has no NULL. A ValueError where a whole number is NULL, or
+    these are no numbers.
     """
     whole = pa.types.is_integer(column.type)
     if not (whole or pa.types.is_floating(column.type)):
@@ -55,18 +43,7 @@ def _plain(chunk: pa.Array) -> npt.NDArray[Any]:
 
 
 def arrow(values: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> pa.Array:
-    """Numbers of numpy for Arrow.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,), int64 or float64
-        NaN stands for NULL.
-
-    Returns
-    -------
-    pyarrow.Array of length n
-        The same type; not copied where the values are contiguous.
-    """
+    """Numbers of numpy for Arrow, in the same type, NaN as NULL; not copied where they are contiguous."""
     present = ~np.isnan(values)
     validity = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
     buffer = pa.py_buffer(np.ascontiguousarray(values))

@@ -35,40 +35,18 @@ _BLOCK = 2**56 - 1
 
 @dataclass(frozen=True)
 class Room:
-    """What lies in a file beside the blocks in use.
+    """What lies in a file beside the blocks in use."""
 
-    Attributes
-    ----------
-    behind : int
-        Bytes behind the last block.
-    free : tuple of int
-        Where a free block begins that is in the file.
-    size : int
-        Bytes of a block.
-    """
-
-    behind: int
-    free: tuple[int, ...]
-    size: int
+    behind: int  # bytes behind the last block
+    free: tuple[int, ...]  # where a free block begins that is in the file
+    size: int  # bytes of a block
 
 
 def room(path: Path) -> Room:
-    """What lies in a file beside the blocks in use.
+    """What lies in a file beside the blocks in use; a ValueError where they cannot be told.
 
-    Parameters
-    ----------
-    path : Path
-        A file that DuckDB has opened, so that its headers are whole; nothing is being written to it.
-
-    Returns
-    -------
-    Room
-        A free block at the end may be missing in the file.
-
-    Raises
-    ------
-    ValueError
-        The list of free blocks cannot be read.
+    DuckDB has opened it, so that its headers are whole, and nothing is being written to it. A free block at
+    the end may be missing in the file.
     """
     end = path.stat().st_size
     with path.open("rb") as file:
@@ -81,32 +59,13 @@ def room(path: Path) -> Room:
 
 
 def filled(path: Path, found: Room) -> int:
-    """Number of free blocks that hold something.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    found : Room
-        Its free blocks.
-
-    Returns
-    -------
-    int
-        0 where all of them are empty, as EXPORT leaves them.
-    """
+    """Number of free blocks that hold something: none in a file that EXPORT wrote."""
     with path.open("rb") as file:
         return sum(any(_at(file, start, found.size)) for start in found.free)
 
 
 def clear(path: Path) -> None:
-    """Empty the free blocks of a file.
-
-    Parameters
-    ----------
-    path : Path
-        A file that nobody has open.
-    """
+    """Empty the free blocks of a file that nobody has open."""
     found = room(path)
     with path.open("r+b") as file:
         for start in found.free:

@@ -50,36 +50,11 @@ class _Form:
 
 
 def csv_relation(con: duckdb.DuckDBPyConnection, path: Path, *, apart: Iterable[str] = ()) -> str:
-    """Relation, as SQL text, of a CSV file with a header.
+    """Relation, as SQL text, of a CSV file with a header: one scan, and two more for columns kept `apart`.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-    path : Path
-        The file.
-    apart : iterable of str
-        Columns of which no two texts may become one value, as 1 and 1.0 would; else they stay text.
-
-    Returns
-    -------
-    str
-        What stands after FROM. Numbers, dates, times and booleans have their types; codes with leading zeros
-        stay text, and numbers that DOUBLE does not keep apart are DECIMAL.
-
-    Raises
-    ------
-    SourceError
-        The file cannot be read, or has two columns of one name.
-
-    Warns
-    -----
-    DuckanonWarning
-        A column of numbers or times stays text, since no type keeps them apart.
-
-    Notes
-    -----
-    One scan of the file, and two more for `apart`. Types are those of its first 20,480 rows.
+    Types are those of its first 20,480 rows; codes with leading zeros stay text, and numbers that DOUBLE does
+    not keep apart are DECIMAL. No two texts of a column `apart` become one value, as 1 and 1.0 would: it
+    stays text, with a DuckanonWarning, where no type keeps them apart.
     """
     kept = {fold(name) for name in apart}
     form = _sniffed(con, path)

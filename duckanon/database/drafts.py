@@ -34,17 +34,10 @@ _OURS = re.compile(r"(tmp_)?draft(\.\w+)*")
 
 @contextlib.contextmanager
 def draft(file: Path) -> Iterator[Path]:
-    """Name beside a file under which it is written; nothing of it is left in the end.
+    """Give a name beside a file under which it is written, to be linked or renamed.
 
-    Parameters
-    ----------
-    file : Path
-        The file that is to be. Drafts in its folder that nobody writes any more are removed.
-
-    Yields
-    ------
-    Path
-        A new file in a folder that only its owner can enter, with the same ending: link or rename it.
+    Its folder is for its owner only. Nothing of it is left in the end, nor of drafts that nobody writes any
+    more.
     """
     sweep(file.parent)
     made: list[tuple[Path, int]] = []
@@ -62,13 +55,7 @@ def draft(file: Path) -> Iterator[Path]:
 
 
 def sweep(parent: Path) -> None:
-    """Remove the drafts in a folder that were left by processes that are gone.
-
-    Parameters
-    ----------
-    parent : Path
-        The folder. What is not ours, or is being written, or cannot be removed, stays as it is.
-    """
+    """Remove the drafts in a folder that were left by processes that are gone; all else stays as it is."""
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(parent)):
             if _FOLDER.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):

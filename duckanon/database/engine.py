@@ -34,28 +34,9 @@ _serial = itertools.count(1)
 def run(
     con: duckdb.DuckDBPyConnection, sql: str, stage: str, *, error: type[DuckanonError] = DuckanonError
 ) -> duckdb.DuckDBPyConnection:
-    """Result of one statement, left on the connection.
+    """The connection with the result of one statement; an engine error becomes the cause of one of ours.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection to run on.
-    sql : str
-        One statement.
-    stage : str
-        Name of the stage, for the log and for errors.
-    error : type of DuckanonError
-        What an engine error becomes.
-
-    Returns
-    -------
-    duckdb.DuckDBPyConnection
-        The connection, ready to fetch.
-
-    Raises
-    ------
-    DuckanonError
-        When DuckDB refuses the statement; the engine's exception is its ``__cause__``.
+    `stage` is named by the log and by errors.
     """
     logger.debug("%s\n%s", stage, sql)
     with _translated(sql, stage, error), interrupts.running(con):
@@ -74,42 +55,14 @@ def _translated(sql: str, stage: str, error: type[DuckanonError] = DuckanonError
 def wrapped(
     cause: Exception, sql: str, stage: str, *, error: type[DuckanonError] = DuckanonError
 ) -> DuckanonError:
-    """Our error for an engine error: its first line, with the statement and the stage attached.
-
-    Parameters
-    ----------
-    cause : Exception
-        What DuckDB raised, or Arrow while it read from DuckDB.
-    sql : str
-        The statement it refused.
-    stage : str
-        Where it happened.
-    error : type of DuckanonError
-        Class of the result.
-
-    Returns
-    -------
-    DuckanonError
-        Ready to be raised from the cause.
-    """
+    """Our error for one of the engine (of Arrow, too): its first line, with the statement and the stage."""
     raised = error(f"{stage}: {first_line(cause)}")
     raised.sql, raised.stage = sql, stage
     return raised
 
 
 def first_line(cause: BaseException) -> str:
-    """First line of an engine message that says something.
-
-    Parameters
-    ----------
-    cause : BaseException
-        What the engine raised.
-
-    Returns
-    -------
-    str
-        One line without trailing blanks.
-    """
+    """First line of an engine message that says something, without trailing blanks."""
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     if lines and _OF_A_CSV.search(lines[0]):
         return _of_a_csv(lines)
@@ -128,18 +81,7 @@ def _of_a_csv(lines: list[str]) -> str:
 
 
 def described(failure: BaseException) -> str:
-    """One or two lines that tell a user what happened.
-
-    Parameters
-    ----------
-    failure : BaseException
-        One of our errors, or an engine error.
-
-    Returns
-    -------
-    str
-        Our message as it is; of an engine error its first line, with line and column where it has them.
-    """
+    """One or two lines that tell a user what happened: our message, or the engine's first line and place."""
     if isinstance(failure, DuckanonError):
         return str(failure)
     at = place(failure)
@@ -147,17 +89,9 @@ def described(failure: BaseException) -> str:
 
 
 def place(cause: BaseException) -> tuple[int, int | None] | None:
-    """Line and column, counted from 1, that an engine message points at.
+    """Line and column, from 1, that an engine message points at by ``LINE n: ...`` and a caret; else None.
 
-    Parameters
-    ----------
-    cause : BaseException
-        What the engine raised; its text may hold ``LINE n: ...`` and a line with a caret.
-
-    Returns
-    -------
-    tuple of int or None
-        None when the message names no place; the column is None where only a part of the line is shown.
+    The column is None where only a part of the line is shown.
     """
     text = str(cause)
     found = LINE.search(text)
@@ -173,68 +107,22 @@ def place(cause: BaseException) -> tuple[int, int | None] | None:
 def rows(
     con: duckdb.DuckDBPyConnection, sql: str, stage: str, *, error: type[DuckanonError] = DuckanonError
 ) -> list[tuple[Any, ...]]:
-    """All rows of a query as tuples.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection to run on.
-    sql : str
-        A query with a small result.
-    stage : str
-        Name of the stage.
-    error : type of DuckanonError
-        What an engine error becomes.
-
-    Returns
-    -------
-    list of tuple
-        The rows.
-    """
+    """All rows of a query with a small result, as tuples."""
     logger.debug("%s\n%s", stage, sql)
     with _translated(sql, stage, error), interrupts.running(con):
         return con.execute(sql).fetchall()
 
 
 def table(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> pa.Table:
-    """All rows of a query as an Arrow table.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection to run on.
-    sql : str
-        A query.
-    stage : str
-        Name of the stage.
-
-    Returns
-    -------
-    pyarrow.Table
-        The rows.
-    """
+    """All rows of a query as an Arrow table."""
     with reader(con, sql, stage) as rows_of_it:
         return rows_of_it.read_all()
 
 
 def batches(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa.RecordBatch]:
-    """Rows of a query as Arrow record batches, one after the other.
+    """Rows of a query as Arrow record batches of at most `interrupts.BATCH` rows, one after the other.
 
     The connection belongs to the reader until the last batch was taken.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection to run on.
-    sql : str
-        A query.
-    stage : str
-        Name of the stage.
-
-    Yields
-    ------
-    pyarrow.RecordBatch
-        At most `interrupts.BATCH` rows each.
     """
     with reader(con, sql, stage) as rows_of_it:
         yield from rows_of_it
@@ -242,21 +130,9 @@ def batches(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa
 
 @contextlib.contextmanager
 def reader(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa.RecordBatchReader]:
-    """Rows of a query as an Arrow reader, closed at the end of the block.
+    """Give the rows of a query as an Arrow reader, of batches of at most `interrupts.BATCH` rows.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection to run on; it belongs to the reader until the end of the block.
-    sql : str
-        A query.
-    stage : str
-        Name of the stage.
-
-    Yields
-    ------
-    pyarrow.RecordBatchReader
-        Batches of at most `interrupts.BATCH` rows.
+    The connection belongs to it until the end of the block, where it is closed.
     """
     logger.debug("%s\n%s", stage, sql)
     with _translated(sql, stage), interrupts.reading(con, sql) as rows_of_it:
@@ -264,27 +140,10 @@ def reader(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa.
 
 
 def column(con: duckdb.DuckDBPyConnection, sql: str, stage: str, size: int) -> npt.NDArray[np.float64]:
-    """Numbers of all records in the order of their record_id, however the rows come.
+    """Numbers (size,) of all records in the order of their record_id, however the rows come; NaN where NULL.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection to run on.
-    sql : str
-        A query of two columns: record_id, each of 1..size once, and a DOUBLE.
-    stage : str
-        Name of the stage.
-    size : int
-        Number of records.
-
-    Returns
-    -------
-    ndarray of shape (size,), float64
-        NaN where the number is NULL.
-
-    Notes
-    -----
-    O(n), without a sort: no more than the result and one batch in memory.
+    The query has two columns: record_id, each of 1..size once, and a DOUBLE. O(n), without a sort: no more
+    than the result and one batch in memory.
     """
     values = np.full(size, np.nan)
     for batch in batches(con, sql, stage):
@@ -296,20 +155,7 @@ def column(con: duckdb.DuckDBPyConnection, sql: str, stage: str, size: int) -> n
 def registered(
     con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table | pa.RecordBatchReader]
 ) -> Iterator[None]:
-    """Let queries see tables in memory.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection to run on.
-    tables : mapping of str to pyarrow.Table or pyarrow.RecordBatchReader
-        Tables by the name that queries use.
-
-    Yields
-    ------
-    None
-        While they are there.
-    """
+    """Let queries see tables in memory under the names given."""
     with contextlib.ExitStack() as stack:
         for name, rows_of_it in tables.items():
             stack.enter_context(interrupts.cleanup(con, functools.partial(con.unregister, name)))
@@ -321,18 +167,8 @@ def registered(
 def in_transaction(con: duckdb.DuckDBPyConnection) -> bool:
     """Whether the caller has an open transaction on this connection.
 
-    In autocommit every statement has a transaction of its own, so two statements see two transaction
-    numbers. (BEGIN inside a transaction would abort it, so it cannot be the test.)
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection to look at.
-
-    Returns
-    -------
-    bool
-        True between the caller's BEGIN and COMMIT or ROLLBACK.
+    In autocommit every statement has a transaction of its own, so two statements see two transaction numbers.
+    (BEGIN inside a transaction would abort it, so it cannot be the test.)
     """
     query = "SELECT txid_current()"
     return rows(con, query, "transaction") == rows(con, query, "transaction")
@@ -340,60 +176,26 @@ def in_transaction(con: duckdb.DuckDBPyConnection) -> bool:
 
 @contextlib.contextmanager
 def in_memory(**config: str | bool | int | float | list[str]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Give a database of its own in memory, without the progress bar that DuckDB prints to stdout.
-
-    Parameters
-    ----------
-    **config : object
-        DuckDB settings.
-
-    Yields
-    ------
-    duckdb.DuckDBPyConnection
-        Closed at the end.
-    """
+    """Give a database of its own in memory, without the progress bar that DuckDB prints to stdout."""
     with duckdb.connect(config=config) as con:
         quiet(con)
         yield con
 
 
 def quiet(con: duckdb.DuckDBPyConnection) -> None:
-    """Keep DuckDB from printing a progress bar to stdout.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        A new connection.
-    """
+    """Keep DuckDB from printing a progress bar to stdout."""
     statement = templates.render("session/set.sql.j2", name="enable_progress_bar", value=False, session=False)
     run(con, statement, "open")
 
 
 def workspace() -> str:
-    """Prefix of temporary relations that no other call uses.
-
-    Returns
-    -------
-    str
-        For example ``duckanon_7``.
-    """
+    """Prefix of temporary relations that no other call uses, as ``duckanon_7``."""
     return f"duckanon_{next(_serial)}"
 
 
 @contextlib.contextmanager
 def temporary(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """Prefix for temporary relations, which are gone in the end, whatever ends the block.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-
-    Yields
-    ------
-    str
-        The prefix.
-    """
+    """Give a prefix for temporary relations, which are gone in the end, whatever ends the block."""
     prefix = workspace()
     with interrupts.cleanup(con, lambda: _drop(con, prefix)):
         yield prefix
@@ -410,20 +212,9 @@ def _drop(con: duckdb.DuckDBPyConnection, prefix: str) -> None:
 def transaction(con: duckdb.DuckDBPyConnection, *, last: bool = True, whole: bool = True) -> Iterator[None]:
     """Join the caller's transaction, or make one that commits at the end and rolls back on any error.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    last : bool
-        Whether the statement is done when this has committed: Ctrl-C waits until then.
-    whole : bool
-        Whether half of it must never be seen: a transaction of the caller cannot be committed any more when
-        an error or Ctrl-C has stopped it. False for what reads, and writes one row at most.
-
-    Yields
-    ------
-    None
-        For the writes.
+    `last`: the statement is done when this has committed, so Ctrl-C waits until then. `whole`: half of it
+    must never be seen, so a transaction of the caller cannot be committed any more when an error or Ctrl-C
+    has stopped it; not for what reads, and writes one row at most.
     """
     joined = in_transaction(con)
 

@@ -39,15 +39,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Handover:
-    """An Arrow table and how DuckDB reads it.
-
-    Attributes
-    ----------
-    table : pyarrow.Table
-        The rows.
-    columns : tuple of Column
-        Its columns; one whose `read_as` is not its `type` has to be cast by who reads it.
-    """
+    """An Arrow table and how DuckDB reads it: a column whose `read_as` is not its `type` has to be cast."""
 
     table: pa.Table
     columns: tuple[Column, ...]
@@ -55,17 +47,9 @@ class Handover:
 
 @contextlib.contextmanager
 def lossless(con: duckdb.DuckDBPyConnection) -> Iterator[bool]:
-    """Let a connection write every type of DuckDB to Arrow; its settings are what they were afterwards.
+    """Let a connection, and no other, write every type of DuckDB to Arrow until the end of the block.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Any connection; others of the same database notice nothing.
-
-    Yields
-    ------
-    bool
-        False where the configuration is locked: types that Arrow lacks are lost then.
+    Gives False where the configuration is locked: types that Arrow lacks are lost then.
     """
     on, locked = _state(con)
     if on or locked:
@@ -99,28 +83,8 @@ def _state(con: duckdb.DuckDBPyConnection) -> tuple[bool, bool]:
 def handed_over(con: duckdb.DuckDBPyConnection, relation: str, *, plain: bool = False) -> Handover:
     """Rows of an audited relation as an Arrow table, after a comparison with what DuckDB reads from it.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection that sees the relation.
-    relation : str
-        What stands after FROM.
-    plain : bool
-        Use the types that Arrow users know, such as bool, if they can hold every column.
-
-    Returns
-    -------
-    Handover
-        Rows in the order of the relation.
-
-    Raises
-    ------
-    ReleaseError
-        A type or a value would be lost.
-
-    Notes
-    -----
-    O(n log n) for the comparison: both sides are digested row by row.
+    A ReleaseError where a type or a value would be lost. O(n log n): both sides are digested row by row.
+    `plain` uses types that Arrow users know, such as bool, if they can hold every column.
     """
     types = columns_of(con, relation, STAGE)
     if not (plain and _read_types(con, _table(con, relation, empty=True)) == types):
@@ -139,24 +103,7 @@ def handed_over(con: duckdb.DuckDBPyConnection, relation: str, *, plain: bool = 
 def require_same(
     con: duckdb.DuckDBPyConnection, relation: str, table: pa.Table, columns: Sequence[Column]
 ) -> None:
-    """Raise unless an Arrow table holds the rows of a relation, types and values.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection that sees the relation.
-    relation : str
-        What was audited, after FROM.
-    table : pyarrow.Table
-        What is to leave.
-    columns : sequence of Column
-        How it is read.
-
-    Raises
-    ------
-    ReleaseError
-        Names the first column that differs.
-    """
+    """Raise unless an Arrow table, read as `columns` say, holds the rows of a relation, types and values."""
     with registered(con, table) as name:
         reading = subquery(templates.render("handover/reading.sql.j2", columns=columns, relation=name))
         try:
@@ -186,20 +133,7 @@ def require_same(
 
 
 def same_column(con: duckdb.DuckDBPyConnection, one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
-    """Whether DuckDB reads one and the same column from two Arrow columns, in type, values and order.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Any connection.
-    one, other : pyarrow.ChunkedArray
-        Columns of one length.
-
-    Returns
-    -------
-    bool
-        False also where one of them cannot be read.
-    """
+    """Whether DuckDB reads the same type, values and order from two Arrow columns, if it can read both."""
     digests = []
     for column in (one, other):
         with registered(con, pa.table({"value": column})) as name:
@@ -212,20 +146,7 @@ def same_column(con: duckdb.DuckDBPyConnection, one: pa.ChunkedArray, other: pa.
 
 @contextlib.contextmanager
 def registered(con: duckdb.DuckDBPyConnection, table: pa.Table) -> Iterator[str]:
-    """Let a connection read an Arrow table.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Any connection.
-    table : pyarrow.Table
-        The rows.
-
-    Yields
-    ------
-    str
-        What stands after FROM, while it can be read.
-    """
+    """Let a connection read an Arrow table; gives what stands after FROM."""
     name = f"{engine.workspace()}_handover"
     with engine.registered(con, {name: table}):
         yield named("temp", name)

@@ -71,37 +71,17 @@ class _Entry:
 
 @dataclass
 class _State(threading.local):
-    """What goes on in a thread.
+    """What goes on in a thread; `readers` are the open Arrow readers with their connections."""
 
-    Attributes
-    ----------
-    depth : int
-        Calls of `interruptible` functions within each other.
-    entries : list
-        What has to be undone, in the order in which it was done.
-    readers, running : list
-        Open Arrow readers with their connections; connections that work for us.
-    cleaning : int
-        More than 0 while Ctrl-C waits for the end of a clean-up.
-    settled : bool
-        Ctrl-C waits for the end of the statement.
-    waiting : bool
-        One is waiting.
-    raised : BaseException or None
-        What the first Ctrl-C raised; later ones change nothing.
-    handler : object
-        Handler of SIGINT before ours.
-    """
-
-    depth: int = 0
-    entries: list[_Entry] = field(default_factory=list)
+    depth: int = 0  # calls of `interruptible` functions within each other
+    entries: list[_Entry] = field(default_factory=list)  # what has to be undone, in the order it was done
     readers: list[tuple[duckdb.DuckDBPyConnection, pa.RecordBatchReader]] = field(default_factory=list)
-    running: list[duckdb.DuckDBPyConnection] = field(default_factory=list)
-    cleaning: int = 0
-    settled: bool = False
-    waiting: bool = False
-    raised: BaseException | None = None
-    handler: Any = None
+    running: list[duckdb.DuckDBPyConnection] = field(default_factory=list)  # connections that work for us
+    cleaning: int = 0  # more than 0 while Ctrl-C waits for the end of a clean-up
+    settled: bool = False  # Ctrl-C waits for the end of the statement
+    waiting: bool = False  # one is waiting
+    raised: BaseException | None = None  # what the first Ctrl-C raised; later ones change nothing
+    handler: Any = None  # of SIGINT before ours
 
 
 _state = _State()
@@ -110,24 +90,10 @@ _state = _State()
 def interruptible(function: Callable[Given, Result]) -> Callable[Given, Result]:
     """Let Ctrl-C end a function in KeyboardInterrupt, after everything it left open was cleaned up.
 
-    For the functions that users call; they may call each other.
-
-    Parameters
-    ----------
-    function : callable
-        What may take long.
-
-    Returns
-    -------
-    callable
-        A function of the same signature.
-
-    Notes
-    -----
-    A handler of SIGINT that the user has installed is asked before anything is stopped: where it does not
-    raise, the work goes on. Inside a transaction of the user that an error has aborted, the transaction is
-    rolled back, and the connection is left in another one that is aborted, too: DuckDB lets nobody drop a
-    table or restore a setting in an aborted transaction, and all that is possible in it is ROLLBACK.
+    For the functions that users call; they may call each other. A handler of SIGINT that the user has
+    installed is asked first: where it does not raise, the work goes on. A transaction of the user that an
+    error has aborted is rolled back, and the connection is left in another one that is aborted, too: DuckDB
+    lets nobody drop a table or restore a setting in an aborted transaction.
     """
 
     @functools.wraps(function)
@@ -167,22 +133,9 @@ def interruptible(function: Callable[Given, Result]) -> Callable[Given, Result]:
 
 @contextlib.contextmanager
 def within(timeout: float | None) -> Iterator[None]:
-    """Stop what goes on when its time is over, in the way of Ctrl-C.
+    """Stop what goes on when its time, in seconds, is over, in the way of Ctrl-C; None is no limit.
 
-    Parameters
-    ----------
-    timeout : float or None
-        Seconds that it may take; None for as long as it needs.
-
-    Yields
-    ------
-    None
-        While the clock runs.
-
-    Raises
-    ------
-    DuckanonError
-        The time is over, or this system has no clock that interrupts.
+    A DuckanonError then; also where this system has no clock that interrupts.
     """
     if timeout is None:
         yield
@@ -222,18 +175,6 @@ def within(timeout: float | None) -> Iterator[None]:
 def watching(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """Stop what runs on a connection when Ctrl-C arrives.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Where a query is about to run.
-
-    Yields
-    ------
-    None
-        While it runs.
-
-    Notes
-    -----
     DuckDB alone looks for signals in the thread that asked, then waits for tasks of its other threads, which
     nobody told: a query over one long range runs to its end.
     """
@@ -253,20 +194,7 @@ def watching(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
 def running(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """Run a query of ours, and turn all that DuckDB makes of an interrupt into KeyboardInterrupt.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Where a query is about to run.
-
-    Yields
-    ------
-    None
-        While it runs.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Ctrl-C, or another thread that interrupts the connection.
+    An interrupt is Ctrl-C, or a call of another thread.
     """
     with watching(con):
         try:
@@ -280,19 +208,9 @@ def running(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 @contextlib.contextmanager
 def reading(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[pa.RecordBatchReader]:
-    """Read the rows of a query through Arrow.
+    """Read the rows of a query through Arrow, in batches of at most `BATCH` rows.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection; it belongs to the reader until that is closed, at the end of the block at the latest.
-    sql : str
-        A query.
-
-    Yields
-    ------
-    pyarrow.RecordBatchReader
-        Batches of at most `BATCH` rows.
+    The connection belongs to the reader until that is closed, at the end of the block at the latest.
     """
     state = _state
     with running(con):
@@ -308,18 +226,10 @@ def reading(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[pa.RecordBatch
 class cleanup:  # noqa: N801 - used like a function, as contextlib's are
     """Do something at the end of a block, whatever ends it and whenever Ctrl-C comes.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection or None
-        The connection on which it is done: open readers are closed before, and an aborted transaction makes
-        it wait for the end of the user's call.
-    action : callable
-        What to do. It may be called when what it undoes has not happened yet.
-
-    Notes
-    -----
-    A class and not a generator: Ctrl-C between the call of ``__exit__`` and its first line leaves the entry
-    on the list, and `interruptible` does it.
+    It may be done when what it undoes has not happened yet. Open readers of the connection are closed before,
+    and an aborted transaction makes it wait for the end of the user's call. A class and not a generator:
+    Ctrl-C between the call of ``__exit__`` and its first line leaves the entry on the list, and
+    `interruptible` does it.
     """
 
     def __init__(self, con: duckdb.DuckDBPyConnection | None, action: Callable[[], object]) -> None:
@@ -351,23 +261,14 @@ class undo(cleanup):  # noqa: N801
 def settle() -> None:
     """Let Ctrl-C wait until the statement has ended: what comes now is a COMMIT or a rename.
 
-    Raises
-    ------
-    KeyboardInterrupt
-        One has come before; nothing is committed then.
+    A KeyboardInterrupt where one has come before; nothing is committed then.
     """
     _deliver(_state)
     _state.settled = _state.depth > 0
 
 
 def abort(con: duckdb.DuckDBPyConnection) -> None:
-    """Make it impossible to commit the open transaction.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        A connection with an open transaction.
-    """
+    """Make it impossible to commit the open transaction."""
     try:
         con.execute(templates.read("catalog/abort.sql"))
     except duckdb.InterruptException:

@@ -11,18 +11,7 @@ DATABASES = (".duckdb", ".db")
 
 
 def check_readable(path: Path) -> None:
-    """Raise unless a path is a file with something in it that may be read.
-
-    Parameters
-    ----------
-    path : Path
-        As the user named it.
-
-    Raises
-    ------
-    SourceError
-        It is not there, a folder, a pipe or device, which can be read once, empty, or nobody lets us read it.
-    """
+    """Raise unless a path is a file with something in it that may be read, and more than once: no pipe."""
     shown = repr(str(path))
     try:
         if path.is_symlink() and not path.exists():
@@ -42,18 +31,7 @@ def check_readable(path: Path) -> None:
 
 
 def split(name: str) -> tuple[Path, str | None]:
-    """Path and table of a name from the command line.
-
-    Parameters
-    ----------
-    name : str
-        ``file`` or ``file.duckdb:table``.
-
-    Returns
-    -------
-    tuple of Path and str or None
-        The table is None for a plain file.
-    """
+    """Path and table (None for a plain file) of ``file`` or ``file.duckdb:table``."""
     for ending in DATABASES:
         path, found, table = name.rpartition(f"{ending}:")
         if found:

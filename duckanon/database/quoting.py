@@ -23,18 +23,6 @@ _PLAIN = re.compile(
 def ident(name: str) -> str:
     """Quoted SQL identifier of a name, whatever characters the name has.
 
-    Parameters
-    ----------
-    name : str
-        A column, table, schema or catalog name as the catalog spells it.
-
-    Returns
-    -------
-    str
-        The name in double quotes, inner double quotes doubled.
-
-    Examples
-    --------
     >>> print(ident('my "column" x'))
     "my ""column"" x"
     """
@@ -42,20 +30,8 @@ def ident(name: str) -> str:
 
 
 def literal(value: str | int | float | Decimal | bool | None) -> str:
-    """SQL literal of a plain value.
+    """SQL literal of a plain value: numbers in full digits, NULL for None.
 
-    Parameters
-    ----------
-    value : str, int, float, Decimal, bool or None
-        What to write.
-
-    Returns
-    -------
-    str
-        Text in single quotes with inner ones doubled; numbers in full digits; NULL for None.
-
-    Examples
-    --------
     >>> literal("it's")
     "'it''s'"
     """
@@ -71,28 +47,11 @@ def literal(value: str | int | float | Decimal | bool | None) -> str:
 
 
 def file_literal(path: str | Path) -> str:
-    r"""SQL literal by which DuckDB reads one file, whatever characters its name has.
+    """SQL literal by which DuckDB reads one file, if a pattern matches its absolute path alone.
 
     DuckDB takes ``data[1].csv`` for a pattern and reads ``data1.csv``, a leading ``~`` for the home of the
     user, and the beginning of ``s3:/x.csv`` for a protocol.
 
-    Parameters
-    ----------
-    path : str or Path
-        A file that exists.
-
-    Returns
-    -------
-    str
-        Its absolute path in single quotes, as a pattern that matches nothing else.
-
-    Raises
-    ------
-    SourceError
-        No pattern matches the name.
-
-    Examples
-    --------
     >>> print(file_literal("/data/it's[1].csv"))
     '/data/it''s[[]1].csv'
     """
@@ -106,18 +65,6 @@ def file_literal(path: str | Path) -> str:
 def one_file(path: str) -> str:
     """Pattern of DuckDB that matches one path and nothing else.
 
-    Parameters
-    ----------
-    path : str
-        A path, or any other text.
-
-    Returns
-    -------
-    str
-        Every ``[``, ``*`` and ``?`` in brackets.
-
-    Examples
-    --------
     >>> one_file("data[1].csv")
     'data[[]1].csv'
     """
@@ -125,20 +72,8 @@ def one_file(path: str) -> str:
 
 
 def plain(type_text: str) -> bool:
-    """Whether equal values of a type are the same value, whatever the session does.
+    """Whether equal values of a type are one in any session: not of text (collations) nor of nested types.
 
-    Parameters
-    ----------
-    type_text : str
-        As DESCRIBE writes it.
-
-    Returns
-    -------
-    bool
-        False for text, which a collation may compare, for nested types and for those that are not known.
-
-    Examples
-    --------
     >>> plain("DECIMAL(9,2)"), plain("DOUBLE"), plain("INTERVAL")
     (True, False, False)
     """
@@ -146,20 +81,8 @@ def plain(type_text: str) -> bool:
 
 
 def with_bits(type_text: str) -> str:
-    """Type to which values are cast to see the bits of the floating-point numbers in them.
+    """Type, BIT in place of DOUBLE and FLOAT, to which values are cast to see the bits of their numbers.
 
-    Parameters
-    ----------
-    type_text : str
-        As DESCRIBE writes it: a name that is a keyword stands in double quotes.
-
-    Returns
-    -------
-    str
-        BIT in place of every DOUBLE and FLOAT.
-
-    Examples
-    --------
     >>> with_bits('STRUCT(a DOUBLE, "DOUBLE" FLOAT[])')
     'STRUCT(a BIT, "DOUBLE" BIT[])'
     """

@@ -36,60 +36,21 @@ class Database:
 
 
 def databases(con: duckdb.DuckDBPyConnection, stage: str) -> dict[str, Database]:
-    """Attached databases, without those that DuckDB itself has.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-    stage : str
-        For errors.
-
-    Returns
-    -------
-    dict of Database
-        By name.
-    """
+    """Attached databases by name, without those that DuckDB itself has."""
     rows = engine.rows(con, templates.read("catalog/databases.sql"), stage)
     return {name: Database(readonly, path) for name, readonly, path in rows}
 
 
 def current(con: duckdb.DuckDBPyConnection) -> tuple[str, str]:
-    """Database and schema in which unqualified names are looked up.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-
-    Returns
-    -------
-    tuple of str
-        Catalog and schema.
-    """
+    """Database and schema in which unqualified names are looked up."""
     catalog, schema, _ = engine.rows(con, templates.read("session/current.sql"), "catalog")[0]
     return str(catalog), str(schema)
 
 
 def resolve(con: duckdb.DuckDBPyConnection, name: QualifiedName) -> Target:
-    """Full name of a view to be written or found, by DuckDB's rules.
+    """Full name of a view to be written or found, by DuckDB's rules, spelled as in the catalog.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-    name : QualifiedName
-        One to three parts; the first of two is a schema or a database.
-
-    Returns
-    -------
-    Target
-        Catalog, schema and name; catalog and schema spelled as in the catalog.
-
-    Raises
-    ------
-    ReleaseError
-        The database or schema does not exist, or two parts could mean both.
+    A ReleaseError where one of them does not exist, or the first of two parts could mean both.
     """
     catalog, schema = current(con)
     schemas = [(row[0], row[1]) for row in engine.rows(con, templates.read("catalog/schemas.sql"), "catalog")]
@@ -128,20 +89,7 @@ class Relation:
 
 
 def lookup(con: duckdb.DuckDBPyConnection, target: Target) -> Relation | None:
-    """Whatever has a name now.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-    target : Target
-        A full name.
-
-    Returns
-    -------
-    Relation or None
-        None where nothing has it.
-    """
+    """Whatever has a name now; None where nothing has it."""
     query = templates.render(
         "catalog/relation.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
     )
@@ -150,79 +98,24 @@ def lookup(con: duckdb.DuckDBPyConnection, target: Target) -> Relation | None:
 
 
 def relation_of(target: Target) -> str:
-    """Quoted full name of a relation.
-
-    Parameters
-    ----------
-    target : Target
-        Catalog, schema and name.
-
-    Returns
-    -------
-    str
-        SQL text.
-    """
+    """Quoted full name of a relation, as SQL text."""
     return named(target.catalog, target.schema, target.name)
 
 
 def named(*parts: str | None) -> str:
-    """Quoted name of a relation.
-
-    Parameters
-    ----------
-    *parts : str or None
-        Database, schema and name; None for what is not known. ``'temp'`` and a name for a temporary one.
-
-    Returns
-    -------
-    str
-        SQL text.
-    """
+    """Quoted name of a relation of the parts that are known; ``'temp'`` and a name for a temporary one."""
     known = [part for part in parts if part is not None]
     return templates.render("relation/named.sql.j2", parts=known)
 
 
 def subquery(query: str) -> str:
-    """Query in parentheses, as a relation.
-
-    Parameters
-    ----------
-    query : str
-        One SELECT.
-
-    Returns
-    -------
-    str
-        What stands after FROM.
-    """
+    """Query, one SELECT, in parentheses, as what stands after FROM."""
     return templates.render("relation/subquery.sql.j2", query=query).strip()
 
 
 def columns_of(
     con: duckdb.DuckDBPyConnection, relation: str, stage: str, *, error: type[DuckanonError] = SourceError
 ) -> list[tuple[str, str]]:
-    """Columns of a relation.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection that sees it.
-    relation : str
-        What stands after FROM.
-    stage : str
-        For errors.
-    error : type of DuckanonError
-        What is raised.
-
-    Returns
-    -------
-    list of (str, str)
-        Name and type.
-
-    Raises
-    ------
-    DuckanonError
-        It does not exist or cannot be read.
-    """
+    """Names and types of the columns of a relation (what stands after FROM)."""
     query = templates.render("relation/describe.sql.j2", relation=relation)
     return [(row[0], row[1]) for row in engine.rows(con, query, stage, error=error)]

@@ -14,29 +14,12 @@ _CHECKOUT = Path(__file__).parents[2] / "sql"
 
 
 def folder() -> Path:
-    """Folder of the SQL files: inside an installed package, or beside it in a checkout.
-
-    Returns
-    -------
-    Path
-        The folder that holds ``audit/``, ``stage/`` and the others.
-    """
+    """Folder of the SQL files: inside an installed package, or beside it in a checkout."""
     return _INSTALLED if _INSTALLED.is_dir() else _CHECKOUT
 
 
 def read(name: str) -> str:
-    """Text of one SQL file.
-
-    Parameters
-    ----------
-    name : str
-        Path below ``sql/``, for example ``audit/k_anonymity.sql``.
-
-    Returns
-    -------
-    str
-        The text as it lies in the file.
-    """
+    """Text of one SQL file by its path below ``sql/``, for example ``audit/k_anonymity.sql``."""
     return (folder() / name).read_text(encoding="utf-8")
 
 
@@ -60,18 +43,5 @@ def _environment() -> jinja2.Environment:
 
 
 def render(name: str, /, **values: object) -> str:
-    """SQL text of a template with its values filled in.
-
-    Parameters
-    ----------
-    name : str
-        Path below ``sql/`` of a ``.sql.j2`` file.
-    **values : object
-        What the template names; a name without a value is an error.
-
-    Returns
-    -------
-    str
-        The rendered SQL.
-    """
+    """SQL text of a template, a path below ``sql/``; a name in it without a value is an error."""
     return _environment().get_template(name).render(**values)

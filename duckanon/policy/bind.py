@@ -60,61 +60,25 @@ _ROLE_OF_OPTION = {
 
 @dataclass(frozen=True)
 class Attribute:
-    """A column of the source and all that a policy says of it.
+    """A column of the source and all that a policy says of it."""
 
-    Attributes
-    ----------
-    name : str
-        As the source spells it.
-    role : Role
-        Its role.
-    type : str
-        DuckDB type, as DESCRIBE writes it.
-    kind : str
-        integer, decimal, float, date, timestamp, boolean, text or other.
-    recode : str or None
-        Of a quasi-identifier: a name of `recodes.RULES`.
-    weight : float
-        Of a quasi-identifier: factor of its squared distance, above 0.
-    distance : str or None
-        Of a sensitive column: ordered, equal or hierarchical.
-    hierarchy : str or None
-        Of a sensitive column with hierarchical distance: the table of its tree.
-    t, l : Decimal or None
-        Of a sensitive column: thresholds.
-    """
-
-    name: str
+    name: str  # as the source spells it
     role: Role
-    type: str
+    type: str  # as DESCRIBE writes it
     kind: Kind
-    recode: Recode | None = None
-    weight: float = 1.0
-    distance: Distance | None = None
-    hierarchy: str | None = None
-    t: Decimal | None = None
+    recode: Recode | None = None  # of a quasi-identifier: a name of `recodes.RULES`
+    weight: float = 1.0  # of a quasi-identifier: factor of its squared distance, above 0
+    distance: Distance | None = None  # of a sensitive column
+    hierarchy: str | None = None  # of a sensitive column with hierarchical distance: the table of its tree
+    t: Decimal | None = None  # threshold of a sensitive column, as l is
     l: Decimal | None = None  # noqa: E741 - l-diversity has this name everywhere
 
 
 def bind(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute, ...]:
-    """Attributes of all columns of a source.
+    """Attributes of all columns of a source, names with types, in its order.
 
-    Parameters
-    ----------
-    policy : Policy
-        Roles and rules; names in any case.
-    columns : sequence of (str, str)
-        Name and DuckDB type of each column of the source.
-
-    Returns
-    -------
-    tuple of Attribute
-        In the order of the source.
-
-    Raises
-    ------
-    PolicyError
-        A column has no role, does not exist or stands twice, or its type does not suit its role.
+    A PolicyError where a column has no role, does not exist or stands twice, or its type does not suit its
+    role.
     """
     types = _types(columns)
     roles = {
@@ -135,24 +99,9 @@ def bind(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute,
 
 
 def bind_audit(policy: AuditPolicy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute, ...]:
-    """Attributes of the columns that an audit looks at.
+    """Attributes of what an audit looks at: quasi-identifiers, of any type, then sensitive columns.
 
-    Parameters
-    ----------
-    policy : AuditPolicy
-        Roles and thresholds; names in any case.
-    columns : sequence of (str, str)
-        Name and DuckDB type of each column of the audited relation.
-
-    Returns
-    -------
-    tuple of Attribute
-        Quasi-identifiers, of any type, in the order of the policy, then sensitive columns.
-
-    Raises
-    ------
-    PolicyError
-        A column does not exist or stands twice.
+    A PolicyError where a column does not exist or stands twice.
     """
     types = _types(columns)
     quasi = _found("quasi_identifiers", policy.quasi_identifiers, types)

@@ -36,24 +36,10 @@ V = TypeVar("V")
 
 
 def checked(option: str, value: Any) -> Any:
-    """Value of an option in the form that a policy keeps.
+    """Value of an option, by lower-case name, in the form that a `duckanon.Policy` keeps.
 
-    Parameters
-    ----------
-    option : str
-        Lower-case name of an option.
-    value : object
-        What a user gave: in SQL, TOML, Python or on the command line.
-
-    Returns
-    -------
-    object
-        See the attributes of `duckanon.Policy`.
-
-    Raises
-    ------
-    PolicyError
-        The value is of the wrong type or out of range.
+    A PolicyError where what a user gave, in SQL, TOML, Python or on the command line, is of a wrong type or
+    range.
     """
     return _CHECKS[option](option, value)
 

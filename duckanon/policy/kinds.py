@@ -22,20 +22,8 @@ _KINDS: dict[str, Kind] = {
 
 
 def kind_of(type_text: str) -> Kind:
-    """Kind of a DuckDB type.
+    """Kind of a DuckDB type as DESCRIBE writes it; other for a type without values of the other kinds.
 
-    Parameters
-    ----------
-    type_text : str
-        As DESCRIBE writes it, for example ``DECIMAL(9,2)``.
-
-    Returns
-    -------
-    str
-        integer, decimal, float, date, timestamp, boolean, text, or other for a type without such values.
-
-    Examples
-    --------
     >>> kind_of("ENUM('a', 'b')"), kind_of("INTEGER[]")
     ('text', 'other')
     """

@@ -22,20 +22,8 @@ _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
 def fold(name: str) -> str:
-    """Form of a name in which two names are equal if DuckDB takes them for one.
+    """Form in which names are equal if DuckDB takes them for one: ASCII letters in lower case.
 
-    Parameters
-    ----------
-    name : str
-        A column, role or option.
-
-    Returns
-    -------
-    str
-        ASCII letters in lower case; DuckDB keeps other letters apart.
-
-    Examples
-    --------
     >>> fold("ÄGE"), fold("Zip")
     ('Äge', 'zip')
     """
@@ -43,22 +31,8 @@ def fold(name: str) -> str:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Question to end an error about an unknown name with.
+    """Question to end an error about an unknown name with; nothing where no known name is near.
 
-    Parameters
-    ----------
-    name : str
-        What was written.
-    known : iterable of str
-        What could have been meant.
-
-    Returns
-    -------
-    str
-        ``", did you mean 'x'?"`` with the nearest name, or nothing where none is near.
-
-    Examples
-    --------
     >>> suggestion("quasi_identifier", ["k", "quasi_identifiers"])
     ", did you mean 'quasi_identifiers'?"
     """
@@ -68,38 +42,13 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def unknown_option(name: str, known: Sequence[str]) -> str:
-    """Error text for an option that does not exist.
-
-    Parameters
-    ----------
-    name : str
-        What was written.
-    known : sequence of str
-        The options that exist.
-
-    Returns
-    -------
-    str
-        One line with the nearest name, if one is near, and all of them.
-    """
+    """Error text for an option that does not exist: one line, with the nearest, if one is near, and all."""
     return f"unknown option {name!r}{suggestion(name, known) or ';'} Options: {', '.join(known)}"
 
 
 def columns_listed(names: Iterable[str]) -> str:
-    """Names of the columns of a table, to end an error with.
+    """Names of columns, `listed` to end an error with; of one that looks like several, what it may mean.
 
-    Parameters
-    ----------
-    names : iterable of str
-        As the table spells them.
-
-    Returns
-    -------
-    str
-        As `listed` gives them; of a single name that looks like several columns what it may mean.
-
-    Examples
-    --------
     >>> columns_listed(["age", "zip"])
     "Columns: 'age', 'zip'"
     """
@@ -110,22 +59,8 @@ def columns_listed(names: Iterable[str]) -> str:
 
 
 def listed(what: str, names: Iterable[str]) -> str:
-    """Names to end an error with, each in quotes, so that one name with a comma in it is seen as one.
+    """At most twenty names to end an error with, in quotes, so that one with a comma in it is seen as one.
 
-    Parameters
-    ----------
-    what : str
-        What they name, as ``Columns``.
-    names : iterable of str
-        The names that there are.
-
-    Returns
-    -------
-    str
-        At most twenty of them.
-
-    Examples
-    --------
     >>> listed("Columns", ["age,zip", "charge"])
     "Columns: 'age,zip', 'charge'"
     """
@@ -134,22 +69,10 @@ def listed(what: str, names: Iterable[str]) -> str:
 
 
 def twice(names: Iterable[str]) -> str | None:
-    """First name that another column of the same table has before it.
+    """First name that another column of the table has before it; None where there is none.
 
     DuckDB renames such a column without a word, so a policy would speak of the first one only.
 
-    Parameters
-    ----------
-    names : iterable of str
-        Names of columns, as the table spells them.
-
-    Returns
-    -------
-    str or None
-        None where every column has a name of its own.
-
-    Examples
-    --------
     >>> twice(["zip", "age", "ZIP"]), twice(["zip", "age"])
     ('ZIP', None)
     """
@@ -162,18 +85,11 @@ def twice(names: Iterable[str]) -> str | None:
 
 
 class ByColumn(Mapping[str, V]):
-    """Read-only values by column name; a name is found in any spelling, and kept as it was written.
+    """Read-only values by column name, found in any spelling of its case and kept as written.
 
     A plain dict would miss a column that the source spells in another case. The standard Mapping supplies
     ``get``, ``items``, ``in`` and equality.
 
-    Parameters
-    ----------
-    values : mapping
-        Values by column; no two names may be equal without regard to case.
-
-    Examples
-    --------
     >>> ByColumn({"Charge": 1})["charge"]
     1
     """

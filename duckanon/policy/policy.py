@@ -298,24 +298,9 @@ AUDIT_OPTIONS = tuple(field.name for field in fields(AuditPolicy))
 
 
 def stated_options(text: str, **overrides: Any) -> dict[str, Any]:
-    """Options that the text of a policy file states, before they are checked together.
+    """Options that the text of a policy file states, overrides first, before they are checked together.
 
-    Parameters
-    ----------
-    text : str
-        TOML.
-    **overrides : object
-        Options that win over those of the text.
-
-    Returns
-    -------
-    dict
-        By name, each one of `OPTIONS`.
-
-    Raises
-    ------
-    PolicyError
-        The text is not TOML, or an option is unknown.
+    A PolicyError where the text is not TOML, or an option is none of `OPTIONS`.
     """
     options = options_from_toml(text) | overrides
     for name in options:
@@ -331,20 +316,7 @@ def _store(policy: Policy | AuditPolicy, given: Mapping[str, Any]) -> None:
 
 
 def check_roles(policy: Policy | AuditPolicy, roles: Sequence[str]) -> None:
-    """Raise unless there is a quasi-identifier and no column has two roles.
-
-    Parameters
-    ----------
-    policy : Policy or AuditPolicy
-        Its lists of columns are checked one by one already.
-    roles : sequence of str
-        The options that it has for roles.
-
-    Raises
-    ------
-    PolicyError
-        With the column and its roles.
-    """
+    """Raise unless there is a quasi-identifier and no column has two roles; each is checked already."""
     if not policy.quasi_identifiers:
         raise PolicyError("quasi_identifiers is empty: name at least one column, as in (age, zip)")
     found: dict[str, str] = {}
@@ -357,18 +329,7 @@ def check_roles(policy: Policy | AuditPolicy, roles: Sequence[str]) -> None:
 
 
 def check_sensitive(policy: Policy | AuditPolicy) -> None:
-    """Raise unless thresholds, distances and hierarchies fit the sensitive columns and each other.
-
-    Parameters
-    ----------
-    policy : Policy or AuditPolicy
-        Its options are checked one by one already.
-
-    Raises
-    ------
-    PolicyError
-        With the option, and what would fit.
-    """
+    """Raise unless thresholds, distances and hierarchies, each checked already, fit the sensitive columns."""
     for option in ("t", "l", "distance", "hierarchies"):
         value = getattr(policy, option)
         if isinstance(value, Mapping):
@@ -380,24 +341,7 @@ def check_sensitive(policy: Policy | AuditPolicy) -> None:
 
 
 def check_columns(option: str, named: Mapping[str, object], role: str, columns: Sequence[str]) -> None:
-    """Raise unless an option has values for columns of one role only.
-
-    Parameters
-    ----------
-    option : str
-        The option.
-    named : mapping
-        Its values by column.
-    role : str
-        The option that gives columns the role.
-    columns : sequence of str
-        The columns that have it.
-
-    Raises
-    ------
-    PolicyError
-        With the first column that is not among them, and the nearest that is.
-    """
+    """Raise unless an option has values for columns of one role only, with the first that has another."""
     known = {fold(column) for column in columns}
     for column in named:
         if fold(column) not in known:

@@ -21,23 +21,11 @@ _ALL: frozenset[Kind] = frozenset(get_args(Kind)) - {"other"}
 
 @dataclass(frozen=True)
 class Rule:
-    """A recode rule.
-
-    Attributes
-    ----------
-    name : str
-        What a policy calls it.
-    kinds : frozenset of str
-        Kinds of columns that it takes: all but `other`, or only those of `NUMBERS`.
-    released : str
-        Type of the released values, with ``{0}`` in place of the type of the column.
-    shows : {'one', 'all'} or None
-        How many of the values that its records have a class releases as they are; None where it need be none.
-    """
+    """A recode rule; it `shows` one or all values of its records as they are, None where it need be none."""
 
     name: Recode
-    kinds: frozenset[Kind]
-    released: str = "{0}"
+    kinds: frozenset[Kind]  # of columns that it takes: all but `other`, or only those of `NUMBERS`
+    released: str = "{0}"  # type of the released values, {0} for the type of the column
     shows: Literal["one", "all"] | None = None
 
     @property
@@ -60,16 +48,5 @@ RULES: Mapping[str, Rule] = {
 
 
 def default(kind: Kind) -> Recode:
-    """Rule of a column for which a policy names none.
-
-    Parameters
-    ----------
-    kind : str
-        Of its type.
-
-    Returns
-    -------
-    str
-        The mean of numbers, dates and timestamps; of anything else the most frequent value.
-    """
+    """Rule of a column for which a policy names none: the mean where there is one, else the mode."""
     return "mean" if kind in NUMBERS else "mode"

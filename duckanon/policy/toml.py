@@ -15,20 +15,8 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def options_to_toml(options: Mapping[str, Any]) -> str:
-    """TOML text of options, one line each.
+    """TOML text of options, one line each with its line break; a Decimal is written digit by digit.
 
-    Parameters
-    ----------
-    options : mapping
-        Values: str, bool, int, float, Decimal, sequences of str, and mappings from column to one of these.
-
-    Returns
-    -------
-    str
-        A Decimal is written digit by digit. Ends in a line break.
-
-    Examples
-    --------
     >>> print(options_to_toml({"k": 5, "t": {"my col": Decimal("0.150")}}), end="")
     k = 5
     t = {"my col" = 0.150}
@@ -37,23 +25,7 @@ def options_to_toml(options: Mapping[str, Any]) -> str:
 
 
 def options_from_toml(text: str) -> dict[str, Any]:
-    """Options of TOML text, decimals as they are written.
-
-    Parameters
-    ----------
-    text : str
-        A TOML document.
-
-    Returns
-    -------
-    dict
-        By name; floats are Decimal.
-
-    Raises
-    ------
-    PolicyError
-        The text is not TOML; with line and column.
-    """
+    """Options of TOML text by name, floats as Decimal; a PolicyError with its place where it is not TOML."""
     try:
         return tomllib.loads(text, parse_float=Decimal)
     except ValueError as wrong:

@@ -28,26 +28,9 @@ if TYPE_CHECKING:
 
 
 def audit_named(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Options) -> Report:
-    """Audit of an anonymized view by the policy of its release, kept in the metadata of its database.
+    """Audit of the anonymized view of a name; its warnings say why, where it was not recorded.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection. In a transaction that an error has aborted, the committed release is audited.
-    name : QualifiedName
-        The view.
-    options : Options
-        Thresholds that replace those of the policy.
-
-    Returns
-    -------
-    Report
-        From the released columns alone. Its warnings say why, where it was not recorded.
-
-    Raises
-    ------
-    ReleaseError
-        There is no such anonymized view.
+    In a transaction that an error has aborted, the committed release is audited.
     """
     try:
         metadata.current(con)
@@ -66,26 +49,10 @@ def audit_named(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Op
 
 
 def audit_view(con: duckdb.DuckDBPyConnection, target: Target, options: Options) -> Report:
-    """Audit of an anonymized view by the policy of its release, kept in the metadata of its database.
+    """Audit of an anonymized view by the policy of its release, some of whose thresholds the options replace.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection. Inside an open transaction the record joins it.
-    target : Target
-        The view.
-    options : Options
-        Thresholds that replace those of the policy.
-
-    Returns
-    -------
-    Report
-        From the released columns alone. Its warnings say why, where it was not recorded.
-
-    Raises
-    ------
-    ReleaseError
-        There is no such anonymized view.
+    From the released columns alone. An open transaction is joined by the record; where there can be none, the
+    warnings say why.
     """
     report: Report | None = None
     try:
@@ -119,27 +86,9 @@ def audit_published(
     wanted: AuditPolicy | None = None,
     home: str,
 ) -> Report:
-    """Audit of the rows of a release, wherever they are.
+    """Audit of the rows of a release (`relation`, as `reader` sees it) by its own thresholds or by others.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection with the metadata of the release.
-    reader : duckdb.DuckDBPyConnection
-        Connection that sees `relation`.
-    published : Published
-        The release.
-    relation : str
-        The rows, as SQL text.
-    wanted : AuditPolicy, optional
-        Other thresholds than those of the release.
-    home : str
-        Catalog of `reader` in which the trees of the release are.
-
-    Returns
-    -------
-    Report
-        Verdict of every threshold.
+    `con` sees the metadata; the trees of the release are in catalog `home` of `reader`.
     """
     policy = wanted or Policy.from_toml(published.policy).audited()
     name = str(published.target)
@@ -148,22 +97,7 @@ def audit_published(
 
 
 def trees_of(con: duckdb.DuckDBPyConnection, published: Published, home: str) -> dict[str, str]:
-    """Trees of the hierarchical columns of a release.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection with the metadata of the release.
-    published : Published
-        The release.
-    home : str
-        Catalog in which its trees are.
-
-    Returns
-    -------
-    dict of str
-        Relation as SQL text by column.
-    """
+    """Trees of the hierarchical columns of a release, by column: relations in catalog `home`, as SQL text."""
     return {
         column: relation_of(metadata.Target(home, metadata.SCHEMA, tree))
         for column, tree in metadata.trees(con, published).items()

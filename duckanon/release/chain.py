@@ -28,37 +28,16 @@ _BOUND = ("releases", "columns", "thresholds")
 
 @dataclass(frozen=True)
 class Place:
-    """Where an audit stands in the chain of its release.
+    """Where an audit stands in the chain of its release."""
 
-    Attributes
-    ----------
-    number : int
-        One more than the largest number before it, from 1.
-    previous : str
-        Links that it follows, with spaces between: one, or several where connections audited at the same
-        time. The first follows the `origin`.
-    """
-
-    number: int
-    previous: str
+    number: int  # one more than the largest before it, from 1
+    previous: str  # links that it follows, with spaces between; the first audit follows the `origin`
 
 
 def origin(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> str:
     """What the first audit of a release follows: SHA-256 of its rows in the other tables of the metadata.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection that sees the metadata.
-    catalog : str
-        The database.
-    release_id : int
-        The release.
-
-    Returns
-    -------
-    str
-        64 hex digits, the same in an exported file: its name and what a file does not have are not in it.
+    64 hex digits, the same in an exported file: its name and what a file does not have are not in it.
     """
     values = {"catalog": catalog, "release_id": release_id}
     queries = [templates.render("evidence/origin.sql.j2", table=table, **values) for table in _BOUND]
@@ -66,22 +45,9 @@ def origin(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> str
 
 
 def next_place(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> Place:
-    """Where the next audit of a release stands.
+    """Where the next audit of a release stands: behind all that this connection sees.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection that is about to write it.
-    catalog : str
-        The database.
-    release_id : int
-        The release.
-
-    Returns
-    -------
-    Place
-        Behind all that this connection sees: audits of two connections at a time need not wait for one
-        another, and the next one follows both.
+    Audits of two connections at a time need not wait for one another, and the next one follows both.
     """
     query = templates.render("evidence/chained.sql.j2", catalog=catalog, release_id=release_id)
     found = engine.rows(con, query, STAGE, error=ReleaseError)
@@ -93,24 +59,7 @@ def next_place(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) ->
 
 
 def link(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int, audit_id: str, place: Place) -> str:
-    """Link of an audit: SHA-256 of the links that it follows and of all that was recorded of it.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection that sees the metadata.
-    catalog : str
-        The database.
-    release_id, audit_id : int, str
-        The release, and the audit.
-    place : Place
-        Where it stands.
-
-    Returns
-    -------
-    str
-        64 hex digits.
-    """
+    """Link of an audit: SHA-256, in hex, of the links that it follows and of all that was recorded of it."""
     values = {"catalog": catalog, "release_id": release_id, "audit_id": audit_id, "number": place.number}
     query = templates.render("evidence/link.sql.j2", **values)
     return digest(f"{place.previous}\n{fingerprint(con, f'({query})')}")
@@ -119,24 +68,7 @@ def link(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int, audit_id
 def append(
     con: duckdb.DuckDBPyConnection, catalog: str, release_id: int, audit_id: str, place: Place
 ) -> None:
-    """Write the link of an audit beside its rows; the caller owns the transaction.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection that wrote the rows of the audit.
-    catalog : str
-        The database.
-    release_id, audit_id : int, str
-        The release, and the audit.
-    place : Place
-        Where it stands, as its rows say.
-
-    Raises
-    ------
-    ReleaseError
-        DuckDB refuses the write.
-    """
+    """Write the link of an audit beside its rows, written before; the caller owns the transaction."""
     values = {"catalog": catalog, "release_id": release_id, "audit_id": audit_id, "number": place.number}
     chain = link(con, catalog, release_id, audit_id, place)
     engine.run(
@@ -155,25 +87,7 @@ def record(
 ) -> None:
     """Write an audit into the metadata; the caller owns the transaction.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection that may write.
-    catalog : str
-        The database of the release; its table of audits may be of an older layout.
-    release_id : int
-        The release.
-    measures : sequence of Measure
-        What the audit found.
-    evidence : Evidence
-        What it looked at.
-    statement : str
-        What made the audit: release, audit or export.
-
-    Raises
-    ------
-    ReleaseError
-        DuckDB refuses the write.
+    The table of audits may be of an older layout. `statement` is what made it: release, audit or export.
     """
     renew(con, catalog)
     audit_id = secrets.token_hex(8)
@@ -196,19 +110,7 @@ def record(
 def changed_by_hand(con: duckdb.DuckDBPyConnection, published: Published, found: str) -> str | None:
     """What to say of a release whose rows are not those that were audited when it was made.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection that sees its metadata.
-    published : Published
-        The release.
-    found : str
-        Fingerprint of its rows as they are now.
-
-    Returns
-    -------
-    str or None
-        None where they are the same; also where version 1 of the metadata recorded no fingerprint.
+    None where their fingerprint is the same; also where version 1 of the metadata recorded no fingerprint.
     """
     catalog = published.target.catalog
     layout = engine.rows(con, templates.render("evidence/layout.sql.j2", catalog=catalog), STAGE)
@@ -225,20 +127,7 @@ def changed_by_hand(con: duckdb.DuckDBPyConnection, published: Published, found:
 
 
 def renew(con: duckdb.DuckDBPyConnection, catalog: str) -> None:
-    """Give the table of audits the columns of today, where it was made by an older version.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection that may write.
-    catalog : str
-        The database.
-
-    Raises
-    ------
-    ReleaseError
-        DuckDB refuses the write.
-    """
+    """Give the table of audits the columns of today, where it was made by an older version."""
     query = templates.render("evidence/layout.sql.j2", catalog=catalog)
     if ("chain",) not in engine.rows(con, query, STAGE):
         text = templates.render("evidence/migrate.sql.j2", catalog=catalog)

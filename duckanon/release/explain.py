@@ -33,26 +33,9 @@ HEAD = ("property", "attribute", "value", "reason")
 
 
 def explain(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> pa.Table:
-    """Plan of a release: method and why, class size, bound, distances, recoding, cost.
+    """Plan of a release as text columns `HEAD`: method and why, class size, bound, distances, recoding, cost.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection; only temporary tables are made, and removed.
-    source : Source
-        The query.
-    policy : Policy
-        The policy.
-
-    Returns
-    -------
-    pyarrow.Table
-        Text columns `HEAD`.
-
-    Raises
-    ------
-    DuckanonError
-        Whatever CREATE would refuse before the partition.
+    Only temporary tables are made, and removed; whatever CREATE would refuse before the partition is raised.
     """
     with names_of(con, source), through(bucket, con, source.query, policy) as bucketed:
         plan = choose_plan(con, bucketed, policy)
@@ -71,23 +54,9 @@ def explain(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> p
 
 
 def smallest_emd(n: int, size: int) -> float:
-    """Least EMD that any class of a size can have under ordered distance without ties.
+    """Least EMD that a class of `size` out of `n` >= 2 records can have, under ordered distance without ties.
 
-    Parameters
-    ----------
-    n : int
-        Records of the table, at least 2.
-    size : int
-        Records of the class.
-
-    Returns
-    -------
-    float
-        (n + s)(n - s) / (4 n (n - 1) s).
-
-    References
-    ----------
-    Soria-Comas et al. 2015, Proposition 1.
+    (n + s)(n - s) / (4 n (n - 1) s): Soria-Comas et al. 2015, Proposition 1.
     """
     return (n + size) * (n - size) / (4 * n * (n - 1) * size) if n > 1 else 0.0
 

@@ -43,37 +43,11 @@ _FORMULA = re.compile(r"'*[=+@\t\r-]")
 def export(
     con: duckdb.DuckDBPyConnection, target: Target, path: str, *, csv_formulas: Formulas | None = None
 ) -> Report:
-    """Audit of a file to which a release was written.
+    """Audit of the new file, ``.duckdb``, ``.parquet`` or ``.csv``, to which a release was written.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    target : Target
-        The anonymized view.
-    path : str
-        A new file: ``.duckdb`` (with metadata and audit macros), ``.parquet`` or ``.csv``.
-    csv_formulas : {'keep', 'escape'}, optional
-        What is done with texts in a CSV, names of columns too, that a spreadsheet takes for formulas: they
-        stay (the default), or get a single quote in front. Numbers are no formulas.
-
-    Returns
-    -------
-    Report
-        Audit of what the file holds, read back from it.
-
-    Raises
-    ------
-    ReleaseError
-        The file exists, cannot be written, or has another ending; or the view or its rows are not those that
-        were audited when the release was made.
-    AuditFailure
-        What was read back violates the policy (a CSV merges NULL and the empty text): no file is left.
-
-    Warns
-    -----
-    DuckanonWarning
-        Texts that a spreadsheet takes for formulas are in a CSV, and nobody said that they stay.
+    It is of what the file holds, read back from it. Nothing is left of a file that violates the policy, as a
+    CSV may, in which NULL and the empty text are one. A view or rows that are not those that were audited are
+    refused.
     """
     published = metadata.require(con, target, whole=True)
     file = Path(path)
@@ -100,18 +74,7 @@ def export(
 
 
 def check_target(file: Path) -> None:
-    """Raise unless a release can be exported under a name.
-
-    Parameters
-    ----------
-    file : Path
-        The file to be written.
-
-    Raises
-    ------
-    ReleaseError
-        It exists, its folder does not, or its ending is unknown.
-    """
+    """Raise where a release cannot be exported: a file is there, its folder is not, its ending is unknown."""
     shown = repr(str(file))
     if file.suffix.lower() not in _writers():
         raise ReleaseError(f"cannot export to {shown}: the file must end in .duckdb, .parquet or .csv")
@@ -284,8 +247,8 @@ def _require_same(
 ) -> None:
     """Raise unless the file holds the release, types and values: not every format has every type.
 
-    A CSV has no types, so it is read with those of the release. The first column that lost
-    something is named.
+    A CSV has no types, so it is read with those of the release. The first column that lost something is
+    named.
     """
     relation = relation_of(published.target)
     columns = columns_of(con, relation, "export")

@@ -36,22 +36,10 @@ _YOURS = "if the file is yours, give --trust"
 def opened(
     files: Iterable[Path], *, folders: Iterable[Path] = (), trust: bool = False
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Give a connection in memory from which nothing can be reached but the files that were named.
+    """Give a connection in memory that reaches nothing but the named files, and writes to the named folders.
 
-    Parameters
-    ----------
-    files : iterable of Path
-        What may be read.
-    folders : iterable of Path
-        Where something may be written.
-    trust : bool
-        Leave the connection as DuckDB makes it: what is read is the work of the user.
-
-    Yields
-    ------
-    duckdb.DuckDBPyConnection
-        Without the names of Python, without a progress bar; unless it is trusted, no setting can be changed
-        and no extension is fetched or loaded.
+    Without the names of Python and a progress bar; no setting can be changed and no extension fetched or
+    loaded, unless the caller trusts what is read.
     """
     config: dict[str, str | bool | int | float | list[str]] = {"python_enable_replacements": False}
     if not trust:
@@ -74,42 +62,17 @@ def _reached(file: Path) -> Iterator[str]:
 
 
 def check_database(path: Path) -> None:
-    """Raise unless a file is a DuckDB database, which DuckDB itself would ask an extension about.
-
-    Parameters
-    ----------
-    path : Path
-        A file that can be read.
-
-    Raises
-    ------
-    SourceError
-        It is something else.
-    """
+    """Raise unless a file is a DuckDB database, which DuckDB itself would ask an extension about."""
     with path.open("rb") as head:
         if head.read(12)[8:] != _MAGIC:
             raise SourceError(f"{str(path)!r} is no DuckDB database")
 
 
 def stored(con: duckdb.DuckDBPyConnection, target: Target, stage: str) -> Target:
-    """Table whose stored rows a name shows.
+    """Table whose stored rows a name shows: behind the view of a release, its backing table.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection to which the file is attached.
-    target : Target
-        A table, or the view of a release.
-
-    Returns
-    -------
-    Target
-        The table itself; behind the view of a release, if it is as duckanon wrote it, its backing table.
-
-    Raises
-    ------
-    SourceError
-        The name is that of another view, or a column is computed when it is read.
+    The view must be as duckanon wrote it. A SourceError for another view, and for a column that is computed
+    when it is read.
     """
     is_view, definition, _, computed = _relation(con, target, stage)
     if computed:
@@ -132,20 +95,7 @@ def stored(con: duckdb.DuckDBPyConnection, target: Target, stage: str) -> Target
 def check_metadata(con: duckdb.DuckDBPyConnection, home: str, stage: str) -> None:
     """Raise unless what has the names of the metadata is stored rows of the types that duckanon writes.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection to which the file is attached.
-    home : str
-        Its name there.
-    stage : str
-        For errors.
-
-    Raises
-    ------
-    ReleaseError
-        It is a view, a column is computed, or a column has another type. A column that is missing is found
-        where it is read, and one that nobody asks for says nothing.
+    A column that is missing is found where it is read, and one that nobody asks for says nothing.
     """
     expected = _expected()
     for name, kind, column, type_text, computed in _layout(con, home, stage):

@@ -34,59 +34,27 @@ _MARK = re.compile(r"duckanon release (\d+)")
 
 @dataclass(frozen=True)
 class Published:
-    """A release that is written in a database.
+    """A release that is written in a database."""
 
-    Attributes
-    ----------
-    target : Target
-        The view, spelled as it is in the catalog.
-    release_id : int
-        Number of the release in its database.
-    table : str
-        Backing table in schema `SCHEMA`.
-    records, classes, suppressed : int
-        Size of the release.
-    method : str
-        Method that made the partition.
-    information_loss : float
-        IL in per cent.
-    policy : str
-        The policy as TOML.
-    source_sql : str
-        The source query.
-    source_catalog, source_schema : str
-        Where its unqualified names were looked up.
-    """
-
-    target: Target
+    target: Target  # the view, spelled as it is in the catalog
     release_id: int
-    table: str
+    table: str  # backing table in schema `SCHEMA`
     records: int
     classes: int
     suppressed: int
     method: str
     information_loss: float
-    policy: str
+    policy: str  # as TOML
     source_sql: str
-    source_catalog: str
+    source_catalog: str  # where unqualified names of the query were looked up
     source_schema: str
 
 
 def check_writable(con: duckdb.DuckDBPyConnection, target: Target) -> None:
     """Raise unless a release can be written to the database of a view.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-    target : Target
-        The view.
-
-    Raises
-    ------
-    ReleaseError
-        The database is read-only, temporary, internal, or has the name of our schema; a table of the user has
-        the name of ours.
+    Not where it is read-only, temporary, internal or named like our schema, nor where a user's table has the
+    name of one of ours.
     """
     attached = databases(con, "catalog")
     if target.catalog not in attached:
@@ -106,25 +74,10 @@ def check_writable(con: duckdb.DuckDBPyConnection, target: Target) -> None:
 
 
 def recorded(con: duckdb.DuckDBPyConnection, target: Target) -> list[Published]:
-    """Releases that the metadata knows under a name, whether or not their view is still there.
+    """Releases that the metadata knows under a name, the newest last, whether or not they have a view still.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-    target : Target
-        A full name.
-
-    Returns
-    -------
-    list of Published
-        The newest last, each under the name that its view has now (ALTER VIEW may have renamed it) or had
-        last; empty where the database holds no releases.
-
-    Raises
-    ------
-    ReleaseError
-        A table of the user has the name of our table, or a newer duckanon wrote the releases.
+    Each has the name that its view has now (ALTER VIEW may have renamed it) or had last. Raises where a newer
+    duckanon wrote them, or a user's table has the name of ours.
     """
     if target.catalog not in with_releases(con, target.catalog):
         return []
@@ -145,43 +98,15 @@ def recorded(con: duckdb.DuckDBPyConnection, target: Target) -> list[Published]:
 
 
 def attached(con: duckdb.DuckDBPyConnection, catalog: str, schema: str) -> bool:
-    """Whether a database with a schema can be read.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-    catalog, schema : str
-        Their names.
-
-    Returns
-    -------
-    bool
-        Names are compared as DuckDB does.
-    """
+    """Whether a database with a schema can be read; names are compared as DuckDB does."""
     schemas = engine.rows(con, templates.read("catalog/schemas.sql"), "catalog")
     return (fold(catalog), fold(schema)) in {(fold(row[0]), fold(row[1])) for row in schemas}
 
 
 def with_releases(con: duckdb.DuckDBPyConnection, catalog: str | None = None) -> list[str]:
-    """Attached databases in which anonymized views were made; an exported file is none.
+    """Attached databases in which anonymized views were made, in order; an exported file is none.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-    catalog : str, optional
-        The database that matters.
-
-    Returns
-    -------
-    list of str
-        In order.
-
-    Raises
-    ------
-    ReleaseError
-        In the one that matters, the name of our table belongs to a table of the user.
+    Raises where, in the catalog that is asked for, a user's table has the name of ours.
     """
     found = dict(engine.rows(con, templates.read("catalog/with_releases.sql"), "catalog"))
     if found.get(catalog or "") == "other":
@@ -193,58 +118,23 @@ def with_releases(con: duckdb.DuckDBPyConnection, catalog: str | None = None) ->
 
 
 def tables(con: duckdb.DuckDBPyConnection, catalog: str) -> set[str]:
-    """Tables that our schema holds in a database.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-    catalog : str
-        The database.
-
-    Returns
-    -------
-    set of str
-        Metadata, backing tables and trees.
-    """
+    """Tables that our schema holds in a database: metadata, backing tables and trees."""
     query = templates.render("catalog/tables.sql.j2", catalog=catalog, schema=SCHEMA, prefix="")
     return {row[0] for row in engine.rows(con, query, "catalog")}
 
 
 def orphans(con: duckdb.DuckDBPyConnection, catalog: str) -> list[int]:
-    """Releases for which no view stands any more, since someone dropped it by a plain DROP VIEW.
+    """Releases, by number, for which no view stands any more, since someone dropped it by a plain DROP VIEW.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection; what others have not committed is not seen.
-    catalog : str
-        A database with all metadata tables.
-
-    Returns
-    -------
-    list of int
-        Their numbers. One whose view was renamed is none, nor one that another view or a macro reads.
+    One whose view was renamed is none, nor one that another view or a macro reads. The database has all
+    metadata tables; what others have not committed is not seen.
     """
     query = templates.render("catalog/orphans.sql.j2", catalog=catalog, metadata=METADATA)
     return [int(row[0]) for row in engine.rows(con, query, "catalog")]
 
 
 def lost(con: duckdb.DuckDBPyConnection, target: Target) -> int | None:
-    """Number of the release of an anonymized view of which the metadata knows nothing any more.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-    target : Target
-        A full name.
-
-    Returns
-    -------
-    int or None
-        None where the name is no such view: one of the user, or one with metadata.
-    """
+    """Number of the release of an anonymized view of which the metadata knows nothing any more; else None."""
     there = lookup(con, target)
     marked = _MARK.fullmatch(there.comment or "") if there else None
     if there is None or marked is None:
@@ -256,21 +146,7 @@ def lost(con: duckdb.DuckDBPyConnection, target: Target) -> int | None:
 
 
 def find(con: duckdb.DuckDBPyConnection, target: Target) -> Published | None:
-    """Release that a name stands for.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-    target : Target
-        A full name.
-
-    Returns
-    -------
-    Published or None
-        None when no anonymized view has that name, or someone put another view in its place, be it with the
-        mark of the release.
-    """
+    """Release that a name stands for; None for another view in its place, even one with its mark."""
     for published in recorded(con, target)[-1:]:
         if _marked(con, published) and shows(con, published):
             return published
@@ -284,20 +160,7 @@ def _marked(con: duckdb.DuckDBPyConnection, published: Published) -> bool:
 
 
 def shows(con: duckdb.DuckDBPyConnection, published: Published) -> bool:
-    """Whether a view is the one of a release: its columns from its table, and nothing else.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-    published : Published
-        The release, under the name that its view has.
-
-    Returns
-    -------
-    bool
-        False for a view of another definition, whatever its name and comment say; nothing of it is evaluated.
-    """
+    """Whether a view is the one of a release, whatever its name and comment say; it is not evaluated."""
     names = _released_columns(con, published)
     return bool(names) and is_release_view(con, published.target, published.table, names)
 
@@ -315,23 +178,9 @@ def _released_columns(con: duckdb.DuckDBPyConnection, published: Published) -> l
 
 
 def is_release_view(con: duckdb.DuckDBPyConnection, view: Target, table: str, columns: Sequence[str]) -> bool:
-    """Whether a view is exactly the one that CREATE ANONYMIZED VIEW makes of a table.
+    """Whether a view is, to the word, the one that CREATE ANONYMIZED VIEW makes of a table.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection that sees the database, which may be another's.
-    view : Target
-        Its name.
-    table : str
-        The backing table in schema `SCHEMA`.
-    columns : sequence of str
-        The released columns.
-
-    Returns
-    -------
-    bool
-        False for anything that differs in a word, and where there is no such view; nothing is evaluated.
+    False where there is none; nothing is evaluated.
     """
     query = templates.render(
         "relation/select.sql.j2", columns=columns, relation=named(SCHEMA, table), order=()
@@ -342,26 +191,9 @@ def is_release_view(con: duckdb.DuckDBPyConnection, view: Target, table: str, co
 
 
 def require(con: duckdb.DuckDBPyConnection, target: Target, *, whole: bool = False) -> Published:
-    """Release that a name stands for, or an error that says there is none.
+    """Release that a name stands for, or a ReleaseError that says there is none, or what of it is gone.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-    target : Target
-        A full name.
-    whole : bool
-        Whether its table and all metadata are needed; without them it can still be made anew.
-
-    Returns
-    -------
-    Published
-        The release.
-
-    Raises
-    ------
-    ReleaseError
-        No anonymized view has that name, or a part of it that is needed is gone.
+    Its table and all metadata must be there only if it is to be `whole`: without them it can be made anew.
     """
     published = find(con, target)
     if published is None:
@@ -392,36 +224,12 @@ def require(con: duckdb.DuckDBPyConnection, target: Target, *, whole: bool = Fal
 
 
 def comment(release_id: int) -> str:
-    """Mark that the view of a release carries.
-
-    Parameters
-    ----------
-    release_id : int
-        Number of the release.
-
-    Returns
-    -------
-    str
-        Comment of the view; by it the view is found under another name, and `shows` tells whether it is ours.
-    """
+    """Mark that the view of a release carries, by which it is found under another name; see `shows`."""
     return f"duckanon release {release_id}"
 
 
 def trees(con: duckdb.DuckDBPyConnection, published: Published) -> dict[str, str]:
-    """Tree tables of the hierarchical columns of a release.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-    published : Published
-        The release.
-
-    Returns
-    -------
-    dict of str
-        Table in schema `SCHEMA` by column name.
-    """
+    """Tree tables of the hierarchical columns of a release, by column: names in schema `SCHEMA`."""
     return {name: tree for name, tree in _columns(con, published) if tree is not None}
 
 

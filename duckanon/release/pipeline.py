@@ -54,31 +54,7 @@ def through(
     *,
     keep_source: bool = False,
 ) -> Iterator[Result]:
-    """Result of a stage, and by it those of the stages before; all temporary tables are gone afterwards.
-
-    Parameters
-    ----------
-    last : callable
-        One of `STAGES`.
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    query : str
-        The source query.
-    policy : Policy
-        What the release must keep.
-    keep_source : bool
-        Whether the source stays until the end, too.
-
-    Yields
-    ------
-    object
-        What the stage returns; of `advise`, the candidate, after its audit passed.
-
-    Raises
-    ------
-    DuckanonError
-        Source and policy do not fit together, or a threshold is out of reach.
-    """
+    """Give the result of one of `STAGES`, and by it those before; no temporary table is left afterwards."""
     with engine.temporary(con) as workspace:
         result: Any = Request(query, workspace, keep_source)
         for each in STAGES[: STAGES.index(last) + 1]:
@@ -90,20 +66,7 @@ def through(
 
 @contextlib.contextmanager
 def names_of(con: duckdb.DuckDBPyConnection, source: Source) -> Iterator[None]:
-    """Look up unqualified names where the source was written, then where the caller is again.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    source : Source
-        Its catalog and schema.
-
-    Yields
-    ------
-    None
-        While the other place is current.
-    """
+    """Look up unqualified names where the source was written, then where the caller is again."""
     catalog, schema, before = engine.rows(con, templates.read("session/current.sql"), "catalog")[0]
     if (catalog, schema) == (source.catalog, source.schema):
         yield
@@ -120,21 +83,7 @@ def released_rows(
 ) -> Handover:
     """Rows of a release that is not written anywhere; they are what its audit passed, types and values.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    query : str
-        The source query.
-    policy : Policy
-        What the release must keep.
-    plain : bool
-        Use the types that Arrow users know, where they hold every column.
-
-    Returns
-    -------
-    Handover
-        Released columns in source order, rows in the order of their values.
+    In the order of their values; `plain` uses the types that Arrow users know, where they hold every column.
     """
     with through(advise, con, query, policy) as candidate:
         warn(candidate)
@@ -143,23 +92,11 @@ def released_rows(
 
 
 def equivalence_classes(con: duckdb.DuckDBPyConnection, query: str, policy: Policy) -> Handover:
-    """Source rows with the class each of them is released in; for the owner of the data, not for release.
+    """Source rows with the class each is released in; for the owner of the data, not for release.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    query : str
-        The source query.
-    policy : Policy
-        What the release must keep.
-
-    Returns
-    -------
-    Handover
-        All source columns and ``class_id``, in the order of the source. A class is an equivalence class of
-        the release: records that are released with equal quasi-identifiers have one number, counted from 0 in
-        the order of these values; NULL where a row is not released.
+    All columns, in the order of the source. ``class_id`` numbers the equivalence classes of the release,
+    records with equal released quasi-identifiers, from 0 in the order of these values; NULL where a row is
+    not released.
     """
     with _told(con, query, policy, "recode/classes.sql.j2") as relation:
         return handed_over(con, relation)
@@ -167,22 +104,7 @@ def equivalence_classes(con: duckdb.DuckDBPyConnection, query: str, policy: Poli
 
 @contextlib.contextmanager
 def owners_copy(con: duckdb.DuckDBPyConnection, query: str, policy: Policy) -> Iterator[str]:
-    """Released records with the columns that are dropped; for the owner of the data, not for release.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    query : str
-        The source query.
-    policy : Policy
-        That of the release.
-
-    Yields
-    ------
-    str
-        A temporary table, as SQL text: the source's columns, quasi-identifiers as they are released.
-    """
+    """Give a temporary table of the source's columns, quasi-identifiers as released; for the owner alone."""
     with _told(con, query, policy, "recode/owners_copy.sql.j2") as relation:
         yield relation
 
@@ -191,8 +113,8 @@ def owners_copy(con: duckdb.DuckDBPyConnection, query: str, policy: Policy) -> I
 def _told(con: duckdb.DuckDBPyConnection, query: str, policy: Policy, template: str) -> Iterator[str]:
     """Give a temporary table that tells the rows of the source their classes.
 
-    The release is made as always, from the columns that it has: an identifier beside them would number the
-    records otherwise, and records that tie would go to other classes.
+    The release is made from the columns that it has: an identifier beside them would number the records
+    otherwise, and records that tie would go to other classes.
     """
     with through(advise, con, query, policy, keep_source=True) as candidate:
         staged = candidate.staged
@@ -206,12 +128,6 @@ def _told(con: duckdb.DuckDBPyConnection, query: str, policy: Policy, template: 
 
 
 def warn(candidate: Candidate) -> None:
-    """Raise the warnings of a candidate as Python warnings, before anything of it is visible.
-
-    Parameters
-    ----------
-    candidate : Candidate
-        An audited candidate.
-    """
+    """Raise the warnings of a candidate as Python warnings, before anything of it is visible."""
     for text in candidate.report.warnings:
         tell(text)

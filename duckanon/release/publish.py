@@ -22,33 +22,10 @@ if TYPE_CHECKING:
 
 
 def publish(con: duckdb.DuckDBPyConnection, candidate: Candidate, source: Source, target: Target) -> int:
-    """Number of the release that a view stands for from now on.
+    """Number of the release that a view stands for from now on, instead of an older one. O(n log n).
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection. Inside an open transaction the writes join it and are not committed here;
-        otherwise they are one transaction of their own.
-    candidate : Candidate
-        The audited candidate.
-    source : Source
-        Where it came from, for REFRESH.
-    target : Target
-        Name of the view; an older release of that name is replaced.
-
-    Returns
-    -------
-    int
-        The release number.
-
-    Raises
-    ------
-    ReleaseError
-        DuckDB refuses a write; nothing of the release is visible then.
-
-    Notes
-    -----
-    O(n log n): the rows are written in the order of their released values.
+    The rows are written in the order of their values. Inside an open transaction the writes join it;
+    otherwise they are one of their own, all of them or none.
     """
     with transaction(con):
         _render(con, "publish/metadata.sql.j2", catalog=target.catalog)
@@ -78,17 +55,7 @@ def publish(con: duckdb.DuckDBPyConnection, candidate: Candidate, source: Source
 
 
 def forget(con: duckdb.DuckDBPyConnection, home: str, release_id: int) -> None:
-    """Remove the tables and the metadata of a release; the caller owns the transaction and the view.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    home : str
-        The database, with all metadata tables.
-    release_id : int
-        The release. Its metadata may be gone.
-    """
+    """Remove the tables and metadata of a release; the caller owns the transaction and the view."""
     own = re.compile(rf"release_{release_id}|tree_{release_id}_\d+")
     found = sorted(table for table in metadata.tables(con, home) if own.fullmatch(table))
     _render(con, "publish/forget.sql.j2", catalog=home, tables=found, release_id=release_id)
@@ -97,12 +64,7 @@ def forget(con: duckdb.DuckDBPyConnection, home: str, release_id: int) -> None:
 def forget_orphans(con: duckdb.DuckDBPyConnection, home: str) -> None:
     """Remove the releases for which no view stands any more; the caller owns the transaction.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    home : str
-        The database. A metadata table that someone has dropped is made again, empty.
+    A metadata table that someone has dropped is made again, empty.
     """
     _render(con, "publish/metadata.sql.j2", catalog=home)
     for release_id in metadata.orphans(con, home):

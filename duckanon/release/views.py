@@ -91,30 +91,7 @@ def create(
 ) -> Release:
     """Release of a query under a name: staged, partitioned, recoded, audited, published.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    query : str
-        The source query.
-    policy : Policy
-        What the release must keep.
-    target : Target
-        Name of the view.
-    or_replace : bool
-        Whether an anonymized view of that name is replaced; a user's table or view never is.
-    effect : bool
-        Whether to tell what changes in each quasi-identifier.
-
-    Returns
-    -------
-    Release
-        The release as published.
-
-    Raises
-    ------
-    DuckanonError
-        Anything is wrong with source, policy, audit or target; nothing is visible then.
+    Nothing is visible after an error. An anonymized view may be replaced; a user's table or view never is.
     """
     metadata.check_writable(con, target)
     _check_free(con, target, or_replace=or_replace)
@@ -122,21 +99,9 @@ def create(
 
 
 def refresh(con: duckdb.DuckDBPyConnection, target: Target, *, effect: bool = False) -> Release:
-    """Release of today's source under the policy of an existing anonymized view.
+    """Release of today's source under the policy of an anonymized view.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    target : Target
-        The anonymized view.
-    effect : bool
-        Whether to tell what changes in each quasi-identifier.
-
-    Returns
-    -------
-    Release
-        The new release; the old one stays visible until the new one is audited.
+    The old one stays visible until the new one is audited.
     """
     metadata.check_writable(con, target)
     published = metadata.require(con, target)
@@ -147,24 +112,9 @@ def refresh(con: duckdb.DuckDBPyConnection, target: Target, *, effect: bool = Fa
 
 
 def source_of(con: duckdb.DuckDBPyConnection, published: Published) -> Source:
-    """Where a release came from.
+    """Query of a release and where its names are looked up.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    published : Published
-        The release.
-
-    Returns
-    -------
-    Source
-        Its query, and where the names in it are looked up.
-
-    Raises
-    ------
-    ReleaseError
-        The metadata does not tell the query, or the database of its names is not attached.
+    A ReleaseError where the metadata does not tell it, or the database of its names is not attached.
     """
     target = published.target
     if not published.source_sql:
@@ -182,26 +132,10 @@ def source_of(con: duckdb.DuckDBPyConnection, published: Published) -> Source:
 
 
 def drop_view(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists: bool = False) -> bool:
-    """Remove an anonymized view, its tables and its metadata in one transaction.
+    """Whether there was an anonymized view: it is removed with its tables and metadata in one transaction.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    target : Target
-        The view. One that a plain DROP VIEW has removed is forgotten.
-    if_exists : bool
-        Whether it is fine when there is none.
-
-    Returns
-    -------
-    bool
-        Whether there was one.
-
-    Raises
-    ------
-    ReleaseError
-        There is no such anonymized view, or the database is read-only.
+    One that a plain DROP VIEW has removed is forgotten. A ReleaseError where there is none, unless
+    `if_exists`.
     """
     published, there = metadata.find(con, target), lookup(con, target)
     numbers = {release.release_id for release in metadata.recorded(con, target)}
@@ -229,11 +163,7 @@ def drop_view(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists: bool
 def tidy(con: duckdb.DuckDBPyConnection) -> None:
     """Forget the releases whose view was dropped by a plain DROP VIEW, in every database that can be written.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection. Inside a transaction of the caller nothing is done: it may write to one
-        database only, and that is the caller's choice.
+    Not in a transaction of the caller: it may write to one database only, and that is the caller's choice.
     """
     if engine.in_transaction(con):
         return

@@ -27,18 +27,7 @@ _FUNCTIONS = frozenset({"ANONYMIZE", "EQUIVALENCE_CLASSES"})
 
 
 def refused(reader: Reader) -> StatementError | None:
-    """Error for a statement that DuckDB would refuse, and that was meant for us.
-
-    Parameters
-    ----------
-    reader : Reader
-        A statement that does not begin with our keywords.
-
-    Returns
-    -------
-    StatementError or None
-        With the place of the wrong word; None for whatever DuckDB may be able to run.
-    """
+    """Error, with the place of the wrong word, for a statement that was meant for us; else None."""
     tokens = [token for token in reader.tokens if token.kind != "end"]
     words = [token.keyword for token in tokens[:6]]
     if not words:
@@ -47,18 +36,7 @@ def refused(reader: Reader) -> StatementError | None:
 
 
 def wrong_argument(piece: Piece) -> StatementError | None:
-    """Error for an argument of a table function of ours that does not exist.
-
-    Parameters
-    ----------
-    piece : Piece
-        A statement that DuckDB refused.
-
-    Returns
-    -------
-    StatementError or None
-        With the nearest name and the place of the wrong one; None where every name exists.
-    """
+    """Error for an argument of a table function of ours that does not exist, with the nearest; else None."""
     reader = Reader(piece)
     depth: list[bool] = []
     before = reader.tokens[0]

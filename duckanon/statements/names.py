@@ -24,25 +24,8 @@ class QualifiedName:
 
 
 def parse_name(text: str) -> QualifiedName:
-    """Name that a text holds.
+    """Name of one to three parts, or of a file in single quotes, that a text holds; else a PolicyError.
 
-    Parameters
-    ----------
-    text : str
-        One to three parts, each quoted where SQL wants it, or a file in single quotes.
-
-    Returns
-    -------
-    QualifiedName
-        Without quotes.
-
-    Raises
-    ------
-    PolicyError
-        The text is not a name (a ValueError, too).
-
-    Examples
-    --------
     >>> parse_name('main."my view"')
     QualifiedName(catalog=None, schema='main', name='my view')
     """
@@ -57,25 +40,7 @@ def parse_name(text: str) -> QualifiedName:
 
 
 def read_name(reader: Reader, *, file: bool = False) -> QualifiedName:
-    """Read a name of one to three parts.
-
-    Parameters
-    ----------
-    reader : Reader
-        The name comes next.
-    file : bool
-        Whether it may be the name of a file in single quotes.
-
-    Returns
-    -------
-    QualifiedName
-        Without quotes; a file has its name only, as in DuckDB.
-
-    Raises
-    ------
-    StatementError
-        There is no name, a part is empty, or there are too many.
-    """
+    """Read a name of one to three parts, or, where that is allowed, of a file in single quotes."""
     if file and reader.next.kind == "string":
         return QualifiedName(None, None, read_text(reader, "the name of a file"))
     parts = [_part(reader)]
@@ -88,25 +53,7 @@ def read_name(reader: Reader, *, file: bool = False) -> QualifiedName:
 
 
 def read_text(reader: Reader, what: str) -> str:
-    """Read a string that is not empty.
-
-    Parameters
-    ----------
-    reader : Reader
-        The string comes next.
-    what : str
-        What it stands for, for the error.
-
-    Returns
-    -------
-    str
-        Without quotes.
-
-    Raises
-    ------
-    StatementError
-        There is none, it is empty, or it has backslash escapes (``E'...'``).
-    """
+    """Read a string; an error where it is empty or has backslash escapes (``E'...'``) says `what` it is."""
     token = reader.next
     if token.kind != "string" or token.text[0] in "eE" or not unquoted(token):
         raise reader.expected(f"{what} (text in single quotes)")

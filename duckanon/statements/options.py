@@ -30,21 +30,10 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 @dataclass(frozen=True)
 class Option:
-    """An option as it was written.
+    """An option as it was written; its place in the script is counted from 1."""
 
-    Attributes
-    ----------
-    name : str
-        In lower case.
-    value : Value
-        Text (quoted or a plain word, ``*`` included), int, Decimal, bool, a tuple of column names, or a
-        mapping from column name to one of the former.
-    line, column : int
-        Place of its name in the script, counted from 1.
-    """
-
-    name: str
-    value: Value
+    name: str  # in lower case
+    value: Value  # a plain word is text, ``*`` too; mappings are by column name
     line: int
     column: int
 
@@ -56,23 +45,7 @@ T = TypeVar("T")
 
 
 def read_options(reader: Reader) -> Options:
-    """Options of a clause, from its opening to its closing parenthesis.
-
-    Parameters
-    ----------
-    reader : Reader
-        The opening parenthesis comes next.
-
-    Returns
-    -------
-    mapping of Option
-        By lower-case name, in the order written; whether an option exists is not checked here.
-
-    Raises
-    ------
-    StatementError
-        The syntax is wrong, an option has no value or stands twice.
-    """
+    """Options of a clause, parentheses included, by name; whether an option exists is not checked here."""
     if not reader.accept_symbol("("):
         raise reader.expected("( after WITH")
     options: dict[str, Option] = {}
@@ -86,22 +59,9 @@ def read_options(reader: Reader) -> Options:
 
 
 def options_to_policy(options: Options) -> Policy:
-    """Policy that the options of CREATE ANONYMIZED VIEW state.
+    """Policy that the options of CREATE ANONYMIZED VIEW state, validated without looking at the source.
 
-    Parameters
-    ----------
-    options : mapping of Option
-        What `read_options` read.
-
-    Returns
-    -------
-    Policy
-        Validated without looking at the source.
-
-    Raises
-    ------
-    PolicyError
-        An option is unknown, missing or wrong; with line and column where one option is to blame.
+    A PolicyError has line and column where one option is to blame.
     """
     values = _checked(options, OPTIONS)
     for name, example in (("quasi_identifiers", "(age, zip)"), ("k", "5")):
@@ -113,22 +73,8 @@ def options_to_policy(options: Options) -> Policy:
 def options_to_audit(options: Options, base: AuditPolicy | None = None) -> AuditPolicy:
     """Roles and thresholds that the options of AUDIT ask for.
 
-    Parameters
-    ----------
-    options : mapping of Option
-        What `read_options` read; may be empty for an anonymized view.
-    base : AuditPolicy, optional
-        Policy of an anonymized view: its roles stay, thresholds in the options replace its own.
-
-    Returns
-    -------
-    AuditPolicy
-        Roles and thresholds to audit.
-
-    Raises
-    ------
-    PolicyError
-        An option is unknown, missing or wrong, or names a role although the view has them.
+    With the policy of an anonymized view as base its roles stay, and thresholds in the options replace its
+    own.
     """
     if base is not None:
         return base.override(**_checked(options, THRESHOLD_OPTIONS))
@@ -141,23 +87,7 @@ def options_to_audit(options: Options, base: AuditPolicy | None = None) -> Audit
 
 
 def options_to_export(options: Options) -> dict[str, Any]:
-    """Options of EXPORT.
-
-    Parameters
-    ----------
-    options : mapping of Option
-        What `read_options` read; may be empty.
-
-    Returns
-    -------
-    dict
-        By name.
-
-    Raises
-    ------
-    PolicyError
-        An option is unknown or wrong; with line and column.
-    """
+    """Options of EXPORT by name; a PolicyError with line and column where one is unknown or wrong."""
     return _checked(options, EXPORT_OPTIONS)
 
 

@@ -44,24 +44,11 @@ _CREATE_FORM = (
 class Create:
     """CREATE [OR REPLACE] ANONYMIZED VIEW [IF NOT EXISTS] name AS query WITH (options).
 
-    Attributes
-    ----------
-    name : QualifiedName
-        The view.
-    query : str
-        The source query as written, comments included; it may end in a line break.
-    options : Options
-        What stands in WITH.
-    or_replace : bool
-        Whether an anonymized view of that name is replaced.
-    if_not_exists : bool
-        Whether an anonymized view of that name stays as it is, and nothing is done.
-    query_place : tuple of int
-        Line and column of the first character of the query in the script, counted from 1.
+    The query begins at `query_place`, line and column in the script, counted from 1.
     """
 
     name: QualifiedName
-    query: str
+    query: str  # as written, comments included; it may end in a line break
     options: Options
     or_replace: bool = False
     if_not_exists: bool = False
@@ -70,21 +57,11 @@ class Create:
 
 @dataclass(frozen=True)
 class Explain:
-    """EXPLAIN ANONYMIZED VIEW name, or EXPLAIN CREATE ANONYMIZED VIEW ... with ``create`` set.
-
-    Attributes
-    ----------
-    name : QualifiedName
-        The view.
-    create : Create or None
-        What would be created; None for a view that exists.
-    frontier : bool
-        Whether FRONTIER stands at the end: other k and t instead of the plan.
-    """
+    """EXPLAIN ANONYMIZED VIEW name, or EXPLAIN CREATE ANONYMIZED VIEW ... with ``create`` set."""
 
     name: QualifiedName
     create: Create | None = None
-    frontier: bool = False
+    frontier: bool = False  # FRONTIER stands at the end: other k and t instead of the plan
 
 
 @dataclass(frozen=True)
@@ -129,30 +106,9 @@ Statement = Create | Explain | Refresh | Audit | ShowViews | Export | Drop
 
 
 def parse(text: str | Piece) -> Statement | None:
-    """Statement of ours that a text holds.
+    """Statement of ours that a text, or a piece of `split`, holds; None where DuckDB runs it as it is.
 
-    Parameters
-    ----------
-    text : str or Piece
-        One statement; a piece of `split` carries its place in the script.
-
-    Returns
-    -------
-    Statement or None
-        None for what does not begin with our keywords: DuckDB runs it as it is.
-
-    Raises
-    ------
-    StatementError
-        It begins like a statement of ours and is not one, or one of our keywords is misspelt; with line and
-        column.
-
-    Examples
-    --------
-    >>> parse('DROP ANONYMIZED VIEW IF EXISTS main."my view"')
-    Drop(name=QualifiedName(catalog=None, schema='main', name='my view'), if_exists=True)
-    >>> parse("DROP VIEW v") is None
-    True
+    A StatementError, with its place, where it begins like one of ours or one of our keywords is misspelt.
     """
     reader = Reader(text if isinstance(text, Piece) else Piece(text, 1, 1))
     read = _reader_of([token.keyword for token in reader.tokens[:6]])

@@ -38,20 +38,13 @@ _COMMENT_EDGE = re.compile(r"/\*|\*/")
 class Token(NamedTuple):
     """A piece of SQL text that stands for one thing.
 
-    Attributes
-    ----------
-    kind : str
-        word (keyword or plain name), name (in double quotes), string, number, symbol (one character),
-        unterminated (a string, name or comment that is never closed, up to the end), end.
-    text : str
-        As written, quotes included.
-    start : int
-        Offset of its first character.
+    The kind is word (keyword or plain name), name (in double quotes), string, number, symbol (one character),
+    unterminated (a string, name or comment that is never closed, up to the end) or end.
     """
 
     kind: Kind
-    text: str
-    start: int
+    text: str  # as written, quotes included
+    start: int  # offset of its first character
 
     @property
     def end(self) -> int:
@@ -65,34 +58,15 @@ class Token(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """One statement of a script.
+    """One statement of a script."""
 
-    Attributes
-    ----------
-    text : str
-        As written, with its comments, without the semicolon and the blanks around it.
-    line, column : int
-        Place of its first character in the script, counted from 1.
-    """
-
-    text: str
-    line: int
+    text: str  # with its comments, without the semicolon and the blanks around it
+    line: int  # place in the script, counted from 1
     column: int
 
 
 def tokenize(text: str) -> Iterator[Token]:
-    """Tokens of SQL text without blanks and comments.
-
-    Parameters
-    ----------
-    text : str
-        Anything; block comments nest as in DuckDB.
-
-    Yields
-    ------
-    Token
-        In order; O(len(text)).
-    """
+    """Tokens of any SQL text without blanks and comments, which nest as in DuckDB. O(len(text))."""
     at = 0
     while at < len(text):
         if text.startswith("/*", at):
@@ -111,20 +85,10 @@ def tokenize(text: str) -> Iterator[Token]:
 
 
 def split(text: str) -> tuple[Piece, ...]:
-    """Statements of a script, cut at the semicolons outside strings, names and comments.
+    """Statements of a script, without those of nothing but comments. O(len(text)).
 
-    Parameters
-    ----------
-    text : str
-        A script; where a string is never closed, the rest of the script is one piece.
+    Where a string is never closed, the rest of the script is one piece.
 
-    Returns
-    -------
-    tuple of Piece
-        In order; pieces that hold nothing but comments are left out. O(len(text)).
-
-    Examples
-    --------
     >>> [piece.text for piece in split("SELECT ';' /* ; */;; FROM t -- last")]
     ["SELECT ';' /* ; */", 'FROM t -- last']
     """
@@ -144,22 +108,7 @@ def split(text: str) -> tuple[Piece, ...]:
 
 
 def place_of(text: str, offset: int, line: int = 1, column: int = 1) -> tuple[int, int]:
-    """Line and column of an offset.
-
-    Parameters
-    ----------
-    text : str
-        The text.
-    offset : int
-        Offset in it.
-    line, column : int
-        Place of the first character of the text.
-
-    Returns
-    -------
-    tuple of int
-        Counted from 1.
-    """
+    """Line and column, counted from 1, of an offset in a text whose first character has a place."""
     lines = text.count("\n", 0, offset)
     if lines:
         return line + lines, offset - text.rindex("\n", 0, offset)
@@ -167,13 +116,7 @@ def place_of(text: str, offset: int, line: int = 1, column: int = 1) -> tuple[in
 
 
 class Reader:
-    """The tokens of one statement and how far they were read.
-
-    Parameters
-    ----------
-    piece : Piece
-        The statement.
-    """
+    """The tokens of one statement and how far they were read."""
 
     def __init__(self, piece: Piece) -> None:
         self.piece = piece
@@ -221,18 +164,7 @@ class Reader:
 
 
 def unquoted(token: Token) -> str:
-    """Text that a word, name or string stands for.
-
-    Parameters
-    ----------
-    token : Token
-        Of kind word, name or string; not a string with backslash escapes (``E'...'``).
-
-    Returns
-    -------
-    str
-        Without quotes, doubled quotes single.
-    """
+    """Text that a word, name or string stands for; not a string with backslash escapes (``E'...'``)."""
     if token.kind == "word":
         return token.text
     quote = token.text[0]

@@ -44,24 +44,11 @@ OWN_VALUE = 0.5
 
 
 def advise(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy) -> Candidate:
-    """The candidate with what its owner should know.
+    """The candidate with warnings of what its owner should know.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    candidate : Candidate
-        Result of the stage before.
-    policy : Policy
-        k and the thresholds.
-
-    Returns
-    -------
-    Candidate
-        Its report warns of sensitive columns that classes reveal; of insensitive columns that are nearly
-        unique, each or together; of quasi-identifiers released as one person's own value, or with approximate
-        distances; of numbers written with a comma; of records left out for a NULL; and of what the thresholds
-        cost.
+    Of sensitive columns that classes reveal; insensitive ones that are nearly unique, each or together;
+    quasi-identifiers released as one person's own value, or with approximate distances; numbers written with
+    a comma; records left out for a NULL; and what the thresholds cost.
     """
     cost = _collapse(con, candidate, policy) or flattened(con, candidate.staged, candidate=candidate.table)
     warnings = (*candidate.report.warnings, *_of_columns(con, candidate), *cost)

@@ -19,28 +19,9 @@ if TYPE_CHECKING:
 
 
 def audit(con: duckdb.DuckDBPyConnection, recoded: Recoded, policy: Policy) -> Candidate:
-    """The table with its audit, which it passed.
+    """The table with its audit, which it passed, and the measures that need the source.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    recoded : Recoded
-        Result of the stage before.
-    policy : Policy
-        The thresholds.
-
-    Returns
-    -------
-    Candidate
-        With the verdict of every threshold, and the measures that need the source.
-
-    Raises
-    ------
-    InfeasibleError
-        A method without repair misses a threshold.
-    AuditFailure
-        Another one does, which is a fault of ours.
+    A violation is an InfeasibleError where the method has no repair, else an AuditFailure: a fault of ours.
     """
     staged = recoded.repaired.partitioned.bucketed.limited.embedded.staged
     trees = {

@@ -47,73 +47,33 @@ class Cut:
 
 @dataclass(frozen=True)
 class Records:
-    """Some coded records in memory.
+    """Some coded records in memory."""
 
-    Attributes
-    ----------
-    record_id : ndarray of shape (n,), int64
-        Their numbers.
-    columns : dict of ndarray of shape (n,), float64
-        The coded quasi-identifiers by column; NaN where a number is NULL.
-    codes : ndarray of shape (s, n), int64
-        Codes of the sensitive fields that have a threshold.
-    """
-
-    record_id: npt.NDArray[np.int64]
-    columns: dict[str, npt.NDArray[np.float64]]
-    codes: npt.NDArray[np.int64]
+    record_id: npt.NDArray[np.int64]  # (n,)
+    columns: dict[str, npt.NDArray[np.float64]]  # (n,) by quasi-identifier; NaN where a number is NULL
+    codes: npt.NDArray[np.int64]  # (s, n), of the sensitive fields that have a threshold
 
 
 @dataclass(frozen=True)
 class Bucketed:
     """The ready classes and the tiles.
 
-    Attributes
-    ----------
-    limited : Limited
-        What every class must satisfy.
-    ready : Records
-        Records whose class is settled: k or more share all quasi-identifier values and meet every threshold.
-    ready_labels : ndarray of shape (ready records,), int64
-        Their classes, 0..ready_classes-1.
-    tiles : str
-        Temporary table (record_id, tile) of the open records.
-    tile_count : int
-        Number of tiles; 0 when no record is open.
-    open_size : int
-        Number of open records.
+    In a ready class k or more records share all quasi-identifiers and meet every threshold.
     """
 
     limited: Limited
-    ready: Records
-    ready_labels: npt.NDArray[np.int64]
-    tiles: str
-    tile_count: int
-    open_size: int
+    ready: Records  # records whose class is settled
+    ready_labels: npt.NDArray[np.int64]  # their classes, 0..
+    tiles: str  # temporary table (record_id, tile) of the open records
+    tile_count: int  # 0 when no record is open
+    open_size: int  # number of open records
 
 
 def bucket(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) -> Bucketed:
-    """Ready classes of exact duplicates, and tiles of the rest.
+    """Ready classes of exact duplicates, which lose no information at all, and tiles of the rest. O(n log n).
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    limited : Limited
-        Result of the stage before.
-    policy : Policy
-        k.
-
-    Returns
-    -------
-    Bucketed
-        Ready labels and a temporary table of tiles of about `TILE` records.
-
-    Notes
-    -----
-    O(n log n). Ready classes lose no information at all. Every tile gets its share of equal parts of the
-    sensitive order. Ties are cut by record_id, so the tiles do not depend on the physical order of the
-    source.
+    Every tile gets its share of equal parts of the sensitive order. Ties are cut by record_id, so the tiles
+    do not depend on the physical order of the source.
     """
     embedded, staged = limited.embedded, limited.embedded.staged
     ready, labels = _ready(con, limited, policy)
@@ -134,20 +94,7 @@ def bucket(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) -> 
 
 
 def tile_size(policy: Policy, thresholds: Sequence[Threshold]) -> int:
-    """Records of a tile.
-
-    Parameters
-    ----------
-    policy : Policy
-        k, method, refinement.
-    thresholds : sequence of Threshold
-        What every class must satisfy.
-
-    Returns
-    -------
-    int
-        `TILE` for the published methods and for merging alone, `BROAD_TILE` otherwise, and at least 4 k.
-    """
+    """Records of a tile, 4 k at least: `TILE` for published methods and merging alone, else `BROAD_TILE`."""
     broad = policy.method == "blocks" or (policy.method == "auto" and (policy.refine or not thresholds))
     return max(BROAD_TILE if broad else TILE, 4 * policy.k)
 
@@ -155,19 +102,7 @@ def tile_size(policy: Policy, thresholds: Sequence[Threshold]) -> int:
 def stratum_size(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int:
     """Number of equal parts of the sensitive order of which every tile gets its share.
 
-    Parameters
-    ----------
-    n : int
-        Number of records.
-    policy : Policy
-        k.
-    thresholds : sequence of Threshold
-        What every class must satisfy.
-
-    Returns
-    -------
-    int
-        The class size of t-closeness-first.
+    It is the class size of t-closeness-first.
     """
     return compose.stratum_size(n, policy.k, thresholds, largest=max(LARGEST, policy.k))
 
@@ -175,25 +110,9 @@ def stratum_size(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int
 def stream(
     con: duckdb.DuckDBPyConnection, bucketed: Bucketed, *, only: int | None = None
 ) -> Iterator[Records]:
-    """Open records, tile after tile.
+    """Open records, tile after tile (or `only` one tile), in the order of record_id.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection; it belongs to the stream until the last tile was taken.
-    bucketed : Bucketed
-        The tiles.
-    only : int, optional
-        Just this tile.
-
-    Yields
-    ------
-    Records
-        The records of one tile in the order of record_id.
-
-    Notes
-    -----
-    Holds two tiles and one batch in memory.
+    The connection belongs to the stream until its end; two tiles and one batch are in memory.
     """
     if not bucketed.tile_count:
         return

@@ -28,17 +28,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Candidate:
-    """An audited candidate in a temporary table.
-
-    Attributes
-    ----------
-    recoded : Recoded
-        The released table, and by it the result of each stage before.
-    policy : Policy
-        Whose policy it keeps.
-    report : Report
-        The audit of the table.
-    """
+    """An audited candidate in a temporary table."""
 
     recoded: Recoded
     policy: Policy

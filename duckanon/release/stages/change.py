@@ -51,20 +51,7 @@ class Effect:
 
 
 def effects(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[Effect, ...]:
-    """Effect of a release on each quasi-identifier.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection on which it was built.
-    candidate : Candidate
-        While its temporary tables are there.
-
-    Returns
-    -------
-    tuple of Effect
-        In the order of the source. O(n), one scan and two joins.
-    """
+    """Effect of a release on each quasi-identifier, in source order. O(n), one scan and two joins."""
     staged = candidate.staged
     labels = f"{staged.workspace}_effect_labels"
     query = templates.render(
@@ -86,18 +73,7 @@ def effects(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[Effec
 
 
 def effect_text(found: tuple[Effect, ...]) -> str:
-    """Aligned table of effects.
-
-    Parameters
-    ----------
-    found : tuple of Effect
-        One a quasi-identifier.
-
-    Returns
-    -------
-    str
-        Lines; shares are from 0 to 1.
-    """
+    """Aligned table of effects; shares are from 0 to 1."""
     head = ("quasi_identifier", "recode", "changed_records", "changed", "mean_change", "unit")
     rows = [
         (one.column, one.recode, one.changed_records, one.changed, one.mean_change, one.unit) for one in found

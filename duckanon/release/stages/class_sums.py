@@ -13,38 +13,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Classes:
-    """Classes as sums, so that merging and losses need no record again.
+    """Classes as sums, so that merging and losses need no record again."""
 
-    Attributes
-    ----------
-    sums : ndarray of shape (m, d), float64
-        Sum of the coordinates of each class.
-    squares : ndarray of shape (m,), float64
-        Sum of the squared coordinates.
-    sizes : ndarray of shape (m,), int64
-        Records.
-    """
-
-    sums: npt.NDArray[np.float64]
-    squares: npt.NDArray[np.float64]
-    sizes: npt.NDArray[np.int64]
+    sums: npt.NDArray[np.float64]  # (m, d), of the coordinates
+    squares: npt.NDArray[np.float64]  # (m,), of the squared coordinates
+    sizes: npt.NDArray[np.int64]  # (m,), records
 
 
 def sums_of(points: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]) -> Classes:
-    """Sums of the classes of some records.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        Coordinates.
-    labels : ndarray of shape (n,), int64
-        Class of each, 0..m-1.
-
-    Returns
-    -------
-    Classes
-        O(n d), summed in the order of the records.
-    """
+    """Sums of the classes 0..m-1 of some records, summed in the order of the records. O(n d)."""
     sizes = np.bincount(labels).astype(np.int64) if len(labels) else np.zeros(0, dtype=np.int64)
     sums = np.zeros((len(sizes), points.shape[1]))
     for axis in range(points.shape[1] if len(labels) else 0):
@@ -56,19 +33,9 @@ def sums_of(points: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]) -> C
 
 
 def without_empty(labels: npt.NDArray[np.int64], classes: Classes) -> tuple[npt.NDArray[np.int64], Classes]:
-    """Labels and classes without the classes that lost all their records.
+    """Labels and classes without the classes that lost all their records, renumbered in the same order.
 
-    Parameters
-    ----------
-    labels : ndarray of shape (n,), int64
-        Class of each record; negative where suppressed.
-    classes : Classes
-        The classes.
-
-    Returns
-    -------
-    tuple of ndarray and Classes
-        Renumbered 0..m'-1 in the same order.
+    Labels of suppressed records are negative.
     """
     left = np.bincount(labels[labels >= 0], minlength=len(classes.sizes)) > 0
     number = np.cumsum(left) - 1
@@ -77,20 +44,7 @@ def without_empty(labels: npt.NDArray[np.int64], classes: Classes) -> tuple[npt.
 
 
 def joined(classes: Classes, merged: npt.NDArray[np.int64]) -> Classes:
-    """Sums of merged classes.
-
-    Parameters
-    ----------
-    classes : Classes
-        The classes before.
-    merged : ndarray of shape (m,), int64
-        New class of each.
-
-    Returns
-    -------
-    Classes
-        The classes after.
-    """
+    """Sums of merged classes, from the new class (m,) of each."""
     count = int(merged.max()) + 1 if len(merged) else 0
     sums = np.zeros((count, classes.sums.shape[1]))
     squares, sizes = np.zeros(count), np.zeros(count, dtype=np.int64)
@@ -101,18 +55,7 @@ def joined(classes: Classes, merged: npt.NDArray[np.int64]) -> Classes:
 
 
 def information_loss(classes: Classes) -> float:
-    """IL = 100 SSE / SST of some classes, in per cent.
-
-    Parameters
-    ----------
-    classes : Classes
-        Sums of the classes.
-
-    Returns
-    -------
-    float
-        0 to 100; 0 when all records are equal.
-    """
+    """IL = 100 SSE / SST of some classes, in per cent; 0 when all records are equal."""
     total = classes.squares.sum() - (classes.sums.sum(axis=0) ** 2).sum() / max(classes.sizes.sum(), 1)
     within = (classes.squares - (classes.sums**2).sum(axis=1) / np.maximum(classes.sizes, 1)).sum()
     return float(min(max(100 * within / total, 0.0), 100.0)) if total > 1e-12 * classes.squares.sum() else 0.0

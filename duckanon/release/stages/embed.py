@@ -28,86 +28,35 @@ CODE_DIRECTIONS = 48
 
 @dataclass(frozen=True)
 class Coordinates:
-    """How one quasi-identifier becomes coordinates.
+    """How one quasi-identifier becomes coordinates."""
 
-    Attributes
-    ----------
-    column : str
-        Column of the coded table that holds its number or its value code.
-    exponent : int
-        Power of two by which a number is divided first: then none is above 1/2.
-    center, spread : float
-        Mean and standard deviation of a number after that; unused for a nominal attribute.
-    weight : float
-        Square root of the policy's weight, relative to the largest: factor of every coordinate.
-    missing : bool
-        Whether a number has NULLs; being missing is a coordinate of its own, at squared distance 1.
-    corners : ndarray of shape (values, directions) or None
-        Coordinates of each value code of a nominal attribute.
-    variance : float
-        Total variance of its coordinates: how wide the attribute is.
-    """
-
-    column: str
-    exponent: int
-    center: float
-    spread: float
-    weight: float
-    missing: bool
-    corners: npt.NDArray[np.float64] | None
-    variance: float
+    column: str  # column of the coded table that holds its number or its value code
+    exponent: int  # power of two by which a number is divided first: then none is above 1/2
+    center: float  # mean of a number after that; unused for a nominal attribute
+    spread: float  # standard deviation, likewise
+    weight: float  # square root of the policy's weight, relative to the largest: factor of every coordinate
+    missing: bool  # whether a number has NULLs: a coordinate of its own, at squared distance 1
+    corners: npt.NDArray[np.float64] | None  # (values, directions), of each value code; None for a number
+    variance: float  # total variance of the coordinates: how wide the attribute is
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """The coded records and the way to their coordinates.
-
-    Attributes
-    ----------
-    staged : Staged
-        The records.
-    coded : str
-        Temporary table: record_id, x_<field> of each quasi-identifier, c_<field> of each sensitive field.
-    domains : mapping of str
-        Temporary table of the values of each coded field, by field column.
-    axes : tuple of Coordinates
-        One entry a quasi-identifier.
-    counts : mapping of ndarray
-        Records per value code of each sensitive field, by field column.
-    """
+    """The coded records and the way to their coordinates."""
 
     staged: Staged
-    coded: str
-    domains: Mapping[str, str]
-    axes: tuple[Coordinates, ...]
-    counts: Mapping[str, npt.NDArray[np.int64]]
+    coded: str  # temporary table: record_id, x_<field> of a quasi-identifier, c_<field> of a sensitive field
+    domains: Mapping[str, str]  # temporary table of the values of each coded field, by field column
+    axes: tuple[Coordinates, ...]  # one entry a quasi-identifier
+    counts: Mapping[str, npt.NDArray[np.int64]]  # records per value code, by sensitive field column
 
 
 def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Embedded:
-    """Coordinates of the quasi-identifiers and codes of the sensitive values.
+    """Coordinates of the quasi-identifiers and codes of the sensitive values. O(n log n) in SQL.
 
-    A number is z-scored; two different values of a nominal attribute are at squared distance 1; a weight
-    multiplies the squared distance. A nominal attribute of more than `EXACT_VALUES` values gets
-    `CODE_DIRECTIONS` coordinates in which any two values are at squared distance 1 +- 0.15 (one standard
-    deviation) instead of exactly 1.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    staged : Staged
-        The records.
-    policy : Policy
-        Weights and seed.
-
-    Returns
-    -------
-    Embedded
-        The coded table, and how its columns become coordinates.
-
-    Notes
-    -----
-    O(n log n) in SQL. Moments are summed in the order of record_id, so they do not depend on threads.
+    A number is z-scored; two values of a nominal attribute are at squared distance 1 (1 +- 0.15, one standard
+    deviation, in the `CODE_DIRECTIONS` of more than `EXACT_VALUES` values); a weight multiplies it. Moments
+    are summed in the order of record_id, so they do not depend on threads.
     """
     nominal = [field for field in staged.quasi if field.kind in {"text", "boolean"}]
     coded_fields = [*nominal, *staged.sensitive]
@@ -145,20 +94,7 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
 def coordinates(
     axes: tuple[Coordinates, ...], columns: Mapping[str, npt.NDArray[np.float64]]
 ) -> npt.NDArray[np.float64]:
-    """Coordinates of some coded records.
-
-    Parameters
-    ----------
-    axes : tuple of Coordinates
-        One entry a quasi-identifier.
-    columns : mapping of ndarray of shape (n,)
-        The coded columns as float64; NaN where a number is NULL.
-
-    Returns
-    -------
-    ndarray of shape (n, d), float64
-        C-contiguous coordinates. O(n d).
-    """
+    """C-contiguous coordinates (n, d) of some coded records; in the columns NaN stands for NULL. O(n d)."""
     parts = [part for axis in axes for part in _parts(axis, columns[axis.column])]
     length = len(next(iter(columns.values())))
     return np.ascontiguousarray(np.column_stack(parts)) if parts else np.zeros((length, 0))
@@ -224,18 +160,7 @@ def _nominal(field: Field, counts: npt.NDArray[np.int64], weight: float, seed: i
 
 
 def simplex(size: int) -> npt.NDArray[np.float64]:
-    """Corners of a regular simplex with edges of length 1.
-
-    Parameters
-    ----------
-    size : int
-        Number of corners, at least 1.
-
-    Returns
-    -------
-    ndarray of shape (size, size - 1), float64
-        Every two rows are at Euclidean distance 1.
-    """
+    """Corners, (size, size - 1), of a regular simplex with edges of length 1."""
     corners = np.zeros((size, size - 1))
     for direction in range(size - 1):
         # The corner at height h above the centroid of the simplex of the corners before it.
@@ -247,23 +172,10 @@ def simplex(size: int) -> npt.NDArray[np.float64]:
 
 
 def sign_vectors(size: int, seed: int) -> npt.NDArray[np.float64]:
-    """Nearly orthogonal directions, one a value, from the bits of a mixed counter (splitmix64).
+    """Nearly orthogonal rows, one a value, of squared length 1/2, from the bits of splitmix64.
 
-    Parameters
-    ----------
-    size : int
-        Number of values.
-    seed : int
-        Changes the directions.
-
-    Returns
-    -------
-    ndarray of shape (size, CODE_DIRECTIONS), float64
-        Rows of squared length 1/2: two rows are at squared distance 1 on average.
-
-    References
-    ----------
-    Johnson and Lindenstrauss 1984 (random projections keep distances); Achlioptas 2003 (signs suffice).
+    On average two rows are at squared distance 1 (Johnson and Lindenstrauss 1984; Achlioptas 2003: signs
+    suffice).
     """
     with np.errstate(over="ignore"):
         state = np.arange(1, size + 1, dtype=np.uint64) + np.uint64(seed % 2**32) * np.uint64(0x9E3779B9)

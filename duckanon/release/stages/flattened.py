@@ -28,25 +28,9 @@ LOOKED_AT = 100_000
 def flattened(con: duckdb.DuckDBPyConnection, staged: Staged, *, candidate: str) -> tuple[str, ...]:
     """Warnings about sensitive columns whose thresholds made groups of people alike.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    staged : Staged
-        The records.
-    candidate : str
-        Temporary table of the released columns.
-
-    Returns
-    -------
-    tuple of str
-        One line for each sensitive column with t or l whose variance between the groups of some
-        quasi-identifier is all but gone; the line names the one that told the most.
-
-    Notes
-    -----
-    O(n) for each pair of columns, with n at most `LOOKED_AT`, and one pass over all records for the tenths by
-    which numbers are grouped.
+    A line for each one with t or l whose variance between the groups of some quasi-identifier is all but
+    gone; it names the one that told the most. O(n) for each pair of columns, with n at most `LOOKED_AT`, and
+    one pass over all records for the tenths by which numbers are grouped.
     """
     # A list of values is in no group.
     quasi = [field for field in staged.quasi if field.rule.shows != "all"]

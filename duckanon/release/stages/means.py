@@ -24,32 +24,12 @@ LARGE = 2.0**900
 def class_means(
     values: npt.NDArray[np.float64], labels: npt.NDArray[np.int64], classes: int
 ) -> npt.NDArray[np.float64]:
-    """Mean of every class over the records that have a number.
+    """Mean of every class over the records that have a number; NaN for a class of none.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,), float64
-        A finite number of each record in the order of record_id, or NaN where it has none.
-    labels : ndarray of shape (n,), int64
-        Class of each record, 0..classes-1; negative where suppressed.
-    classes : int
-        Number of classes.
-
-    Returns
-    -------
-    ndarray of shape (classes,), float64
-        The means, never outside the values of their class nor -0.0; NaN for a class without any number.
-
-    Notes
-    -----
-    O(n + classes), summed in the order of the records and corrected once by the mean of what is left, which
-    makes a mean as good as one of a compensated sum. n numbers and one chunk in memory. What one class holds
-    does not change the mean of another: each has its own scale.
-
-    References
-    ----------
-    Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", section 3 (the two-pass
-    mean and its correction).
+    Never outside the values of its class, nor -0.0. Summed in the order of record_id and corrected once by
+    the mean of what is left (Chan, Golub and LeVeque 1983, section 3), which is as good as a compensated sum.
+    Each class has its own scale: what one holds does not change the mean of another. O(n + classes), n
+    numbers and one chunk in memory.
     """
     count = np.zeros(classes, dtype=np.int64)
     low, high = np.full(classes, np.inf), np.full(classes, -np.inf)

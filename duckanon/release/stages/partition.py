@@ -47,53 +47,21 @@ class _Tile(NamedTuple):
 
 @dataclass(frozen=True)
 class Partitioned:
-    """Labels of all records before repair.
-
-    Attributes
-    ----------
-    bucketed : Bucketed
-        The tiles.
-    labels : ndarray of shape (n,), int64
-        Class of record_id 1, 2, ...
-    codes : ndarray of shape (s, n), int64
-        Codes of the sensitive columns with a threshold.
-    classes : Classes
-        Their sums.
-    missed : ndarray of shape (m,), float64
-        What each class misses of the thresholds, 0.0 where it satisfies all.
-    plan : Plan
-        What was done.
-    """
+    """Labels of all records before repair."""
 
     bucketed: Bucketed
-    labels: npt.NDArray[np.int64]
-    codes: npt.NDArray[np.int64]
+    labels: npt.NDArray[np.int64]  # (n,), class of record_id 1, 2, ...
+    codes: npt.NDArray[np.int64]  # (s, n), of the sensitive columns with a threshold
     classes: Classes
-    missed: npt.NDArray[np.float64]
+    missed: npt.NDArray[np.float64]  # (m,), what each class misses of the thresholds; 0.0 if nothing
     plan: Plan
 
 
 def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy) -> Partitioned:
     """Labels of all records, k or more in every class, refined; what a tile cannot repair is left to repair.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    bucketed : Bucketed
-        Result of the stage before.
-    policy : Policy
-        k, method, refinement.
-
-    Returns
-    -------
-    Partitioned
-        Labels, codes and class sums.
-
-    Notes
-    -----
-    Tiles are independent and run on all cores; the result does not depend on their number. Holds as many
-    tiles as there are cores, and two more. Whatever ends it, no worker goes on for longer than a pass.
+    Tiles run on all cores; the result does not depend on their number. As many tiles as cores are in memory,
+    and two more. Whatever ends it, no worker goes on for longer than a pass.
     """
     limited, ended = bucketed.limited, threading.Event()
     embedded, staged, thresholds = limited.embedded, limited.embedded.staged, limited.thresholds

@@ -43,18 +43,10 @@ class How(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done in every tile.
+    """What is done in every tile."""
 
-    Attributes
-    ----------
-    recipe : Recipe
-        First partition, class size, repair, refinement.
-    why : str
-        Reason for the choice, for EXPLAIN and the report.
-    """
-
-    recipe: Recipe
-    why: str
+    recipe: Recipe  # first partition, class size, repair, refinement
+    why: str  # for EXPLAIN and the report
 
     @property
     def method(self) -> str:
@@ -73,25 +65,11 @@ def choose_plan(
     bucketed: Bucketed,
     policy: Policy,
 ) -> Plan:
-    """Recipe for all tiles.
+    """Recipe for all tiles; a method chosen by name is taken as it is.
 
-    A method chosen by name is taken as it is. For ``auto`` without t and l it is MDAV, in blocks where a tile
-    has more than `EXACT` records; with them all recipes are tried with little effort on a sample of the
-    middle tile, and the one that loses the least information is taken.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    bucketed : Bucketed
-        The tiles.
-    policy : Policy
-        k, t, method, refinement.
-
-    Returns
-    -------
-    Plan
-        What every tile gets.
+    For ``auto`` without t and l it is MDAV, in blocks where a tile has more than `EXACT` records; with them
+    all recipes are tried with little effort on a sample, and the one that loses the least information is
+    taken.
     """
     thresholds = bucketed.limited.thresholds
     tried = candidates(bucketed.open_size, policy, thresholds)
@@ -111,22 +89,7 @@ def choose_plan(
 
 
 def candidates(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> tuple[Recipe, ...]:
-    """Recipes that CREATE chooses from.
-
-    Parameters
-    ----------
-    n : int
-        Number of records that are partitioned.
-    policy : Policy
-        k, method, refinement.
-    thresholds : sequence of Threshold
-        What every class must satisfy.
-
-    Returns
-    -------
-    tuple of Recipe
-        One for a method chosen by name, as it is published; for ``auto`` those of `recipes`.
-    """
+    """Recipes that CREATE chooses from: a method chosen by name as it is, for ``auto`` those of `recipes`."""
     k = policy.k
     if policy.method == "tcloseness_first":
         return (Recipe("tcloseness_first", stratum_size(n, policy, thresholds), None),)
@@ -143,20 +106,7 @@ def candidates(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> tuple
 def sample(
     con: duckdb.DuckDBPyConnection, bucketed: Bucketed
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Coordinates and codes of at most `SAMPLE` records of the middle tile, evenly taken.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    bucketed : Bucketed
-        The tiles, of which there is one.
-
-    Returns
-    -------
-    tuple of ndarray of shape (n, d) and ndarray of shape (s, n)
-        Points and sensitive codes.
-    """
+    """Coordinates (n, d) and codes (s, n) of at most `SAMPLE` records, taken evenly, of the middle tile."""
     (records,) = stream(con, bucketed, only=bucketed.tile_count // 2)
     points = coordinates(bucketed.limited.embedded.axes, records.columns)
     step = -(-len(points) // SAMPLE)
@@ -170,26 +120,7 @@ def trial(
     recipe: Recipe,
     thresholds: Sequence[Threshold],
 ) -> tuple[int, float]:
-    """Classes and loss of a recipe on a sample, refined with little effort.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        Coordinates.
-    codes : ndarray of shape (s, n), int64
-        Sensitive codes.
-    policy : Policy
-        k.
-    recipe : Recipe
-        What to try.
-    thresholds : sequence of Threshold
-        What every class must satisfy.
-
-    Returns
-    -------
-    tuple of int and float
-        Number of classes, and IL in per cent.
-    """
+    """Number of classes and loss, in per cent, of a recipe on a sample, refined with little effort."""
     quick = replace(recipe, effort="fast" if recipe.effort else None, partner=recipe.partner or "efficient")
     labels = classes_of(points, codes, policy, quick, thresholds)
     return int(labels.max()) + 1, information_loss(points, labels)
@@ -203,32 +134,10 @@ def classes_of(
     thresholds: Sequence[Threshold],
     **how: Unpack[How],
 ) -> npt.NDArray[np.int64]:
-    """Classes that a recipe makes of some records, be it one of ``auto`` or a published method.
+    """Classes, 0..m-1, that a recipe of ``auto`` or a published method makes of some records.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        Coordinates.
-    codes : ndarray of shape (s, n), int64
-        Sensitive codes.
-    policy : Policy
-        k.
-    recipe : Recipe
-        One of `candidates`.
-    thresholds : sequence of Threshold
-        What every class must satisfy.
-    **how
-        As in `compose`.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Classes, 0..m-1; one where there are fewer than k records.
-
-    Raises
-    ------
-    PolicyError
-        A published method cannot do what is asked.
+    One class where there are fewer than k records. A PolicyError where a published method cannot do what is
+    asked.
     """
     if recipe.start in get_args(kernel.Start):
         return kernel.compose(points, codes, policy.k, thresholds, recipe, **how)

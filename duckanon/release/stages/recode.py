@@ -24,42 +24,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Recoded:
-    """The released table, which nobody has audited yet.
-
-    Attributes
-    ----------
-    repaired : Repaired
-        The final classes.
-    table : str
-        Temporary table: released columns in source order, rows ordered by the released values.
-    """
+    """The released table, which nobody has audited yet."""
 
     repaired: Repaired
-    table: str
+    table: str  # temporary table: released columns in source order, rows in the order of their values
 
 
 def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -> Recoded:
     """One value of each quasi-identifier for all records of a class.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    repaired : Repaired
-        Result of the stage before.
-    policy : Policy
-        That of the release; the fields know how they are recoded.
-
-    Returns
-    -------
-    Recoded
-        The released table.
-
-    Notes
-    -----
-    O(n log n) in SQL, O(n) for the means of floating-point columns. Integers, DECIMAL, DATE and TIMESTAMP
-    means are exact and rounded half away from zero (a date counts in days, a timestamp in its own unit, both
-    from 1970); the most frequent value is released by 'mode', the smallest of several, NULL last.
+    O(n log n) in SQL, and O(n) for the means of floating-point columns. Means of integers, DECIMAL, DATE and
+    TIMESTAMP are exact and rounded half away from zero (a date counts in days, a timestamp in its own unit,
+    both from 1970); 'mode' takes the smallest of several values, NULL last.
     """
     del policy
     staged, labels = repaired.partitioned.bucketed.limited.embedded.staged, repaired.labels
@@ -94,16 +70,8 @@ def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -
 def classes_relation(staged: Staged) -> str:
     """Name of the temporary table of the classes that `recode` leaves beside the candidate.
 
-    Parameters
-    ----------
-    staged : Staged
-        The records.
-
-    Returns
-    -------
-    str
-        One row a class of the partition: class_id, the released value of each quasi-identifier, and
-        ``released_class``, 0.. in the order of these values, one number for classes that share them all.
+    A row a class of the partition: class_id, its released values, and ``released_class``, 0.. in the order of
+    these values, one number for classes that share them all.
     """
     return f"{staged.workspace}_classes"
 
@@ -131,18 +99,7 @@ def _sort_keys(fields: tuple[Field, ...]) -> list[tuple[Field, ...]]:
 
 
 def labels_table(labels: npt.NDArray[np.int64]) -> pa.Table:
-    """Arrow table (record_id, class_id) of the records that are released.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n,), int64
-        Class of record_id 1, 2, ...; negative where suppressed.
-
-    Returns
-    -------
-    pyarrow.Table
-        Two BIGINT columns.
-    """
+    """Arrow table (record_id, class_id) of the records that are released; negative labels are suppressed."""
     record_id = np.arange(1, len(labels) + 1)
     if len(labels) and labels.min() < 0:
         record_id, labels = record_id[labels >= 0], labels[labels >= 0]

@@ -35,50 +35,18 @@ NEAREST = 256
 
 @dataclass(frozen=True)
 class Repaired:
-    """The final classes.
-
-    Attributes
-    ----------
-    partitioned : Partitioned
-        The classes before.
-    labels : ndarray of shape (n,), int64
-        Class of record_id 1, 2, ...; -1 where suppressed.
-    class_count : int
-        Number of classes of the partition; recoding may give several of them equal values.
-    suppressed : int
-        Number of suppressed records.
-    information_loss : float
-        IL = 100 SSE / SST of the released records, in per cent.
-    """
+    """The final classes."""
 
     partitioned: Partitioned
-    labels: npt.NDArray[np.int64]
-    class_count: int
-    suppressed: int
-    information_loss: float
+    labels: npt.NDArray[np.int64]  # (n,), class of record_id 1, 2, ...; -1 where suppressed
+    class_count: int  # of the partition; recoding may give several of them equal values
+    suppressed: int  # number of suppressed records
+    information_loss: float  # IL = 100 SSE / SST of the released records, in per cent
 
 
 def repair(con: duckdb.DuckDBPyConnection, partitioned: Partitioned, policy: Policy) -> Repaired:
     """Classes that satisfy every threshold, by suppressing whole worst classes and by merging.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection; nothing is asked of it.
-    partitioned : Partitioned
-        Result of the stage before.
-    policy : Policy
-        Share of all records that may be left out.
-
-    Returns
-    -------
-    Repaired
-        Final labels. A plan without repair keeps its classes.
-
-    Notes
-    -----
-    The reference of an EMD is the released table, so the thresholds are made anew when records were
-    suppressed. Classes are merged over the whole table: a good partner of a class often lies in another tile.
     Always ends: every merge removes a class, and one class of all records has EMD 0. Where nothing violates,
     which is the rule after merging within tiles, it costs O(n) without a copy of the records.
     """
@@ -92,6 +60,7 @@ def repair(con: duckdb.DuckDBPyConnection, partitioned: Partitioned, policy: Pol
         # Every class violates and all may go: a release of nothing helps nobody, so they are merged.
         if gone.any() and not gone.all():
             labels = np.where(gone[labels], -1, labels)
+            # The reference of an EMD is the released table.
             wanted, codes = thresholds_without(limited, policy, codes, labels >= 0)
             missed = None
     labels, classes = without_empty(labels, partitioned.classes)
@@ -101,6 +70,7 @@ def repair(con: duckdb.DuckDBPyConnection, partitioned: Partitioned, policy: Pol
         missed = np.asarray(violations_per_class(wanted, members, offsets).sum(axis=0))
     partner = partitioned.plan.recipe.partner
     if missed.any() and partner is not None:
+        # Over the whole table: a good partner of a class often lies in another tile.
         merged = _merged(labels, codes, classes, np.flatnonzero(missed), wanted, partner)
         labels = np.where(labels >= 0, merged[labels], -1)
         classes = joined(classes, merged)

@@ -82,56 +82,25 @@ class Field:
 
 @dataclass(frozen=True)
 class Request:
-    """What a release is to be made from.
+    """What a release is to be made from."""
 
-    Attributes
-    ----------
-    query : str
-        Anything DuckDB accepts after ``CREATE TABLE ... AS``.
-    workspace : str
-        Prefix of all temporary relations of this run.
-    keep_source : bool
-        Whether the source stays, with a number on each row, so that its rows can be told their classes. The
-        records and their order are the same.
-    """
-
-    query: str
-    workspace: str
-    keep_source: bool = False
+    query: str  # anything DuckDB accepts after ``CREATE TABLE ... AS``
+    workspace: str  # prefix of all temporary relations of this run
+    keep_source: bool = False  # the source stays, rows numbered, to be told its classes
 
 
 @dataclass(frozen=True)
 class Staged:
-    """The staged records.
+    """The staged records."""
 
-    Attributes
-    ----------
-    workspace : str
-        Prefix of all temporary relations of this run.
-    records : str
-        Temporary table: ``record_id`` 1..size in the order of all values, then one column a field.
-    fields : tuple of Field
-        Columns of the release in source order.
-    size : int
-        Number of records.
-    left_out : int
-        Records dropped by ``nulls = 'suppress'``.
-    until : float or None
-        Value of `time.monotonic` at which refinement ends.
-    source : str or None
-        Temporary table of the source as it was read, identifiers included, where it was asked for.
-    row : str or None
-        Column of it that numbers its rows; ``source_row`` of a record is that number.
-    """
-
-    workspace: str
-    records: str
-    fields: tuple[Field, ...]
-    size: int
-    left_out: int
-    until: float | None = None
-    source: str | None = None
-    row: str | None = None
+    workspace: str  # prefix of all temporary relations of this run
+    records: str  # temporary table: record_id 1..size in the order of all values, then a column a field
+    fields: tuple[Field, ...]  # columns of the release in source order
+    size: int  # number of records
+    left_out: int  # records dropped by nulls = 'suppress'
+    until: float | None = None  # value of `time.monotonic` at which refinement ends
+    source: str | None = None  # temporary table of the source as read, identifiers included, if asked for
+    row: str | None = None  # column of it that numbers its rows: the source_row of a record
 
     def tree(self, field: Field) -> str:
         """Temporary table (value, level, node) of a sensitive field with hierarchical distance."""
@@ -151,26 +120,8 @@ class Staged:
 def stage(con: duckdb.DuckDBPyConnection, request: Request, policy: Policy) -> Staged:
     """Records of the user's query, typed and numbered, in a temporary table.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection of the caller; only temporary tables are written.
-    request : Request
-        The query.
-    policy : Policy
-        Roles and rules.
-
-    Returns
-    -------
-    Staged
-        What the next stages read.
-
-    Raises
-    ------
-    SourceError
-        The query fails, is empty, or has NULL, NaN or infinity where the policy does not allow it.
-    PolicyError
-        A role, type or k does not fit the columns or the number of records.
+    SourceError: the query fails, is empty, or has NULL, NaN or infinity that the policy does not allow.
+    PolicyError: a role, type or k does not fit.
     """
     until = time.monotonic() + policy.time_limit if policy.time_limit else None
     workspace = request.workspace

@@ -26,27 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limited:
-    """The sensitive fields that have a threshold, those of ordered distance first.
-
-    Attributes
-    ----------
-    embedded : Embedded
-        The records with their codes.
-    fields : tuple of Field
-        The fields.
-    thresholds : tuple of Threshold
-        What every class must satisfy against all staged records, one entry a field.
-    counts : tuple of ndarray
-        Records per value code of each.
-    paths : mapping of ndarray
-        Tree nodes above each value code, by field column, for hierarchical distance.
-    """
+    """The sensitive fields that have a threshold, those of ordered distance first."""
 
     embedded: Embedded
     fields: tuple[Field, ...]
-    thresholds: tuple[Threshold, ...]
-    counts: tuple[npt.NDArray[np.int64], ...]
-    paths: Mapping[str, npt.NDArray[np.int64]]
+    thresholds: tuple[Threshold, ...]  # what every class must satisfy against all staged records, one a field
+    counts: tuple[npt.NDArray[np.int64], ...]  # records per value code, one a field
+    paths: Mapping[str, npt.NDArray[np.int64]]  # tree nodes above each value code, by field column
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -55,28 +41,9 @@ class Limited:
 
 
 def limit(con: duckdb.DuckDBPyConnection, embedded: Embedded, policy: Policy) -> Limited:
-    """Sensitive fields with a threshold and their trees.
+    """Sensitive fields with a threshold and their trees; none when the policy asks for k only.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    embedded : Embedded
-        Result of the stage before.
-    policy : Policy
-        Distances and hierarchies.
-
-    Returns
-    -------
-    Limited
-        Empty when the policy asks for k only.
-
-    Raises
-    ------
-    PolicyError
-        A hierarchy is unusable.
-    InfeasibleError
-        l is above the l of the whole table.
+    PolicyError: a hierarchy is unusable. InfeasibleError: l is above the l of the whole table.
     """
     staged = embedded.staged
     paths = {
@@ -101,28 +68,10 @@ def limit(con: duckdb.DuckDBPyConnection, embedded: Embedded, policy: Policy) ->
 def thresholds_without(
     limited: Limited, policy: Policy, codes: npt.NDArray[np.int64], released: npt.NDArray[np.bool_]
 ) -> tuple[tuple[Threshold, ...], npt.NDArray[np.int64]]:
-    """Thresholds against the records that are released, and the codes in their smaller domain.
+    """Thresholds against the records that are released, and the codes (s, n) in their smaller domain.
 
     A value that is suppressed altogether is not in the domain of the release any more: the ordered distance
-    counts ranks of released values only.
-
-    Parameters
-    ----------
-    limited : Limited
-        The fields.
-    policy : Policy
-        Kind of l, and c.
-    codes : ndarray of shape (s, n), int64
-        Value codes of all records.
-    released : ndarray of shape (n,), bool
-        Which records are released; at least one.
-
-    Returns
-    -------
-    tuple of Threshold
-        One entry a field.
-    ndarray of shape (s, n), int64
-        New codes; those of suppressed records mean nothing.
+    counts ranks of released values only. Codes of suppressed records mean nothing.
     """
     result, recoded = [], np.zeros_like(codes)
     for number, field in enumerate(limited.fields):

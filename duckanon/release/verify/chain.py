@@ -18,45 +18,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Chain:
-    """What became of the chain of a release.
+    """What became of the chain of a release."""
 
-    Attributes
-    ----------
-    links : tuple of str
-        Link of every audit, computed anew, in the order of their numbers.
-    heads : tuple of str
-        Those that no other audit follows.
-    differences, notes : tuple of str
-        Where the chain is broken; audits that are not in it, since an earlier version recorded them.
-    """
-
-    links: tuple[str, ...]
-    heads: tuple[str, ...]
-    differences: tuple[str, ...]
-    notes: tuple[str, ...]
+    links: tuple[str, ...]  # of every audit, computed anew, in the order of their numbers
+    heads: tuple[str, ...]  # those that no other audit follows
+    differences: tuple[str, ...]  # where the chain is broken
+    notes: tuple[str, ...]  # audits that are not in it, since an earlier version recorded them
 
 
 def checked(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease) -> Chain:
-    """Check the chain of a release: every link is computed anew.
+    """Check the chain of a release: every link is computed anew, by one query an audit.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection that sees the metadata.
-    home : str
-        The database.
-    release : RecordedRelease
-        The release, with its audits.
-
-    Returns
-    -------
-    Chain
-        Its links, and all that is wrong with them.
-
-    Notes
-    -----
-    One query an audit. Whoever can write the database can make a chain anew from its beginning, and the end
-    of one that was cut off is not missed by it: only a head that was kept elsewhere tells.
+    Whoever can write the database can make a chain anew from its beginning, and the end of one that was cut
+    off is not missed by it: only a head that was kept elsewhere tells.
     """
     chained = [audit for audit in release.audits if audit.chain is not None]
     chained.sort(key=lambda audit: (audit.number or 0, audit.chain or ""))

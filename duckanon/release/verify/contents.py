@@ -35,23 +35,11 @@ Macro = tuple[str, str]
 
 @dataclass(frozen=True)
 class Held:
-    """What a database holds beside its releases.
+    """What a database holds beside its releases."""
 
-    Attributes
-    ----------
-    differences : tuple of str
-        Metadata of no release; in an exported file what EXPORT does not write, and macros that are not as it
-        writes them.
-    notes : tuple of str
-        Macros of which that cannot be told, because another version wrote the file.
-    macros : bool or None
-        Whether the macros are those that EXPORT writes, all of them and no other; None where the database is
-        that of the owner, who may have any.
-    """
-
-    differences: tuple[str, ...]
-    notes: tuple[str, ...]
-    macros: bool | None
+    differences: tuple[str, ...]  # metadata of no release; in an exported file, what is not EXPORT's
+    notes: tuple[str, ...]  # macros of which that cannot be told, because another version wrote the file
+    macros: bool | None  # whether all and only those of EXPORT; None for the owner's, which may have any
 
 
 @dataclass(frozen=True)
@@ -64,21 +52,10 @@ class _Written:
 
 
 def held(con: duckdb.DuckDBPyConnection, home: str, recorded: Sequence[RecordedRelease]) -> Held:
-    """What a database holds beside its releases.
+    """What a database holds beside its releases, and a file of this version does not.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection on which names mean DuckDB's own functions, whatever the file holds.
-    home : str
-        Name of the database in it.
-    recorded : sequence of RecordedRelease
-        Its releases, one at least.
-
-    Returns
-    -------
-    Held
-        All that differs from a file of this version; in the database of the owner anything may be.
+    In the database of the owner anything may be. On `con` names mean DuckDB's own functions, whatever the
+    file holds.
     """
     differences = list(_metadata(con, home, recorded))
     if not recorded[0].exported:

@@ -22,24 +22,10 @@ RENEW = "REFRESH the view and EXPORT it again to record what is released"
 def in_terms_of_today(
     release: RecordedRelease, classes: int, columns: Sequence[tuple[str, str]]
 ) -> tuple[RecordedRelease, tuple[str, ...]]:
-    """A recorded release as the version of today would have recorded it.
+    """A recorded release as the version of today would have recorded it, and what was put in other terms.
 
-    Parameters
-    ----------
-    release : RecordedRelease
-        As it was read.
-    classes : int
-        Equivalence classes of its rows.
-    columns : sequence of (str, str)
-        Name and type of its columns.
-
-    Returns
-    -------
-    RecordedRelease
-        With the numbers and types of today where the recorded ones are such as an earlier version wrote; what
-        it cannot have written stays as it is.
-    tuple of str
-        What was put in other terms, and what was not recorded, in a line each.
+    Numbers and types become today's where they are such as an earlier version wrote; what it cannot have
+    written stays as it is. The classes and the columns, names with types, are those of its rows.
     """
     notes = []
     if any(audit.schema_version == 1 for audit in release.audits):

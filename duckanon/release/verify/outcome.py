@@ -14,44 +14,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verified:
-    """What became of one release.
+    """What became of one release."""
 
-    Attributes
-    ----------
-    release : str
-        Number and name.
-    created_at : str or None
-        When it was made, UTC.
-    records : int
-        Its records, counted.
-    fingerprint, policy_hash : str or None
-        Of the rows and policy as they are now; None where they cannot be read.
-    heads : tuple of str
-        Links of the chain of its audits that no other follows: one, or several where connections audited at
-        the same time; none where an earlier version recorded all of them.
-    links : tuple of str
-        All links, see `chain`, each computed anew.
-    audits : int
-        Recorded audits.
-    report : Report or None
-        The audit by the policy of the release, done again; None where it cannot be done.
-    differences : tuple of str
-        Where the record and what was found differ.
-    notes : tuple of str
-        What could not be compared.
-    """
-
-    release: str
-    created_at: str | None
-    records: int | None
-    fingerprint: str | None
-    policy_hash: str | None
-    heads: tuple[str, ...]
-    links: tuple[str, ...]
-    audits: int
-    report: Report | None
-    differences: tuple[str, ...]
-    notes: tuple[str, ...]
+    release: str  # number and name
+    created_at: str | None  # UTC
+    records: int | None  # counted
+    fingerprint: str | None  # of the rows as they are now; None where they cannot be read
+    policy_hash: str | None  # likewise
+    heads: tuple[str, ...]  # links that no other follows: several of audits at one time, none in old metadata
+    links: tuple[str, ...]  # of the chain, each computed anew
+    audits: int  # recorded audits
+    report: Report | None  # the audit by its policy, done again; None where it cannot be done
+    differences: tuple[str, ...]  # where the record and what is there differ
+    notes: tuple[str, ...]  # what could not be compared
 
     @property
     def verified(self) -> bool:
@@ -61,28 +36,13 @@ class Verified:
 
 @dataclass(frozen=True)
 class Verification:
-    """What became of all releases of a database.
-
-    Attributes
-    ----------
-    database : str
-        Its name.
-    releases : tuple of Verified
-        One entry a release.
-    differences : tuple of str
-        What was expected and is in none of them, and what the database holds and should not.
-    notes : tuple of str
-        What could not be compared.
-    macros : bool or None
-        Whether the audit macros in an exported file are those that EXPORT writes; None for a database in
-        which releases are made: its macros and other objects are the owner's own.
-    """
+    """What became of all releases of a database."""
 
     database: str
     releases: tuple[Verified, ...]
-    differences: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    macros: bool | None = None
+    differences: tuple[str, ...] = ()  # expected and in none of them, or there and should not be
+    notes: tuple[str, ...] = ()  # what could not be compared
+    macros: bool | None = None  # whether they are those of EXPORT; None where the owner may have any
 
     @property
     def verified(self) -> bool:

@@ -56,19 +56,7 @@ OF_THE_SOURCE = ("information_loss", "suppressed_records")
 
 @dataclass(frozen=True)
 class RecordedColumn:
-    """A released column as it was recorded; what was recorded as NULL is None.
-
-    Attributes
-    ----------
-    position : int
-        Its place in the release, from 1.
-    name, role, type : str
-        What it is, with the type in the release.
-    recode : str or None
-        How a quasi-identifier was recoded.
-    distance, tree : str or None
-        Ground distance of a sensitive column, and the table of its hierarchy.
-    """
+    """A released column as it was recorded; what was recorded as NULL is None."""
 
     # Policy and comparison judge what a file says here.
     position: Any
@@ -82,43 +70,21 @@ class RecordedColumn:
 
 @dataclass(frozen=True)
 class RecordedAudit:
-    """An audit as it was recorded.
+    """An audit as it was recorded; what its version of the metadata did not know yet is None."""
 
-    Attributes
-    ----------
-    audit_id : str
-        Its id, or its time where it was recorded without one.
-    schema_version : int
-        Layout of the metadata that knew it.
-    audited_at : str or None
-        UTC.
-    statement : str or None
-        What made it: release, audit or export; None in version 1.
-    policy, policy_hash, fingerprint : str or None
-        What it looked at; None in version 1.
-    duckanon_version, duckdb_version : str or None
-        The programs; None in version 1.
-    previous, chain : str or None
-        The links that it follows, and its own, see `chain`; None before version 3.
-    number : int or None
-        Its place in the chain, from 1.
-    measures : tuple of dict
-        The report rows.
-    """
-
-    audit_id: str
-    schema_version: int
-    audited_at: str | None
-    statement: str | None
+    audit_id: str  # its id, or its time where it was recorded without one
+    schema_version: int  # layout of the metadata that knew it
+    audited_at: str | None  # UTC
+    statement: str | None  # release, audit or export
     policy: str | None
     policy_hash: str | None
     fingerprint: str | None
     duckanon_version: str | None
     duckdb_version: str | None
-    previous: str | None
-    chain: str | None
-    number: int | None
-    measures: tuple[dict[str, Any], ...]
+    previous: str | None  # links that it follows
+    chain: str | None  # its own link
+    number: int | None  # place in the chain, from 1
+    measures: tuple[dict[str, Any], ...]  # the report rows
 
     def __str__(self) -> str:
         """Name it as a reader finds it in the metadata."""
@@ -127,65 +93,31 @@ class RecordedAudit:
 
 @dataclass(frozen=True)
 class RecordedRelease:
-    """A release as it was recorded; what was recorded as NULL is None.
+    """A release as it was recorded; what was recorded as NULL is None."""
 
-    Attributes
-    ----------
-    exported : bool
-        In an exported file; else in the database in which it was made.
-    release_id, schema_version : int
-        Its number, and the layout of the metadata that knew it.
-    target : Target
-        The view as it was called.
-    table : str
-        Backing table.
-    records, classes, suppressed : int
-        Size of the release.
-    method : str
-        Method that made the partition.
-    information_loss : float
-        IL in per cent.
-    duckanon_version, created_at : str
-        What made it, and when, UTC.
-    policy : str or None
-        Policy as TOML; None in an exported file.
-    columns : tuple of RecordedColumn
-        The released columns, in their order.
-    thresholds : tuple of (measure, attribute, threshold, l_diversity, c)
-        What the policy asks for.
-    audits : tuple of RecordedAudit
-        In the order of time.
-    """
-
-    exported: bool
+    exported: bool  # in an exported file; else in the database in which it was made
     release_id: int
-    schema_version: int
-    target: Target
-    table: str
+    schema_version: int  # layout of the metadata that knew it
+    target: Target  # the view as it was called
+    table: str  # backing table
     records: int | None
     classes: int | None
     suppressed: int | None
     method: str | None
     information_loss: float | None
     duckanon_version: str | None
-    created_at: str | None
-    policy: str | None
-    columns: tuple[RecordedColumn, ...]
-    thresholds: tuple[tuple[Any, ...], ...]
-    audits: tuple[RecordedAudit, ...]
+    created_at: str | None  # UTC
+    policy: str | None  # as TOML; None in an exported file
+    columns: tuple[RecordedColumn, ...]  # in their order
+    thresholds: tuple[tuple[Any, ...], ...]  # measure, attribute, threshold, l_diversity and c of each
+    audits: tuple[RecordedAudit, ...]  # in the order of time
 
     def __str__(self) -> str:
         """Name it as a reader knows it."""
         return f"release {self.release_id} ({self.target.schema}.{self.target.name})"
 
     def asked(self) -> AuditPolicy:
-        """Policy that the tables of columns and thresholds state.
-
-        Raises
-        ------
-        PolicyError
-            They state none.
-        """
+        """Policy that the tables of columns and thresholds state; a PolicyError where they state none."""
         found: dict[str, dict[str, Decimal]] = {}
         diversity: dict[str, Any] = {}
         for measure, attribute, threshold, kind, c in self.thresholds:
@@ -214,24 +146,9 @@ class RecordedRelease:
 
 
 def read_releases(con: duckdb.DuckDBPyConnection, home: str) -> list[RecordedRelease]:
-    """Releases that the metadata of a database names.
+    """Releases that the metadata of a database names, in the order of their numbers.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection that sees the database.
-    home : str
-        Its name.
-
-    Returns
-    -------
-    list of RecordedRelease
-        In the order of their numbers.
-
-    Raises
-    ------
-    ReleaseError
-        There is none, the metadata cannot be read, or a newer duckanon wrote it.
+    A ReleaseError where there is none, the metadata cannot be read, or a newer duckanon wrote it.
     """
     kind = dict(engine.rows(con, templates.read("catalog/with_releases.sql"), STAGE)).get(home)
     if kind not in {"releases", "exported"}:
@@ -294,22 +211,7 @@ def _rows(con: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
 def of_the_source(
     classes: int, *, information_loss: float | None, suppressed: int | None
 ) -> tuple[Measure, ...]:
-    """Measures of a release that its rows do not tell: CREATE finds them, ``duckanon.releases`` keeps them.
-
-    Parameters
-    ----------
-    classes : int
-        Classes of the release.
-    information_loss : float or None
-        IL in per cent.
-    suppressed : int or None
-        Records left out.
-
-    Returns
-    -------
-    tuple of Measure
-        In the order of the report.
-    """
+    """Measures that the rows of a release do not tell: CREATE finds and ``duckanon.releases`` keeps them."""
     values = information_loss, None if suppressed is None else float(suppressed)
     return tuple(
         Measure(name, None, None, value, classes, None, None, None)
@@ -323,18 +225,7 @@ _STATEMENTS = {"release", "audit", "export"}
 
 
 def misworded(release: RecordedRelease) -> Iterator[str]:
-    """What the metadata of a release says in words or names that this version does not write.
-
-    Parameters
-    ----------
-    release : RecordedRelease
-        As it was read.
-
-    Yields
-    ------
-    str
-        A difference.
-    """
+    """What the metadata of a release says in words or names that this version does not write."""
     if release.table != f"release_{release.release_id}":
         yield f"the table of the release is recorded as {release.table!r}"
     if release.exported and release.target.schema != "main":

@@ -40,30 +40,9 @@ def verify(
 ) -> Verification:
     """Verification of every release of the current database; nothing is written.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection whose current database is an exported file, or one in which releases were made. It must
-        not change meanwhile: open it read-only.
-    expected : sequence of str
-        Fingerprints and policy hashes that were kept elsewhere: each must be that of a release.
-    heads : sequence of str
-        Heads of chains of audits that were kept elsewhere: each must be a link of the chain of a release,
-        which may have grown since.
-
-    Returns
-    -------
-    Verification
-        All that differs.
-
-    Raises
-    ------
-    ReleaseError
-        No release is in the database, or its metadata cannot be read.
-
-    Notes
-    -----
-    One audit for each different policy, and one fingerprint, a release.
+    The database must not change meanwhile: open it read-only. Each expected fingerprint or policy hash must
+    be that of a release, each head a link of the chain of a release, which may have grown since. One audit
+    for each different policy, and one fingerprint, a release.
     """
     with _own_functions(con) as home:
         foreign.check_metadata(con, home, STAGE)
@@ -96,7 +75,7 @@ def _own_functions(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
     """Let names mean DuckDB's own functions; give the database that was current.
 
     A macro hides the function of its name from all queries while its database is current, so a file could
-    otherwise bring along its own sha256, or a duckdb_functions that does not show it.
+    bring along its own sha256, or a duckdb_functions that does not show it.
     """
     ((home, schema, before),) = engine.rows(con, templates.read("session/current.sql"), STAGE)
 
