@@ -170,7 +170,7 @@ def in_transaction(con: duckdb.DuckDBPyConnection) -> bool:
     In autocommit every statement has a transaction of its own, so two statements see two transaction numbers.
     (BEGIN inside a transaction would abort it, so it cannot be the test.)
     """
-    query = "SELECT txid_current()"
+    query = templates.read("session/transaction.sql")
     return rows(con, query, "transaction") == rows(con, query, "transaction")
 
 

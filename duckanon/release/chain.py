@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from duckanon.audits.evidence import SCHEMA_VERSION
 from duckanon.database import engine, templates
 from duckanon.database.fingerprint import digest, fingerprint
+from duckanon.database.relations import subquery
 from duckanon.errors import ReleaseError
 from duckanon.release.metadata import SCHEMA
 
@@ -41,7 +42,7 @@ def origin(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> str
     """
     values = {"catalog": catalog, "release_id": release_id}
     queries = [templates.render("evidence/origin.sql.j2", table=table, **values) for table in _BOUND]
-    return digest("\n".join(fingerprint(con, f"({query})") for query in queries))
+    return digest("\n".join(fingerprint(con, subquery(query)) for query in queries))
 
 
 def next_place(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> Place:
@@ -62,7 +63,7 @@ def link(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int, audit_id
     """Link of an audit: SHA-256, in hex, of the links that it follows and of all that was recorded of it."""
     values = {"catalog": catalog, "release_id": release_id, "audit_id": audit_id, "number": place.number}
     query = templates.render("evidence/link.sql.j2", **values)
-    return digest(f"{place.previous}\n{fingerprint(con, f'({query})')}")
+    return digest(f"{place.previous}\n{fingerprint(con, subquery(query))}")
 
 
 def append(

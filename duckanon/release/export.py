@@ -174,16 +174,16 @@ def _warn_of_formulas(con: duckdb.DuckDBPyConnection, published: Published, path
 def _to_database(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> Report:
     _fill(con, published, draft)
     with _reader(con) as reader:
-        _on(reader, templates.render("catalog/attach.sql.j2", path=str(draft), catalog="export", new=False))
+        attach(reader, draft, new=False)
         relation = relation_of(metadata.Target("export", "main", published.target.name))
         _require_same(con, reader, published, lambda _: relation)
         report = audit_published(con, reader, published, relation, home="export")
         policy = Policy.from_toml(published.policy).audited()
         evidence = evidence_of(reader, relation, policy, trees_of(con, published, "export"))
     with engine.in_memory() as fresh:
-        _on(fresh, templates.render("catalog/attach.sql.j2", path=str(draft), catalog="export", new=True))
+        attach(fresh, draft, new=True)
         record(fresh, "export", published.release_id, report.measures, evidence, statement="export")
-        _on(fresh, "DETACH export")
+        detach(fresh)
     # What the record of this audit took the place of: nothing secret, but nothing that anyone vouches for.
     blocks.clear(draft)
     return report
@@ -196,7 +196,7 @@ def _fill(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> 
     # Another instance writes the file, so nothing of this one can get into it, temporary data or settings.
     with engine.in_memory() as fresh:
         _same_setting(con, fresh, "force_compression")
-        _on(fresh, templates.render("catalog/attach.sql.j2", path=str(draft), catalog="export", new=True))
+        attach(fresh, draft, new=True)
         for schema, name, relation in tables:
             columns = columns_of(con, relation, "export")
             rows = templates.render(
@@ -216,11 +216,26 @@ def _fill(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> 
             )
             columns = columns_of(con, subquery(query), "export")
             _write(con, fresh, query, schema="duckanon", name=table, columns=columns)
-        _on(fresh, "USE export")
-        for statement in macros.macro_statements(temporary=False):
-            _on(fresh, statement)
-        _on(fresh, "USE memory")
-        _on(fresh, "DETACH export")
+        write_macros(fresh)
+        detach(fresh)
+
+
+def attach(con: duckdb.DuckDBPyConnection, file: Path, *, new: bool) -> None:
+    """Attach a file, as `export`, to a database in memory: a new one to write it, another to read it."""
+    _on(con, templates.render("catalog/attach.sql.j2", path=str(file), catalog="export", new=new))
+
+
+def detach(con: duckdb.DuckDBPyConnection) -> None:
+    """Let go of the attached file, which is whole then."""
+    _on(con, templates.render("catalog/detach.sql.j2", catalog="export"))
+
+
+def write_macros(con: duckdb.DuckDBPyConnection) -> None:
+    """Write the audit macros into the attached file."""
+    _on(con, templates.render("session/use.sql.j2", catalog="export", schema="main"))
+    for statement in macros.macro_statements(temporary=False):
+        _on(con, statement)
+    _on(con, templates.render("session/use.sql.j2", catalog="memory", schema="main"))
 
 
 @contextlib.contextmanager

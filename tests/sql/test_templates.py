@@ -7,6 +7,7 @@ import itertools
 import re
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import duckanon
@@ -22,7 +23,7 @@ each_file = pytest.mark.parametrize("name", ours)
 HEADER = re.compile(r"(?P<hidden>\{#\n)?(?P<lines>(?:--.*\n)+)(?(hidden)#\}\n)")
 WRITES = {
     "ALTER", "ATTACH", "AUDIT", "BEGIN", "COPY", "CREATE ANONYMIZED VIEW", "CREATE SCHEMA", "CREATE TABLE", "DELETE",
-    "DROP", "EXPORT", "INSERT", "RESET", "SET", "UPDATE", "USE",
+    "DETACH", "DROP", "EXPORT", "INSERT", "RESET", "SET", "UPDATE", "USE",
 }  # fmt: skip
 ANSWERS = {"CREATE OR REPLACE TEMP", "CREATE TEMP", "DESCRIBE", "FROM", "SELECT", "WITH"}
 STATEMENT = re.compile(rf"\s*({'|'.join(sorted(WRITES | ANSWERS, key=len, reverse=True))})\b")
@@ -116,3 +117,54 @@ def test_every_file_is_used_and_every_name_is_a_file() -> None:
     assert not unknown, f"no such file under sql/: {sorted(unknown)}"
     unused = sorted({*ours, *GENERATED} - used)
     assert not unused, f"nothing in duckanon uses {unused}"
+
+
+def written_texts(path: Path) -> list[tuple[int, str, str]]:
+    """Line and text of every string of a module but docstrings; of an f-string with names, and with queries, in it."""
+    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+    passed_over = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    passed_over |= {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    texts = []
+    for node in nodes:
+        if id(node) in passed_over:
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            texts.append((node.lineno, node.value, node.value))
+        if isinstance(node, ast.JoinedStr):
+            named, queried = (
+                "".join(str(part.value) if isinstance(part, ast.Constant) else hole for part in node.values)
+                for hole in ("x", "SELECT 1")
+            )
+            texts.append((node.lineno, named, queried))
+    return texts
+
+
+def is_sql(con: duckdb.DuckDBPyConnection, text: str) -> bool:
+    try:
+        return bool(con.extract_statements(text))
+    except duckdb.Error:
+        return False
+
+
+def own_sql(path: Path) -> list[str]:
+    """What a module writes of SQL: statements whose first word is in upper case, and queries in parentheses."""
+    with duckdb.connect() as con:
+        return [
+            f"{path.name}:{line}: {named}"
+            for line, named, queried in written_texts(path)
+            if (len(named.split()) > 1 and named.split()[0].isupper() and is_sql(con, named))
+            or (re.fullmatch(r"\(.*\)", queried, flags=re.DOTALL) and is_sql(con, queried))
+        ]
+
+
+def test_python_has_no_sql_of_its_own() -> None:
+    assert not [text for path in sorted(PACKAGE.rglob("*.py")) for text in own_sql(path)]
+
+
+@pytest.mark.parametrize(
+    "line", ["'SELECT 1'", "f'FROM {name} LIMIT 1'", "f'USE {name}'", "f'({query})'", "'DETACH export'"]
+)
+def test_sql_in_python_would_be_seen(line: str, tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(f'"""SELECT 1"""\n\nname = query = "audit"\ntext = {line}\n', encoding="utf-8")
+    assert own_sql(module)

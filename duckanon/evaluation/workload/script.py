@@ -133,7 +133,7 @@ def check_reads_nothing_else(con: duckdb.DuckDBPyConnection, queries: tuple[Quer
     -----
     Each query is bound in a database that has nothing but an empty ``data`` and reaches no file.
     """
-    columns = described(con, "FROM data", name)
+    columns = columns_of(con, "data", name)
     with engine.in_memory() as bare:
         engine.run(bare, templates.render("workload/bare.sql.j2", columns=columns), "compare")
         for query in queries:

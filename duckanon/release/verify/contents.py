@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from duckanon.audits import macros as auditsql
 from duckanon.database import blocks, engine, templates
 from duckanon.database.relations import columns_of, databases, subquery
 from duckanon.errors import DuckanonError
+from duckanon.release.export import attach, detach, write_macros
 from duckanon.release.metadata import CHAINED, METADATA, SCHEMA
 from duckanon.release.verify.record import STAGE
 
@@ -173,18 +173,12 @@ def _macros_that_differ(con: duckdb.DuckDBPyConnection, home: str, written: _Wri
 def _written() -> _Written:
     """Write a file as EXPORT does, for DuckDB does not give back the text of a macro as it was written."""
     with tempfile.TemporaryDirectory() as folder, engine.in_memory() as fresh:
-        path = str(Path(folder) / "written.duckdb")
-        steps = [
-            templates.render("catalog/attach.sql.j2", path=path, catalog="export", new=True),
-            templates.render("publish/metadata.sql.j2", catalog="export"),
-            "USE export",
-            *auditsql.macro_statements(temporary=False),
-            "USE memory",
-            "DETACH export",
-            templates.render("catalog/attach.sql.j2", path=path, catalog="export", new=False),
-        ]
-        for step in steps:
-            engine.run(fresh, step, STAGE)
+        file = Path(folder) / "written.duckdb"
+        attach(fresh, file, new=True)
+        engine.run(fresh, templates.render("publish/metadata.sql.j2", catalog="export"), STAGE)
+        write_macros(fresh)
+        detach(fresh)
+        attach(fresh, file, new=False)
         macros = _macros(fresh, "export")
         columns = {
             f"column {SCHEMA}.{table}.{name} {kind}"
