@@ -10,6 +10,7 @@ import pyarrow as pa
 from duckanon.audits.run import audit_table
 from duckanon.database import engine, templates
 from duckanon.database.interrupts import interruptible
+from duckanon.database.relations import Target, current, resolve
 from duckanon.errors import ReleaseError
 from duckanon.policy.policy import Policy
 from duckanon.release import metadata, views
@@ -95,7 +96,7 @@ def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement, *, effec
     """Outcome of one of our statements; with `effect`, that of CREATE and REFRESH tells what changed."""
     match statement:
         case parse.Create():
-            target = metadata.resolve(con, statement.name)
+            target = resolve(con, statement.name)
             policy = options_to_policy(statement.options)
             if statement.if_not_exists and metadata.find(con, target) is not None:
                 return Outcome(f"{target} exists: nothing was done, and it keeps its own policy", None)
@@ -103,7 +104,7 @@ def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement, *, effec
             made = views.create(con, statement.query, policy, target, or_replace=replaces, effect=effect)
             return _reported(f"released {made.name}", made.report, made.effect)
         case parse.Refresh():
-            made = views.refresh(con, metadata.resolve(con, statement.name), effect=effect)
+            made = views.refresh(con, resolve(con, statement.name), effect=effect)
             return _reported(f"refreshed {made.name}", made.report, made.effect)
         case parse.Audit():
             if statement.kind == "table":
@@ -113,7 +114,7 @@ def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement, *, effec
             notes = "".join(f"; {warning}" for warning in report.warnings)
             return _reported(f"audited {report.name}{notes}", report)
         case parse.Export():
-            target = metadata.resolve(con, statement.name)
+            target = resolve(con, statement.name)
             report = export(con, target, statement.path, **options_to_export(statement.options))
             return _reported(f"exported {target} to {statement.path}", report)
         case parse.Drop():
@@ -142,7 +143,7 @@ def _reported(title: str, report: Report, effect: tuple[Effect, ...] = ()) -> Ou
 
 def _drop(con: duckdb.DuckDBPyConnection, statement: parse.Drop) -> Outcome:
     try:
-        target = metadata.resolve(con, statement.name)
+        target = resolve(con, statement.name)
     except ReleaseError as nowhere:
         if not statement.if_exists:
             raise
@@ -155,10 +156,10 @@ def _drop(con: duckdb.DuckDBPyConnection, statement: parse.Drop) -> Outcome:
 def _explain(con: duckdb.DuckDBPyConnection, statement: parse.Explain) -> pa.Table:
     shown = frontier if statement.frontier else explain
     if statement.create is None:
-        published = metadata.require(con, metadata.resolve(con, statement.name))
+        published = metadata.require(con, resolve(con, statement.name))
         return shown(con, views.source_of(con, published), Policy.from_toml(published.policy))
     policy = options_to_policy(statement.create.options)
-    return shown(con, Source(statement.create.query, *metadata.current(con)), policy)
+    return shown(con, Source(statement.create.query, *current(con)), policy)
 
 
 def _show(con: duckdb.DuckDBPyConnection) -> pa.Table:
@@ -166,6 +167,6 @@ def _show(con: duckdb.DuckDBPyConnection) -> pa.Table:
     if not catalogs:
         return SHOWN.empty_table()
     found = engine.table(con, templates.render("catalog/show.sql.j2", catalogs=catalogs), "show")
-    names = (metadata.Target(*row.values()) for row in found.select(SHOWN.names[:3]).to_pylist())
+    names = (Target(*row.values()) for row in found.select(SHOWN.names[:3]).to_pylist())
     # A view that carries the mark of a release, and is another view, is not shown.
     return found.filter(pa.array([metadata.find(con, name) is not None for name in names], pa.bool_()))

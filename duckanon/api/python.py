@@ -15,10 +15,10 @@ from duckanon.audits.run import audit_relation
 from duckanon.database import engine, templates
 from duckanon.database.handover import same_column
 from duckanon.database.interrupts import interruptible
-from duckanon.database.relations import named
+from duckanon.database.relations import named, resolve
 from duckanon.errors import ReleaseError, SourceError
 from duckanon.policy.names import twice
-from duckanon.release import metadata, pipeline
+from duckanon.release import pipeline
 from duckanon.release.views import create
 from duckanon.statements.names import QualifiedName, parse_name
 
@@ -66,7 +66,7 @@ def anonymize(
         Source, policy or name is wrong, or the audit failed; nothing is visible then.
     """
     plain = con.duckdb if isinstance(con, Connection) else con
-    target = metadata.resolve(plain, parse_name(name))
+    target = resolve(plain, parse_name(name))
     return create(plain, _query(source), policy, target, or_replace=or_replace, effect=effect)
 
 

@@ -32,10 +32,10 @@ from duckanon.cli.options import (
 from duckanon.cli.output import show
 from duckanon.database import paths, templates
 from duckanon.database.interrupts import within
+from duckanon.database.relations import Target
 from duckanon.policy.checks import checked
 from duckanon.release.explain import explain
 from duckanon.release.export import check_target, export
-from duckanon.release.metadata import Target
 from duckanon.release.stages.candidate import Source
 from duckanon.release.verify.record import of_the_source
 from duckanon.release.views import create

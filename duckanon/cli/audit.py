@@ -43,10 +43,10 @@ from duckanon.cli.options import (
 from duckanon.cli.output import complain, line
 from duckanon.database import engine, templates
 from duckanon.database.interrupts import within
+from duckanon.database.relations import current
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.checks import checked
 from duckanon.policy.policy import AUDIT_OPTIONS, AuditPolicy, Policy, stated_options
-from duckanon.release import metadata
 from duckanon.release.frontier import frontier as measured
 from duckanon.release.stages.candidate import Source
 
@@ -159,7 +159,7 @@ def _html(
         cost = None
         if asked is not None and before is not None:
             query = templates.render("relation/rows.sql.j2", relation=before)
-            cost = measured(con, Source(query, *metadata.current(con)), asked)
+            cost = measured(con, Source(query, *current(con)), asked)
         return html_report(con, relation, report, wanted, roles=roles, original=before, frontier=cost)
     except Exception:
         # The audit took place, so its verdicts are told, whatever the page lacks.

@@ -142,18 +142,16 @@ def _c(option: str, value: Any) -> Decimal:
     return c
 
 
-def _weight(option: str, value: Any) -> float:
-    weight = float(_number(option, value))
-    if weight <= 0:
-        raise PolicyError(f"{option} = {_shown(value)}: use a number above 0, or another role for the column")
-    return weight
+def _above_zero(advice: str) -> Callable[[str, Any], float]:
+    """Return the check of an option that is a number above 0; its error says to use what is advised."""
 
+    def check(option: str, value: Any) -> float:
+        number = float(_number(option, value))
+        if number <= 0:
+            raise PolicyError(f"{option} = {_shown(value)}: use {advice}")
+        return number
 
-def _seconds(option: str, value: Any) -> float:
-    seconds = float(_number(option, value))
-    if seconds <= 0:
-        raise PolicyError(f"{option} = {_shown(value)}: use seconds, a number above 0, or leave it out")
-    return seconds
+    return check
 
 
 def _fraction(option: str, value: Any) -> float:
@@ -258,13 +256,13 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "hierarchies": _by_column(_text),
     "method": _word(METHODS),
     "recode": _by_column(_recode),
-    "weights": _by_column(_weight),
+    "weights": _by_column(_above_zero("a number above 0, or another role for the column")),
     "subject": _subject,
     "suppression_limit": _fraction,
     "nulls": _word(get_args(Nulls)),
     "refine": _boolean,
     "effort": _word(get_args(Effort)),
-    "time_limit": _optional(_seconds),
+    "time_limit": _optional(_above_zero("seconds, a number above 0, or leave it out")),
     "seed": _integer,
     "csv_formulas": _word(get_args(Formulas)),
 }

@@ -11,7 +11,7 @@ from duckanon.audits.evidence import evidence_of
 from duckanon.audits.run import audit_attributes
 from duckanon.database import engine
 from duckanon.database.engine import transaction
-from duckanon.database.relations import columns_of, databases, relation_of
+from duckanon.database.relations import columns_of, current, databases, relation_of, resolve
 from duckanon.errors import DuckanonError, ReleaseError
 from duckanon.policy import bind
 from duckanon.policy.policy import AuditPolicy, Policy
@@ -22,7 +22,8 @@ from duckanon.statements.options import options_to_audit
 if TYPE_CHECKING:
     from duckanon.audits.evidence import Evidence
     from duckanon.audits.report import Report
-    from duckanon.release.metadata import Published, Target
+    from duckanon.database.relations import Target
+    from duckanon.release.metadata import Published
     from duckanon.statements.names import QualifiedName
     from duckanon.statements.options import Options
 
@@ -33,14 +34,14 @@ def audit_named(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Op
     In a transaction that an error has aborted, the committed release is audited.
     """
     try:
-        metadata.current(con)
+        current(con)
     except DuckanonError as failure:
         if not isinstance(failure.__cause__, duckdb.TransactionException):
             raise
     else:
-        return audit_view(con, metadata.resolve(con, name), options)
+        return audit_view(con, resolve(con, name), options)
     with con.cursor() as reader:
-        target = metadata.resolve(reader, name)
+        target = resolve(reader, name)
         with transaction(reader, whole=False):
             report = _audit_release(reader, target, options)[0]
     return _unrecorded(
@@ -98,10 +99,7 @@ def audit_published(
 
 def trees_of(con: duckdb.DuckDBPyConnection, published: Published, home: str) -> dict[str, str]:
     """Trees of the hierarchical columns of a release, by column: relations in catalog `home`, as SQL text."""
-    return {
-        column: relation_of(metadata.Target(home, metadata.SCHEMA, tree))
-        for column, tree in metadata.trees(con, published).items()
-    }
+    return {column: metadata.backing(home, tree) for column, tree in metadata.trees(con, published).items()}
 
 
 def _audit_release(

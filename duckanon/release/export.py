@@ -15,7 +15,7 @@ from duckanon.database import blocks, drafts, engine, interrupts, templates
 from duckanon.database.engine import transaction
 from duckanon.database.fingerprint import carries_its_type, fingerprint
 from duckanon.database.handover import lossless
-from duckanon.database.relations import columns_of, relation_of, subquery
+from duckanon.database.relations import columns_of, named, relation_of, subquery
 from duckanon.errors import AuditFailure, DuckanonError, ReleaseError, tell
 from duckanon.policy.kinds import kind_of
 from duckanon.policy.names import fold, listed
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     import duckdb
 
     from duckanon.audits.report import Report
+    from duckanon.database.relations import Target
     from duckanon.policy.checks import Formulas
-    from duckanon.release.metadata import Published, Target
+    from duckanon.release.metadata import Published
 
     Columns = list[tuple[str, str]]
 
@@ -175,7 +176,7 @@ def _to_database(con: duckdb.DuckDBPyConnection, published: Published, draft: Pa
     _fill(con, published, draft)
     with _reader(con) as reader:
         attach(reader, draft, new=False)
-        relation = relation_of(metadata.Target("export", "main", published.target.name))
+        relation = named("export", "main", published.target.name)
         _require_same(con, reader, published, lambda _: relation)
         report = audit_published(con, reader, published, relation, home="export")
         policy = Policy.from_toml(published.policy).audited()
@@ -192,7 +193,8 @@ def _to_database(con: duckdb.DuckDBPyConnection, published: Published, draft: Pa
 def _fill(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> None:
     target = published.target
     tables = [("main", target.name, relation_of(target))]
-    tables += [("duckanon", tree, _backing(target, tree)) for tree in metadata.trees(con, published).values()]
+    trees = metadata.trees(con, published).values()
+    tables += [("duckanon", tree, metadata.backing(target.catalog, tree)) for tree in trees]
     # Another instance writes the file, so nothing of this one can get into it, temporary data or settings.
     with engine.in_memory() as fresh:
         _same_setting(con, fresh, "force_compression")
@@ -360,10 +362,6 @@ def _copy(
         engine.run(con, statement, "export", error=ReleaseError)
     except ReleaseError as refused:
         raise _blamed(columns, refused) from refused
-
-
-def _backing(target: Target, table: str) -> str:
-    return relation_of(metadata.Target(target.catalog, metadata.SCHEMA, table))
 
 
 def _on(con: duckdb.DuckDBPyConnection, statement: str) -> None:

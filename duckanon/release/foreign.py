@@ -15,8 +15,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from duckanon.database import engine, templates
+from duckanon.database.relations import Target
 from duckanon.errors import ReleaseError, SourceError
-from duckanon.release.metadata import METADATA, SCHEMA, Target, is_release_view
+from duckanon.release.metadata import METADATA, SCHEMA, is_release_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Releases in the catalog of DuckDB: which of them a view stands for; the names of `places` are here, too."""
+"""Releases in the catalog of DuckDB: which of them a view stands for."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.audits.evidence import SCHEMA_VERSION
 from duckanon.database import engine, templates
-from duckanon.database.relations import Target as Target
-from duckanon.database.relations import columns_of, databases, lookup, named, relation_of
-from duckanon.database.relations import current as current
-from duckanon.database.relations import resolve as resolve
+from duckanon.database.relations import Target, columns_of, databases, lookup, named
 from duckanon.errors import ReleaseError
 from duckanon.policy.names import fold
 
@@ -123,6 +120,11 @@ def tables(con: duckdb.DuckDBPyConnection, catalog: str) -> set[str]:
     return {row[0] for row in engine.rows(con, query, "catalog")}
 
 
+def backing(catalog: str, table: str) -> str:
+    """Backing table or tree of a release, in schema `SCHEMA` of a database, as SQL text."""
+    return named(catalog, SCHEMA, table)
+
+
 def orphans(con: duckdb.DuckDBPyConnection, catalog: str) -> list[int]:
     """Releases, by number, for which no view stands any more, since someone dropped it by a plain DROP VIEW.
 
@@ -172,8 +174,7 @@ def _released_columns(con: duckdb.DuckDBPyConnection, published: Published) -> l
     if "columns" in present:
         names = [name for name, _ in _columns(con, published)]
     if not names and published.table in present:
-        backing = relation_of(Target(catalog, SCHEMA, published.table))
-        names = [name for name, _ in columns_of(con, backing, "catalog")]
+        names = [name for name, _ in columns_of(con, backing(catalog, published.table), "catalog")]
     return names
 
 

@@ -102,11 +102,11 @@ def equivalence_classes(con: duckdb.DuckDBPyConnection, query: str, policy: Poli
         return handed_over(con, relation)
 
 
-@contextlib.contextmanager
-def owners_copy(con: duckdb.DuckDBPyConnection, query: str, policy: Policy) -> Iterator[str]:
+def owners_copy(
+    con: duckdb.DuckDBPyConnection, query: str, policy: Policy
+) -> contextlib.AbstractContextManager[str]:
     """Give a temporary table of the source's columns, quasi-identifiers as released; for the owner alone."""
-    with _told(con, query, policy, "recode/owners_copy.sql.j2") as relation:
-        yield relation
+    return _told(con, query, policy, "recode/owners_copy.sql.j2")
 
 
 @contextlib.contextmanager

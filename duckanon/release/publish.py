@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from duckanon.audits.evidence import SCHEMA_VERSION, evidence_of
 from duckanon.database import engine, templates
 from duckanon.database.engine import transaction
-from duckanon.database.relations import columns_of, relation_of
+from duckanon.database.relations import columns_of
 from duckanon.errors import ReleaseError
 from duckanon.release import metadata
 from duckanon.release.chain import record, renew
@@ -17,7 +17,7 @@ from duckanon.release.chain import record, renew
 if TYPE_CHECKING:
     import duckdb
 
-    from duckanon.release.metadata import Target
+    from duckanon.database.relations import Target
     from duckanon.release.stages.candidate import Candidate, Source
 
 
@@ -100,11 +100,8 @@ def _record(
     table: str,
     trees: dict[str, str],
 ) -> None:
-    backing = relation_of(metadata.Target(target.catalog, metadata.SCHEMA, table))
-    kept = {
-        column: relation_of(metadata.Target(target.catalog, metadata.SCHEMA, tree))
-        for column, tree in trees.items()
-    }
+    backing = metadata.backing(target.catalog, table)
+    kept = {column: metadata.backing(target.catalog, tree) for column, tree in trees.items()}
     _render(
         con,
         "publish/record.sql.j2",

@@ -1,4 +1,4 @@
-"""Anonymized views: create, refresh and drop them; the pipeline itself is in `release`."""
+"""Anonymized views: create, refresh and drop them; the stages of a release are in `pipeline`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from duckanon.audits.legible import legible
 from duckanon.audits.report import shown
 from duckanon.database import drafts, engine, templates
 from duckanon.database.engine import transaction
-from duckanon.database.relations import databases, lookup
+from duckanon.database.relations import current, databases, lookup
 from duckanon.errors import ReleaseError
 from duckanon.policy.policy import Policy
 from duckanon.release import metadata
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     import duckdb
 
     from duckanon.audits.report import Report
-    from duckanon.release.metadata import Published, Target
+    from duckanon.database.relations import Target
+    from duckanon.release.metadata import Published
     from duckanon.release.stages.change import Effect
 
 
@@ -95,7 +96,7 @@ def create(
     """
     metadata.check_writable(con, target)
     _check_free(con, target, or_replace=or_replace)
-    return _release(con, Source(query, *metadata.current(con)), policy, target, effect=effect)
+    return _release(con, Source(query, *current(con)), policy, target, effect=effect)
 
 
 def refresh(con: duckdb.DuckDBPyConnection, target: Target, *, effect: bool = False) -> Release:

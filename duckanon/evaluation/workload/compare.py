@@ -9,7 +9,7 @@ from duckanon import progress
 from duckanon.api.connection import Connection
 from duckanon.database import engine, templates
 from duckanon.database.interrupts import interruptible
-from duckanon.database.relations import lookup, named, relation_of
+from duckanon.database.relations import lookup, named, relation_of, resolve
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.evaluation.workload.match import ZONED, Query, Result, query_error
 from duckanon.evaluation.workload.report import Cell, QueryError, Summary, Workload
@@ -19,7 +19,6 @@ from duckanon.evaluation.workload.script import (
     described,
     read_queries,
 )
-from duckanon.release import metadata
 from duckanon.statements.names import parse_name
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ def _qualified(con: duckdb.DuckDBPyConnection, text: str) -> str:
     """Return the full name of a relation, since a cursor has another search path; of a file what it is."""
     name = parse_name(text)
     try:
-        target = metadata.resolve(con, name)
+        target = resolve(con, name)
     except DuckanonError:
         target = None
     if target is not None and lookup(con, target) is not None:

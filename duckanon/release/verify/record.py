@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from duckanon.audits.evidence import SCHEMA_VERSION
 from duckanon.audits.report import COLUMNS, Measure
 from duckanon.database import engine, templates
+from duckanon.database.relations import Target
 from duckanon.errors import ReleaseError
 from duckanon.policy.bind import Role
 from duckanon.policy.methods import METHODS
 from duckanon.policy.policy import AuditPolicy
 from duckanon.policy.recodes import RULES
-from duckanon.release.metadata import SCHEMA, Target
+from duckanon.release.metadata import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,12 +13,12 @@ from duckanon.audits.evidence import canonical, read_canonical
 from duckanon.audits.report import COLUMNS
 from duckanon.database import engine, interrupts, templates
 from duckanon.database.fingerprint import digest, fingerprint
-from duckanon.database.relations import columns_of, relation_of
+from duckanon.database.relations import Target, columns_of, relation_of
 from duckanon.errors import DuckanonError
 from duckanon.policy.policy import Policy
 from duckanon.release import foreign, metadata
 from duckanon.release.audit import audit_published, trees_of
-from duckanon.release.metadata import SCHEMA, Published, Target
+from duckanon.release.metadata import SCHEMA, Published
 from duckanon.release.verify.chain import checked
 from duckanon.release.verify.contents import held
 from duckanon.release.verify.older import in_terms_of_today
