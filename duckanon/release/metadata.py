@@ -135,13 +135,13 @@ def orphans(con: duckdb.DuckDBPyConnection, catalog: str) -> list[int]:
     return [int(row[0]) for row in engine.rows(con, query, "catalog")]
 
 
-def lost(con: duckdb.DuckDBPyConnection, target: Target) -> int | None:
-    """Number of the release of an anonymized view of which the metadata knows nothing any more; else None."""
+def lost(con: duckdb.DuckDBPyConnection, target: Target, releases: Sequence[Published]) -> int | None:
+    """Number of the release of an anonymized view that is not recorded under its name any more; else None."""
     there = lookup(con, target)
     marked = _MARK.fullmatch(there.comment or "") if there else None
     if there is None or marked is None:
         return None
-    if int(marked[1]) in {release.release_id for release in recorded(con, target)}:
+    if int(marked[1]) in {release.release_id for release in releases}:
         return None
     reads = re.search(rf"\b{SCHEMA}\.release_{marked[1]}\b", there.definition or "")
     return int(marked[1]) if reads else None
@@ -149,7 +149,12 @@ def lost(con: duckdb.DuckDBPyConnection, target: Target) -> int | None:
 
 def find(con: duckdb.DuckDBPyConnection, target: Target) -> Published | None:
     """Release that a name stands for; None for another view in its place, even one with its mark."""
-    for published in recorded(con, target)[-1:]:
+    return standing(con, recorded(con, target))
+
+
+def standing(con: duckdb.DuckDBPyConnection, releases: Sequence[Published]) -> Published | None:
+    """Newest of the releases recorded under a name, where its view stands as it was made."""
+    for published in releases[-1:]:
         if _marked(con, published) and shows(con, published):
             return published
     return None
@@ -196,20 +201,10 @@ def require(con: duckdb.DuckDBPyConnection, target: Target, *, whole: bool = Fal
 
     Its table and all metadata must be there only if it is to be `whole`: without them it can be made anew.
     """
-    published = find(con, target)
+    releases = recorded(con, target)
+    published = standing(con, releases)
     if published is None:
-        for replaced in recorded(con, target)[-1:]:
-            if _marked(con, replaced):
-                raise ReleaseError(
-                    f"{target} carries the mark of release {replaced.release_id} but is not its view: "
-                    "someone put another in its place; DROP VIEW it and create the release again"
-                )
-        if lost(con, target) is not None:
-            raise ReleaseError(
-                f"the metadata of {target} is gone from {target.catalog}.{SCHEMA}: make it again by "
-                "CREATE OR REPLACE ANONYMIZED VIEW, or remove it by DROP ANONYMIZED VIEW"
-            )
-        raise ReleaseError(f"{target} is not an anonymized view; SHOW ANONYMIZED VIEWS lists them")
+        raise absent(con, target, releases)
     if not published.policy:
         raise ReleaseError(
             f"the metadata of {target} has no policy ({target.catalog}.{SCHEMA}.releases): "
@@ -222,6 +217,22 @@ def require(con: duckdb.DuckDBPyConnection, target: Target, *, whole: bool = Fal
             "REFRESH ANONYMIZED VIEW makes it again from the source"
         )
     return published
+
+
+def absent(con: duckdb.DuckDBPyConnection, target: Target, releases: Sequence[Published]) -> ReleaseError:
+    """Error for a name under which no release stands, with those that are recorded under it."""
+    for replaced in releases[-1:]:
+        if _marked(con, replaced):
+            return ReleaseError(
+                f"{target} carries the mark of release {replaced.release_id} but is not its view: "
+                "someone put another in its place; DROP VIEW it and create the release again"
+            )
+    if lost(con, target, releases) is not None:
+        return ReleaseError(
+            f"the metadata of {target} is gone from {target.catalog}.{SCHEMA}: make it again by "
+            "CREATE OR REPLACE ANONYMIZED VIEW, or remove it by DROP ANONYMIZED VIEW"
+        )
+    return ReleaseError(f"{target} is not an anonymized view; SHOW ANONYMIZED VIEWS lists them")
 
 
 def comment(release_id: int) -> str:

@@ -138,16 +138,16 @@ def drop_view(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists: bool
     One that a plain DROP VIEW has removed is forgotten. A ReleaseError where there is none, unless
     `if_exists`.
     """
-    published, there = metadata.find(con, target), lookup(con, target)
-    numbers = {release.release_id for release in metadata.recorded(con, target)}
-    if published is None and there is not None:
-        alone = metadata.lost(con, target)
-        if alone is None:
-            metadata.require(con, target)
-        numbers = {alone or 0}
+    releases, there = metadata.recorded(con, target), lookup(con, target)
+    numbers = {release.release_id for release in releases}
+    if there is not None and metadata.standing(con, releases) is None:
+        lost = metadata.lost(con, target, releases)
+        if lost is None:
+            raise metadata.absent(con, target, releases)
+        numbers = {lost}
     if there is None and not numbers:
         if not if_exists:
-            metadata.require(con, target)
+            raise metadata.absent(con, target, releases)
         return False
     metadata.check_writable(con, target)
     with transaction(con):
@@ -210,7 +210,8 @@ def _check_free(con: duckdb.DuckDBPyConnection, target: Target, *, or_replace: b
     there = lookup(con, target)
     if there is None:
         return
-    if metadata.find(con, target) is None and metadata.lost(con, target) is None:
+    releases = metadata.recorded(con, target)
+    if metadata.standing(con, releases) is None and metadata.lost(con, target, releases) is None:
         raise ReleaseError(
             f"{target} is a {there.kind} that duckanon did not make and does not replace: choose another name"
         )
