@@ -109,8 +109,8 @@ def _audit(
         raise SourceError(f"con goes with the name of a table, not with a {type(table).__name__}")
     if isinstance(table, duckdb.DuckDBPyRelation):
         return _audit_relation(table, policy)
-    with _opened(table, policy, trust=trust) as (own, relation, name):
-        return audit_relation(own, relation, policy, name=name)
+    with _opened(table, policy, trust=trust) as (reader, relation, name):
+        return audit_relation(reader, relation, policy, name=name)
 
 
 def _audit_relation(relation: duckdb.DuckDBPyRelation, policy: AuditPolicy) -> Report:

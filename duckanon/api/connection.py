@@ -322,18 +322,18 @@ def _in_script(place: Place, script: Script, statement: Statement | None) -> Pla
 def _renumbered(text: str, script: Script, piece: Piece, start: Place | None) -> str:
     """Message of DuckDB with the line of the script; one that names no line gets that of its statement."""
     lines = script.text.split("\n")
-    found = engine.LINE.search(text)
-    if found is None:
+    match = engine.LINE.search(text)
+    if match is None:
         if start is None:
             return text
         head = f"LINE {start.line}: "
         excerpt = lines[start.line - 1].rstrip("\r")
         return f"{text}\n\n{head}{excerpt}\n{' ' * (len(head) + (start.column or 1) - 1)}^"
-    number = int(found[1])
-    shown, cut, rest = text[found.end() :].partition("\n")
+    number = int(match[1])
+    shown, cut, rest = text[match.end() :].partition("\n")
     # DuckDB shows the line from the begin of the statement on, or a part of it between dots.
     whole = number == 1 and not shown.startswith("...")
     before = lines[piece.line - 1][: piece.column - 1] if whole else ""
     head = f"LINE {piece.line + number - 1}: {before}"
-    moved = " " * (len(head) - len(found[0])) + rest if cut else rest
-    return text[: found.start()] + head + shown + cut + moved
+    moved = " " * (len(head) - len(match[0])) + rest if cut else rest
+    return text[: match.start()] + head + shown + cut + moved

@@ -166,7 +166,7 @@ def _show(con: duckdb.DuckDBPyConnection) -> pa.Table:
     catalogs = metadata.with_releases(con)
     if not catalogs:
         return SHOWN.empty_table()
-    found = engine.table(con, templates.render("catalog/show.sql.j2", catalogs=catalogs), "show")
-    names = (Target(*row.values()) for row in found.select(SHOWN.names[:3]).to_pylist())
+    table = engine.table(con, templates.render("catalog/show.sql.j2", catalogs=catalogs), "show")
+    names = (Target(*row.values()) for row in table.select(SHOWN.names[:3]).to_pylist())
     # A view that carries the mark of a release, and is another view, is not shown.
-    return found.filter(pa.array([metadata.find(con, name) is not None for name in names], pa.bool_()))
+    return table.filter(pa.array([metadata.find(con, name) is not None for name in names], pa.bool_()))

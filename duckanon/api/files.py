@@ -72,26 +72,26 @@ def check_hierarchies(con: duckdb.DuckDBPyConnection, names: Iterable[str], *, t
     for name in () if trust else names:
         if Path(name).is_file():
             continue
-        wanted = parse_name(name)
+        tree = parse_name(name)
         for catalog in _catalogs(con):
             for schema, table, _ in _tables(con, catalog, "hierarchy"):
-                if fold(table) == fold(wanted.name):
+                if fold(table) == fold(tree.name):
                     foreign.stored(con, Target(catalog, schema, table), "hierarchy")
 
 
 def _table(con: duckdb.DuckDBPyConnection, path: Path, table: str, *, trust: bool) -> str:
     stage = f"database {str(path)!r}"
     catalog = _attached(con, path)
-    own = path.name.partition(".")[0]
+    stem = path.name.partition(".")[0]
     other = any(
-        file and not path.samefile(file) and fold(name) == fold(own) for name, file in _catalogs(con).items()
+        file and not path.samefile(file) and fold(name) == fold(stem) for name, file in _catalogs(con).items()
     )
     schema, name, view = _located(con, catalog, stage, table)
     if not trust:
         return relation_of(foreign.stored(con, Target(catalog, schema, name), stage))
     if view and other:
         raise SourceError(
-            f"{stage}: two files are called {own!r}, and a view may take one for the other: "
+            f"{stage}: two files are called {stem!r}, and a view may take one for the other: "
             "copy one of them to another name"
         )
     return relation_of(Target(catalog, schema, name))
@@ -117,11 +117,11 @@ def _catalogs(con: duckdb.DuckDBPyConnection) -> dict[str, str | None]:
     return {name: database.path for name, database in databases(con, "open").items()}
 
 
-def _free(own: str, known: Iterable[str]) -> str:
+def _free(stem: str, known: Iterable[str]) -> str:
     """Return the name that DuckDB gives to a file, which its views may hold, or one that is not taken."""
     taken = {fold(name) for name in known}
-    if fold(own) not in taken | _RESERVED:
-        return own
+    if fold(stem) not in taken | _RESERVED:
+        return stem
     numbered = (f"source_{number}" for number in range(len(taken) + 1))
     return next(name for name in numbered if name not in taken)
 
@@ -133,26 +133,26 @@ def _located(con: duckdb.DuckDBPyConnection, catalog: str, stage: str, table: st
     there = listed("Tables", shown)
     if not table:
         raise SourceError(f"{stage}: which table? {there}")
-    found = [
+    matches = [
         one
         for one, short in zip(tables, shown, strict=True)
         if fold(table) in {fold(short), fold(f"{one[0]}.{one[1]}")}
     ] or [one for one in tables if _quoted(table) == (fold(one[0]), fold(one[1]))]
-    if len(found) > 1:
-        written = " or ".join(f'"{schema}"."{name}"' for schema, name, _ in found)
+    if len(matches) > 1:
+        written = " or ".join(f'"{schema}"."{name}"' for schema, name, _ in matches)
         raise SourceError(f"{stage}: {table!r} means two tables: write {written}")
-    if not found:
+    if not matches:
         raise SourceError(f"{stage}: there is no table {table!r}{suggestion(table, shown) or ':'} {there}")
-    schema, name, view = found[0]
+    schema, name, view = matches[0]
     return str(schema), str(name), bool(view)
 
 
 def _tables(con: duckdb.DuckDBPyConnection, catalog: str, stage: str) -> list[tuple[str, str, bool]]:
     """Schema and name of every table and view of an attached database, and whether it is a view."""
-    found: list[tuple[str, str, bool]] = engine.rows(
+    tables: list[tuple[str, str, bool]] = engine.rows(
         con, templates.render("files/tables.sql.j2", catalog=catalog), stage
     )
-    return found
+    return tables
 
 
 def _quoted(table: str) -> tuple[str, str] | None:

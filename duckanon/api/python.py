@@ -162,16 +162,16 @@ def arrow_table(table: object) -> pa.Table:
     """
     kind = type(table).__name__
     try:
-        found = _arrow(table)
+        arrow = _arrow(table)
     except (pa.ArrowException, ValueError, TypeError, OSError) as cause:
         words = "; ".join(map(str, cause.args)) or kind
         raise SourceError(f"cannot read a table from {kind}: {words}") from cause
-    if found is None:
+    if arrow is None:
         raise SourceError(f"cannot read a table from {kind}: give a pandas, polars or Arrow table")
-    again = twice(found.column_names)
+    again = twice(arrow.column_names)
     if again is not None:
         raise SourceError(f"the {kind} has the column {again!r} twice: rename one")
-    return found
+    return arrow
 
 
 def _arrow(table: object) -> pa.Table | None:
@@ -228,18 +228,18 @@ def _is_same(con: duckdb.DuckDBPyConnection, audited: pa.ChunkedArray, column: p
 
 def _typed(column: pa.ChunkedArray, like: pa.ChunkedArray) -> pa.ChunkedArray:
     """Released values in the type that the source had, or as they are where Arrow cannot do that."""
-    wanted = like.type
+    kind = like.type
     try:
-        if isinstance(column.type, pa.ExtensionType) and not isinstance(wanted, pa.ExtensionType):
+        if isinstance(column.type, pa.ExtensionType) and not isinstance(kind, pa.ExtensionType):
             column = pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
-        if pa.types.is_dictionary(wanted):
+        if pa.types.is_dictionary(kind):
             return _categories(column, like)
-        if pa.types.is_duration(wanted) and column.type == pa.month_day_nano_interval():
-            return _durations(column).cast(wanted)
-        if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(column.type):
+        if pa.types.is_duration(kind) and column.type == pa.month_day_nano_interval():
+            return _durations(column).cast(kind)
+        if pa.types.is_timestamp(kind) and pa.types.is_timestamp(column.type):
             # The mean of two whole seconds may not be one.
-            column = column.cast(pa.timestamp(column.type.unit, wanted.tz))
-        return column.cast(wanted)
+            column = column.cast(pa.timestamp(column.type.unit, kind.tz))
+        return column.cast(kind)
     except (pa.ArrowException, TypeError, ValueError):
         return column
 

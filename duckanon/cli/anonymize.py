@@ -76,21 +76,21 @@ def anonymize(
 ) -> int:
     """Release a file or table as a new file."""
     flags = {name: value for name, value in locals().items() if name not in _NOT_OPTIONS}
-    wanted = policy_of_flags({"quasi_identifiers": qi, **flags}, policy)
+    release_policy = policy_of_flags({"quasi_identifiers": qi, **flags}, policy)
     path, table = paths.split(target)
     if not dry_run:
         check_target(path)
     formulas = {} if csv_formulas is None else {"csv_formulas": checked("csv_formulas", csv_formulas)}
-    trees = wanted.hierarchies.values()
+    trees = release_policy.hierarchies.values()
     opened = files.opened(source, *trees, folders=[path.parent], trust=trust)
     with progress.shown(sys.stderr), opened as con, within(timeout):
         query = templates.render("relation/rows.sql.j2", relation=files.relation(con, source, trust=trust))
         files.check_hierarchies(con, trees, trust=trust)
         if dry_run:
-            show(Outcome("plan", explain(con, Source(query, "memory", "main"), wanted)))
+            show(Outcome("plan", explain(con, Source(query, "memory", "main"), release_policy)))
             return PASSED
         name = Target("memory", "main", table or path.stem)
-        made = create(con, query, wanted, name, effect=effect)
+        made = create(con, query, release_policy, name, effect=effect)
         report = export(con, name, str(path), **formulas)
     # The audit is that of the file; what its rows do not tell is what CREATE found.
     beside = of_the_source(made.classes, information_loss=made.information_loss, suppressed=made.suppressed)

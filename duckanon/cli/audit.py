@@ -96,8 +96,8 @@ def audit(
     flags: dict[str, Any] = {"quasi_identifiers": qi, "sensitive": sensitive, "k": k, "t": t, "l": l}
     flags |= {"distance": distance, "l_diversity": l_diversity, "c": c, "hierarchies": hierarchies}
     options = _options(flags, policy)
-    wanted = AuditPolicy(**{name: value for name, value in options.items() if name in AUDIT_OPTIONS})
-    check_output(output, source, policy, original, against, *wanted.hierarchies.values())
+    audit_policy = AuditPolicy(**{name: value for name, value in options.items() if name in AUDIT_OPTIONS})
+    check_output(output, source, policy, original, against, *audit_policy.hierarchies.values())
     if form == "html":
         required()
     elif original is not None:
@@ -107,16 +107,16 @@ def audit(
     asked = Policy(**{"insensitive": "*", **options}) if frontier else None
     roles = Roles(*(checked(name, options.get(name, ())) for name in ("insensitive", "identifiers")))
     before = None if against is None else _saved(against)
-    named = [name for name in (source, original, *wanted.hierarchies.values()) if name is not None]
+    named = [name for name in (source, original, *audit_policy.hierarchies.values()) if name is not None]
     with progress.shown(sys.stderr), files.opened(*named, trust=trust) as con, within(timeout):
-        relation = files.relation(con, source, apart=wanted.quasi_identifiers, trust=trust)
+        relation = files.relation(con, source, apart=audit_policy.quasi_identifiers, trust=trust)
         before_release = None if original is None else files.relation(con, original, trust=trust)
-        files.check_hierarchies(con, wanted.hierarchies.values(), trust=trust)
+        files.check_hierarchies(con, audit_policy.hierarchies.values(), trust=trust)
         proved = form in _PROVED or before is not None
-        report = audit_relation(con, relation, wanted, name=source, roles=roles, evidence=proved)
+        report = audit_relation(con, relation, audit_policy, name=source, roles=roles, evidence=proved)
         changed = None if before is None else changes.changes(before, json.loads(report.to_json()))
         if form == "html":
-            text = _html(con, relation, report, wanted, roles, before_release, asked)
+            text = _html(con, relation, report, audit_policy, roles, before_release, asked)
         else:
             text = _with_changes(formatted(report, form), form, changed)
     _deliver(text, report, changed, form=form, output=output)
@@ -152,7 +152,7 @@ def _saved(file: Path) -> dict[str, Any]:
 
 
 def _html(
-    con: duckdb.DuckDBPyConnection, relation: str, report: Report, wanted: AuditPolicy, roles: Roles,
+    con: duckdb.DuckDBPyConnection, relation: str, report: Report, audit_policy: AuditPolicy, roles: Roles,
     before: str | None, asked: Policy | None,
 ) -> str:  # fmt: skip
     try:
@@ -160,7 +160,7 @@ def _html(
         if asked is not None and before is not None:
             query = templates.render("relation/rows.sql.j2", relation=before)
             cost = measured(con, Source(query, *current(con)), asked)
-        return html_report(con, relation, report, wanted, roles=roles, original=before, frontier=cost)
+        return html_report(con, relation, report, audit_policy, roles=roles, original=before, frontier=cost)
     except Exception:
         # The audit took place, so its verdicts are told, whatever the page lacks.
         complain(report.to_text())

@@ -46,10 +46,10 @@ def compare(
             "--queries is missing: give a file of SELECT statements over a relation called data"
         )
     script = read_text(queries, "queries", error=SourceError)
-    wanted = read_queries(script)
+    statements = read_queries(script)
     opened = files.opened(original, release, trust=trust)
     with progress.shown(sys.stderr), opened as con, within(timeout):
         before, after = (files.relation(con, name, trust=trust) for name in (original, release))
-        found = compared(con, (before, after), (original, release), wanted, alone=True)
-    deliver(found.to_json() if form == "json" else found.to_text(), output)
+        workload = compared(con, (before, after), (original, release), statements, alone=True)
+    deliver(workload.to_json() if form == "json" else workload.to_text(), output)
     return PASSED

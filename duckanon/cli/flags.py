@@ -106,15 +106,15 @@ def _columns(name: str, values: Sequence[str]) -> str | list[str]:
     return "*"
 
 
-def _by_column(name: str, found: Sequence[tuple[_Word | None, _Word]]) -> Any:
+def _by_column(name: str, entries: Sequence[tuple[_Word | None, _Word]]) -> Any:
     """Return one value for all columns, or a value by column; both, or two for one, are an error."""
-    plain = [value.text for column, value in found if column is None]
+    plain = [value.text for column, value in entries if column is None]
     if len(plain) > 1:
         raise PolicyError(
             f"{flag(name)} has two values for all columns, {plain[0]!r} and {plain[1]!r}: "
             "give one, or column=value pairs"
         )
-    if plain and len(found) > 1:
+    if plain and len(entries) > 1:
         raise PolicyError(
             f"{flag(name)} has a value for all columns, {plain[0]!r}, and one for a column: give one of both"
         )
@@ -122,7 +122,7 @@ def _by_column(name: str, found: Sequence[tuple[_Word | None, _Word]]) -> Any:
         return _plain(name, plain[0])
     values: dict[str, Any] = {}
     seen: set[str] = set()
-    for column, value in found:
+    for column, value in entries:
         text = column.text if column else ""
         if fold(text) in seen:
             raise PolicyError(f"{flag(name)} has two values for column {text!r}: leave one out")
@@ -142,20 +142,20 @@ def _words(
     for text in values:
         at = 0
         while True:
-            found = pattern.match(text, at)
-            if found is None:
+            match = pattern.match(text, at)
+            if match is None:
                 raise PolicyError(
                     f"{option} {text!r}: quotes are around a whole name, and doubled within it: "
                     'write "a,b" or "say ""a"""'
                 )
-            column = found.groupdict().get("column")
-            if found["value"] in {"", '""'} or column == '""':
+            column = match.groupdict().get("column")
+            if match["value"] in {"", '""'} or column == '""':
                 # An empty variable of a shell script would otherwise leave out a column without a word.
                 raise PolicyError(f"{option} {text!r}: there is nothing between two commas or at an end")
-            yield None if column is None else _word(column), _word(found["value"])
-            if not found[0].endswith(","):
+            yield None if column is None else _word(column), _word(match["value"])
+            if not match[0].endswith(","):
                 break
-            at = found.end()
+            at = match.end()
 
 
 def _word(text: str) -> _Word:

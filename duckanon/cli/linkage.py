@@ -76,8 +76,8 @@ def linkage(
     with progress.shown(sys.stderr), named as con, within(timeout):
         before, after = (files.relation(con, name, trust=trust) for name in (original, release))
         files.check_hierarchies(con, trees, trust=trust)
-        found = attacked(con, Sides(before, after, original, release), attack)
-    deliver(found.to_json() if form == "json" else found.to_text(), output)
+        outcome = attacked(con, Sides(before, after, original, release), attack)
+    deliver(outcome.to_json() if form == "json" else outcome.to_text(), output)
     return PASSED
 
 

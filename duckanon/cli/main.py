@@ -47,8 +47,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(asked: bool) -> None:
+    if asked:
         line(f"duckanon {__version__}")
         raise typer.Exit
 

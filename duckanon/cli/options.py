@@ -92,8 +92,8 @@ def check_output(output: Path | None, *inputs: str | Path | None) -> None:
     for name in inputs:
         path = None if name is None else paths.split(str(name))[0]
         # A database is also what its log holds that was not written back yet.
-        for own in [] if path is None else [path, path.with_name(f"{path.name}.wal")]:
-            if own.exists() and output.exists() and output.samefile(own):
+        for file in [] if path is None else [path, path.with_name(f"{path.name}.wal")]:
+            if file.exists() and output.exists() and output.samefile(file):
                 raise DuckanonError(f"-o {str(output)!r} is read by this command: give another file")
     folder = _target(output).parent
     if output.is_dir():

@@ -39,10 +39,10 @@ def show(outcome: Outcome | duckdb.DuckDBPyRelation | None) -> None:
 def side_by_side(left: Report, right: Report, titles: tuple[str, str]) -> str:
     """Two audits of the same measures beside each other, one line a measure of either."""
     keys = list(dict.fromkeys((m.measure, m.attribute) for report in (left, right) for m in report.measures))
-    found = [{(m.measure, m.attribute): m for m in report.measures} for report in (left, right)]
+    sides = [{(m.measure, m.attribute): m for m in report.measures} for report in (left, right)]
     rows = []
     for key in keys:
-        pair = [side.get(key) for side in found]
+        pair = [side.get(key) for side in sides]
         threshold = next((m.threshold for m in pair if m is not None and m.threshold is not None), None)
         cells = [
             cell for m in pair for cell in ((m.value, m.violations, m.passed) if m else (None, None, None))

@@ -42,29 +42,29 @@ def suggest(
     path, inner = paths.split(table)
     with progress.shown(sys.stderr), files.opened(table, trust=trust) as con, within(timeout):
         relation = files.relation(con, table, trust=trust)
-        own = None if inner is None else _within(relation)
-        found = suggest_query(
+        parts = None if inner is None else _within(relation)
+        suggestion = suggest_query(
             con,
             templates.render("relation/rows.sql.j2", relation=relation).strip(),
             name=table,
-            view=f"{path.stem if own is None else own[-1]}_anon",
-            source=None if own is None else query_of(own),
-            database=None if own is None else str(path),
+            view=f"{path.stem if parts is None else parts[-1]}_anon",
+            source=None if parts is None else query_of(parts),
+            database=None if parts is None else str(path),
         )
     if sql:
-        deliver(_statement(found), output)
+        deliver(_statement(suggestion), output)
     else:
-        deliver(found.to_json() if form == "json" else found.to_text(), output)
+        deliver(suggestion.to_json() if form == "json" else suggestion.to_text(), output)
     return PASSED
 
 
-def _statement(found: Suggestion) -> str:
+def _statement(suggestion: Suggestion) -> str:
     """Return the statement; what a reader of the whole text would learn beside it goes to stderr."""
-    for told in advice_of(found):
+    for told in advice_of(suggestion):
         complain(told)
-    if found.statement is None:
-        raise SourceError(f"{found.name}: there is no statement to propose")
-    return found.statement
+    if suggestion.statement is None:
+        raise SourceError(f"{suggestion.name}: there is no statement to propose")
+    return suggestion.statement
 
 
 def _within(relation: str) -> list[str]:

@@ -33,6 +33,6 @@ def verify(
     known_form(form)
     with progress.shown(sys.stderr), files.opened(file) as con, within(timeout):
         files.use(con, file)
-        found = verified(con, expect or (), heads=head or ())
-    line(found.to_json() if form == "json" else found.to_text())
-    return PASSED if found.verified else VIOLATION
+        outcome = verified(con, expect or (), heads=head or ())
+    line(outcome.to_json() if form == "json" else outcome.to_text())
+    return PASSED if outcome.verified else VIOLATION

@@ -58,19 +58,19 @@ def room(path: Path) -> Room:
     return Room(max(0, end - 3 * _PAGE - count * size), free, size)
 
 
-def filled(path: Path, found: Room) -> int:
+def filled(path: Path, space: Room) -> int:
     """Number of free blocks that hold something: none in a file that EXPORT wrote."""
     with path.open("rb") as file:
-        return sum(any(_at(file, start, found.size)) for start in found.free)
+        return sum(any(_at(file, start, space.size)) for start in space.free)
 
 
 def clear(path: Path) -> None:
     """Empty the free blocks of a file that nobody has open."""
-    found = room(path)
+    space = room(path)
     with path.open("r+b") as file:
-        for start in found.free:
+        for start in space.free:
             file.seek(start)
-            file.write(bytes(found.size))
+            file.write(bytes(space.size))
 
 
 def _free(file: BinaryIO, pointer: int, count: int, size: int) -> list[int]:

@@ -92,10 +92,10 @@ def _sniffed(con: duckdb.DuckDBPyConnection, path: Path) -> _Form:
 
 def _sniff(con: duckdb.DuckDBPyConnection, path: Path, *, plain: bool) -> _Form:
     query = templates.render("files/sniff.sql.j2", path=path, plain=plain)
-    (found,) = engine.rows(con, query, f"file {str(path)!r}", error=SourceError)
-    delimiter, quote, escape, comment = ("" if sign == "(empty)" else sign for sign in found[:4])
-    columns = tuple((column["name"], column["type"]) for column in found[7])
-    skip, date_format, timestamp_format = found[4:7]
+    (dialect,) = engine.rows(con, query, f"file {str(path)!r}", error=SourceError)
+    delimiter, quote, escape, comment = ("" if sign == "(empty)" else sign for sign in dialect[:4])
+    columns = tuple((column["name"], column["type"]) for column in dialect[7])
+    skip, date_format, timestamp_format = dialect[4:7]
     return _Form(
         path, delimiter, quote, escape or quote, comment, skip, date_format, timestamp_format, columns
     )
@@ -118,8 +118,8 @@ def _warn_of_one_column(con: duckdb.DuckDBPyConnection, form: _Form) -> None:
     if others or delimiter is None:
         return
     columns = tuple((f"column {number}", "VARCHAR") for number in range(name.count(delimiter) + 1))
-    wanted = replace(form, delimiter=delimiter, quote='"', escape='"', comment="", columns=columns)
-    query = templates.render("relation/count.sql.j2", relation=wanted.relation())
+    several = replace(form, delimiter=delimiter, quote='"', escape='"', comment="", columns=columns)
+    query = templates.render("relation/count.sql.j2", relation=several.relation())
     try:
         engine.rows(con, query, form.stage, error=SourceError)
     except SourceError as refused:

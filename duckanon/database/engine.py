@@ -94,14 +94,14 @@ def place(cause: BaseException) -> tuple[int, int | None] | None:
     The column is None where only a part of the line is shown.
     """
     text = str(cause)
-    found = LINE.search(text)
-    if found is None:
+    match = LINE.search(text)
+    if match is None:
         return None
-    shown, _, rest = text[found.start() :].partition("\n")
+    shown, _, rest = text[match.start() :].partition("\n")
     caret = rest.partition("\n")[0].find("^")
-    prefix = len(found.group(0))
-    whole = caret >= prefix and not shown.startswith(found.group(0) + "...")
-    return int(found.group(1)), caret - prefix + 1 if whole else None
+    prefix = len(match.group(0))
+    whole = caret >= prefix and not shown.startswith(match.group(0) + "...")
+    return int(match.group(1)), caret - prefix + 1 if whole else None
 
 
 def rows(

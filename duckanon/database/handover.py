@@ -108,14 +108,14 @@ def require_same(
         reading = subquery(templates.render("handover/reading.sql.j2", columns=columns, relation=name))
         try:
             read = columns_of(con, reading, STAGE)
-            wanted = [(column.name, column.type) for column in columns]
-            if read == wanted and _digest(con, relation, wanted) == _digest(con, reading, wanted):
+            audited = [(column.name, column.type) for column in columns]
+            if read == audited and _digest(con, relation, audited) == _digest(con, reading, audited):
                 return
         except DuckanonError as failure:
             raise ReleaseError(
                 f"the rows cannot leave as an Arrow table, so nothing was returned: {failure}"
             ) from failure
-        for column, found in zip(columns, read, strict=True):
+        for column, as_read in zip(columns, read, strict=True):
             single = [(column.name, column.type)]
             ours, theirs = (
                 subquery(
@@ -123,7 +123,7 @@ def require_same(
                 )
                 for rows in (relation, reading)
             )
-            if found != single[0] or _digest(con, ours, single) != _digest(con, theirs, single):
+            if as_read != single[0] or _digest(con, ours, single) != _digest(con, theirs, single):
                 raise ReleaseError(
                     f"column {column.name!r} of type {column.type} would not leave as it was audited: "
                     f"Arrow makes {column.read_as} of it, so nothing was returned; CAST it to VARCHAR in the "

@@ -273,8 +273,8 @@ def abort(con: duckdb.DuckDBPyConnection) -> None:
         con.execute(templates.read("catalog/abort.sql"))
     except duckdb.InterruptException:
         raise
-    except duckdb.Error as wanted:
-        logger.debug("%s", wanted)
+    except duckdb.Error as intended:
+        logger.debug("%s", intended)
 
 
 def _listen(state: _State) -> None:

@@ -33,7 +33,7 @@ def check_readable(path: Path) -> None:
 def split(name: str) -> tuple[Path, str | None]:
     """Path and table (None for a plain file) of ``file`` or ``file.duckdb:table``."""
     for ending in DATABASES:
-        path, found, table = name.rpartition(f"{ending}:")
-        if found:
+        path, separator, table = name.rpartition(f"{ending}:")
+        if separator:
             return Path(path + ending), table
     return Path(name), None

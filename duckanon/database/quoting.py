@@ -86,4 +86,4 @@ def with_bits(type_text: str) -> str:
     >>> with_bits('STRUCT(a DOUBLE, "DOUBLE" FLOAT[])')
     'STRUCT(a BIT, "DOUBLE" BIT[])'
     """
-    return _FLOATS.sub(lambda found: found[0] if found[0].startswith('"') else "BIT", type_text)
+    return _FLOATS.sub(lambda match: match[0] if match[0].startswith('"') else "BIT", type_text)

@@ -93,8 +93,8 @@ def lookup(con: duckdb.DuckDBPyConnection, target: Target) -> Relation | None:
     query = templates.render(
         "catalog/relation.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
     )
-    found = engine.rows(con, query, "catalog")
-    return Relation(*found[0]) if found else None
+    rows = engine.rows(con, query, "catalog")
+    return Relation(*rows[0]) if rows else None
 
 
 def relation_of(target: Target) -> str:

@@ -85,7 +85,7 @@ def bind(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute,
         fold(column): _ROLE_OF_OPTION[option]
         for option in ROLES
         if getattr(policy, option) != "*"
-        for column in _found(option, getattr(policy, option), types)
+        for column in _as_spelled(option, getattr(policy, option), types)
     }
     if policy.insensitive == "*":
         roles = {fold(name): Role.INSENSITIVE for name in types} | roles
@@ -104,8 +104,8 @@ def bind_audit(policy: AuditPolicy, columns: Sequence[tuple[str, str]]) -> tuple
     A PolicyError where a column does not exist or stands twice.
     """
     types = _types(columns)
-    quasi = _found("quasi_identifiers", policy.quasi_identifiers, types)
-    sensitive = _found("sensitive", policy.sensitive, types)
+    quasi = _as_spelled("quasi_identifiers", policy.quasi_identifiers, types)
+    sensitive = _as_spelled("sensitive", policy.sensitive, types)
     return (
         *(Attribute(name, Role.QUASI_IDENTIFIER, types[name], kind_of(types[name])) for name in quasi),
         *(_sensitive(policy, name, types[name]) for name in sensitive),
@@ -122,17 +122,17 @@ def _types(columns: Sequence[tuple[str, str]]) -> ByColumn[str]:
     return ByColumn(dict(columns))
 
 
-def _found(option: str, wanted: Iterable[str], types: ByColumn[str]) -> list[str]:
+def _as_spelled(option: str, columns: Iterable[str], types: ByColumn[str]) -> list[str]:
     """Return columns as the source spells them."""
     spelled = {fold(name): name for name in types}
-    for name in wanted:
+    for name in columns:
         if fold(name) not in spelled:
             hint = suggestion(name, types)
             raise PolicyError(
                 f"{option} names {name!r}, which the source does not have{hint or ':'} "
                 f"{columns_listed(types)}"
             )
-    return [spelled[fold(name)] for name in wanted]
+    return [spelled[fold(name)] for name in columns]
 
 
 def _attribute(policy: Policy, name: str, role: Role, type_text: str) -> Attribute:

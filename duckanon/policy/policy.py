@@ -264,8 +264,8 @@ class Policy:
 
     def to_toml(self) -> str:
         """Return the options that differ from their default as TOML, one line each."""
-        own = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
-        return options_to_toml({name: value for name, (value, default) in own.items() if value != default})
+        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        return options_to_toml({name: value for name, (value, default) in values.items() if value != default})
 
     @classmethod
     def from_toml(cls, text: str, **overrides: Any) -> Self:
@@ -319,11 +319,11 @@ def check_roles(policy: Policy | AuditPolicy, roles: Sequence[str]) -> None:
     """Raise unless there is a quasi-identifier and no column has two roles; each is checked already."""
     if not policy.quasi_identifiers:
         raise PolicyError("quasi_identifiers is empty: name at least one column, as in (age, zip)")
-    found: dict[str, str] = {}
+    role_of: dict[str, str] = {}
     for role in roles:
         columns = getattr(policy, role)
         for column in () if columns == "*" else columns:
-            other = found.setdefault(fold(column), role)
+            other = role_of.setdefault(fold(column), role)
             if other != role:
                 raise PolicyError(f"column {column!r} is in {other} and in {role}: a column has one role")
 
@@ -352,12 +352,12 @@ def check_columns(option: str, named: Mapping[str, object], role: str, columns: 
 def _check_hierarchies(policy: Policy | AuditPolicy) -> None:
     for column, distance in policy.distance.items():
         if distance == "hierarchical" and column not in policy.hierarchies:
-            wanted = f"hierarchies = {{{column}: 'table'}}"
-            raise PolicyError(f"distance of {column!r} is 'hierarchical' and has no tree: add {wanted}")
+            option = f"hierarchies = {{{column}: 'table'}}"
+            raise PolicyError(f"distance of {column!r} is 'hierarchical' and has no tree: add {option}")
     for column in policy.hierarchies:
         if policy.distance.get(column) != "hierarchical":
-            wanted = f"distance = {{{column}: 'hierarchical'}}"
-            raise PolicyError(f"hierarchies of {column!r} is of no use: add {wanted}, or leave it out")
+            option = f"distance = {{{column}: 'hierarchical'}}"
+            raise PolicyError(f"hierarchies of {column!r} is of no use: add {option}, or leave it out")
 
 
 def _check_diversity(policy: Policy | AuditPolicy) -> None:

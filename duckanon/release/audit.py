@@ -84,17 +84,17 @@ def audit_published(
     published: Published,
     relation: str,
     *,
-    wanted: AuditPolicy | None = None,
+    policy: AuditPolicy | None = None,
     home: str,
 ) -> Report:
     """Audit of the rows of a release (`relation`, as `reader` sees it) by its own thresholds or by others.
 
     `con` sees the metadata; the trees of the release are in catalog `home` of `reader`.
     """
-    policy = wanted or Policy.from_toml(published.policy).audited()
+    asked = policy or Policy.from_toml(published.policy).audited()
     name = str(published.target)
-    attributes = bind.bind_audit(policy, columns_of(reader, relation, f"audit of {name}"))
-    return audit_attributes(reader, relation, attributes, policy, trees_of(con, published, home), name=name)
+    attributes = bind.bind_audit(asked, columns_of(reader, relation, f"audit of {name}"))
+    return audit_attributes(reader, relation, attributes, asked, trees_of(con, published, home), name=name)
 
 
 def trees_of(con: duckdb.DuckDBPyConnection, published: Published, home: str) -> dict[str, str]:
@@ -106,10 +106,10 @@ def _audit_release(
     con: duckdb.DuckDBPyConnection, target: Target, options: Options
 ) -> tuple[Report, Published, Evidence]:
     published = metadata.require(con, target, whole=True)
-    wanted = options_to_audit(options, Policy.from_toml(published.policy).audited())
+    policy = options_to_audit(options, Policy.from_toml(published.policy).audited())
     relation = relation_of(target)
-    report = audit_published(con, con, published, relation, wanted=wanted, home=target.catalog)
-    evidence = evidence_of(con, relation, wanted, trees_of(con, published, target.catalog))
+    report = audit_published(con, con, published, relation, policy=policy, home=target.catalog)
+    evidence = evidence_of(con, relation, policy, trees_of(con, published, target.catalog))
     changed = changed_by_hand(con, published, evidence.fingerprint)
     if changed is not None:
         report = replace(report, warnings=(*report.warnings, changed))

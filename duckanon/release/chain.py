@@ -51,12 +51,12 @@ def next_place(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) ->
     Audits of two connections at a time need not wait for one another, and the next one follows both.
     """
     query = templates.render("evidence/chained.sql.j2", catalog=catalog, release_id=release_id)
-    found = engine.rows(con, query, STAGE, error=ReleaseError)
-    followed = {link for _, previous, _ in found for link in (previous or "").split()}
-    heads = sorted({chain for _, _, chain in found} - followed)
+    chained = engine.rows(con, query, STAGE, error=ReleaseError)
+    followed = {link for _, previous, _ in chained for link in (previous or "").split()}
+    heads = sorted({chain for _, _, chain in chained} - followed)
     if not heads:
         return Place(1, origin(con, catalog, release_id))
-    return Place(1 + max(number or 0 for number, _, _ in found), " ".join(heads))
+    return Place(1 + max(number or 0 for number, _, _ in chained), " ".join(heads))
 
 
 def link(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int, audit_id: str, place: Place) -> str:
@@ -108,7 +108,7 @@ def record(
     append(con, catalog, release_id, audit_id, place)
 
 
-def changed_by_hand(con: duckdb.DuckDBPyConnection, published: Published, found: str) -> str | None:
+def changed_by_hand(con: duckdb.DuckDBPyConnection, published: Published, now: str) -> str | None:
     """What to say of a release whose rows are not those that were audited when it was made.
 
     None where their fingerprint is the same; also where version 1 of the metadata recorded no fingerprint.
@@ -119,10 +119,10 @@ def changed_by_hand(con: duckdb.DuckDBPyConnection, published: Published, found:
         return None
     query = templates.render("catalog/fingerprint.sql.j2", catalog=catalog, release_id=published.release_id)
     recorded = [row[0] for row in engine.rows(con, query, STAGE, error=ReleaseError)]
-    if recorded in ([], [found]):
+    if recorded in ([], [now]):
         return None
     return (
-        f"the rows are not those that were audited when the release was made (fingerprint {found}, recorded "
+        f"the rows are not those that were audited when the release was made (fingerprint {now}, recorded "
         f"{' and '.join(recorded)}): someone changed {SCHEMA}.{published.table}; REFRESH makes a new release"
     )
 

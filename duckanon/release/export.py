@@ -165,9 +165,9 @@ def _warn_of_formulas(con: duckdb.DuckDBPyConnection, published: Published, path
         texts=_texts(columns),
         relation=relation_of(published.target),
     )
-    found = [name for name, formulas in engine.rows(con, query, "export") if formulas]
-    if found:
-        columns_found = listed("columns", found)
+    names = [name for name, formulas in engine.rows(con, query, "export") if formulas]
+    if names:
+        columns_found = listed("columns", names)
         words = f"{path!r}: a spreadsheet takes texts of {columns_found} for formulas: give csv_formulas"
         tell(f"{words} = 'escape' for a quote in front, or 'keep'")
 
@@ -270,25 +270,25 @@ def _require_same(
     relation = relation_of(published.target)
     columns = columns_of(con, relation, "export")
     with contextlib.suppress(DuckanonError):
-        found = columns_of(reader, written(columns), "export")
+        read = columns_of(reader, written(columns), "export")
         ours, theirs = (
             _fingerprint(where, rows, columns, csv=csv)
             for where, rows in ((con, relation), (reader, written(columns)))
         )
-        if found == columns and ours == theirs:
+        if read == columns and ours == theirs:
             return
     for column in columns:
         # Where one column of a file cannot be read, none can: the others are read as text.
         rows = written([one if one == column else (one[0], "VARCHAR") for one in columns])
         try:
-            found = [one for one in columns_of(reader, rows, "export") if one[0] == column[0]]
+            read = [one for one in columns_of(reader, rows, "export") if one[0] == column[0]]
             same = _fingerprint(con, relation, [column], csv=csv) == _fingerprint(
                 reader, rows, [column], csv=csv
             )
         except DuckanonError as refused:
             raise _not_carried(column) from refused
-        if found != [column] or not same:
-            raise _not_carried(column, found[0][1] if same else "VARCHAR")
+        if read != [column] or not same:
+            raise _not_carried(column, read[0][1] if same else "VARCHAR")
     raise ReleaseError("the file does not hold the rows of the release, so nothing was written")
 
 

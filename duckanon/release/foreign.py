@@ -85,8 +85,8 @@ def stored(con: duckdb.DuckDBPyConnection, target: Target, stage: str) -> Target
         return target
     backing = _BACKING.search(definition or "")
     table = Target(target.catalog, SCHEMA, backing[1]) if backing else target
-    found = _relations(con, table, stage)
-    if backing and found and not found[0][3] and is_release_view(con, target, table.name, found[0][2]):
+    rows = _relations(con, table, stage)
+    if backing and rows and not rows[0][3] and is_release_view(con, target, table.name, rows[0][2]):
         return table
     raise SourceError(
         f"{stage}: {target.name!r} is a view, a program of whoever made the file: {_YOURS}, or name a table"
@@ -102,14 +102,14 @@ def check_metadata(con: duckdb.DuckDBPyConnection, home: str, stage: str) -> Non
     for name, kind, column, type_text, computed in _layout(con, home, stage):
         if name not in METADATA:
             continue
-        wanted = expected.get((name, column), type_text)
+        written = expected.get((name, column), type_text)
         what = f"{stage}: {SCHEMA}.{name}"
         if kind == "view":
             raise ReleaseError(f"{what} is a view, and duckanon writes a table: nothing was read from it")
         if computed:
             raise ReleaseError(f"{what}.{column} is computed when it is read, so nothing was read from it")
-        if type_text != wanted:
-            raise ReleaseError(f"{what}.{column} is {type_text}, and duckanon writes {wanted}")
+        if type_text != written:
+            raise ReleaseError(f"{what}.{column} is {type_text}, and duckanon writes {written}")
 
 
 @cache
@@ -124,19 +124,19 @@ def _expected() -> Mapping[tuple[str, str | None], str | None]:
 def _layout(
     con: duckdb.DuckDBPyConnection, home: str, stage: str
 ) -> list[tuple[str, str, str | None, str | None, bool]]:
-    found: list[tuple[str, str, str | None, str | None, bool]] = engine.rows(
+    layout: list[tuple[str, str, str | None, str | None, bool]] = engine.rows(
         con, templates.render("evidence/metadata.sql.j2", catalog=home), stage, error=ReleaseError
     )
-    return found
+    return layout
 
 
 def _relation(
     con: duckdb.DuckDBPyConnection, target: Target, stage: str
 ) -> tuple[bool, str | None, list[str], list[str]]:
-    found = _relations(con, target, stage)
-    if not found:
+    rows = _relations(con, target, stage)
+    if not rows:
         raise SourceError(f"{stage}: there is no table {target.name!r}")
-    return found[0]
+    return rows[0]
 
 
 def _relations(

@@ -164,9 +164,9 @@ def picture(table: pa.Table) -> str:
             line = [row for row in rows if k in (None, row["k"])]
             label = "all k" if k is None else f"k = {k}"
             axes.plot([r[over] for r in line], [r["information_loss"] for r in line], marker=".", label=label)
-        own = [row for row in rows if row["chosen"]]
+        chosen = [row for row in rows if row["chosen"]]
         axes.plot(
-            [r[over] for r in own], [r["information_loss"] for r in own],
+            [r[over] for r in chosen], [r["information_loss"] for r in chosen],
             "o", markersize=10, fillstyle="none", color="black", label="policy",
         )  # fmt: skip
         axes.set_ylim(bottom=0)
@@ -185,7 +185,7 @@ def _sample(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) ->
         coded=embedded.coded,
         axes=embedded.axes,
         codes=limited.codes,
-        wanted=min(staged.size, SAMPLE),
+        taken=min(staged.size, SAMPLE),
         size=staged.size,
     )
     table = engine.table(con, query, "frontier")
@@ -229,9 +229,9 @@ def _cells(limits: tuple[Threshold, ...], k: int) -> list[_Cell]:
         key = tuple(limit.t for limit in scaled)
         series[key] = scaled, factor == 1 or (key in series and series[key][1])
     return [
-        _Cell(size, scaled, own and size == k)
+        _Cell(size, scaled, unscaled and size == k)
         for size in sorted({max(2, k // 2), k, 2 * k, 4 * k})
-        for scaled, own in series.values()
+        for scaled, unscaled in series.values()
     ]
 
 

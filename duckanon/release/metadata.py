@@ -81,8 +81,8 @@ def recorded(con: duckdb.DuckDBPyConnection, target: Target) -> list[Published]:
     query = templates.render(
         "catalog/release.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
     )
-    found = engine.rows(con, query, "catalog", error=ReleaseError)
-    for release_id, version, *_ in found:
+    rows = engine.rows(con, query, "catalog", error=ReleaseError)
+    for release_id, version, *_ in rows:
         if version > SCHEMA_VERSION:
             raise ReleaseError(
                 f"{target}: release {release_id} has metadata of version {version}, and this duckanon reads "
@@ -90,7 +90,7 @@ def recorded(con: duckdb.DuckDBPyConnection, target: Target) -> list[Published]:
             )
     return [
         Published(Target(target.catalog, schema, view), release_id, table, *rest)
-        for release_id, _, schema, view, table, *rest in found
+        for release_id, _, schema, view, table, *rest in rows
     ]
 
 
@@ -105,13 +105,13 @@ def with_releases(con: duckdb.DuckDBPyConnection, catalog: str | None = None) ->
 
     Raises where, in the catalog that is asked for, a user's table has the name of ours.
     """
-    found = dict(engine.rows(con, templates.read("catalog/with_releases.sql"), "catalog"))
-    if found.get(catalog or "") == "other":
+    kinds = dict(engine.rows(con, templates.read("catalog/with_releases.sql"), "catalog"))
+    if kinds.get(catalog or "") == "other":
         raise ReleaseError(
             f"{catalog}.{SCHEMA}.releases is not a table that duckanon made, and duckanon needs the name: "
             "rename that table"
         )
-    return [name for name, kind in found.items() if kind == "releases"]
+    return [name for name, kind in kinds.items() if kind == "releases"]
 
 
 def tables(con: duckdb.DuckDBPyConnection, catalog: str) -> set[str]:
@@ -250,5 +250,5 @@ def _columns(con: duckdb.DuckDBPyConnection, published: Published) -> list[tuple
     query = templates.render(
         "catalog/columns.sql.j2", catalog=published.target.catalog, release_id=published.release_id
     )
-    found: list[tuple[str, str | None]] = engine.rows(con, query, "catalog", error=ReleaseError)
-    return found
+    columns: list[tuple[str, str | None]] = engine.rows(con, query, "catalog", error=ReleaseError)
+    return columns

@@ -56,9 +56,9 @@ def publish(con: duckdb.DuckDBPyConnection, candidate: Candidate, source: Source
 
 def forget(con: duckdb.DuckDBPyConnection, home: str, release_id: int) -> None:
     """Remove the tables and metadata of a release; the caller owns the transaction and the view."""
-    own = re.compile(rf"release_{release_id}|tree_{release_id}_\d+")
-    found = sorted(table for table in metadata.tables(con, home) if own.fullmatch(table))
-    _render(con, "publish/forget.sql.j2", catalog=home, tables=found, release_id=release_id)
+    pattern = re.compile(rf"release_{release_id}|tree_{release_id}_\d+")
+    tables = sorted(table for table in metadata.tables(con, home) if pattern.fullmatch(table))
+    _render(con, "publish/forget.sql.j2", catalog=home, tables=tables, release_id=release_id)
 
 
 def forget_orphans(con: duckdb.DuckDBPyConnection, home: str) -> None:

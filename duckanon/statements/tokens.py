@@ -159,8 +159,8 @@ class Reader:
 
     def expected(self, what: str, advice: str = "") -> StatementError:
         """Return an error that names what should come next and what does, and may give advice."""
-        found = "the end of the statement" if self.next.kind == "end" else repr(_shortened(self.next.text))
-        return self.error(f"expected {what}, found {found}" + (f": {advice}" if advice else ""))
+        here = "the end of the statement" if self.next.kind == "end" else repr(_shortened(self.next.text))
+        return self.error(f"expected {what}, found {here}" + (f": {advice}" if advice else ""))
 
 
 def unquoted(token: Token) -> str:

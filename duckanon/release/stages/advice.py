@@ -59,21 +59,21 @@ def _of_columns(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[s
     """Warnings about the columns of a release."""
     embedded, staged = candidate.bucketed.limited.embedded, candidate.staged
     commas = _commas(con, staged, embedded)
-    own = {field: text for field, text in _own_values(con, staged).items() if field not in commas}
-    found = [*_revealed(con, staged, candidate.table), *_insensitive(con, staged)]
-    found += [*own.values(), *commas.values()]
+    own_values = {field: text for field, text in _own_values(con, staged).items() if field not in commas}
+    warnings = [*_revealed(con, staged, candidate.table), *_insensitive(con, staged)]
+    warnings += [*own_values.values(), *commas.values()]
     for field, axis in zip(staged.quasi, embedded.axes, strict=True):
-        if axis.corners is None or len(axis.corners) <= EXACT_VALUES or field in own or field in commas:
+        if axis.corners is None or len(axis.corners) <= EXACT_VALUES or field in {*own_values, *commas}:
             continue
-        found.append(
+        warnings.append(
             f"quasi-identifier {field.name!r} has {len(axis.corners)} different texts: distances are "
             "approximate (within 15 %); group them in the source query for a better release"
         )
     if staged.left_out:
-        found.append(
+        warnings.append(
             f"nulls = 'suppress' left out {staged.left_out} records with a NULL in a quasi-identifier"
         )
-    return tuple(found)
+    return tuple(warnings)
 
 
 def _revealed(con: duckdb.DuckDBPyConnection, staged: Staged, candidate: str) -> list[str]:
@@ -85,19 +85,19 @@ def _revealed(con: duckdb.DuckDBPyConnection, staged: Staged, candidate: str) ->
         "advice/revealed.sql.j2", candidate=candidate, sensitive=free, quasi=staged.quasi
     )
     *counts, classes, records = engine.rows(con, query, "advice")[0]
-    found = []
+    warnings = []
     for field, alike, members in zip(free, counts[::2], counts[1::2], strict=True):
         if members == records and _values(con, staged, [field])[0][1] <= 1:
-            found.append(
+            warnings.append(
                 f"sensitive column {field.name!r} has one value in all {records} records: whoever is in the "
                 "release has it"
             )
         elif alike:
-            found.append(
+            warnings.append(
                 f"{alike} of {classes} classes, {members} of {records} records reveal {field.name!r}: all "
                 "records of such a class have the same value; set l or t"
             )
-    return found
+    return warnings
 
 
 def _insensitive(con: duckdb.DuckDBPyConnection, staged: Staged) -> list[str]:
@@ -105,44 +105,44 @@ def _insensitive(con: duckdb.DuckDBPyConnection, staged: Staged) -> list[str]:
     others = [field for field in staged.fields if field.attribute.role is Role.INSENSITIVE]
     if not others or staged.size == 1:
         return []
-    found, common = [], []
+    warnings, common = [], []
     for field, (_, different) in zip(others, _values(con, staged, others), strict=True):
         if different > NEARLY_UNIQUE * staged.size:
-            found.append(
+            warnings.append(
                 f"insensitive column {field.name!r} has {different} values in {staged.size} records "
                 "and can single them out: is it an identifier or a quasi-identifier?"
             )
         else:
             common.append(field)
     if len(common) < 2:
-        return found
+        return warnings
     columns = [field.column for field in common]
     query = templates.render("relation/combinations.sql.j2", records=staged.records, columns=columns)
     alone = engine.rows(con, query, "advice")[0][2]
     if alone >= ALONE_TOGETHER * staged.size:
-        found.append(
+        warnings.append(
             f"{alone} of {staged.size} records are alone with their {len(common)} insensitive columns taken "
             "together: who knows these finds the record; drop some (identifiers) or make some "
             "quasi-identifiers"
         )
-    return found
+    return warnings
 
 
 def _own_values(con: duckdb.DuckDBPyConnection, staged: Staged) -> dict[Field, str]:
     """Quasi-identifiers whose most frequent value in a class is one person's own, and what to say of them."""
     kept = [field for field in staged.quasi if field.rule.shows and field.kind != "boolean"]
-    found = {}
+    warnings = {}
     for field, (values, different) in zip(kept, _values(con, staged, kept), strict=True):
         if different > 1 and different >= OWN_VALUE * values:
             one = field.rule.shows == "one"
             what = "is released as that of one of its records" if one else "lists all of its"
             mean = "" if field.kind == "text" else ", or recode it by its mean"
-            found[field] = (
+            warnings[field] = (
                 f"quasi-identifier {field.name!r} has {different} values in {values} records, and every "
                 f"class {what}: make it an identifier, or group it in the source query as a hierarchy "
                 f"would{mean}"
             )
-    return found
+    return warnings
 
 
 def _values(con: duckdb.DuckDBPyConnection, staged: Staged, fields: Sequence[Field]) -> list[tuple[int, int]]:
@@ -161,15 +161,15 @@ def _commas(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded) 
         return {}
     domains = [embedded.domains[field.column] for field in texts]
     looks = engine.rows(con, templates.render("advice/commas.sql.j2", domains=domains), "advice")[0]
-    found = {}
+    warnings = {}
     for field, look in zip(texts, looks, strict=True):
         if look["numbers"]:
             cast = templates.render("advice/cast.sql.j2", name=field.name, **look).strip()
-            found[field] = (
+            warnings[field] = (
                 f"{field.name!r} is text that looks like numbers with a decimal comma, and is taken for "
                 f"words: write {cast} in the source query"
             )
-    return found
+    return warnings
 
 
 def _collapse(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy) -> tuple[str, ...]:

@@ -63,20 +63,21 @@ def effects(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[Effec
     )
     con.register(labels, labels_table(candidate.labels))
     try:
-        records, *found = engine.rows(con, query, "effect")[0]
+        records, *changes = engine.rows(con, query, "effect")[0]
     finally:
         con.unregister(labels)
     return tuple(
         Effect(field.name, str(field.recode), records, changed, mean, _unit(field.kind, mean))
-        for field, changed, mean in zip(staged.quasi, found[::2], found[1::2], strict=True)
+        for field, changed, mean in zip(staged.quasi, changes[::2], changes[1::2], strict=True)
     )
 
 
-def effect_text(found: tuple[Effect, ...]) -> str:
+def effect_text(changes: tuple[Effect, ...]) -> str:
     """Aligned table of effects; shares are from 0 to 1."""
     head = ("quasi_identifier", "recode", "changed_records", "changed", "mean_change", "unit")
     rows = [
-        (one.column, one.recode, one.changed_records, one.changed, one.mean_change, one.unit) for one in found
+        (one.column, one.recode, one.changed_records, one.changed, one.mean_change, one.unit)
+        for one in changes
     ]
     return "\n".join(text_table(head, rows))
 

@@ -34,12 +34,12 @@ def flattened(con: duckdb.DuckDBPyConnection, staged: Staged, *, candidate: str)
     """
     # A list of values is in no group.
     quasi = [field for field in staged.quasi if field.rule.shows != "all"]
-    found = []
+    warnings = []
     for field in staged.sensitive:
         asked = [name for name in ("t", "l") if getattr(field.attribute, name) is not None]
         if quasi and asked:
-            found += _line(field, _shares(con, staged, field, quasi, candidate), " and ".join(asked))
-    return tuple(found)
+            warnings += _line(field, _shares(con, staged, field, quasi, candidate), " and ".join(asked))
+    return tuple(warnings)
 
 
 def _shares(

@@ -33,19 +33,19 @@ def class_means(
     """
     count = np.zeros(classes, dtype=np.int64)
     low, high = np.full(classes, np.inf), np.full(classes, -np.inf)
-    for own, numbers in _chunks(values, labels):
-        count += np.bincount(own, minlength=classes)
-        np.minimum.at(low, own, numbers)
-        np.maximum.at(high, own, numbers)
+    for class_of, numbers in _chunks(values, labels):
+        count += np.bincount(class_of, minlength=classes)
+        np.minimum.at(low, class_of, numbers)
+        np.maximum.at(high, class_of, numbers)
     empty = count == 0
     count[empty] = 1
     large = np.maximum(high, -low) > LARGE
     mean, left = np.zeros(classes), np.zeros(classes)
-    for own, numbers in _chunks(values, labels, large):
-        np.add.at(mean, own, numbers)
+    for class_of, numbers in _chunks(values, labels, large):
+        np.add.at(mean, class_of, numbers)
     mean /= count
-    for own, numbers in _chunks(values, labels, large):
-        np.add.at(left, own, numbers - mean[own])
+    for class_of, numbers in _chunks(values, labels, large):
+        np.add.at(left, class_of, numbers - mean[class_of])
     left /= count
     mean += left
     with np.errstate(over="ignore"):
@@ -61,10 +61,10 @@ def _chunks(
     """Classes and numbers of the released records that have a number, at a 2^64th in the large classes."""
     shifted = None if large is None or not large.any() else large
     for start in range(0, len(values), CHUNK):
-        own, numbers = labels[start : start + CHUNK], values[start : start + CHUNK]
-        use = (own >= 0) & ~np.isnan(numbers)
+        class_of, numbers = labels[start : start + CHUNK], values[start : start + CHUNK]
+        use = (class_of >= 0) & ~np.isnan(numbers)
         if not use.all():
-            own, numbers = own[use], numbers[use]
+            class_of, numbers = class_of[use], numbers[use]
         if shifted is not None:
-            numbers = np.where(shifted[own], numbers * 2.0**-SHIFT, numbers)
-        yield own, numbers
+            numbers = np.where(shifted[class_of], numbers * 2.0**-SHIFT, numbers)
+        yield class_of, numbers

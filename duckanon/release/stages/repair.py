@@ -54,24 +54,24 @@ def repair(con: duckdb.DuckDBPyConnection, partitioned: Partitioned, policy: Pol
     limited, suppression_limit = partitioned.bucketed.limited, policy.suppression_limit
     labels, codes = partitioned.labels, partitioned.codes
     missed: npt.NDArray[np.float64] | None = partitioned.missed
-    wanted = limited.thresholds
-    if wanted and suppression_limit > 0 and partitioned.missed.any():
+    thresholds = limited.thresholds
+    if thresholds and suppression_limit > 0 and partitioned.missed.any():
         gone = _suppressed(partitioned, int(suppression_limit * len(labels)))
         # Every class violates and all may go: a release of nothing helps nobody, so they are merged.
         if gone.any() and not gone.all():
             labels = np.where(gone[labels], -1, labels)
             # The reference of an EMD is the released table.
-            wanted, codes = thresholds_without(limited, policy, codes, labels >= 0)
+            thresholds, codes = thresholds_without(limited, policy, codes, labels >= 0)
             missed = None
     labels, classes = without_empty(labels, partitioned.classes)
     if missed is None:
         released = labels >= 0
         offsets, members = class_members(labels[released], codes[:, released])
-        missed = np.asarray(violations_per_class(wanted, members, offsets).sum(axis=0))
+        missed = np.asarray(violations_per_class(thresholds, members, offsets).sum(axis=0))
     partner = partitioned.plan.recipe.partner
     if missed.any() and partner is not None:
         # Over the whole table: a good partner of a class often lies in another tile.
-        merged = _merged(labels, codes, classes, np.flatnonzero(missed), wanted, partner)
+        merged = _merged(labels, codes, classes, np.flatnonzero(missed), thresholds, partner)
         labels = np.where(labels >= 0, merged[labels], -1)
         classes = joined(classes, merged)
     return Repaired(
@@ -84,7 +84,7 @@ def _merged(
     codes: npt.NDArray[np.int64],
     classes: Classes,
     violating: npt.NDArray[np.int64],
-    wanted: Sequence[Threshold],
+    thresholds: Sequence[Threshold],
     partner: Partner,
 ) -> npt.NDArray[np.int64]:
     """Return the new class of each class (m,), the violating ones merged with others near them."""
@@ -99,10 +99,10 @@ def _merged(
             chosen[near.ravel()] = True
         numbers = np.flatnonzero(chosen)
         records = np.flatnonzero((labels >= 0) & chosen[labels])
-        own = np.searchsorted(numbers, labels[records])
-        offsets, members = class_members(own, np.ascontiguousarray(codes[:, records]))
+        class_of = np.searchsorted(numbers, labels[records])
+        offsets, members = class_members(class_of, np.ascontiguousarray(codes[:, records]))
         united = merge_classes(
-            centroids[numbers], classes.sizes[numbers], members, offsets, wanted, partner=partner
+            centroids[numbers], classes.sizes[numbers], members, offsets, thresholds, partner=partner
         )
         if united.max() > 0 or len(numbers) == m:
             break

@@ -58,11 +58,11 @@ def limit(con: duckdb.DuckDBPyConnection, embedded: Embedded, policy: Policy) ->
     counts = tuple(embedded.counts[field.column] for field in fields)
     for field, values in zip(fields, counts, strict=True):
         _check_l(field, values, policy)
-    found = tuple(
+    thresholds = tuple(
         _threshold(field, values, paths.get(field.column), policy)
         for field, values in zip(fields, counts, strict=True)
     )
-    return Limited(embedded, fields, found, counts, paths)
+    return Limited(embedded, fields, thresholds, counts, paths)
 
 
 def thresholds_without(
@@ -98,33 +98,33 @@ def _threshold(
 
 
 def _check_l(field: Field, counts: npt.NDArray[np.int64], policy: Policy) -> None:
-    wanted = field.attribute.l
-    if wanted is None:
+    threshold = field.attribute.l
+    if threshold is None:
         return
     best = _whole_l(counts, policy)
     if policy.l_diversity == "recursive":
-        tail = int(np.sort(counts)[::-1][int(wanted) - 1 :].sum())
+        tail = int(np.sort(counts)[::-1][int(threshold) - 1 :].sum())
         if policy.c is not None and not int(counts.max()) < policy.c * tail:
             least = int(counts.max()) / tail if tail else math.inf
             raise InfeasibleError(
-                f"recursive l-diversity with l = {wanted}, c = {policy.c} is out of reach of {field.name!r}: "
-                f"the whole table needs c above {least:g}",
+                f"recursive l-diversity with l = {threshold}, c = {policy.c} is out of reach of "
+                f"{field.name!r}: the whole table needs c above {least:g}",
                 least,
             )
-    elif _beyond(float(wanted), best, counts, policy):
+    elif _beyond(float(threshold), best, counts, policy):
         raise InfeasibleError(
-            f"{policy.l_diversity} l-diversity with l = {wanted} is out of reach for {field.name!r}: "
+            f"{policy.l_diversity} l-diversity with l = {threshold} is out of reach for {field.name!r}: "
             f"the whole table has l = {best:.10g}; ask for l <= {math.floor(best * 1e6) / 1e6:g}",
             best,
         )
 
 
-def _beyond(wanted: float, best: float, counts: npt.NDArray[np.int64], policy: Policy) -> bool:
+def _beyond(threshold: float, best: float, counts: npt.NDArray[np.int64], policy: Policy) -> bool:
     """Tell whether even the whole table misses l; see `ENTROPY_MARGIN` of the kernels."""
     present = counts[counts > 0]
-    if policy.l_diversity != "entropy" or wanted <= 1 or present.min() == present.max():
-        return wanted > len(present) if policy.l_diversity == "entropy" else wanted > best
-    return math.log(best) < math.log(wanted) + ENTROPY_MARGIN
+    if policy.l_diversity != "entropy" or threshold <= 1 or present.min() == present.max():
+        return threshold > len(present) if policy.l_diversity == "entropy" else threshold > best
+    return math.log(best) < math.log(threshold) + ENTROPY_MARGIN
 
 
 def _whole_l(counts: npt.NDArray[np.int64], policy: Policy) -> float:

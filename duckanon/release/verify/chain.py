@@ -38,13 +38,13 @@ def checked(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease)
     differences: list[str] = []
     links = []
     for audit in chained:
-        found = link(
+        anew = link(
             con, home, release.release_id, audit.audit_id, Place(audit.number or 0, audit.previous or "")
         )
-        links.append(found)
-        if found != audit.chain:
+        links.append(anew)
+        if anew != audit.chain:
             differences.append(
-                f"{audit}: it is not as it was recorded: link recorded {audit.chain}, found {found}"
+                f"{audit}: it is not as it was recorded: link recorded {audit.chain}, found {anew}"
             )
         differences += [f"{audit}: {what}" for what in _misplaced(audit, chained, begin)]
     without = [audit for audit in release.audits if audit.chain is None]
@@ -57,7 +57,7 @@ def checked(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease)
         "nothing tells whether others were recorded beside them"
     )
     followed = {each for audit in chained for each in (audit.previous or "").split()}
-    heads = tuple(found for found in links if found not in followed)
+    heads = tuple(head for head in links if head not in followed)
     return Chain(tuple(links), heads, tuple(differences), (note,) if older else ())
 
 

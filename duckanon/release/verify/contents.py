@@ -68,11 +68,11 @@ def held(con: duckdb.DuckDBPyConnection, home: str, recorded: Sequence[RecordedR
     beside, notes = _beside_the_blocks(con, home, recorded)
     differences += beside
     macros = list(_macros_that_differ(con, home, written))
-    own = version("duckanon"), duckdb.__version__
+    programs = version("duckanon"), duckdb.__version__
     writers = _writers(recorded)
-    if own in writers or not macros:
+    if programs in writers or not macros:
         return Held((*differences, *macros), notes, not macros)
-    return Held(tuple(differences), (*notes, _unknown(macros, own, writers[0])), macros=False)
+    return Held(tuple(differences), (*notes, _unknown(macros, programs, writers[0])), macros=False)
 
 
 def _metadata(
@@ -103,12 +103,12 @@ def _beside_the_blocks(
             f"{log.name!r} lies beside the file, and DuckDB reads it as a part of it: EXPORT leaves none"
         )
     try:
-        found = blocks.room(file)
-        filled = blocks.filled(file, found)
+        room = blocks.room(file)
+        filled = blocks.filled(file, room)
     except (OSError, ValueError) as failure:
         return [*differences, f"the blocks of the file cannot be told apart: {failure}"], ()
-    if found.behind:
-        differences.append(f"the file goes on for {found.behind} bytes behind its last block")
+    if room.behind:
+        differences.append(f"the file goes on for {room.behind} bytes behind its last block")
     audits = [audit for release in recorded for audit in release.audits if audit.statement == "export"]
     # EXPORT empties free blocks since it chains the audits.
     if filled and any(audit.schema_version >= CHAINED for audit in audits):
@@ -121,12 +121,12 @@ def _beside_the_blocks(
     return differences, ()
 
 
-def _unknown(macros: Sequence[str], own: tuple[str, str], writer: tuple[str | None, str | None]) -> str:
+def _unknown(macros: Sequence[str], programs: tuple[str, str], writer: tuple[str | None, str | None]) -> str:
     here, there = (
         " with ".join(
             f"{name} {number or 'of unknown version'}" for name, number in zip(_PROGRAMS, one, strict=True)
         )
-        for one in (own, writer)
+        for one in (programs, writer)
     )
     return (
         f"the record says that {there} wrote the file, and this is {here}, so nobody vouches for its audit "
@@ -156,15 +156,15 @@ def _others(
 
 
 def _macros_that_differ(con: duckdb.DuckDBPyConnection, home: str, written: _Written) -> Iterator[str]:
-    found = _macros(con, home)
-    own = f"duckanon {version('duckanon')}"
+    macros = _macros(con, home)
+    program = f"duckanon {version('duckanon')}"
     for key, forms in written.macros.items():
         name = ".".join(key)
-        if key not in found:
+        if key not in macros:
             yield f"the macro {name} is missing"
-        elif found[key] != forms or _defaults(con, home, key) != written.defaults[key]:
-            yield f"the macro {name} is not the one that {own} writes: ask it nothing"
-    for key in found:
+        elif macros[key] != forms or _defaults(con, home, key) != written.defaults[key]:
+            yield f"the macro {name} is not the one that {program} writes: ask it nothing"
+    for key in macros:
         if key not in written.macros:
             yield f"the file holds the macro {'.'.join(key)}, which EXPORT does not write"
 
@@ -196,17 +196,17 @@ def _columns(con: duckdb.DuckDBPyConnection, table: str) -> list[tuple[str, str]
 
 
 def _macros(con: duckdb.DuckDBPyConnection, home: str) -> dict[Macro, list[tuple[Any, ...]]]:
-    found: dict[Macro, list[tuple[Any, ...]]] = {}
+    forms: dict[Macro, list[tuple[Any, ...]]] = {}
     query = templates.render("evidence/macros.sql.j2", catalog=home)
     for schema, name, kind, parameters, types, definition in engine.rows(con, query, STAGE):
         form = (kind, parameters, types, _in_order(definition))
-        found.setdefault((schema, name), []).append(form)
-    return found
+        forms.setdefault((schema, name), []).append(form)
+    return forms
 
 
 def _in_order(definition: str) -> str:
     """Sort the names behind EXCLUDE: a set, which DuckDB writes in another order at every checkpoint."""
-    return _EXCLUDED.sub(lambda found: f"EXCLUDE ({', '.join(sorted(found[1].split(', ')))})", definition)
+    return _EXCLUDED.sub(lambda match: f"EXCLUDE ({', '.join(sorted(match[1].split(', ')))})", definition)
 
 
 def _defaults(con: duckdb.DuckDBPyConnection, home: str, macro: Macro) -> str:

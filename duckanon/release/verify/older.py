@@ -59,8 +59,8 @@ def _counted(audit: RecordedAudit, before: int | None, classes: int) -> Recorded
     return replace(audit, measures=measures)
 
 
-def _typed(column: RecordedColumn, found: Mapping[str, str]) -> RecordedColumn:
+def _typed(column: RecordedColumn, types: Mapping[str, str]) -> RecordedColumn:
     """Give a range or set of the recorded type the type that it has in the release."""
     rule = RULES.get(column.recode or "")
     released = rule and rule.released.format(column.type)
-    return replace(column, type=released) if released and found.get(column.name or "") == released else column
+    return replace(column, type=released) if released and types.get(column.name or "") == released else column

@@ -96,9 +96,9 @@ class Verification:
                 f"verified: {done}; all agree with the released rows, and every policy is kept{self._macros}"
             )
         broken = sum(release.report is not None and not release.report.passed for release in self.releases)
-        found = len(self.differences) + sum(len(release.differences) for release in self.releases)
+        number = len(self.differences) + sum(len(release.differences) for release in self.releases)
         return (
-            f"NOT VERIFIED: {done}; {_count(found, 'difference')}, {_count(broken, 'release')} in violation"
+            f"NOT VERIFIED: {done}; {_count(number, 'difference')}, {_count(broken, 'release')} in violation"
         )
 
     @property
@@ -111,11 +111,11 @@ class Verification:
         }[self.macros]
 
 
-def _remarks(found: Verified | Verification) -> list[str]:
+def _remarks(outcome: Verified | Verification) -> list[str]:
     """Give a line for each note and difference; names in a file are written by anyone."""
     return [
-        *(f"note: {legible(note)}" for note in found.notes),
-        *(f"difference: {legible(difference)}" for difference in found.differences),
+        *(f"note: {legible(note)}" for note in outcome.notes),
+        *(f"difference: {legible(difference)}" for difference in outcome.differences),
     ]
 
 

@@ -119,22 +119,22 @@ class RecordedRelease:
 
     def asked(self) -> AuditPolicy:
         """Policy that the tables of columns and thresholds state; a PolicyError where they state none."""
-        found: dict[str, dict[str, Decimal]] = {}
+        thresholds: dict[str, dict[str, Decimal]] = {}
         diversity: dict[str, Any] = {}
         for measure, attribute, threshold, kind, c in self.thresholds:
-            found.setdefault(measure, {})[attribute] = threshold
+            thresholds.setdefault(measure, {})[attribute] = threshold
             if kind is not None:
                 diversity = {"l_diversity": kind, "c": c}
         if not diversity:
             diversity = {"l_diversity": self._kind()}
         sensitive = [column for column in self.columns if column.role == "sensitive"]
-        k = next(iter(found.get("k_anonymity", {}).values()), None)
+        k = next(iter(thresholds.get("k_anonymity", {}).values()), None)
         return AuditPolicy(
             quasi_identifiers=[column.name for column in self.columns if column.role == "quasi_identifier"],
             sensitive=[column.name for column in sensitive],
             k=None if k is None else int(k),
-            t=found.get("t_closeness") or None,
-            l=found.get("l_diversity") or None,
+            t=thresholds.get("t_closeness") or None,
+            l=thresholds.get("l_diversity") or None,
             **diversity,
             distance={column.name: column.distance for column in sensitive if column.distance is not None},
             hierarchies={column.name: column.tree for column in sensitive if column.tree is not None},
@@ -156,12 +156,12 @@ def read_releases(con: duckdb.DuckDBPyConnection, home: str) -> list[RecordedRel
         other = f": its table {SCHEMA}.releases is of another kind" if kind else ""
         raise ReleaseError(f"the database {home!r} holds no release of duckanon{other}")
     exported = kind == "exported"
-    found = _rows(con, templates.render("evidence/releases.sql.j2", catalog=home, exported=exported))
-    if not found:
+    rows = _rows(con, templates.render("evidence/releases.sql.j2", catalog=home, exported=exported))
+    if not rows:
         raise ReleaseError(f"the database {home!r} holds no release of duckanon: its metadata is empty")
     layout = _rows(con, templates.render("evidence/layout.sql.j2", catalog=home))
     known = {name for (name,) in layout}
-    return [_release(con, home, row, exported=exported, layout=known) for row in found]
+    return [_release(con, home, row, exported=exported, layout=known) for row in rows]
 
 
 def _release(
@@ -192,9 +192,9 @@ def _release(
     )
 
 
-def _audits(found: Sequence[tuple[Any, ...]]) -> list[RecordedAudit]:
+def _audits(recorded: Sequence[tuple[Any, ...]]) -> list[RecordedAudit]:
     heads: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in found:
+    for row in recorded:
         if row[1] is None:
             raise ReleaseError(f"the metadata is broken: audit {row[0]} has no version")
         # An audit of which some rows say something else than the others falls apart into several.

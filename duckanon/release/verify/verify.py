@@ -152,7 +152,7 @@ def _subject(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease
     def audit(policy: AuditPolicy) -> Report:
         key = canonical(policy, columns, {})
         if key not in done:
-            done[key] = audit_published(con, con, _published(release), relation, wanted=policy, home=home)
+            done[key] = audit_published(con, con, _published(release), relation, policy=policy, home=home)
         return done[key]
 
     trees = trees_of(con, _published(release), home)
@@ -192,10 +192,10 @@ def _place(
     """Find the rows of a release as SQL text, and say what is wrong with the place they are in."""
     query = templates.render("evidence/objects.sql.j2", catalog=home, metadata=())
     rows = engine.rows(con, query, STAGE)
-    wanted = release.target
+    view = release.target
     if release.exported:
-        table = Target(home, "main", wanted.name)
-        missing = f"the table {wanted.name!r} of the release is not in the file"
+        table = Target(home, "main", view.name)
+        missing = f"the table {view.name!r} of the release is not in the file"
         differences = []
     else:
         table = Target(home, SCHEMA, release.table)
@@ -214,13 +214,13 @@ def _view(
     con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease, rows: Sequence[tuple[Any, ...]]
 ) -> Iterator[str]:
     """Tell whether the view of a release shows its table; what it is, is read, and it never runs."""
-    wanted = release.target
+    target = release.target
     marked = [row[1:3] for row in rows if row[3] == metadata.comment(release.release_id)]
-    if (wanted.schema, wanted.name) not in marked:
+    if (target.schema, target.name) not in marked:
         now = f"it is now called {'.'.join(marked[0])}" if marked else "it is gone or was replaced"
-        yield f"the view {wanted.schema}.{wanted.name} does not show the release: {now}"
+        yield f"the view {target.schema}.{target.name} does not show the release: {now}"
     else:
-        marked = [(wanted.schema, wanted.name)]
+        marked = [(target.schema, target.name)]
     for schema, name in marked[:1]:
         view = Target(home, schema, name)
         columns = [column.name for column in release.columns]
@@ -284,14 +284,14 @@ def _redone(
     if audit.fingerprint is not None or audit.schema_version > 1:
         if audit.fingerprint != subject.fingerprint:
             yield f"fingerprint recorded {audit.fingerprint}, found {subject.fingerprint}"
-        found = digest(audit.policy or "")
-        if audit.policy_hash != found:
-            yield f"policy hash recorded {audit.policy_hash}, found {found} of the recorded policy"
+        policy_hash = digest(audit.policy or "")
+        if audit.policy_hash != policy_hash:
+            yield f"policy hash recorded {audit.policy_hash}, found {policy_hash} of the recorded policy"
     try:
-        wanted = asked if audit.schema_version == 1 else read_canonical(audit.policy or "")
+        policy = asked if audit.schema_version == 1 else read_canonical(audit.policy or "")
         if audit.schema_version > 1:
-            yield from _trees(audit, canonical(wanted, subject.columns, subject.trees))
-        again = subject.audit(wanted).measures
+            yield from _trees(audit, canonical(policy, subject.columns, subject.trees))
+        again = subject.audit(policy).measures
     except DuckanonError as failure:
         yield f"it cannot be done again: {failure}"
         return
@@ -315,13 +315,13 @@ def _of_the_source(release: RecordedRelease, audit: RecordedAudit, classes: int)
 def _measures(release: RecordedRelease, audit: RecordedAudit, again: tuple[Measure, ...]) -> Iterator[str]:
     before = {"measures": audit.measures}
     after = {"measures": [dict(zip(COLUMNS, measure.row(), strict=True)) for measure in again]}
-    found = changes(before, after)
+    differences = changes(before, after)
     # A measure that this version reports and judges by nothing may be newer than the record.
     newer = (audit.duckanon_version or release.duckanon_version) != version("duckanon")
-    appeared = tuple(row for row in found.appeared if not (newer and row["passed"] is None))
-    found = replace(found, appeared=appeared)
-    if not found.same:
-        yield from (f"recorded -> found: {line}" for line in found.to_text().splitlines())
+    appeared = tuple(row for row in differences.appeared if not (newer and row["passed"] is None))
+    differences = replace(differences, appeared=appeared)
+    if not differences.same:
+        yield from (f"recorded -> found: {line}" for line in differences.to_text().splitlines())
 
 
 def _listed(columns: Sequence[tuple[str | None, str | None]]) -> str:
