@@ -14,8 +14,8 @@ from duckanon.api import files
 from duckanon.audits import changes
 from duckanon.audits.formats import FORMATS, formatted
 from duckanon.audits.formats.words import titled
+from duckanon.audits.html.charts import required
 from duckanon.audits.html.report import html_report
-from duckanon.audits.html.svg import required
 from duckanon.audits.run import audit_relation
 from duckanon.audits.unaudited import Roles
 from duckanon.cli.flags import read_flags, read_text

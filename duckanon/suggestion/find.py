@@ -16,11 +16,9 @@ from duckanon.policy.bind import Role
 from duckanon.policy.names import fold
 from duckanon.statements.names import parse_name
 from duckanon.statements.tokens import split
-from duckanon.suggestion.model import ColumnSet, Suggestion, ranked
-from duckanon.suggestion.profile import Column, profile
-from duckanon.suggestion.proposal import column_suggestions
-from duckanon.suggestion.sets import uniqueness_of_sets
-from duckanon.suggestion.statement import statement_of
+from duckanon.suggestion.model import ColumnSet, Suggestion, ranked, statement_of
+from duckanon.suggestion.profile import Column, profile, uniqueness_of_sets
+from duckanon.suggestion.roles import column_suggestions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

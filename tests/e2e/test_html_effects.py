@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
+from duckanon.audits.html.comparison import Effect, Matching, effect, matching, overall
 from duckanon.audits.html.copies import STAGE, copied
-from duckanon.audits.html.matching import Effect, Matching, effect, matching, overall
 from duckanon.database.relations import columns_of
 from duckanon.policy import bind
 from duckanon.policy.policy import AuditPolicy

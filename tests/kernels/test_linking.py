@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from duckanon.evaluation.attack.cells import Alternatives, Counted
-from duckanon.evaluation.attack.groups import Problem, link
-from duckanon.evaluation.attack.linking import LEAF
-from duckanon.evaluation.attack.numbers import alone
+from duckanon.evaluation.attack.columns import alone
+from duckanon.evaluation.attack.linking import LEAF, Problem, link
 
 
 def problem(seed: int, classes: int, *, coarse: bool) -> Problem:

@@ -16,8 +16,8 @@ from duckanon.policy.bind import Role
 from duckanon.statements import parse
 from duckanon.statements.options import options_to_policy
 from duckanon.suggestion import ColumnSuggestion, suggest
+from duckanon.suggestion.model import statement_of
 from duckanon.suggestion.names import code_named, key_named, named, person_named, words
-from duckanon.suggestion.statement import statement_of
 from tests.examples import examples
 
 ROLES = {

@@ -1,36 +1,49 @@
-"""The HTML report: one self-contained file that says whether a table may leave the house, and why."""
+"""The HTML report: one self-contained file that says whether a table may leave the house, and why.
+
+It also carries what lets another person check it: versions, hashes, and the SQL of every audit.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
+import platform
+import re
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import jinja2
+from markupsafe import Markup, escape
 
 from duckanon.audits import unaudited
 from duckanon.audits.evidence import evidence_of
-from duckanon.audits.html import evidence, sections, verdict, words
+from duckanon.audits.html import sections, verdict
+from duckanon.audits.html.charts import frontier_chart, required
 from duckanon.audits.html.classes import distances, risk, sizes
-from duckanon.audits.html.copies import STAGE, copied
-from duckanon.audits.html.effects import effects
-from duckanon.audits.html.frontier import frontier_chart
-from duckanon.audits.html.matching import effect, matching
-from duckanon.audits.html.numbers import clean
-from duckanon.audits.html.page import render
-from duckanon.audits.html.released import released_columns, revealed, uniqueness
+from duckanon.audits.html.comparison import changed, correlations, effect, matching
+from duckanon.audits.html.copies import STAGE, copied, released_columns, revealed, uniqueness
+from duckanon.audits.html.numbers import clean, counted, legible_lines, number, percent, threshold
+from duckanon.audits.html.sections import effects
 from duckanon.audits.html.spread import summary
-from duckanon.audits.html.svg import required
-from duckanon.audits.html.utility import changed, correlations
 from duckanon.audits.run import audit_columns, audit_sql, roles_of
 from duckanon.audits.tree import audit_tree
+from duckanon.database import engine, templates
 from duckanon.database.fingerprint import fingerprint
+from duckanon.database.paths import split
+from duckanon.database.quoting import ident, one_file
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy import bind
+from duckanon.policy.bind import Role
 from duckanon.policy.policy import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import duckdb
     import pyarrow as pa
@@ -133,10 +146,10 @@ def html_report(
         policy_text=made.policy,
         plan=report.plan,
         frontier_chart=None if frontier is None else frontier_chart(frontier),
-        hashes=[*hashes, evidence.install_hash()],
-        versions=evidence.versions(con),
-        audits=evidence.audits(),
-        stock_sql=evidence.stock_sql(report.name, policy, attributes, [name for name, _ in others]),
+        hashes=[*hashes, install_hash()],
+        versions=versions(con),
+        audits=audits(),
+        stock_sql=stock_sql(report.name, policy, attributes, [name for name, _ in others]),
     )
 
 
@@ -187,7 +200,7 @@ def _utility(copies: Copies, policy: AuditPolicy, *, original: bool) -> dict[str
 
 
 def _sensitive(copies: Copies, attributes: Sequence[Attribute]) -> list[tuple[Column, Attribute]]:
-    own = [one for one in attributes if one.role is bind.Role.SENSITIVE]
+    own = [one for one in attributes if one.role is Role.SENSITIVE]
     return list(zip(copies.sensitive, own, strict=True))
 
 
@@ -250,15 +263,15 @@ def _same(one: Measure, other: Measure) -> bool:
 
 def _risks(row: Mapping[str, float], found: Sizes) -> list[tuple[str, float]]:
     return [
-        *((words.RISKS.get(name, name.replace("_", " ")), value) for name, value in row.items()),
+        *((verdict.RISKS.get(name, name.replace("_", " ")), value) for name, value in row.items()),
         ("Share of the records that are alone in their class (unique)", found.unique / found.records),
     ]
 
 
 def _policy(policy: AuditPolicy, attributes: Sequence[Attribute]) -> dict[str, Any]:
     return {
-        "quasi": [one for one in attributes if one.role is bind.Role.QUASI_IDENTIFIER],
-        "sensitive": [one for one in attributes if one.role is bind.Role.SENSITIVE],
+        "quasi": [one for one in attributes if one.role is Role.QUASI_IDENTIFIER],
+        "sensitive": [one for one in attributes if one.role is Role.SENSITIVE],
         "k": policy.k,
         "l_diversity": policy.l_diversity,
         "c": policy.c,
@@ -274,3 +287,174 @@ def _stamp(now: datetime | None) -> str:
     when = now or datetime.now(UTC)
     utc = when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
     return utc.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+_FOLDER = Path(__file__).parents[2] / "templates"
+
+_MARKS = re.compile(r"(?<=[_/.,;:?&=@|-])(?=[^\s_/.,;:?&=@|-])")
+_LONG = 40
+"""Letters of a word that is broken anywhere, for want of a better place."""
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDER),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(number=number, counted=counted, percent=percent, threshold=threshold)
+    environment.filters.update(clean=clean, legible=legible_lines, breakable=breakable)
+    return environment
+
+
+def render(name: str, /, **values: object) -> str:
+    """HTML text of a template.
+
+    Parameters
+    ----------
+    name : str
+        File in ``duckanon/templates``.
+    **values : object
+        What the template names; a name without a value is an error. Text is escaped unless it is
+        ``markupsafe.Markup``.
+
+    Returns
+    -------
+    str
+        The page.
+    """
+    return _environment().get_template(name).render(**values)
+
+
+def breakable(text: str) -> Markup:
+    """Name or value that a narrow column may break behind its marks, and not within its words.
+
+    Parameters
+    ----------
+    text : str
+        A name or value of a user.
+
+    Returns
+    -------
+    Markup
+        Clean and escaped, with ``<wbr>`` behind underscores, slashes and the like; a word that is too long
+        for any column is marked as one that may break anywhere.
+
+    Examples
+    --------
+    >>> print(breakable("marital_status <b>"))
+    marital_<wbr>status &lt;b&gt;
+    """
+    return Markup(" ").join(
+        Markup("<wbr>").join(
+            Markup('<span class="long">{}</span>').format(part) if len(part) > _LONG else escape(part)
+            for part in _MARKS.split(word)
+        )
+        for word in clean(text).split(" ")
+    )
+
+
+def versions(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
+    """Versions of what made the report.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection.
+
+    Returns
+    -------
+    list of (str, str)
+        Name and version.
+    """
+    database = engine.rows(con, templates.read("report/version.sql"), STAGE)[0][0]
+    return [
+        ("duckanon", version("duckanon")),
+        ("DuckDB", str(database).removeprefix("v")),
+        ("Python", platform.python_version()),
+        ("matplotlib", version("matplotlib")),
+    ]
+
+
+def audits() -> list[tuple[str, str, str]]:
+    """Files of ``sql/audit`` as they were run.
+
+    Returns
+    -------
+    list of (str, str, str)
+        Name, the question that it answers, and its text.
+    """
+    found = []
+    for path in sorted((templates.folder() / "audit").glob("*.sql")):
+        text = templates.read(f"audit/{path.name}")
+        question = text.partition("-- question: ")[2].partition("\n")[0]
+        found.append((path.stem, question, text))
+    return found
+
+
+def install_hash() -> tuple[str, str]:
+    """Name the file that the statements of the page read, and its hash.
+
+    Returns
+    -------
+    tuple of str
+        ``sql/install.sql`` and its SHA-256.
+    """
+    return "sql/install.sql", hashlib.sha256(templates.read("install.sql").encode()).hexdigest()
+
+
+def stock_sql(
+    name: str, policy: AuditPolicy, attributes: Sequence[Attribute], unaudited: Sequence[str] = ()
+) -> str:
+    """Statements that repeat the audit in the stock ``duckdb`` command line.
+
+    Parameters
+    ----------
+    name : str
+        The audited table.
+    policy : AuditPolicy
+        The policy.
+    attributes : sequence of Attribute
+        Its columns.
+    unaudited : sequence of str
+        Columns of which no threshold speaks.
+
+    Returns
+    -------
+    str
+        SQL with the macros of ``sql/install.sql``.
+    """
+    path, table = split(name)
+    if table is not None:
+        schema, _, own = table.rpartition(".")
+        name = ".".join(ident(part) for part in ("released", schema or "main", own))
+    elif path.is_file():
+        name = one_file(name)
+    sensitive = [one for one in attributes if one.role is Role.SENSITIVE]
+    plain = {one.name for one in sensitive if one.distance != "hierarchical"}
+    one_value: list[tuple[str, Any]] = []
+    by_column: list[tuple[str, list[tuple[str, Any]]]] = []
+    if policy.l_diversity != "distinct":
+        one_value.append(("l_diversity", policy.l_diversity))
+    for option in ("k", "l", "t", "c"):
+        value = getattr(policy, option)
+        if isinstance(value, Mapping):
+            named = [(column, value[column]) for column in value if column in plain]
+            by_column += [(option, named)] if named else []
+        elif value is not None and (plain or option == "k"):
+            one_value.append((option, value))
+    chosen = [(column, kind) for column, kind in policy.distance.items() if kind != "hierarchical"]
+    return templates.render(
+        "report/check.sql.j2",
+        name=name,
+        file=None if table is None else str(path),
+        quasi=[one.name for one in attributes if one.role is Role.QUASI_IDENTIFIER],
+        sensitive=sensitive,
+        unaudited=unaudited,
+        thresholds=one_value,
+        by_column=by_column + ([("distance", chosen)] if chosen else []),
+    ).lstrip()

@@ -13,12 +13,10 @@ from duckanon import progress
 from duckanon.api.connection import Connection
 from duckanon.database.interrupts import interruptible
 from duckanon.database.relations import named
-from duckanon.evaluation.attack.estimate import Share, estimate
-from duckanon.evaluation.attack.groups import link
+from duckanon.evaluation.attack.linking import link
 from duckanon.evaluation.attack.options import Attack
-from duckanon.evaluation.attack.prepare import prepare
-from duckanon.evaluation.attack.result import Linkage, SubsetRisk
-from duckanon.evaluation.attack.run import Sides
+from duckanon.evaluation.attack.prepare import Sides, prepare
+from duckanon.evaluation.attack.result import Linkage, Share, SubsetRisk, estimate
 from duckanon.statements.names import parse_name
 
 if TYPE_CHECKING:

@@ -2,30 +2,158 @@
 
 from __future__ import annotations
 
+import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.database import arrow, engine
+from duckanon.database import arrow, engine, templates
 from duckanon.database.engine import temporary
-from duckanon.errors import PolicyError, SourceError
-from duckanon.evaluation.attack.cells import cells, counted, suggested
+from duckanon.errors import DuckanonWarning, PolicyError, SourceError
+from duckanon.evaluation.attack.cells import cells, counted, deviation, own_value_inside, ranked, suggested
 from duckanon.evaluation.attack.columns import STAGE, columns_of, distribution, has_column, spreads
-from duckanon.evaluation.attack.groups import Problem
-from duckanon.evaluation.attack.run import Run
-from duckanon.evaluation.attack.scales import deviation, own_value_inside, ranked
-from duckanon.evaluation.attack.truth import true_classes
+from duckanon.evaluation.attack.linking import Problem
+from duckanon.release.pipeline import owners_copy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import duckdb
     import numpy.typing as npt
     import pyarrow as pa
 
     from duckanon.evaluation.attack.cells import Counted, Disclosed, Known
-    from duckanon.evaluation.attack.columns import Column
+    from duckanon.evaluation.attack.columns import Column, Spread
     from duckanon.evaluation.attack.options import Attack
-    from duckanon.evaluation.attack.run import Sides
+
+
+class Sides(NamedTuple):
+    """The two tables: as SQL text, and how a report calls them."""
+
+    original: str
+    release: str
+    original_name: str
+    release_name: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the steps of one preparation share.
+
+    Attributes
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Sees both tables.
+    sides : Sides
+        The tables.
+    attack : Attack
+        Columns, interval, truth and sample.
+    workspace : str
+        What the names of its temporary tables begin with.
+    quasi, guessed : tuple of Column
+        Quasi-identifiers, and columns to be disclosed.
+    wide : dict of Spread
+        Where the numbers of the original lie, by name of column.
+    records : int
+        Of the original.
+    """
+
+    con: duckdb.DuckDBPyConnection
+    sides: Sides
+    attack: Attack
+    workspace: str
+    quasi: tuple[Column, ...]
+    guessed: tuple[Column, ...]
+    wide: dict[str, Spread]
+    records: int
+
+    @property
+    def every(self) -> tuple[Column, ...]:
+        """Quasi-identifiers, then the other columns."""
+        return tuple(dict.fromkeys((*self.quasi, *self.guessed)))
+
+    def named(self, name: str) -> str:
+        """Full name of a temporary table."""
+        return f"{self.workspace}_{name}"
+
+    def text(self, name: str, **values: object) -> str:
+        """Text of an SQL file, with the names that all of them share."""
+        names = {part: self.named(part) for part in ("sample", "classes", "owner")}
+        return templates.render(f"linkage/{name}.sql.j2", **{"columns": self.quasi, **names, **values})
+
+    def run(self, name: str, **values: object) -> None:
+        """Run an SQL file that makes a table."""
+        engine.run(self.con, self.text(name, **values), STAGE, error=SourceError)
+
+    def table(self, name: str, **values: object) -> pa.Table:
+        """Rows of an SQL file."""
+        return engine.table(self.con, self.text(name, **values), STAGE)
+
+
+def true_classes(run: Run, id_column: str) -> npt.NDArray[np.int64]:
+    """Class in which each record of the sample was released, by the owner's id.
+
+    Parameters
+    ----------
+    run : Run
+        With the tables of classes and sample.
+    id_column : str
+        The id.
+
+    Returns
+    -------
+    ndarray of shape (r,), int64
+        -1 for a record that was left out.
+
+    Raises
+    ------
+    DuckanonError
+        The id does not say the truth.
+    """
+    with _owners_copy(run, id_column) as copy:
+        run.run("owner", relation=copy, id=id_column)
+    query = run.text("check_owner", relation=run.sides.original, id=id_column)
+    nameless, unknown, ambiguous, crowded, different = engine.rows(run.con, query, STAGE, error=SourceError)[
+        0
+    ]
+    for count, what in (
+        (
+            different,
+            "classes have another size in the release than by this policy: it was made in another way",
+        ),
+        (nameless, "released records have no id: give the id of every record, or leave out id"),
+        (unknown, "released ids are unknown in the original: the id must mean the same in both tables"),
+        (ambiguous, "ids were released in several classes: the id must be that of a record, or of a class"),
+        (crowded, "classes are claimed by more records of the original than they have: the id is not unique"),
+    ):
+        if count:
+            raise SourceError(f"id {id_column!r} does not say the truth: {count} {what}")
+    classes = run.table("truth").column(0).fill_null(-1).to_numpy()
+    found: npt.NDArray[np.int64] = classes.astype(np.int64)
+    return found
+
+
+@contextmanager
+def _owners_copy(run: Run, id_column: str) -> Iterator[str]:
+    """Give the released records with their id, as SQL text: the release itself, or made by its policy."""
+    policy = run.attack.policy
+    if policy is None:
+        if not has_column(run.con, run.sides.release, id_column):
+            raise PolicyError(
+                f"the release has no column {id_column!r}: give the owner's copy that has it, or the policy "
+                "of the release, or leave out id to bound the risk from above"
+            )
+        yield run.sides.release
+        return
+    query = templates.render("relation/rows.sql.j2", relation=run.sides.original)
+    with warnings.catch_warnings():
+        # They were raised when the release was made.
+        warnings.simplefilter("ignore", DuckanonWarning)
+        with owners_copy(run.con, query, policy) as copy:
+            yield copy
+
 
 _SLACK = 1e-9
 """A value at the edge of an interval is inside, whatever rounding makes of it."""

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import duckanon
 from duckanon.errors import SourceError
-from duckanon.evaluation.attack.estimate import estimate
 from duckanon.evaluation.attack.linkage import linkage
+from duckanon.evaluation.attack.result import estimate
 from tests.e2e.scenes import patients
 from tests.examples import examples
 
