@@ -154,18 +154,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
 
 
 def same_value(one: object, other: object) -> bool:
-    """Whether two cells of a report say the same.
-
-    Parameters
-    ----------
-    one, other : object
-        Numbers in any form, ``'inf'`` or ``'nan'`` as JSON has them, truth values, text or None.
-
-    Returns
-    -------
-    bool
-        Numbers within `RELATIVE` or `ABSOLUTE` of each other are the same.
-    """
+    """Whether two cells say the same: numbers in any form, within `RELATIVE` or `ABSOLUTE` of each other."""
     first, second = _number(one), _number(other)
     if first is None or second is None:
         return isinstance(one, bool) == isinstance(other, bool) and one == other

@@ -32,22 +32,10 @@ since 3 classes and types are those of the release, no longer those of the parti
 
 @dataclass(frozen=True)
 class Evidence:
-    """What an audit looked at.
+    """What an audit looked at, and when.
 
-    Attributes
-    ----------
-    audited_at : str
-        UTC, ISO 8601.
-    policy : str
-        Canonical text of what was asked, see `canonical`.
-    policy_hash : str
-        SHA-256 of that text, in hex.
-    fingerprint : str
-        SHA-256 of the rows in any order, see `fingerprint`.
-    duckanon_version, duckdb_version : str
-        The programs that made the audit.
-    schema_version : int
-        Layout of the metadata.
+    The time is UTC in ISO 8601; the policy its `canonical` text, the fingerprint that of the rows in any
+    order (both SHA-256, in hex); the schema version that of the layout of the metadata.
     """
 
     audited_at: str
@@ -69,27 +57,10 @@ def evidence_of(
     policy: AuditPolicy,
     trees: Mapping[str, str] | None = None,
 ) -> Evidence:
-    """What an audit of a relation looks at.
+    """What an audit of a relation looks at, with the time of now.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection that sees the relation.
-    relation : str
-        What stands after FROM.
-    policy : AuditPolicy
-        What is asked.
-    trees : mapping from column to str, optional
-        Relation (value, level, node) of every hierarchical column. Without it a tree is known by its name.
-
-    Returns
-    -------
-    Evidence
-        With the time of now.
-
-    Notes
-    -----
-    O(n log n): one sort of a digest a row, in DuckDB, which spills it to disk.
+    One sort of a digest a row, which DuckDB spills. Without its tree, as SQL text, a hierarchical column is
+    known by the name of its hierarchy table.
     """
     columns = columns_of(con, relation, STAGE)
     text = canonical(policy, columns, {name: fingerprint(con, tree) for name, tree in (trees or {}).items()})
@@ -106,20 +77,8 @@ def evidence_of(
 def canonical(policy: AuditPolicy, columns: Sequence[tuple[str, str]], trees: Mapping[str, str]) -> str:
     """Text of a policy that is the same for every policy that asks the same of the same columns.
 
-    Parameters
-    ----------
-    policy : AuditPolicy
-        What is asked.
-    columns : sequence of (str, str)
-        Name and type of the columns of the relation.
-    trees : mapping from column to str
-        Fingerprint of the tree of hierarchical columns.
-
-    Returns
-    -------
-    str
-        TOML: columns as the relation spells them, in order; a threshold and a distance for each column; no
-        needless digits; a tree by its fingerprint.
+    TOML: columns as the relation spells them, in order; a threshold and a distance for each column; no
+    needless digits; a tree by its fingerprint, which `trees` gives by column.
     """
     attributes = sorted(bind.bind_audit(policy, columns), key=lambda attribute: attribute.name)
     sensitive = [attribute for attribute in attributes if attribute.role is Role.SENSITIVE]
@@ -146,23 +105,7 @@ def canonical(policy: AuditPolicy, columns: Sequence[tuple[str, str]], trees: Ma
 
 
 def read_canonical(text: str) -> AuditPolicy:
-    """Policy that a canonical text states.
-
-    Parameters
-    ----------
-    text : str
-        What `canonical` wrote.
-
-    Returns
-    -------
-    AuditPolicy
-        The same thresholds of the same columns.
-
-    Raises
-    ------
-    PolicyError
-        It is not such a text.
-    """
+    """Policy that a text of `canonical` states; PolicyError if it is not such a text."""
     try:
         return AuditPolicy(**options_from_toml(text))
     except TypeError as wrong:

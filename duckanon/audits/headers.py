@@ -18,12 +18,8 @@ _ENTRY = re.compile(r"^-- (\w+): (.*(?:\n--  +.*)*)", re.MULTILINE)
 class Header:
     """What an audit says of itself, each part as one line.
 
-    Attributes
-    ----------
-    audit : str
-        Its name, which is that of the file.
-    question, reads, returns, violation, source : str
-        What it asks; relations that it reads; its columns; what breaks a threshold; where it is published.
+    Its name, which is that of the file; what it asks; relations that it reads; its columns; what breaks a
+    threshold; where it is published.
     """
 
     audit: str
@@ -35,52 +31,19 @@ class Header:
 
 
 def audit_names() -> tuple[str, ...]:
-    """Names of all audits that are there.
-
-    Returns
-    -------
-    tuple of str
-        Names of the files of ``sql/audit``, sorted.
-    """
+    """Names of the files of ``sql/audit``, sorted."""
     return tuple(sorted(path.stem for path in (templates.folder() / "audit").glob("*.sql")))
 
 
 def split(text: str) -> tuple[str, str]:
-    """Header and query of the text of an audit.
-
-    Parameters
-    ----------
-    text : str
-        Of a file in ``sql/audit``.
-
-    Returns
-    -------
-    tuple of str and str
-        Together the text.
-    """
+    """Header and query of the text of a file in ``sql/audit``; together they are the text."""
     found = _LINES.match(text)
     end = found.end() if found else 0
     return text[:end], text[end:]
 
 
 def header(name: str) -> Header:
-    """What an audit says of itself.
-
-    Parameters
-    ----------
-    name : str
-        One of `audit_names`.
-
-    Returns
-    -------
-    Header
-        Its parts.
-
-    Raises
-    ------
-    ValueError
-        A part is missing, or the name is not that of the file.
-    """
+    """What an audit says of itself; ValueError if a part is missing, or the name is not that of the file."""
     head, _ = split(templates.read(f"audit/{name}.sql"))
     parts = {key: re.sub(r"\n--  +", " ", text) for key, text in _ENTRY.findall(head)}
     wanted = list(Header.__dataclass_fields__)

@@ -8,21 +8,8 @@ _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069
 
 
 def legible(text: str) -> str:
-    r"""Text in which no character is unseen, breaks the line or turns the direction of others.
+    """Text in which no character is unseen, breaks the line or turns the direction of others.
 
-    Parameters
-    ----------
-    text : str
-        A name or value of a user.
-
-    Returns
-    -------
-    str
-        Such characters become U+FFFD.
-
-    Examples
-    --------
-    >>> legible("forged\nrow") == "forged\ufffdrow"
-    True
+    Such characters become U+FFFD.
     """
     return _UNSEEN.sub("\ufffd", text)

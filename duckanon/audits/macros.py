@@ -32,19 +32,11 @@ _PLAIN = 900
 
 
 def bindings() -> dict[str, str]:
-    """Templates that make the audit macros.
+    """Templates below ``sql/`` that make the audit macros, by name, in the order of ``install.sql``.
 
-    Returns
-    -------
-    dict of str
-        Path below ``sql/`` by the name of the macro, in the order of ``install.sql``: ``macro/<name>.sql.j2``
-        in the place that its header says, and ``macro/plain.sql.j2`` of every other audit whose header
-        says that it reads `headers.MEMBERS` and nothing else.
-
-    Raises
-    ------
-    ValueError
-        Such an audit reads sensitive values, and no template says as what.
+    ``macro/<name>.sql.j2`` in the place that its header says, and ``macro/plain.sql.j2`` of every other
+    audit that reads `headers.MEMBERS` alone; ValueError if such an audit reads values, and no template says
+    as what.
     """
     found = {}
     for path in (templates.folder() / "macro").glob("*.sql.j2"):
@@ -62,31 +54,12 @@ def bindings() -> dict[str, str]:
 
 
 def macro_names() -> list[tuple[str, bool]]:
-    """Names of the audit macros.
-
-    Returns
-    -------
-    list of (str, bool)
-        Name, and whether it is a table macro: all are.
-    """
+    """Names of the audit macros, and whether each is a table macro: all are."""
     return [(name, True) for name in bindings()]
 
 
 def macro_statement(name: str, *, temporary: bool) -> str:
-    """Statement that makes one audit macro, from the files as they are now.
-
-    Parameters
-    ----------
-    name : str
-        One of `bindings`.
-    temporary : bool
-        Make a temporary macro.
-
-    Returns
-    -------
-    str
-        As those of `macro_statements`.
-    """
+    """Statement that makes one audit macro, from the files as they are now."""
     return _made(name, bindings()[name], temporary)
 
 
@@ -101,33 +74,15 @@ def _statements(temporary: bool) -> tuple[str, ...]:
 
 
 def macro_statements(*, temporary: bool) -> list[str]:
-    """Statements that make the audit macros, one a macro.
+    """Statements that make the audit macros, one a macro, without a semicolon; they read no other macro.
 
-    Parameters
-    ----------
-    temporary : bool
-        Make temporary macros, which vanish with the connection.
-
-    Returns
-    -------
-    list of str
-        ``CREATE OR REPLACE [TEMP] MACRO ...`` without a semicolon, deterministic; they read no other macro.
-
-    Notes
-    -----
-    Some 0.1 s for parsing at the first call, kept after that.
+    Temporary ones vanish with the connection. Some 0.1 s for parsing at the first call, kept after that.
     """
     return list(_statements(temporary))
 
 
 def generated() -> dict[str, str]:
-    """Text of the files below ``sql/`` that are made from others.
-
-    Returns
-    -------
-    dict of str
-        ``install.sql``, every macro for the stock command line, and ``gate.sql``, by name.
-    """
+    """Text of the files below ``sql/`` that are made from others, by name."""
     return {
         "install.sql": templates.render("macro/install.sql.j2", statements=macro_statements(temporary=False)),
         "gate.sql": templates.render("gate/gate.sql.j2"),
@@ -169,24 +124,10 @@ def _reads_values(audit: str) -> bool:
 def for_every_attribute(body: str, relations: Mapping[str, str] | None = None) -> str:
     """Audit of several sensitive columns at once, from the audit of one.
 
-    Parameters
-    ----------
-    body : str
-        A SELECT as the files of ``sql/audit`` hold it: CTEs, joins with ON, no nested SELECT.
-    relations : mapping of str to str, optional
-        Relations to read instead of those the body names.
-
-    Returns
-    -------
-    str
-        The same SELECT over relations that have a column ``attribute``, which comes first in its result.
-        ``tree`` has none: all columns share it. Classes of different attributes must be different, so a
-        window or join within a class needs no more.
-
-    Raises
-    ------
-    ValueError
-        The body has a form that is not covered.
+    The same SELECT (CTEs, joins with ON, no nested SELECT; else ValueError) over relations that have a
+    column ``attribute``, which comes first in its result; some relations under another name. ``tree`` has
+    no attribute: all columns share it. Classes of different attributes must be different, so a window or
+    join within a class needs no more.
     """
     query = _query(body)
     plain = set(_SHARED)
@@ -260,15 +201,7 @@ def _partition(query: exp.Select, first: str) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Write the generated files, or with ``--check`` tell which of them are stale.
 
-    Parameters
-    ----------
-    arguments : sequence of str
-        Empty, or ``--check``.
-
-    Returns
-    -------
-    int
-        0; 1 when a file is stale, 2 for other arguments.
+    Returns 0; 1 when a file is stale, 2 for other arguments.
     """
     if arguments and list(arguments) != ["--check"]:
         sys.stderr.write("usage: python -m duckanon.audits.macros [--check]\n")

@@ -205,20 +205,7 @@ class Report:
 
 
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """Lines of an aligned table: numbers to the right, all else to the left.
-
-    Parameters
-    ----------
-    columns : sequence of str
-        Head of each column.
-    rows : sequence of sequence
-        Cells of each row.
-
-    Returns
-    -------
-    list of str
-        Head, rule, rows.
-    """
+    """Lines of an aligned table: head, rule, rows; numbers to the right, all else to the left."""
     cells = [[shown(cell) for cell in row] for row in rows]
     widths = [max([len(head), *(len(row[i]) for row in cells)]) for i, head in enumerate(columns)]
     right = [
@@ -236,17 +223,9 @@ def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list
 
 
 def shown(value: object) -> str:
-    """Text of one cell: six digits after the point, no needless zeros, blank for None, in one legible line.
+    """Text of one cell, in one legible line.
 
-    Parameters
-    ----------
-    value : object
-        A cell.
-
-    Returns
-    -------
-    str
-        What a reader sees.
+    Six digits after the point, no needless zeros, blank for None.
     """
     if value is None:
         return ""

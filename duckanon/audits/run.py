@@ -39,35 +39,11 @@ def audit_relation(
     roles: Roles | None = None,
     evidence: bool = False,
 ) -> Report:
-    """Audit of any relation by a policy.
+    """Audit of any relation (what stands after FROM) by a policy.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    relation : str
-        What stands after FROM.
-    policy : AuditPolicy or Policy
-        Roles, thresholds and hierarchy tables.
-    name : str
-        How the report calls it.
-    roles : Roles, optional
-        What is known of other columns; by default what a Policy says of them.
-    evidence : bool
-        Say in the report what was asked of which rows; that takes a sort of all rows.
-
-    Returns
-    -------
-    Report
-        Verdict of every threshold; a measure without one is reported only. Its warnings name the columns
-        that are not audited, and say how many records are unique on them.
-
-    Raises
-    ------
-    SourceError
-        The relation cannot be read or is empty.
-    PolicyError
-        A column does not exist, or a hierarchy is unusable.
+    Warnings name the columns that are not audited, and say how many records are unique on them. Evidence,
+    of what was asked of which rows, takes a sort of all rows. SourceError if the relation cannot be read or
+    is empty.
     """
     stage, roles = f"audit of {name}", roles or roles_of(policy)
     policy = policy.audited() if isinstance(policy, Policy) else policy
@@ -85,38 +61,12 @@ def audit_relation(
 
 
 def roles_of(policy: AuditPolicy | Policy) -> Roles:
-    """Roles of the columns that an audit does not look at.
-
-    Parameters
-    ----------
-    policy : AuditPolicy or Policy
-        The policy.
-
-    Returns
-    -------
-    Roles
-        Empty of an AuditPolicy, which does not know them.
-    """
+    """Roles of the columns that an audit does not look at; an AuditPolicy does not know them."""
     return Roles(policy.insensitive, policy.identifiers) if isinstance(policy, Policy) else Roles()
 
 
 def audit_table(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Options) -> Report:
-    """Audit of a table, view or file by the options of AUDIT TABLE.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    name : QualifiedName
-        As it was written.
-    options : Options
-        Roles and thresholds.
-
-    Returns
-    -------
-    Report
-        Verdict of every threshold.
-    """
+    """Audit of a table, view or file by the options of AUDIT TABLE."""
     parts = [part for part in (name.catalog, name.schema, name.name) if part is not None]
     relation = named(*parts)
     return audit_relation(con, relation, options_to_audit(options), name=".".join(parts))
@@ -133,30 +83,7 @@ def audit_attributes(
 ) -> Report:
     """Audit of the columns of a relation whose roles, thresholds and trees are known.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    relation : str
-        What stands after FROM.
-    attributes : sequence of Attribute
-        Columns with their roles and thresholds, as `bind.bind_audit` gives them.
-    policy : AuditPolicy
-        k and the kind of l-diversity.
-    trees : mapping from str to str
-        Tree (value, level, node), as SQL text, of every column with hierarchical distance.
-    name : str
-        How the report calls the relation.
-
-    Returns
-    -------
-    Report
-        Verdict of every threshold.
-
-    Raises
-    ------
-    PolicyError
-        There is no quasi-identifier.
+    A tree (value, level, node) is SQL text, by column. PolicyError if there is no quasi-identifier.
     """
     quasi = [attribute.name for attribute in attributes if attribute.role is Role.QUASI_IDENTIFIER]
     if not quasi:
@@ -174,18 +101,8 @@ WORST = 100
 class AuditColumn:
     """What an audit asks of one sensitive column.
 
-    Attributes
-    ----------
-    name : str
-        The column.
-    distance : str
-        Ground distance: ordered, equal or hierarchical.
-    t, l, c : Decimal or None
-        Thresholds; a measure without one is reported, not judged.
-    l_kind : str
-        distinct, entropy or recursive.
-    tree : str or None
-        Relation (value, level, node) as SQL text, for hierarchical distance.
+    A measure without t or l is reported, not judged; `l_kind` is distinct, entropy or recursive; `tree` the
+    relation (value, level, node) as SQL text, for hierarchical distance.
     """
 
     name: str
@@ -200,22 +117,7 @@ class AuditColumn:
 def audit_columns(
     attributes: Sequence[Attribute], policy: AuditPolicy, trees: Mapping[str, str]
 ) -> list[AuditColumn]:
-    """What an audit asks of every sensitive column.
-
-    Parameters
-    ----------
-    attributes : sequence of Attribute
-        Columns with their roles, as `bind.bind_audit` gives them.
-    policy : AuditPolicy
-        Kind of l-diversity, and its c.
-    trees : mapping of str to str
-        Tree (value, level, node), as SQL text, by column.
-
-    Returns
-    -------
-    list of AuditColumn
-        In the order of the columns.
-    """
+    """What an audit asks of every sensitive column, in their order."""
     return [
         AuditColumn(
             attribute.name,
@@ -241,38 +143,10 @@ def audit_sql(
     name: str,
     texts: Collection[str] | None = None,
 ) -> Report:
-    """Audit of any relation.
+    """Audit of any relation: verdicts in exact arithmetic, and the worst violating classes.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection that sees the relation.
-    relation : str
-        What stands after FROM, quoted.
-    quasi_identifiers : sequence of str
-        Columns that make the equivalence classes.
-    audit_columns : sequence of AuditColumn
-        One entry a sensitive column.
-    k : int or None
-        Smallest class wanted.
-    name : str
-        How the report calls the relation.
-    texts : collection of str, optional
-        Columns of text, where the caller knows them.
-
-    Returns
-    -------
-    Report
-        Measures with verdicts in exact arithmetic, and the worst violating classes.
-
-    Raises
-    ------
-    SourceError
-        A column does not exist, or the relation is empty or fails: never a pass.
-
-    Notes
-    -----
-    O(n log n) in SQL; see sql/audit for the definitions.
+    O(n log n) in SQL. `texts` are its columns of text, where the caller knows them. SourceError if a column
+    does not exist, or the relation is empty or fails: never a pass.
     """
     stage = f"audit of {name}"
     if texts is None:

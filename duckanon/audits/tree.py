@@ -24,56 +24,20 @@ _FORMS = {"csv": (".csv", ".tsv", ".csv.gz", ".tsv.gz"), "parquet": (".parquet",
 def make_tree(
     con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree: str, domain: str
 ) -> npt.NDArray[np.int64]:
-    """Nodes above every value code; the tree itself is left in a temporary table.
+    """Nodes above every value code, of shape (m, H + 1).
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    attribute : Attribute
-        The sensitive column.
-    tree : str
-        Name of the temporary table (value, level, node) to make.
-    domain : str
-        Temporary table of its values.
-
-    Returns
-    -------
-    ndarray of shape (m, H + 1), int64
-        Node number at level 0..H of each value code. NULL has nodes of its own below the root.
-
-    Raises
-    ------
-    PolicyError
-        The table is missing, or the hierarchy is not total, functional, nested and rooted.
+    The tree (value, level, node) is left in a temporary table. NULL has nodes of its own below the root.
+    PolicyError if the hierarchy is missing, or is not total, functional, nested and rooted; `domain` is the
+    temporary table of the values.
     """
     height = _checked_tree(con, attribute, tree=tree, domain=domain)
     return _paths(con, tree, domain, height)
 
 
 def audit_tree(con: duckdb.DuckDBPyConnection, workspace: str, attribute: Attribute, *, relation: str) -> str:
-    """Tree of a sensitive column of any relation, for an audit.
+    """Tree (value, level, node), as SQL text, of a sensitive column of any relation.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    workspace : str
-        Prefix of the temporary relations.
-    attribute : Attribute
-        The sensitive column and its hierarchy table.
-    relation : str
-        The audited rows, as SQL text: each value must have a path.
-
-    Returns
-    -------
-    str
-        The tree (value, level, node) as SQL text.
-
-    Raises
-    ------
-    PolicyError
-        The hierarchy is unusable.
+    Each value must have a path.
     """
     domain, tree = f"{workspace}_domain_{attribute.name}", f"{workspace}_tree_{attribute.name}"
     statement = templates.render(

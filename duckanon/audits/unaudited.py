@@ -51,20 +51,7 @@ class Roles:
 
 
 def unaudited(columns: Iterable[str], attributes: Sequence[Attribute]) -> list[str]:
-    """Columns that an audit does not look at.
-
-    Parameters
-    ----------
-    columns : iterable of str
-        All columns of the table.
-    attributes : sequence of Attribute
-        Those that it looks at.
-
-    Returns
-    -------
-    list of str
-        In the order of the table.
-    """
+    """Columns that an audit does not look at, in the order of the table."""
     looked_at = {fold(one.name) for one in attributes}
     return [name for name in columns if fold(name) not in looked_at]
 
@@ -77,25 +64,9 @@ def unique_records(
     texts: Collection[str],
     stage: str,
 ) -> tuple[int, int]:
-    """Records, and those of them whose values in some columns no other record has.
+    """Number of records, and of those whose values in some columns no other record has. O(n) in SQL.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection that sees the relation.
-    relation : str
-        What stands after FROM.
-    columns : sequence of str
-        One column or more.
-    texts : collection of str
-        Columns of text.
-    stage : str
-        For errors.
-
-    Returns
-    -------
-    tuple of int
-        All records, and the unique ones, by sql/audit/uniqueness.sql. O(n) in SQL.
+    By sql/audit/uniqueness.sql; `texts` are the columns of text, `stage` is named in errors.
     """
     query = templates.render(
         "audit_bind/uniqueness.sql.j2", relation=relation, columns=list(columns), texts=texts
@@ -113,27 +84,9 @@ def warnings_of(
     roles: Roles,
     stage: str,
 ) -> tuple[str, ...]:
-    """Warnings of the columns that an audit does not look at.
+    """Warnings of the columns that an audit does not look at; none where every column is audited.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Connection that sees the relation.
-    relation : str
-        What stands after FROM.
-    columns : sequence of (str, str)
-        Name and type of all its columns.
-    attributes : sequence of Attribute
-        Those that the audit looks at.
-    roles : Roles
-        What the policy says of the others.
-    stage : str
-        For errors.
-
-    Returns
-    -------
-    tuple of str
-        None where every column is audited.
+    `columns` are name and type of all columns of the relation.
     """
     left = unaudited([name for name, _ in columns], attributes)
     if not left:
@@ -155,22 +108,7 @@ def _named(name: str) -> str:
 
 
 def told(left: Sequence[str], columns: int, records: int, alone: int, roles: Roles) -> str:
-    """Warning of columns that are not audited.
-
-    Parameters
-    ----------
-    left : sequence of str
-        These columns.
-    columns, records, alone : int
-        Columns and records of the table, and records that are unique on those columns.
-    roles : Roles
-        What the policy says of them.
-
-    Returns
-    -------
-    str
-        One line.
-    """
+    """Warning, in one line, of the columns that are not audited, on which `alone` records are unique."""
     named = [
         f"{_named(name)} ({role.value})" if (role := roles.of(name)) else _named(name)
         for name in left[:LISTED]

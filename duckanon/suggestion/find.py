@@ -77,18 +77,7 @@ def suggest(con: Connection | duckdb.DuckDBPyConnection, relation: str) -> Sugge
 
 
 def query_of(parts: Sequence[str]) -> str:
-    """Query of all records of a relation.
-
-    Parameters
-    ----------
-    parts : sequence of str
-        Its name: catalog and schema, where they are given, and the name itself.
-
-    Returns
-    -------
-    str
-        What stands after AS.
-    """
+    """Query of all records of a relation, from the parts of its name."""
     relation = named(*parts)
     return templates.render("relation/rows.sql.j2", relation=relation).strip()
 

@@ -182,15 +182,7 @@ class Suggestion:
 def ranked(columns: Sequence[ColumnSuggestion]) -> tuple[ColumnSuggestion, ...]:
     """Columns in the order in which they single out records.
 
-    Parameters
-    ----------
-    columns : sequence of ColumnSuggestion
-        In the order of the source, which decides between equals.
-
-    Returns
-    -------
-    tuple of ColumnSuggestion
-        By the share of unique records, then by the share of different values.
+    By the share of unique records, then by that of different values, then as in the source.
     """
     return tuple(sorted(columns, key=lambda own: (-own.unique_share, -own.distinct_ratio, -own.values)))
 
@@ -217,35 +209,13 @@ _LABELS = {role: role.value.replace("_", "-") for role in Role}
 
 
 def text_of(found: Suggestion) -> str:
-    """Text of a suggestion for a reader.
-
-    Parameters
-    ----------
-    found : Suggestion
-        What was found.
-
-    Returns
-    -------
-    str
-        No value of the table is in it.
-    """
+    """Text of a suggestion for a reader; no value of the table is in it."""
     parts = [_columns(found), _sets(found), _special(found), _sampled(found), _warnings(found), [LIMITS]]
     return "\n\n".join("\n".join(part) for part in [*parts, _statement(found)] if part)
 
 
 def advice_of(found: Suggestion) -> list[str]:
-    """What the reader of the statement alone must know: warnings, limits, and where it runs.
-
-    Parameters
-    ----------
-    found : Suggestion
-        What was found.
-
-    Returns
-    -------
-    list of str
-        Lines.
-    """
+    """What the reader of the statement alone must know, line by line: warnings, limits, and where it runs."""
     return [*_warnings(found), LIMITS, *_home(found)]
 
 
@@ -347,18 +317,7 @@ def _proposal(column: ColumnSuggestion) -> str:
 
 
 def percent(share: float) -> str:
-    """Share as per cent; what is neither none nor all is not rounded to it.
-
-    Parameters
-    ----------
-    share : float
-        0 to 1.
-
-    Returns
-    -------
-    str
-        For example ``12.5 %``.
-    """
+    """Share as per cent, ``12.5 %``; what is neither none nor all is not rounded to it."""
     if 0 < share < 0.001:
         return "<0.1 %"
     return ">99.9 %" if 0.999 < share < 1 else f"{100 * share:.1f} %"
@@ -387,25 +346,9 @@ _RESERVED = frozenset(["as", "with", "to", "true", "false", "null", "e", "select
 def statement_of(
     columns: Sequence[ColumnSuggestion], records: int, view: str, query: str, repairs: Mapping[str, Repair]
 ) -> tuple[str | None, tuple[str, ...]]:
-    """CREATE ANONYMIZED VIEW with the proposed roles.
+    """CREATE ANONYMIZED VIEW with the proposed roles, or None and the reasons.
 
-    Parameters
-    ----------
-    columns : sequence of ColumnSuggestion
-        In the order of the source.
-    records : int
-        Of the source.
-    view : str
-        Name of the view.
-    query : str
-        What stands after AS.
-    repairs : mapping of str to Repair
-        What some columns need before they have a mean.
-
-    Returns
-    -------
-    tuple of (str or None) and tuple of str
-        The statement; or None, and the reason.
+    Columns in the order of the source; `repairs` is what some of them need before they have a mean.
     """
     by_role = {role: [column for column in columns if column.role is role] for role in Role}
     quasi, sensitive = by_role[Role.QUASI_IDENTIFIER], by_role[Role.SENSITIVE]
@@ -459,16 +402,5 @@ def _maps(
 
 
 def word(name: str) -> str:
-    """Name as a person would write it: in quotes only where it needs them.
-
-    Parameters
-    ----------
-    name : str
-        Of a column or view.
-
-    Returns
-    -------
-    str
-        SQL text.
-    """
+    """Name as a person would write it: in quotes only where it needs them."""
     return name if _PLAIN.fullmatch(name) and name.lower() not in _RESERVED else ident(name)

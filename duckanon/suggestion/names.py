@@ -128,47 +128,16 @@ class Named(NamedTuple):
 
 
 def words(name: str) -> str:
-    """Words of a name in lower case, each between underscores.
-
-    Parameters
-    ----------
-    name : str
-        Of a column, in any style.
-
-    Returns
-    -------
-    str
-        For patterns.
-
-    Examples
-    --------
-    >>> words("dateOfBirth"), words("marital-status"), words("PatientID2")
-    ('_date_of_birth_', '_marital_status_', '_patient_id_2_')
-    """
+    """Words of a name in lower case, each between underscores: ``_date_of_birth_`` of ``dateOfBirth``."""
     found = [word for part in _WORD.findall(name) for word in _CAMEL.split(part)]
     return f"_{'_'.join(found).lower()}_"
 
 
 def named(name: str) -> Named | None:
-    """What a name means, None where it says nothing.
+    """What a name means, None where it says nothing; a direct identifier goes before all else.
 
     Where a name speaks for two roles, the later word decides (``income_state`` is a state), and of a name
     such as ``age_at_diagnosis`` the part before ``at``.
-
-    Parameters
-    ----------
-    name : str
-        Of a column.
-
-    Returns
-    -------
-    Named or None
-        A direct identifier goes before all else.
-
-    Examples
-    --------
-    >>> named("household_income"), named("age_at_diagnosis").role, named("loan_officer").what
-    (Named(role='sensitive', what='money'), 'quasi_identifier', 'a person')
     """
     text = words(name)
     identifier = _last(text, "identifier")
@@ -184,15 +153,7 @@ def named(name: str) -> Named | None:
 def key_named(name: str) -> Literal["subject", "key"] | None:
     """Whether a name is that of a key: of a subject or of the records, or of anything.
 
-    Parameters
-    ----------
-    name : str
-        Of a column.
-
-    Returns
-    -------
-    {'subject', 'key'} or None
-        ``patient_id`` and ``id`` name subjects, ``plan_id`` and ``UTILITYID`` some key.
+    ``patient_id`` and ``id`` name subjects, ``plan_id`` and ``UTILITYID`` some key.
     """
     text = words(name)
     if _BARE_KEY.search(text) or _SUBJECT_KEY.search(text):
@@ -204,48 +165,18 @@ def key_named(name: str) -> Literal["subject", "key"] | None:
 def person_named(name: str) -> bool:
     """Whether a name ends with a word for a person, so that its values may be names of persons.
 
-    Parameters
-    ----------
-    name : str
-        Of a column.
-
-    Returns
-    -------
-    bool
-        True for ``loan_officer``, ``tax_payer``, ``diagnosis_by``; False for ``age_of_spouse``.
+    It does in ``loan_officer``, ``tax_payer``, ``diagnosis_by``, not in ``age_of_spouse``.
     """
     return _PERSON.search(_head(words(name))) is not None
 
 
 def title_named(name: str) -> bool:
-    """Whether a name ends in "name": of a person, a firm, or of a thing.
-
-    Parameters
-    ----------
-    name : str
-        Of a column.
-
-    Returns
-    -------
-    bool
-        True for ``plan_name`` and ``UTILNAME``.
-    """
+    """Whether a name ends in "name", of a person, a firm, or of a thing: ``plan_name``, ``UTILNAME``."""
     return _TITLE.search(words(name)) is not None
 
 
 def code_named(name: str) -> bool:
-    """Whether a name is that of a code, whose digits are no quantity.
-
-    Parameters
-    ----------
-    name : str
-        Of a column.
-
-    Returns
-    -------
-    bool
-        True for ``zip``, ``plan_type``, ``icd``.
-    """
+    """Whether a name is that of a code, whose digits are no quantity: ``zip``, ``plan_type``, ``icd``."""
     return _CODE.search(words(name)) is not None
 
 

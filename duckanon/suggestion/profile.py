@@ -80,25 +80,10 @@ class Column:
 class Facts:
     """What was counted in a column.
 
-    Attributes
-    ----------
-    column : Column
-        The column.
-    records, nulls, values, alone, unusable : int
-        Over all records: their number; NULLs; different values other than NULL; records alone with their
-        value, NULL being one; NaN and infinite values.
-    low, high : float or None
-        Smallest and largest number, or year of a date.
-    whole : bool or None
-        Whether all numbers are whole.
-    looked_at : int
-        Values that were written and looked at.
-    words, length : float
-        Their mean number of words and characters.
-    shortest, longest : int
-        Their lengths.
-    shares : mapping
-        Share of them that match each of `PATTERNS`.
+    Over all records: NULLs; different `values` other than NULL; records `alone` with their value, NULL
+    being one; `unusable` are NaN and infinity; `low` and `high` are numbers, or years of dates. Of the
+    values that were written and `looked_at`: their mean words and length, and the share of them that match
+    each of `PATTERNS`.
     """
 
     column: Column
@@ -155,24 +140,8 @@ class Facts:
 def profile(
     con: duckdb.DuckDBPyConnection, records: str, sample: str, columns: Sequence[Column]
 ) -> tuple[Facts, ...]:
-    """Facts of all columns.
+    """Facts of all columns, from the temporary tables of all records and of those that stand for them.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    records, sample : str
-        Temporary tables: all records, and those that stand for them.
-    columns : sequence of Column
-        The columns.
-
-    Returns
-    -------
-    tuple of Facts
-        In the order of the columns.
-
-    Notes
-    -----
     One GROUP BY over all records a column; at most `SHAPED` values of it are compared with the patterns.
     """
     found = []
@@ -226,27 +195,10 @@ def uniqueness_of_sets(
 ) -> Uniqueness:
     """Uniqueness of pairs and triples of columns, and minimal sets of records (SUDA).
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    workspace : str
-        Prefix of temporary relations.
-    records, sample : str
-        Temporary tables: all records, and those to look at.
-    candidates : sequence of Facts
-        Columns that outsiders may know.
-
-    Returns
-    -------
-    Uniqueness
-        Pairs of the `PAIRED` candidates with the most values, triples of the `EXAMINED` first of these.
-
-    Notes
-    -----
-    A set is special for a record that is alone on it and not alone on any part of it: a minimal sample unique
-    of Elliot, Manning and Ford (2002), here up to three columns. One GROUP BY over small integers a set, at
-    most 520 of them, and a dozen over all records.
+    A set is special for a record that is alone on it and not alone on any part of it: a minimal sample
+    unique of Elliot, Manning and Ford (2002), here up to three columns: pairs of the `PAIRED` candidates
+    with the most values, triples of the `EXAMINED` first of these. One GROUP BY over small integers a set,
+    at most 520 of them, and a dozen over all records.
     """
     chosen = sorted(candidates, key=lambda facts: -facts.values)[:PAIRED]
     if len(chosen) < 2:

@@ -30,18 +30,7 @@ _LOOKS = {"date": "dates as text", "zip": "postal codes", "coordinates": "coordi
 
 
 def described(facts: Facts) -> str:
-    """What the values of a column are, in a few words without any of the values.
-
-    Parameters
-    ----------
-    facts : Facts
-        What was counted in the column.
-
-    Returns
-    -------
-    str
-        For example ``a code of 7 values``.
-    """
+    """What the values of a column are, in a few words without any of the values: ``a code of 7 values``."""
     looks = [what for pattern, what in _LOOKS.items() if facts.share(pattern) >= MANY]
     if looks and facts.column.kind == "text":
         return f"looks like {looks[0]}"
@@ -53,17 +42,9 @@ def described(facts: Facts) -> str:
 
 
 def guess(facts: Facts) -> str:
-    """What numbers without a telling name may be.
+    """What numbers without a telling name may be: the rest of a sentence, or nothing.
 
-    Parameters
-    ----------
-    facts : Facts
-        What was counted in the column.
-
-    Returns
-    -------
-    str
-        The rest of a sentence, for example ``within 0 and 120, as ages are``, or nothing.
+    For example ``within 0 and 120, as ages are``.
     """
     if facts.column.kind not in {"integer", "decimal", "float"} or is_code(facts):
         return ""
@@ -75,18 +56,7 @@ def guess(facts: Facts) -> str:
 
 
 def is_code(facts: Facts) -> bool:
-    """Whether the numbers of a column are codes rather than quantities.
-
-    Parameters
-    ----------
-    facts : Facts
-        What was counted in the column.
-
-    Returns
-    -------
-    bool
-        True for whole numbers named as codes, and for two values.
-    """
+    """Whether the numbers of a column are codes: whole numbers named as codes, or two values."""
     kinds = {"integer", "decimal", "float"}
     if facts.column.kind not in kinds or not facts.whole:
         return False
@@ -143,18 +113,7 @@ class Proposal(NamedTuple):
 
 
 def propose(facts: Facts) -> Proposal:
-    """Role proposed for a column; where nothing speaks for another one, quasi-identifier.
-
-    Parameters
-    ----------
-    facts : Facts
-        What was counted in the column.
-
-    Returns
-    -------
-    Proposal
-        Role, reason, warning.
-    """
+    """Role proposed for a column; where nothing speaks for another one, quasi-identifier."""
     meaning = named(facts.column.name)
     for rule in _RULES:
         found = rule(facts, meaning)
@@ -371,22 +330,7 @@ LINK_SLACK = 1.02
 def column_suggestions(
     con: duckdb.DuckDBPyConnection, records: str, facts: Sequence[Facts]
 ) -> tuple[tuple[ColumnSuggestion, ...], tuple[str, ...]]:
-    """Columns with their proposed roles, and warnings about them.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    records : str
-        Temporary table of all records.
-    facts : sequence of Facts
-        What was counted, in the order of the source.
-
-    Returns
-    -------
-    tuple of ColumnSuggestion and tuple of str
-        In the order of the source.
-    """
+    """Columns in the order of the source with their proposed roles, and warnings about them."""
     proposals = [propose(own) for own in facts]
     keys = [
         own

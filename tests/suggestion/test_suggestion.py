@@ -198,6 +198,8 @@ def test_codes_are_known_by_their_name() -> None:
     assert code_named("planType")
     assert not code_named("decoded_bytes")
     assert words("HTTPServer2-x") == "_http_server_2_x_"
+    assert words("dateOfBirth") == "_date_of_birth_"
+    assert words("marital-status") == "_marital_status_"
 
 
 def special(rows: list[tuple[Any, ...]]) -> dict[frozenset[int], set[int]]:

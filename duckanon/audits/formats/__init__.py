@@ -26,23 +26,5 @@ FORMATS = tuple(_WRITERS)
 
 
 def formatted(report: Report, form: str) -> str:
-    """Text of a report in one of `FORMATS`.
-
-    Parameters
-    ----------
-    report : Report
-        The audit; its name is the file or table that was audited.
-    form : str
-        One of `FORMATS`.
-
-    Returns
-    -------
-    str
-        Without a line break at its end; the same report gives the same text.
-
-    Raises
-    ------
-    KeyError
-        There is no such format.
-    """
+    """Text of a report in one of `FORMATS`, no line break at its end; the same report gives the same text."""
     return _WRITERS[form](report)

@@ -16,23 +16,10 @@ _UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 
 
 def junit(report: Report) -> str:
-    """JUnit XML of an audit.
+    """JUnit XML of an audit: one test suite, one test case a measure and attribute.
 
-    Parameters
-    ----------
-    report : Report
-        The audit.
-
-    Returns
-    -------
-    str
-        One test suite with one test case a measure and attribute. A violated threshold is a failure that
-        lists the worst classes; a measure without threshold is skipped, with its value as the message.
-
-    Notes
-    -----
-    The elements are those that the schemas of Jenkins and of Apache Ant's task have in common; GitLab, GitHub
-    actions and Azure read them too. A character that XML cannot hold is written as its number.
+    The elements are those that the schemas of Jenkins and of Apache Ant's task have in common; GitLab,
+    GitHub actions and Azure read them too. A character that XML cannot hold is written as its number.
     """
     judged = [measure for measure in report.measures if measure.passed is not None]
     counts = {

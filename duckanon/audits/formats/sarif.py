@@ -27,23 +27,10 @@ _RULES = {
 
 
 def sarif(report: Report) -> str:
-    """SARIF log of an audit.
+    """SARIF log of an audit: a rule for each kind of measure that was judged, an error for each violation.
 
-    Parameters
-    ----------
-    report : Report
-        The audit; its name is the file, or ``file:table``, that was audited.
-
-    Returns
-    -------
-    str
-        JSON with one run: a rule for each kind of measure that was judged, a result of level ``error`` for
-        each violated threshold, and the rows of the report among the properties of the run. No time and no
-        path beside the audited one, so that the same audit gives the same text.
-
-    Notes
-    -----
-    A viewer follows a finding over time by its fingerprint, which is that of table, measure and attribute.
+    No time and no path beside the audited one, so that the same audit gives the same text. A viewer follows
+    a finding over time by its fingerprint, which is that of table, measure and attribute.
     """
     judged = [measure for measure in report.measures if measure.passed is not None]
     rules = list(dict.fromkeys(measure.measure for measure in judged))

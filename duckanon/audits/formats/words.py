@@ -16,34 +16,12 @@ WORST = 10
 
 
 def titled(measure: Measure) -> str:
-    """Name of a row of a report, with its column.
-
-    Parameters
-    ----------
-    measure : Measure
-        The row.
-
-    Returns
-    -------
-    str
-        For example ``t_closeness of charge``.
-    """
+    """Name of a row of a report, with its column: ``t_closeness of charge``."""
     return measure.measure if measure.attribute is None else f"{measure.measure} of {measure.attribute}"
 
 
 def verdict(measure: Measure) -> str:
-    """What a row of a report says, in one line.
-
-    Parameters
-    ----------
-    measure : Measure
-        The row.
-
-    Returns
-    -------
-    str
-        Value, threshold, and how much breaks it.
-    """
+    """What a row of a report says, in one line: value, threshold, and how much breaks it."""
     value, threshold = shown(measure.value), shown(measure.threshold)
     if measure.passed is False and value == threshold:
         # Six digits do not tell them apart.
@@ -62,53 +40,18 @@ def verdict(measure: Measure) -> str:
 
 
 def facts(evidence: Mapping[str, Any]) -> dict[str, Any]:
-    """What was asked of which rows, without the time: the same audit gives the same document.
-
-    Parameters
-    ----------
-    evidence : mapping
-        Of a report.
-
-    Returns
-    -------
-    dict
-        All else that it says.
-    """
+    """What was asked of which rows, without the time: the same audit gives the same document."""
     return {fact: value for fact, value in evidence.items() if fact != "audited_at"}
 
 
 def worst(report: Report, measure: Measure) -> list[Violation]:
-    """Violating classes of one row of a report, the worst first.
-
-    Parameters
-    ----------
-    report : Report
-        The audit.
-    measure : Measure
-        The row.
-
-    Returns
-    -------
-    list of Violation
-        At most `WORST`.
-    """
+    """Violating classes of one row of a report, the worst first, at most `WORST`."""
     own = [v for v in report.violations if (v.measure, v.attribute) == (measure.measure, measure.attribute)]
     return own[:WORST]
 
 
 def described(violation: Violation) -> str:
-    """One violating class, in one line.
-
-    Parameters
-    ----------
-    violation : Violation
-        The class.
-
-    Returns
-    -------
-    str
-        Its value, size and quasi-identifier values; NULL is written ``NULL``.
-    """
+    """One violating class, in one line: its value, size and quasi-identifier values, NULL as ``NULL``."""
     where = ", ".join(
         f"{name} = {'NULL' if value is None else value}" for name, value in violation.class_values.items()
     )

@@ -66,13 +66,7 @@ class Chart(NamedTuple):
 
 
 def settings() -> dict[str, Any]:
-    """Settings of matplotlib under which a drawing is the same on every run and every machine.
-
-    Returns
-    -------
-    dict
-        On top of matplotlib's own defaults, not of the user's.
-    """
+    """Settings of matplotlib, on top of its own defaults, under which a drawing is the same everywhere."""
     return {
         "svg.fonttype": "none",
         "svg.hashsalt": "duckanon",
@@ -101,13 +95,7 @@ def settings() -> dict[str, Any]:
 
 
 def required() -> None:
-    """Raise unless pictures can be drawn.
-
-    Raises
-    ------
-    MissingExtra
-        matplotlib is not installed.
-    """
+    """Raise MissingExtra unless pictures can be drawn."""
     try:
         import matplotlib.figure  # noqa: F401 - looked for, not used
     except ImportError as missing:
@@ -116,18 +104,7 @@ def required() -> None:
 
 @contextlib.contextmanager
 def sheet(height: float) -> Iterator[Figure]:
-    """Give an empty figure under our settings; a glyph that this font lacks is the browser's affair.
-
-    Parameters
-    ----------
-    height : float
-        Inches.
-
-    Yields
-    ------
-    Figure
-        As wide as all charts of the page.
-    """
+    """Give an empty figure of a height in inches; a glyph that its font lacks is the browser's affair."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -141,33 +118,16 @@ def sheet(height: float) -> Iterator[Figure]:
 
 
 def legend(figure: Figure, axes: Axes) -> None:
-    """Put the names of what is drawn above the chart, if there are any.
-
-    Parameters
-    ----------
-    figure, axes : Figure, Axes
-        The chart.
-    """
+    """Put the names of what is drawn above the chart, if there are any."""
     if axes.get_legend_handles_labels()[1]:
         figure.legend(loc="outside upper left", ncols=2, borderpad=0, handlelength=1.4, columnspacing=1)
 
 
 def inlined(figure: Figure, name: str, *, title: str, description: str) -> str:
-    """Element that stands in a page.
+    """Element ``svg`` that stands in a page.
 
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-        Drawn in `COLOURS`.
-    name : str
-        Prefix of all ids, unique in the page.
-    title, description : str
-        What a screen reader says.
-
-    Returns
-    -------
-    str
-        An ``svg`` element: colours are CSS variables, fonts those of the page, no reference leads out of it.
+    Colours are CSS variables, fonts those of the page, no reference leads out. `name` begins all ids and is
+    unique in the page; a screen reader says title and description.
     """
     written = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
@@ -245,27 +205,9 @@ def histogram(
     limit: tuple[str, Decimal | int, float] | None,
     whole: bool = False,
 ) -> str:
-    """Chart of numbers of classes.
+    """Chart of numbers of classes, with a line at the limit (its name, its value, its place on the axis).
 
-    Parameters
-    ----------
-    name : str
-        Unique in the page.
-    drawn : Histogram
-        Bars.
-    label : str
-        Of the horizontal axis.
-    title, description : str
-        For screen readers.
-    limit : tuple of str, number and float, or None
-        Name and value of the threshold, and where its line stands.
-    whole : bool
-        Whether the horizontal axis counts.
-
-    Returns
-    -------
-    str
-        An ``svg`` element.
+    `whole` says that the horizontal axis counts.
     """
     with sheet(2.3) as figure:
         axes = figure.add_subplot(xlabel=label, ylabel="classes")
@@ -311,26 +253,7 @@ def _reach(drawn: Histogram, limit: float | None, *, whole: bool) -> tuple[float
 def distribution(
     name: str, drawn: Spread, *, kind: str, sides: Sequence[str], title: str, description: str
 ) -> str:
-    """Chart of one distribution, or of two over each other.
-
-    Parameters
-    ----------
-    name : str
-        Unique in the page.
-    drawn : Spread
-        Shares.
-    kind : str
-        Of the column.
-    sides : sequence of str
-        Name of each group.
-    title, description : str
-        For screen readers.
-
-    Returns
-    -------
-    str
-        An ``svg`` element: bars by bin, or lying bars by value.
-    """
+    """Chart of one distribution or of two over each other: bars by bin, or lying bars by value."""
     if drawn.bins is None:
         return _by_value(name, drawn, sides, title, description)
     with sheet(2.2) as figure:
@@ -379,19 +302,7 @@ def _by_value(name: str, drawn: Spread, sides: Sequence[str], title: str, descri
 def loss(name: str, bars: Sequence[tuple[str, float, float, bool]], *, title: str, description: str) -> str:
     """Chart of the information loss of columns.
 
-    Parameters
-    ----------
-    name : str
-        Unique in the page.
-    bars : sequence of (str, float, float, bool)
-        Column, least and most loss, whether it is a number. What is above 1 is drawn up to 1.
-    title, description : str
-        For screen readers.
-
-    Returns
-    -------
-    str
-        An ``svg`` element.
+    A bar is a column, its least and most loss (drawn up to 1), and whether it is a number.
     """
     with sheet(0.6 + 0.2 * len(bars)) as figure:
         axes = figure.add_subplot(xlabel="lost")
@@ -435,24 +346,7 @@ def loss(name: str, bars: Sequence[tuple[str, float, float, bool]], *, title: st
 def correlation(
     name: str, names: Sequence[str], matrix: Sequence[Sequence[float | None]], *, title: str, description: str
 ) -> str:
-    """Chart of a table of correlations.
-
-    Parameters
-    ----------
-    name : str
-        Unique in the page.
-    names : sequence of str
-        Columns.
-    matrix : square of float or None
-        From -1 to 1.
-    title, description : str
-        For screen readers.
-
-    Returns
-    -------
-    str
-        An ``svg`` element; every cell says its number.
-    """
+    """Chart of a square of correlations from -1 to 1, or None; every cell says its number."""
     from matplotlib.patches import Rectangle
 
     size = len(names)
@@ -511,18 +405,9 @@ STYLES = (("one", "-"), ("two", "--"), ("ink", ":"), ("muted", "-."))
 
 
 def frontier_chart(rows: pa.Table) -> Chart:
-    """Chart of the rows of a frontier.
+    """Chart of the rows of a frontier: loss over t with a line for each k, or over k where there is no t.
 
-    Parameters
-    ----------
-    rows : pyarrow.Table
-        As `duckanon.release.frontier.frontier` returns them; seconds are left out, so that a
-        page does not change from run to run.
-
-    Returns
-    -------
-    Chart
-        Loss over t with a line for each k; over k where there is no t.
+    Seconds are left out, so that a page does not change from run to run.
     """
     cells = rows.to_pylist()
     caption = (

@@ -42,14 +42,9 @@ class Histogram(NamedTuple):
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of the classes.
+    """Sizes of the classes; `unique` records are alone in theirs.
 
-    Attributes
-    ----------
-    smallest, median, largest, classes, records, unique : int
-        Of the sizes; how many classes, records, and records that are alone in their class.
-    histogram : Histogram
-        At most `BARS` + 1 bars, of growing width where sizes differ much.
+    At most `BARS` + 1 bars, wider ones for large sizes.
     """
 
     smallest: int
@@ -72,24 +67,9 @@ class Worst(NamedTuple):
 
 @dataclass(frozen=True)
 class Distances:
-    """EMD of the classes in one sensitive column.
+    """EMD of the classes in one sensitive column; violations of t are classes, in exact arithmetic.
 
-    Attributes
-    ----------
-    column : Column
-        The column.
-    distance : str
-        Ground distance.
-    t : Decimal or None
-        Threshold.
-    median, largest : float
-        Of the EMDs of the classes.
-    violations, records : int
-        Classes above t, in exact arithmetic, and their records.
-    histogram : Histogram
-        Numbers of classes.
-    worst : tuple of Worst
-        At most `WORST`; none where all classes are like the whole.
+    At most `WORST` classes are shown, none where all are like the whole.
     """
 
     column: Column
@@ -104,25 +84,7 @@ class Distances:
 
 
 def sizes(copies: Copies, k: int | None) -> Sizes:
-    """Sizes of the classes.
-
-    Parameters
-    ----------
-    copies : Copies
-        The copies.
-    k : int or None
-        Smallest size wanted.
-
-    Returns
-    -------
-    Sizes
-        Figures and histogram.
-
-    Raises
-    ------
-    SourceError
-        The table is empty.
-    """
+    """Sizes of the classes; SourceError if the table is empty."""
     query = templates.render("report/sizes.sql.j2", classes=copies.classes)
     found: list[tuple[int, int]] = [(row[0], row[1]) for row in engine.rows(copies.con, query, STAGE)]
     if not found:
@@ -146,40 +108,15 @@ def sizes(copies: Copies, k: int | None) -> Sizes:
 
 
 def risk(copies: Copies) -> dict[str, float]:
-    """Row of the audit of the risk of re-identification.
-
-    Parameters
-    ----------
-    copies : Copies
-        The copies.
-
-    Returns
-    -------
-    dict
-        Figures by name.
-    """
+    """Row of the audit of the risk of re-identification: figures by name."""
     query = templates.render("report/risk.sql.j2", members=copies.members)
     return dict(engine.table(copies.con, query, STAGE).to_pylist()[0])
 
 
 def distances(copies: Copies, column: Column, attribute: Attribute, *, tree: str | None) -> Distances:
-    """EMD of every class in a sensitive column.
+    """EMD of every class in a sensitive column, with verdicts as in the audit, by the same SQL.
 
-    Parameters
-    ----------
-    copies : Copies
-        The copies.
-    column : Column
-        The sensitive column.
-    attribute : Attribute
-        Its distance and t.
-    tree : str or None
-        Relation (value, level, node) as SQL text, for hierarchical distance.
-
-    Returns
-    -------
-    Distances
-        Verdicts as in the audit, by the same SQL.
+    `tree` is the relation (value, level, node) as SQL text of a hierarchical column.
     """
     emd = f"{copies.workspace}_emd_{column.place}"
     distance = attribute.distance or "equal"
@@ -285,17 +222,6 @@ def _starts(low: int, high: int, k: int | None) -> tuple[list[int], bool]:
 
 
 def describe(where: Sequence[tuple[str, Any]]) -> str:
-    """Text of the values of a class.
-
-    Parameters
-    ----------
-    where : sequence of (str, str)
-        Column and value.
-
-    Returns
-    -------
-    str
-        The first `NAMED` joined by commas, and how many more there are.
-    """
+    """Text of the values of a class: the first `NAMED` joined by commas, and how many more there are."""
     named = ", ".join(f"{name} = {value}" for name, value in where[:NAMED])
     return named if len(where) <= NAMED else f"{named}, and {len(where) - NAMED} more columns"

@@ -111,20 +111,8 @@ class Effect:
 
 
 def matching(copies: Copies) -> Matching | None:
-    """Match the records of the release with those of the original.
+    """Match the records of the release with those of the original; None without original.
 
-    Parameters
-    ----------
-    copies : Copies
-        The copies.
-
-    Returns
-    -------
-    Matching or None
-        None without original.
-
-    Notes
-    -----
     One grouping of all records a column, and one of all columns together.
     """
     if not copies.before:
@@ -183,21 +171,7 @@ def _grouped(copies: Copies, used: Sequence[Pair]) -> tuple[int, int, int, int]:
 def effect(copies: Copies, found: Matching, column: Column, *, k: int) -> Effect:
     """What the release did to one column.
 
-    Parameters
-    ----------
-    copies : Copies
-        The copies.
-    found : Matching
-        How records were matched.
-    column : Column
-        A released column.
-    k : int
-        Of the original, so many records at each end of the range are passed over but the last of them.
-
-    Returns
-    -------
-    Effect
-        Figures, with their bounds.
+    Of the original, k - 1 records at each end of the range are passed over.
     """
     old = copies.before.get(column.place)
     before, after = None if old is None else _range(copies, old, least=k), _range(copies, column, least=1)
@@ -224,18 +198,7 @@ def _variance_kept(copies: Copies, pair: Pair) -> float | None:
 
 
 def overall(effects: Sequence[Effect]) -> Span | None:
-    """Mean loss of the quasi-identifiers.
-
-    Parameters
-    ----------
-    effects : sequence of Effect
-        Those of the quasi-identifiers.
-
-    Returns
-    -------
-    Span or None
-        None where the loss of none is known.
-    """
+    """Mean loss of the quasi-identifiers; None where the loss of none is known."""
     known = [one.loss for one in effects if one.loss is not None]
     if not known:
         return None
@@ -290,16 +253,7 @@ CORRELATED = 10
 class Change:
     """A column after the release, and before it where the original has it.
 
-    Attributes
-    ----------
-    column : Column
-        The released column.
-    after, before : Summary
-        Figures; before is None without original.
-    spread : Spread or None
-        Distribution, the released one last; None for other columns than a quasi-identifier.
-    both : bool
-        Whether the spread shows the original, too.
+    Only a quasi-identifier has a spread, the released one last; `both`: it shows the original, too.
     """
 
     column: Column
@@ -313,14 +267,7 @@ class Change:
 class Correlations:
     """Pearson's correlations, a square of rows; None where a column is constant or missing.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Columns.
-    after, before : list of list of float or None
-        Symmetric, 1 on the diagonal of what varies; before is None without original.
-    left_out : int
-        Columns beyond the first `CORRELATED`.
+    `left_out` counts the columns beyond the first `CORRELATED`.
     """
 
     names: tuple[str, ...]
@@ -344,19 +291,7 @@ class Correlations:
 def changed(copies: Copies, column: Column, *, k: int) -> Change:
     """Figures of one column before and after.
 
-    Parameters
-    ----------
-    copies : Copies
-        The copies.
-    column : Column
-        A released column.
-    k : int
-        What fewer records of the original have in common is not shown.
-
-    Returns
-    -------
-    Change
-        With the distribution of a quasi-identifier.
+    What fewer than k records of the original share is not shown.
     """
     con = copies.con
     after = summary(con, column)
@@ -379,18 +314,7 @@ def _unit(column: Column) -> str:
 
 
 def correlations(copies: Copies) -> Correlations | None:
-    """Correlations of all columns that are numbers.
-
-    Parameters
-    ----------
-    copies : Copies
-        The copies.
-
-    Returns
-    -------
-    Correlations or None
-        None with fewer than two such columns.
-    """
+    """Correlations of all columns that are numbers; None with fewer than two of them."""
     columns = [column for column in (*copies.quasi, *copies.sensitive) if column.numeric]
     old = {place: column for place, column in copies.before.items() if column.numeric}
     if copies.before:

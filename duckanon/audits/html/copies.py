@@ -35,21 +35,9 @@ _RANGE = re.compile(r'STRUCT\("?low"? (.+), "?high"? \1\)')
 class Column:
     """A column in one of the copies.
 
-    Attributes
-    ----------
-    name : str
-        As the relation spells it.
-    place : str
-        Its short name in the copy: q_1, q_2, ... of quasi-identifiers, s_1, ... of sensitive columns, and
-        o_1, ... of all others.
-    table : str
-        The temporary table.
-    kind, type : str
-        Kind and DuckDB type of its values; of a range those of its bounds.
-    ranged : bool
-        Whether its values are ranges with a low and a high end.
-    only : int or None
-        The one class that is looked at, None for all records.
+    Its place in the copy is q_1, q_2, ... of quasi-identifiers, s_1, ... of sensitive columns, o_1, ... of
+    all others. Kind and type are those of its values; of ranges with a low and a high end (`ranged`), those
+    of the bounds. `only` is the one class that is looked at, None for all records.
     """
 
     name: str
@@ -68,21 +56,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Copies:
-    """The copies of one report.
+    """The temporary tables of one report, and their columns.
 
-    Attributes
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Where they are.
-    released, original, classes, members : str
-        Temporary tables of the released columns, of those of the original (which is there if `before` is not
-        empty), of the equivalence classes, and of the class and sensitive values of every record.
-    workspace : str
-        Prefix of all temporary tables.
-    quasi, sensitive, others : tuple of Column
-        Columns of the released table; the others are those that are not audited.
-    before : mapping from str to Column
-        Columns of the original by their place; empty without original.
+    They hold the released columns, those of the original (if `before` is not empty), the classes, and the
+    class and sensitive values of every record. `others` are not audited; `before` holds the original's
+    columns by their place.
     """
 
     con: duckdb.DuckDBPyConnection
@@ -117,27 +95,8 @@ def copied(
 ) -> Iterator[Copies]:
     """Copies for the time of a report; nothing is left of them.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    relation : str
-        The released rows, as SQL text.
-    attributes : sequence of Attribute
-        Quasi-identifiers and sensitive columns.
-    others : sequence of (str, str)
-        Name and type of all other columns.
-    original : str or None
-        The original rows; columns that it does not have are left out.
-
-    Yields
-    ------
-    Copies
-        Temporary tables.
-
-    Notes
-    -----
-    One scan of each relation, one grouping and one join of n records.
+    One scan of each relation, one grouping, one join. Relations are SQL text; `others` are name and type of
+    what is not audited. Columns that the original does not have are left out.
     """
     with temporary(con) as workspace:
         released, before, classes, members = (
@@ -203,18 +162,8 @@ def _run(con: duckdb.DuckDBPyConnection, name: str, **values: object) -> None:
 class Released:
     """A released column.
 
-    Attributes
-    ----------
-    column : Column
-        The column.
-    role : Role or None
-        What the policy says of it; None where the policy does not name it.
-    attribute : Attribute or None
-        What the audit asks of it; None where it is not audited.
-    type : str
-        As DESCRIBE writes it.
-    alone : int
-        Records whose value in it no other record has.
+    Its role is None where the policy does not name it, its attribute where it is not audited; `alone`
+    counts the records whose value in it no other record has.
     """
 
     column: Column
@@ -231,17 +180,7 @@ class Released:
 
 @dataclass(frozen=True)
 class Uniqueness:
-    """Records that are unique on columns that are not quasi-identifiers.
-
-    Attributes
-    ----------
-    unaudited, beside : tuple of str
-        Columns that are not audited; those together with the sensitive ones.
-    alone_unaudited, alone_beside : int
-        Records that are unique on them; 0 where there are no such columns.
-    records : int
-        All records.
-    """
+    """Records that are unique on the columns not audited, and on those and the sensitive ones together."""
 
     unaudited: tuple[str, ...]
     alone_unaudited: int
@@ -253,24 +192,7 @@ class Uniqueness:
 def released_columns(
     copies: Copies, attributes: Sequence[Attribute], others: Sequence[tuple[str, str]], roles: Roles
 ) -> list[Released]:
-    """All released columns: quasi-identifiers, sensitive columns, then all others.
-
-    Parameters
-    ----------
-    copies : Copies
-        The copies.
-    attributes : sequence of Attribute
-        What the audit asks.
-    others : sequence of (str, str)
-        Name and type of the columns that are not audited.
-    roles : Roles
-        What the policy says of these.
-
-    Returns
-    -------
-    list of Released
-        One query a column.
-    """
+    """All released columns: quasi-identifiers, sensitive columns, then all others; one query a column."""
     audited = zip((*copies.quasi, *copies.sensitive), _in_order(attributes), strict=True)
     return [
         *(Released(column, one.role, one, one.type, _alone(copies, [column])) for column, one in audited),
@@ -286,20 +208,7 @@ def _in_order(attributes: Sequence[Attribute]) -> list[Attribute]:
 
 
 def uniqueness(copies: Copies, records: int) -> Uniqueness:
-    """Records that are unique on columns that are not quasi-identifiers.
-
-    Parameters
-    ----------
-    copies : Copies
-        The copies.
-    records : int
-        All records.
-
-    Returns
-    -------
-    Uniqueness
-        By sql/audit/uniqueness.sql.
-    """
+    """Records that are unique on columns that are not quasi-identifiers, by sql/audit/uniqueness.sql."""
     beside = (*copies.sensitive, *copies.others)
     return Uniqueness(
         tuple(column.name for column in copies.others),
@@ -311,20 +220,7 @@ def uniqueness(copies: Copies, records: int) -> Uniqueness:
 
 
 def revealed(copies: Copies, column: Column) -> tuple[int, int]:
-    """Classes, and their records, in which a sensitive column has one value only.
-
-    Parameters
-    ----------
-    copies : Copies
-        The copies.
-    column : Column
-        A sensitive column.
-
-    Returns
-    -------
-    tuple of int
-        Classes and records.
-    """
+    """Number of classes, and of their records, in which a sensitive column has one value only."""
     query = templates.render("report/revealed.sql.j2", members=copies.members, column=column)
     classes, records = engine.rows(copies.con, query, STAGE)[0]
     return int(classes), int(records)

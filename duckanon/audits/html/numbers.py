@@ -21,20 +21,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def number(value: object) -> str:
     """Number for a table: thousands apart, four significant digits of what is no integer.
 
-    Parameters
-    ----------
-    value : object
-        A number, or None.
-
-    Returns
-    -------
-    str
-        An en dash for None and NaN; anything but a number as its text.
-
-    Examples
-    --------
-    >>> number(1234567), number(0.123456), number(12345.678), number(None)
-    ('1,234,567', '0.1235', '12,346', '–')
+    An en dash for None and NaN; anything but a number as its text.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return "–" if value is None else str(value)
@@ -53,22 +40,9 @@ def number(value: object) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Share of 1 in per cent.
+    """Share of 1 in per cent, two decimals at most.
 
-    Parameters
-    ----------
-    value : float or None
-        0 to 1; a loss can be more.
-
-    Returns
-    -------
-    str
-        Two decimals at most; what is not zero is not shown as zero, what is not all is not shown as all.
-
-    Examples
-    --------
-    >>> percent(0.25), percent(0.00001), percent(0.99999), percent(1)
-    ('25 %', '<0.01 %', '>99.99 %', '100 %')
+    What is not zero is not shown as zero, what is not all is not shown as all.
     """
     if value is None or math.isnan(value):
         return "–"
@@ -82,83 +56,26 @@ def percent(value: float | None) -> str:
 
 
 def counted(value: int, one: str, many: str) -> str:
-    """Number with its noun.
-
-    Parameters
-    ----------
-    value : int
-        How many.
-    one, many : str
-        Singular and plural.
-
-    Returns
-    -------
-    str
-        Thousands apart.
-
-    Examples
-    --------
-    >>> counted(1, "class", "classes"), counted(1200, "class", "classes")
-    ('1 class', '1,200 classes')
-    """
+    """Number with its noun in the singular or plural, thousands apart."""
     return f"{value:,} {one if value == 1 else many}"
 
 
 def listed(names: Sequence[str], limit: int = 20) -> str:
-    """Names one after the other.
-
-    Parameters
-    ----------
-    names : sequence of str
-        One name or more.
-    limit : int
-        How many are named.
-
-    Returns
-    -------
-    str
-        And how many more there are.
-
-    Examples
-    --------
-    >>> listed(["a", "b", "c"], 2)
-    'a, b and 1 more'
-    """
+    """Names one after the other, up to a limit, and how many more there are."""
     named = ", ".join(names[:limit])
     return named if len(names) <= limit else f"{named} and {len(names) - limit:,} more"
 
 
 def threshold(value: Decimal | float) -> str:
-    """Threshold with all its digits.
-
-    Parameters
-    ----------
-    value : Decimal, int or float
-        As the policy has it.
-
-    Returns
-    -------
-    str
-        No exponent, no needless zeros.
-    """
+    """Threshold with all its digits: no exponent, no needless zeros."""
     text = f"{Decimal(str(value)):f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def moment(seconds: float, *, day: bool) -> str:
-    """Date or time of a number of seconds.
+    """Date, or date and time, of a number of seconds since 1970 in UTC.
 
-    Parameters
-    ----------
-    seconds : float
-        Since 1970 in UTC.
-    day : bool
-        Whether the time of day is left out.
-
-    Returns
-    -------
-    str
-        ISO form; a year alone where Python has no such date.
+    A year alone where Python has no such date.
     """
     try:
         when = _EPOCH + timedelta(seconds=seconds)
@@ -170,49 +87,17 @@ def moment(seconds: float, *, day: bool) -> str:
 def clean(text: str) -> str:
     """Text in which no character is unseen or turns the direction of others.
 
-    Parameters
-    ----------
-    text : str
-        A name or value of a user.
-
-    Returns
-    -------
-    str
-        Such characters become U+FFFD; an empty text becomes two quotes.
+    Such characters become U+FFFD; an empty text becomes two quotes.
     """
     return legible(text) or "''"
 
 
 def legible_lines(text: str) -> str:
-    """Text of several lines, each of them legible.
-
-    Parameters
-    ----------
-    text : str
-        SQL or TOML with names and values of a user.
-
-    Returns
-    -------
-    str
-        See `duckanon.audits.legible.legible`.
-    """
+    """Text of several lines, each of them legible."""
     return "\n".join(map(legible, text.split("\n")))
 
 
 def short(text: str, length: int) -> str:
-    """Text for an axis.
-
-    Parameters
-    ----------
-    text : str
-        A name or value of a user.
-    length : int
-        Characters that have room.
-
-    Returns
-    -------
-    str
-        Clean, with an ellipsis where it was cut.
-    """
+    """Text for an axis: clean, with an ellipsis where it was cut."""
     whole = clean(text)
     return whole if len(whole) <= length else whole[: length - 1] + "…"

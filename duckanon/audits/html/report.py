@@ -312,42 +312,17 @@ def _environment() -> jinja2.Environment:
 
 
 def render(name: str, /, **values: object) -> str:
-    """HTML text of a template.
+    """HTML text of a file in ``duckanon/templates``; a name without a value is an error.
 
-    Parameters
-    ----------
-    name : str
-        File in ``duckanon/templates``.
-    **values : object
-        What the template names; a name without a value is an error. Text is escaped unless it is
-        ``markupsafe.Markup``.
-
-    Returns
-    -------
-    str
-        The page.
+    Text is escaped unless it is ``markupsafe.Markup``.
     """
     return _environment().get_template(name).render(**values)
 
 
 def breakable(text: str) -> Markup:
-    """Name or value that a narrow column may break behind its marks, and not within its words.
+    """Name or value that may break behind its marks (``_``, ``/`` ...), and not within its words.
 
-    Parameters
-    ----------
-    text : str
-        A name or value of a user.
-
-    Returns
-    -------
-    Markup
-        Clean and escaped, with ``<wbr>`` behind underscores, slashes and the like; a word that is too long
-        for any column is marked as one that may break anywhere.
-
-    Examples
-    --------
-    >>> print(breakable("marital_status <b>"))
-    marital_<wbr>status &lt;b&gt;
+    A word that is too long for any column is marked as one that may break anywhere.
     """
     return Markup(" ").join(
         Markup("<wbr>").join(
@@ -359,18 +334,7 @@ def breakable(text: str) -> Markup:
 
 
 def versions(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
-    """Versions of what made the report.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection.
-
-    Returns
-    -------
-    list of (str, str)
-        Name and version.
-    """
+    """Names and versions of what made the report."""
     database = engine.rows(con, templates.read("report/version.sql"), STAGE)[0][0]
     return [
         ("duckanon", version("duckanon")),
@@ -381,13 +345,7 @@ def versions(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
 
 
 def audits() -> list[tuple[str, str, str]]:
-    """Files of ``sql/audit`` as they were run.
-
-    Returns
-    -------
-    list of (str, str, str)
-        Name, the question that it answers, and its text.
-    """
+    """Files of ``sql/audit`` as they were run: name, the question that each answers, and its text."""
     found = []
     for path in sorted((templates.folder() / "audit").glob("*.sql")):
         text = templates.read(f"audit/{path.name}")
@@ -397,37 +355,14 @@ def audits() -> list[tuple[str, str, str]]:
 
 
 def install_hash() -> tuple[str, str]:
-    """Name the file that the statements of the page read, and its hash.
-
-    Returns
-    -------
-    tuple of str
-        ``sql/install.sql`` and its SHA-256.
-    """
+    """Name and SHA-256 of the file that the statements of the page read."""
     return "sql/install.sql", hashlib.sha256(templates.read("install.sql").encode()).hexdigest()
 
 
 def stock_sql(
     name: str, policy: AuditPolicy, attributes: Sequence[Attribute], unaudited: Sequence[str] = ()
 ) -> str:
-    """Statements that repeat the audit in the stock ``duckdb`` command line.
-
-    Parameters
-    ----------
-    name : str
-        The audited table.
-    policy : AuditPolicy
-        The policy.
-    attributes : sequence of Attribute
-        Its columns.
-    unaudited : sequence of str
-        Columns of which no threshold speaks.
-
-    Returns
-    -------
-    str
-        SQL with the macros of ``sql/install.sql``.
-    """
+    """Statements that repeat the audit in the stock ``duckdb`` command line, by ``sql/install.sql``."""
     path, table = split(name)
     if table is not None:
         schema, _, own = table.rpartition(".")

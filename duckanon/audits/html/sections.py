@@ -27,20 +27,7 @@ _ORDINALS = ("worst", "second worst", "third worst")
 
 
 def classes(found: Sizes, k: int | None) -> dict[str, Any]:
-    """Section of the class sizes.
-
-    Parameters
-    ----------
-    found : Sizes
-        Sizes.
-    k : int or None
-        Smallest size wanted.
-
-    Returns
-    -------
-    dict
-        Values of the template.
-    """
+    """Section of the class sizes."""
     title = "Class sizes"
     caption = (
         f"{found.classes:,} classes of {found.smallest:,} to {found.largest:,} records; at least half of "
@@ -64,18 +51,7 @@ def classes(found: Sizes, k: int | None) -> dict[str, Any]:
 
 
 def distance(found: Distances) -> dict[str, Any]:
-    """Section of one sensitive column.
-
-    Parameters
-    ----------
-    found : Distances
-        EMD of the classes.
-
-    Returns
-    -------
-    dict
-        Name of the column, chart of the EMD, charts of the worst classes.
-    """
+    """Section of one sensitive column: its name, chart of the EMD, charts of the worst classes."""
     name = clean(found.column.name)
     title = f"Distance of the classes from the whole table in {name}"
     limit = (
@@ -122,22 +98,7 @@ def _worst(column: Column, worst: Worst, place: int) -> Chart:
 
 
 def utility(changes: Sequence[Change], related: Correlations | None, *, original: bool) -> dict[str, Any]:
-    """Sections of the distributions, the correlations and the figures of all columns.
-
-    Parameters
-    ----------
-    changes : sequence of Change
-        All columns.
-    related : Correlations or None
-        Of the numbers.
-    original : bool
-        Whether there is something to compare with.
-
-    Returns
-    -------
-    dict
-        Values of the template.
-    """
+    """Sections of the distributions, the correlations and the figures of all columns."""
     return {
         "spreads": [_change(change) for change in changes if change.spread is not None],
         "correlations": [] if related is None else _correlations(related),
@@ -273,22 +234,7 @@ class Overall(NamedTuple):
 
 
 def effects(found: Matching, measured: Sequence[Effect], *, k: int) -> dict[str, Any]:
-    """Section of what changed.
-
-    Parameters
-    ----------
-    found : Matching
-        How records were matched.
-    measured : sequence of Effect
-        All released columns.
-    k : int
-        Records at each end of the original's range that are not shown, and one.
-
-    Returns
-    -------
-    dict
-        Values of the template.
-    """
+    """Section of what changed; k - 1 records at each end of the original's range are not shown."""
     quasi = [one for one in measured if one.column.place.startswith("q")]
     return {
         "overall": _overall(quasi),

@@ -59,20 +59,10 @@ class Bins(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Shares of records by value or bin.
+    """Shares of records by value, or by bin; one list a group, in the order of the labels.
 
-    Attributes
-    ----------
-    labels : list of str
-        One a value or bin, without the bin of missing values.
-    bins : Bins or None
-        None where there is one bar a value.
-    shares : list of list of float
-        One list a group, in the order of the labels.
-    missing : list of float
-        Share of missing values of each group, shown beside the bins; 0 where missing is a label.
-    hidden : bool
-        Whether shares of the first group are shown as 0, because too few records have them.
+    `missing` is shown beside the bins and 0 where it is a label; `hidden` says whether shares of the first
+    group are shown as 0, because too few records have them.
     """
 
     labels: list[str]
@@ -83,21 +73,9 @@ class Spread(NamedTuple):
 
 
 def summary(con: duckdb.DuckDBPyConnection, column: Column, *, least: int = 1) -> Summary:
-    """Figures of one column.
+    """Figures of one column, rounded to ten digits, since parallel sums differ in the last ones.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Where the copy is.
-    column : Column
-        The column.
-    least : int
-        Records that lie beyond each of the tails, at least.
-
-    Returns
-    -------
-    Summary
-        Rounded to ten digits, since parallel sums differ in the last ones.
+    Beyond each of the tails lie at least `least` records.
     """
     query = templates.render("relation/count.sql.j2", relation=named("temp", column.table))
     rows = engine.rows(con, query, STAGE)
@@ -113,20 +91,7 @@ def summary(con: duckdb.DuckDBPyConnection, column: Column, *, least: int = 1) -
 
 
 def rounded(value: float | None, digits: int = 10) -> float | None:
-    """Number with some significant digits; None for None and NaN.
-
-    Parameters
-    ----------
-    value : float or None
-        Any number.
-    digits : int
-        Significant digits kept.
-
-    Returns
-    -------
-    float or None
-        The nearest such number.
-    """
+    """Number with some significant digits; None for None and NaN."""
     return None if value is None or math.isnan(value) else float(f"{float(value):.{digits}g}")
 
 
@@ -137,24 +102,11 @@ def spread(
     *,
     least: int = 1,
 ) -> Spread:
-    """Distribution of a column in one or two groups.
+    """Distribution of a column in one or two groups, the released one last.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Where the copies are.
-    sides : sequence of Column
-        The column in each group; the released one last.
-    summaries : sequence of Summary
-        Of all records that the bins must serve, one or more.
-    least : int
-        Of two groups: a share of fewer records of the first is shown as 0, and a value that the second group
-        does not have is not named then.
-
-    Returns
-    -------
-    Spread
-        At most about 60 bins, or at most `FEW` values.
+    Some 60 bins or `FEW` values at most. Of two groups, a share of fewer than `least` records of the first
+    is shown as 0, and a value that the second does not have is not named then. The summaries are of all
+    records that the bins must serve.
     """
     column = sides[-1]
     bins = _bins(column, summaries) if column.numeric else None
@@ -207,20 +159,7 @@ def _value_label(row: tuple[int | None, int, str | None, float | None, int], col
 
 
 def shown_value(value: float, kind: str) -> str:
-    """Value of a numeric column as text.
-
-    Parameters
-    ----------
-    value : float
-        The number behind it.
-    kind : str
-        Of the column: dates and timestamps are seconds.
-
-    Returns
-    -------
-    str
-        Ten digits at most.
-    """
+    """Value of a numeric column as text, ten digits at most; dates and timestamps are seconds."""
     if kind in {"date", "timestamp"}:
         return moment(value, day=kind == "date")
     return f"{value:,.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.10g}"
@@ -270,22 +209,7 @@ def _bin_labels(bins: Bins, kind: str) -> list[str]:
 
 
 def edge_label(edge: float, width: float, kind: str) -> str:
-    """Edge of a bin with as many digits as its width needs.
-
-    Parameters
-    ----------
-    edge : float
-        The edge.
-    width : float
-        Of the bins.
-    kind : str
-        Of the column.
-
-    Returns
-    -------
-    str
-        A number, date or time.
-    """
+    """Edge of a bin with as many digits as the width of the bins needs: a number, date or time."""
     if kind in {"date", "timestamp"}:
         return moment(edge, day=width >= _DAY)
     if abs(edge) >= 1e15 or width < 1e-9:

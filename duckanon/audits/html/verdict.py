@@ -43,17 +43,7 @@ class Row(NamedTuple):
 def verdicts(report: Report, warnings: Sequence[str]) -> dict[str, Any]:
     """Verdict of the table and of every measure.
 
-    Parameters
-    ----------
-    report : Report
-        The audit.
-    warnings : sequence of str
-        Those of its warnings that the page does not tell in other words.
-
-    Returns
-    -------
-    dict
-        Values of the template.
+    `warnings` are those of the report that the page does not tell in other words.
     """
     judged = [measure for measure in report.measures if measure.passed is not None]
     return {
@@ -78,22 +68,7 @@ def verdicts(report: Report, warnings: Sequence[str]) -> dict[str, Any]:
 
 
 def rows(released: Sequence[Released], policy: AuditPolicy, distinct: Mapping[str, int]) -> list[Row]:
-    """Every released column with its role and what judges it.
-
-    Parameters
-    ----------
-    released : sequence of Released
-        The columns.
-    policy : AuditPolicy
-        The thresholds.
-    distinct : mapping from str to int
-        Different values by place.
-
-    Returns
-    -------
-    list of Row
-        In the same order.
-    """
+    """Every released column in its order: role, what judges it, and its different values, given by place."""
     return [
         Row(
             clean(one.column.name),
@@ -131,23 +106,8 @@ def unsaid(
 ) -> list[str]:
     """Sentences of what the verdict does not say, beside the columns that are not audited.
 
-    Parameters
-    ----------
-    released : sequence of Released
-        The columns.
-    found : Uniqueness
-        Records that are unique on columns beside the quasi-identifiers.
-    revealed : mapping from str to (int, int)
-        Classes and records in which a sensitive column, by place, has one value only.
-    classes : int
-        All classes.
-    policy : AuditPolicy
-        The thresholds.
-
-    Returns
-    -------
-    list of str
-        Each of them can be checked in the table.
+    Each of them can be checked in the table. `revealed` gives, by place of a sensitive column, the classes
+    and records in which it has one value only.
     """
     told = [] if policy.k is not None else ["How large classes must be: no k was asked for."]
     for one in released:
@@ -173,20 +133,7 @@ def unsaid(
 
 
 def unaudited(found: Uniqueness, columns: int) -> dict[str, Any] | None:
-    """What the page says of the columns that are not audited.
-
-    Parameters
-    ----------
-    found : Uniqueness
-        Records that are unique on them.
-    columns : int
-        All columns of the table.
-
-    Returns
-    -------
-    dict or None
-        None where every column is audited.
-    """
+    """What the page says of the columns that are not audited; None where every column is."""
     if not found.unaudited:
         return None
     one = len(found.unaudited) == 1
@@ -209,15 +156,7 @@ def _unique(alone: int, records: int) -> str:
 def beside(found: Uniqueness) -> list[tuple[str, int, str]]:
     """Risk of an attacker who knows other columns than the quasi-identifiers.
 
-    Parameters
-    ----------
-    found : Uniqueness
-        Records that are unique on them.
-
-    Returns
-    -------
-    list of (str, int, str)
-        What the attacker knows, records that are unique on it, and their share.
+    What the attacker knows, records that are unique on it, and their share.
     """
     rows: list[tuple[str, int]] = []
     for columns, alone, what in (
@@ -277,34 +216,12 @@ class Card(NamedTuple):
 
 
 def name_of(measure: str) -> str:
-    """Name of a measure.
-
-    Parameters
-    ----------
-    measure : str
-        As the audit calls it.
-
-    Returns
-    -------
-    str
-        For a heading.
-    """
+    """Name of a measure for a heading."""
     return NAMES.get(measure, measure.replace("_", " "))
 
 
 def card(measure: Measure) -> Card:
-    """Verdict of a measure that was judged.
-
-    Parameters
-    ----------
-    measure : Measure
-        With threshold.
-
-    Returns
-    -------
-    Card
-        In words.
-    """
+    """Verdict of a measure that has a threshold, in words."""
     limit = "" if measure.threshold is None else threshold(measure.threshold)
     symbol = _SYMBOLS.get(measure.measure, "l" if "diversity" in measure.measure else "")
     side = "at most" if measure.measure == "t_closeness" else "at least"

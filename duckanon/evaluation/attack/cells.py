@@ -30,16 +30,9 @@ class Alternatives(NamedTuple):
 
 
 class Known(NamedTuple):
-    """A quasi-identifier: what the release says of it, and what an attacker knows.
+    """A quasi-identifier: released cells of every class, and the values of the sample, of shape (r, 2).
 
-    Attributes
-    ----------
-    cells : Alternatives
-        Of every class.
-    values : ndarray of shape (r, 2), float64
-        Of every record of the sample.
-    axis : Axis or None
-        What the coordinates mean; None for a nominal column, whose coordinates are codes.
+    The axis says what the coordinates mean; None for a nominal column, whose coordinates are codes.
     """
 
     cells: Alternatives
@@ -58,14 +51,8 @@ class Counted(NamedTuple):
 class Disclosed(NamedTuple):
     """A column to be disclosed.
 
-    Attributes
-    ----------
-    guess : Counted
-        Released values: numbers above the least one of the original, or codes of a nominal column.
-    true : ndarray of shape (r,), float64
-        Values of the sample, likewise.
-    axis : Axis or None
-        What the numbers mean; None for codes.
+    Released values, and the true ones of the sample, above the least of the original. The axis says what
+    the numbers mean; None for the codes of a nominal column.
     """
 
     guess: Counted
@@ -74,30 +61,10 @@ class Disclosed(NamedTuple):
 
 
 def cells(table: pa.Table, column: Column, number: int, drawn: pa.ChunkedArray, wide: Spread | None) -> Known:
-    """Released cells of a column, and the values of the sample in the same terms.
+    """Released cells of the column with a number, from 1, and the values of the sample in the same terms.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        Rows of ``cells.sql.j2``.
-    column : Column
-        The column.
-    number : int
-        Its number, from 1.
-    drawn : pyarrow.ChunkedArray
-        Its values in the sample.
-    wide : Spread or None
-        Where its numbers lie; None for a nominal column.
-
-    Returns
-    -------
-    Known
-        Coordinates; codes, NULL among them, of a nominal column.
-
-    Raises
-    ------
-    SourceError
-        A cell is no number or no range, or its distance cannot be computed.
+    Codes, NULL among them, of a nominal column, which has no spread. SourceError if a cell is no number or
+    no range, or its distance cannot be computed.
     """
     key = arrow.numbers(table.column(f"key{number}")).astype(np.int64)
     start, *ends = _alternatives(table, column, number)
@@ -132,17 +99,9 @@ def _check_ranges(low: Pairs, high: Pairs, name: str) -> None:
 
 
 def coded(first: Any, second: Any) -> tuple[Floats, Floats]:
-    """Codes of texts, the same for equal texts in both arrays; NULL has a code of its own.
+    """Codes of texts, whole numbers from 0: the same for equal texts in both arrays.
 
-    Parameters
-    ----------
-    first, second : pyarrow.Array or pyarrow.ChunkedArray of text
-        The texts.
-
-    Returns
-    -------
-    tuple of ndarray, float64
-        Whole numbers from 0.
+    NULL has a code of its own.
     """
     chunks = [chunk for part in (first, second) for chunk in getattr(part, "chunks", [part])]
     joined = pa.chunked_array(chunks, pa.string()).combine_chunks()
@@ -160,23 +119,7 @@ def counted(
 ) -> Disclosed:
     """Released values of a column that is no quasi-identifier, by class, and those of the sample.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Sees the release.
-    query : str
-        Text of ``values.sql.j2``.
-    column : Column
-        The column.
-    drawn : pyarrow.ChunkedArray
-        Its values in the sample.
-    wide : Spread or None
-        Where its numbers lie; None for a nominal column.
-
-    Returns
-    -------
-    Disclosed
-        What would be guessed, and what is true.
+    What would be guessed, and what is true; `query` is the text of ``values.sql.j2``.
     """
     if column.form != "value":
         raise PolicyError(
@@ -194,20 +137,7 @@ def counted(
 
 
 def suggested(known: Known, records: npt.NDArray[np.int64]) -> Disclosed:
-    """What the cells of a quasi-identifier suggest: of a range its middle, of a set its mean.
-
-    Parameters
-    ----------
-    known : Known
-        Cells and sample.
-    records : ndarray of shape (m,), int64
-        Released records of each class.
-
-    Returns
-    -------
-    Disclosed
-        What would be guessed, one value a class, and what is true.
-    """
+    """What the cells of a quasi-identifier suggest: of a range its middle, of a set its mean."""
     cell, axis = known.cells, known.axis
     lengths = np.diff(cell.start)
     classes = np.arange(len(lengths))

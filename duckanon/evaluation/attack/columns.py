@@ -36,15 +36,8 @@ NEAREST, FARTHEST = 1e-150, 1e150
 class Spread:
     """Where the numbers of a column of the original lie.
 
-    Attributes
-    ----------
-    least : ndarray of shape (2,)
-        The least number, as a pair.
-    half : float
-        Half of how far the greatest is above it.
-    mean, deviation : float
-        Mean of the numbers above the least one, and standard deviation (population), as shares of the whole
-        range: 0 to 1.
+    The least as a pair, and half of how far the greatest is above. Mean (above the least one) and standard
+    deviation (population) are shares of the whole range: 0 to 1.
     """
 
     least: Pairs
@@ -84,24 +77,9 @@ class Axis(NamedTuple):
 
 
 def pairs(values: Any, name: str, table: str) -> Pairs:
-    """Numbers from what ``number.sql.j2`` gives.
+    """Numbers from what ``number.sql.j2`` gives, of shape (n, 2): nearest DOUBLE and rest; NaN for NULL.
 
-    Parameters
-    ----------
-    values : pyarrow.Array or pyarrow.ChunkedArray of struct
-        Fields near and rest.
-    name, table : str
-        The column, and original or release, for errors.
-
-    Returns
-    -------
-    ndarray of shape (n, 2), float64
-        Nearest DOUBLE and rest; NaN for NULL.
-
-    Raises
-    ------
-    SourceError
-        A value is NaN or infinity, or has more digits than can be compared.
+    SourceError if a value is NaN or infinity, or has more digits than can be compared.
     """
     whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     near, rest = whole.flatten()
@@ -131,26 +109,10 @@ def above(values: Pairs, other: Pairs) -> Floats:
 
 
 def axis_of(wide: Spread, released: Pairs, name: str) -> Axis:
-    """Coordinates of a column whose standard deviation in the original is their unit.
+    """Coordinates of a column whose standard deviation in the original is their unit. O(n).
 
-    Parameters
-    ----------
-    wide : Spread
-        Of the original.
-    released : ndarray of shape (n, 2), float64
-        Released numbers: they say how wide a column is that is constant in the original.
-    name : str
-        The column, for errors.
-
-    Returns
-    -------
-    Axis
-        O(n).
-
-    Raises
-    ------
-    SourceError
-        A released number is too far from the original ones for a square.
+    Released numbers say how wide a column is that is constant in the original; SourceError if one of them
+    is too far from the original ones for a square.
     """
     half = wide.deviation * wide.half
     if not half:
@@ -170,17 +132,7 @@ def axis_of(wide: Spread, released: Pairs, name: str) -> Axis:
 
 
 def check_near(values: Pairs, axis: Axis, name: str) -> None:
-    """Raise an error if the squared distance of two different numbers would be zero.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n, 2), float64
-        All that are compared.
-    axis : Axis
-        Their axis.
-    name : str
-        The column, for errors.
-    """
+    """Raise an error if the squared distance of two different numbers would be zero."""
     apart = np.unique(values[~np.isnan(values[:, 0]), 0])
     gaps = np.diff(_divided(apart, axis.exponent))
     if (gaps < NEAREST).any():
@@ -218,14 +170,10 @@ _ZONED = "TIMESTAMP WITH TIME ZONE"
 
 
 class Measure(NamedTuple):
-    """How values of a type become numbers.
+    """How values of a type become numbers, with so many digits after the point, the same for both tables.
 
-    Attributes
-    ----------
-    rule : str
-        whole, float, rounded (a DECIMAL beside a DOUBLE of the other table), date, micro, nano, or text.
-    scale : int
-        Digits after the point that count, the same for both tables.
+    The rule is whole, float, rounded (a DECIMAL beside a DOUBLE of the other table), date, micro, nano, or
+    text.
     """
 
     rule: str
@@ -238,16 +186,9 @@ class Measure(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column that both tables have.
+    """A column that both tables have, as the original spells it.
 
-    Attributes
-    ----------
-    name : str
-        As the original spells it.
-    form : str
-        How it was released: value, range (a struct of low and high) or set (a list).
-    original, released : Measure
-        How its values become numbers: in the original, and in the release, in the same units.
+    Released as value, range (a struct of low and high) or set (a list); both measures have the same units.
     """
 
     name: str
@@ -264,30 +205,10 @@ class Column(NamedTuple):
 def columns_of(
     con: duckdb.DuckDBPyConnection, relations: tuple[str, str], wanted: Sequence[str], option: str
 ) -> tuple[Column, ...]:
-    """Columns by name, as the original and the release have them.
+    """Columns by name in any case, as the original and the release (SQL text) have them.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Sees both tables.
-    relations : tuple of str
-        Original and release, as SQL text.
-    wanted : sequence of str
-        Names in any case.
-    option : str
-        What names them, for errors.
-
-    Returns
-    -------
-    tuple of Column
-        In the order of `wanted`.
-
-    Raises
-    ------
-    PolicyError
-        A column does not exist in both, has a type without distances, or another type in the release.
-    SourceError
-        A table cannot be read.
+    Errors name the option. PolicyError if a column does not exist in both, has a type without distances, or
+    another type in the release.
     """
     original, release = (_types(con, relation) for relation in relations)
     found = []
@@ -303,22 +224,7 @@ def columns_of(
 
 
 def has_column(con: duckdb.DuckDBPyConnection, relation: str, name: str) -> bool:
-    """Whether a relation has a column, in any case.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Sees the relation.
-    relation : str
-        SQL text.
-    name : str
-        The column.
-
-    Returns
-    -------
-    bool
-        True if it has.
-    """
+    """Whether a relation has a column, in any case."""
     return fold(name) in _types(con, relation)
 
 
@@ -380,26 +286,10 @@ def _measure(type_text: str, digits: int, *, real: bool) -> Measure:
 def spreads(
     con: duckdb.DuckDBPyConnection, relation: str, columns: Sequence[Column]
 ) -> tuple[int, dict[str, Spread]]:
-    """Number of records of the original, and where its numbers lie.
+    """Number of records of the original, and where its numbers lie, by name of column. O(n) in SQL.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Sees the table.
-    relation : str
-        SQL text.
-    columns : sequence of Column
-        The columns; nominal ones are passed over.
-
-    Returns
-    -------
-    tuple of int and dict of Spread
-        By name of column; zeros for a column that is NULL everywhere. O(n) in SQL.
-
-    Raises
-    ------
-    SourceError
-        The table is empty, cannot be read, or a column holds what is no number.
+    Nominal columns are passed over; zeros for a column that is NULL everywhere. SourceError if the table is
+    empty or cannot be read, or a column holds what is no number.
     """
     numbers = [column for column in columns if not column.nominal]
     query = templates.render("linkage/moments.sql.j2", relation=relation, columns=numbers)
@@ -425,21 +315,9 @@ def _spread(name: str, unusable: int, least: object, greatest: object, *moments:
 def distribution(
     con: duckdb.DuckDBPyConnection, relation: str, column: Column
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Values of a column of numbers in their order, and how many records come before each.
+    """Values (v, 2) of a column of numbers in their order, and (v + 1) how many records come before each.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Sees the table.
-    relation : str
-        SQL text.
-    column : Column
-        A column of numbers.
-
-    Returns
-    -------
-    tuple of ndarray of shape (v, 2) and of shape (v + 1,)
-        Values, and counts from 0 up to the number of records that have a value. O(n log n) in SQL.
+    The last count is that of all records with a value. O(n log n) in SQL.
     """
     query = templates.render("linkage/distribution.sql.j2", relation=relation, column=column)
     table = engine.table(con, query, STAGE)

@@ -78,22 +78,7 @@ def linkage(
 
 
 def attacked(con: duckdb.DuckDBPyConnection, sides: Sides, attack: Attack) -> Linkage:
-    """Attack a release, both tables given as SQL text.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Sees both tables.
-    sides : Sides
-        Original and release.
-    attack : Attack
-        What is known, and how it is measured.
-
-    Returns
-    -------
-    Linkage
-        As `linkage` gives it.
-    """
+    """Attack a release as `linkage` does, both tables given as SQL text."""
     with progress.step("linkage: read"):
         ready = prepare(con, sides, attack)
     known_truth = attack.id is not None

@@ -55,21 +55,9 @@ class Cells(NamedTuple):
 
 @inner
 def distance(cells: Cells, group: int, point: NDArray[np.float64]) -> float:
-    """Squared distance from a point to the nearest alternative of each cell of a group.
+    """Squared distance from a point (a, 2) to the nearest alternative of each cell of a group.
 
-    Parameters
-    ----------
-    cells : Cells
-        Cells of all groups.
-    group : int
-        Which of them.
-    point : ndarray of shape (a, 2), float64
-        What is known of a record: numbers, codes of nominal values, NaN for NULL.
-
-    Returns
-    -------
-    float
-        Zero or more; O(alternatives of the group).
+    O(alternatives). A point is what is known of a record: numbers, codes of nominal values, NaN for NULL.
     """
     total = 0.0
     for j in range(len(point)):
@@ -82,17 +70,9 @@ def distance(cells: Cells, group: int, point: NDArray[np.float64]) -> float:
 
 @inner
 def beyond(value: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """How far a number is above another.
+    """How far a number (a pair) is above another; zero exactly if they are equal.
 
-    Parameters
-    ----------
-    value, other : ndarray of shape (2,), float64
-        Two numbers; only what is left after subtraction is rounded.
-
-    Returns
-    -------
-    float
-        Zero exactly if they are equal.
+    Only what is left after subtraction is rounded.
     """
     return float((value[0] - other[0]) + (value[1] - other[1]))
 
@@ -174,17 +154,9 @@ class Guesses(NamedTuple):
 
 
 def plant(cells: Cells) -> Tree:
-    """Return the search tree over all groups.
+    """Return the search tree over all g groups. O(g log g) time, O(g) memory.
 
-    Parameters
-    ----------
-    cells : Cells
-        At least one group; no column at all is allowed.
-
-    Returns
-    -------
-    Tree
-        O(g log g) time, O(g) memory for g groups.
+    There is at least one group; no column at all is allowed.
     """
     columns, groups = cells.start.shape[0], cells.start.shape[1] - 1
     depth = 0
@@ -452,19 +424,9 @@ class Linked(NamedTuple):
 
 
 def link(problem: Problem, subset: Sequence[int]) -> Linked:
-    """Link every record of the sample by some of the quasi-identifiers.
+    """Link every record of the sample by some of the quasi-identifiers. O((m + r) log m) time on average.
 
-    Parameters
-    ----------
-    problem : Problem
-        Sample and classes.
-    subset : sequence of int
-        Numbers of the columns that the attacker knows; none for one who picks a record blindly.
-
-    Returns
-    -------
-    Linked
-        O((m + r) log m) time on average.
+    `subset` are their numbers; none for an attacker who picks a record blindly.
     """
     group, first = _groups([problem.cells[j].key for j in subset], len(problem.records))
     weight = np.bincount(group, weights=problem.records, minlength=len(first)).astype(np.int64)

@@ -42,22 +42,8 @@ class Sides(NamedTuple):
 class Run:
     """What the steps of one preparation share.
 
-    Attributes
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Sees both tables.
-    sides : Sides
-        The tables.
-    attack : Attack
-        Columns, interval, truth and sample.
-    workspace : str
-        What the names of its temporary tables begin with.
-    quasi, guessed : tuple of Column
-        Quasi-identifiers, and columns to be disclosed.
-    wide : dict of Spread
-        Where the numbers of the original lie, by name of column.
-    records : int
-        Of the original.
+    The names of its temporary tables begin with the workspace; `guessed` are the columns to be disclosed,
+    and `wide` says where the numbers of the original lie, by column.
     """
 
     con: duckdb.DuckDBPyConnection
@@ -95,22 +81,8 @@ class Run:
 def true_classes(run: Run, id_column: str) -> npt.NDArray[np.int64]:
     """Class in which each record of the sample was released, by the owner's id.
 
-    Parameters
-    ----------
-    run : Run
-        With the tables of classes and sample.
-    id_column : str
-        The id.
-
-    Returns
-    -------
-    ndarray of shape (r,), int64
-        -1 for a record that was left out.
-
-    Raises
-    ------
-    DuckanonError
-        The id does not say the truth.
+    -1 for one that was left out. An error is raised where the id does not say the truth. Classes and sample
+    must be there.
     """
     with _owners_copy(run, id_column) as copy:
         run.run("owner", relation=copy, id=id_column)
@@ -163,18 +135,9 @@ _SLACK = 1e-9
 class Prepared:
     """A problem, the columns it speaks about, and the size of both tables.
 
-    Attributes
-    ----------
-    problem : Problem
-        Sample and classes.
-    quasi, guessed : tuple of Column
-        Quasi-identifiers, and columns to be disclosed.
-    own : tuple of ndarray of shape (r,), bool, or None
-        For each of `guessed` that is a quasi-identifier: whether the value that was released for the record
-        itself is in the interval; None where the truth is not known, or for another column.
-    records, released, left_out : int
-        Records of the original and of the release; of the sample those that were not released (all of them
-        where the truth is not known).
+    `own` says for each guessed quasi-identifier whether the value that was released for the record itself
+    is in the interval; None where the truth is not known, or for another column. `left_out` counts records
+    of the sample: all of them where the truth is not known.
     """
 
     problem: Problem
@@ -187,26 +150,9 @@ class Prepared:
 
 
 def prepare(con: duckdb.DuckDBPyConnection, sides: Sides, attack: Attack) -> Prepared:
-    """Read what an attack needs from both tables.
+    """Read what an attack needs from both tables; temporary tables are removed.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Sees both tables; temporary tables are made, and removed.
-    sides : Sides
-        The tables.
-    attack : Attack
-        Columns, interval, truth and sample.
-
-    Returns
-    -------
-    Prepared
-        O(n log n) in SQL for n records; in memory the sample and the released classes.
-
-    Raises
-    ------
-    DuckanonError
-        A table is empty or cannot be read, a column does not suit, or the id does not say the truth.
+    O(n log n) in SQL for n records; in memory the sample and the released classes.
     """
     tables = sides[:2]
     if attack.id is not None and not has_column(con, sides.original, attack.id):

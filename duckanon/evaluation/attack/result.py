@@ -37,34 +37,12 @@ class Share:
 
 
 def estimate(values: npt.NDArray[np.float64], records: int, most: float = 1.0) -> Share:
-    """Mean over all records from the values of a sample without replacement.
+    """Mean over all n records, with Wilson's interval, from r values in 0..most without replacement.
 
-    Parameters
-    ----------
-    values : ndarray of shape (r,), float64
-        Values of r records, each in 0..most.
-    records : int
-        Number of all records, at least r.
-    most : float
-        What no value exceeds.
-
-    Returns
-    -------
-    Share
-        Mean, and Wilson's interval for it.
-
-    Notes
-    -----
-    Wilson, JASA 22, 1927, for a share p. Values between 0 and `most` with mean p * most have a variance of at
-    most p (1 - p) most^2, so the interval errs on the wide side; it has a width even if all values are equal.
-    A sample of r of n records counts as r (n - 1) / (n - r) draws with replacement, which has the same
-    variance; all records are no sample, and the mean is exact.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> estimate(np.array([0.5, 0.0]), 2)
-    Share(value=0.25, low=0.25, high=0.25)
+    Wilson, JASA 22, 1927, for a share p. Values with mean p * most have a variance of at most p (1 - p)
+    most^2, so the interval errs on the wide side; it has a width even if all values are equal. A sample
+    counts as r (n - 1) / (n - r) draws with replacement, which has the same variance; all records are no
+    sample, and the mean is exact.
     """
     mean = math.fsum(values) / len(values)
     if len(values) >= records:

@@ -83,23 +83,9 @@ def compared(
     *,
     alone: bool = False,
 ) -> Workload:
-    """Run queries on two relations that are given as SQL text.
+    """Run queries on two relations given as SQL text, as `compare` does.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Its cursors see both relations.
-    relations, names : tuple of str
-        Original and release: what stands after FROM, and how the result calls them.
-    queries : tuple of Query
-        The workload.
-    alone : bool
-        Refuse queries that read anything beside ``data``.
-
-    Returns
-    -------
-    Workload
-        As `compare` gives it.
+    Cursors of the connection must see both. `alone` refuses queries that read anything beside ``data``.
     """
     check_reads_data(con, queries)
     with ExitStack() as stack, progress.step("compare", 2 * len(queries), "queries") as step:

@@ -18,20 +18,9 @@ _NUMBER = "number"
 
 @dataclass(frozen=True)
 class Query:
-    """A query of a workload.
+    """A query of a workload with its comments, and where its first word stands, from 1.
 
-    Attributes
-    ----------
-    name : str
-        From ``-- name:`` before it, or its number.
-    text : str
-        The query, with its comments.
-    line : int
-        Line of its first word, from 1.
-    keys : tuple of str
-        Numeric columns that are keys, too, from ``-- keys:`` before it.
-    column : int
-        Column of its first word, from 1.
+    `name` is from ``-- name:`` before it, or its number; `keys` are the numeric columns of ``-- keys:``.
     """
 
     name: str
@@ -56,22 +45,8 @@ class Result(NamedTuple):
 def query_error(query: Query, original: Result, release: Result) -> QueryError:
     """Match the rows of two results of one query, and measure the error of every number.
 
-    Parameters
-    ----------
-    query : Query
-        The query.
-    original, release : Result
-        What it gives on both tables.
-
-    Returns
-    -------
-    QueryError
-        O(rows x columns).
-
-    Raises
-    ------
-    SourceError
-        The results differ in their columns, hold no number, or several rows with equal keys.
+    O(rows x columns). SourceError if the results differ in their columns, hold no number, or several rows
+    with equal keys.
     """
     names = [name for name, _ in original.columns]
     if names != [name for name, _ in release.columns]:

@@ -159,28 +159,7 @@ class Workload:
 
 
 def cell(group: dict[str, Any], column: str, original: Number | None, release: Number | None) -> Cell:
-    """Compare two numbers.
-
-    Parameters
-    ----------
-    group : dict
-        Values of the key columns.
-    column : str
-        Name of the column.
-    original, release : number or None
-        What both tables give.
-
-    Returns
-    -------
-    Cell
-        With errors computed exactly and then rounded once.
-
-    Examples
-    --------
-    >>> found = cell({}, "n", 8, 6)
-    >>> found.absolute, found.relative
-    (2.0, 0.25)
-    """
+    """Compare two numbers of a group; errors are computed exactly and then rounded once."""
     if _usable(original) and _usable(release):
         before, after = Fraction(original), Fraction(release)  # type: ignore[arg-type]
         gap = abs(after - before)
@@ -191,18 +170,7 @@ def cell(group: dict[str, Any], column: str, original: Number | None, release: N
 
 
 def summary(cells: Iterable[Cell]) -> Summary:
-    """Means and maxima of the errors of some cells.
-
-    Parameters
-    ----------
-    cells : iterable of Cell
-        The cells.
-
-    Returns
-    -------
-    Summary
-        Means are exact sums, rounded once.
-    """
+    """Means and maxima of the errors of some cells; means are exact sums, rounded once."""
     found = list(cells)
     absolute = [one.absolute for one in found if one.absolute is not None]
     relative = [one.relative for one in found if one.relative is not None]

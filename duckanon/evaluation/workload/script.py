@@ -19,28 +19,7 @@ _BEGINS = frozenset({"SELECT", "FROM", "WITH", "VALUES", "("})
 
 
 def read_queries(script: str) -> tuple[Query, ...]:
-    r"""Queries of a script.
-
-    Parameters
-    ----------
-    script : str
-        SELECT statements over ``data``.
-
-    Returns
-    -------
-    tuple of Query
-        In order.
-
-    Raises
-    ------
-    StatementError
-        A statement is not a SELECT, or there is none.
-
-    Examples
-    --------
-    >>> read_queries("-- name: all\nSELECT count(*) AS n FROM data")[0].title
-    'all (line 2)'
-    """
+    """Queries of a script, in order; StatementError if a statement is not a SELECT, or there is none."""
     queries = []
     for number, piece in enumerate(split(script), start=1):
         first = next(tokenize(piece.text))
@@ -58,44 +37,16 @@ def read_queries(script: str) -> tuple[Query, ...]:
 
 
 def refused(query: Query, why: str) -> StatementError:
-    """Error that names a query and points at its first word.
-
-    Parameters
-    ----------
-    query : Query
-        The query.
-    why : str
-        What comes after its name.
-
-    Returns
-    -------
-    StatementError
-        Ready to be raised.
-    """
+    """Error, ready to be raised, that names a query, says why, and points at its first word."""
     return StatementError(f"{query.name} {why}", query.line, query.column)
 
 
 def check_reads_data(con: duckdb.DuckDBPyConnection, queries: tuple[Query, ...]) -> None:
-    """Raise unless every query is one SELECT that reads ``data``.
+    """Raise unless every query is one SELECT that reads ``data``, whose numbers depend on it.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection; nothing is run on it, and nothing is left behind.
-    queries : tuple of Query
-        The workload.
-
-    Raises
-    ------
-    StatementError
-        A query is not a SELECT or gives the same numbers whatever ``data`` is.
-    SourceError
-        A query cannot be parsed.
-
-    Notes
-    -----
-    DuckDB itself is asked, by binding each query where ``data`` is a view that cannot be read: an alias or a
-    CTE of that name is another thing, and a macro that reads it is found.
+    DuckDB itself is asked, by binding each query where ``data`` is a view that cannot be read: an alias or
+    a CTE of that name is another thing, and a macro that reads it is found. Nothing is run, and nothing is
+    left behind.
     """
     with con.cursor() as cursor:
         engine.run(cursor, templates.read("workload/unreadable.sql"), "compare")
@@ -111,26 +62,8 @@ def check_reads_data(con: duckdb.DuckDBPyConnection, queries: tuple[Query, ...])
 
 
 def check_reads_nothing_else(con: duckdb.DuckDBPyConnection, queries: tuple[Query, ...], name: str) -> None:
-    """Raise if a query reads anything beside ``data``.
+    """Raise if a query reads a table or a file beside ``data``, such as the original.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        A connection on which ``data`` can be read.
-    queries : tuple of Query
-        The workload.
-    name : str
-        How errors call the relation.
-
-    Raises
-    ------
-    StatementError
-        A query reads another table or a file, for example the original beside the release.
-    SourceError
-        A query fails here, too.
-
-    Notes
-    -----
     Each query is bound in a database that has nothing but an empty ``data`` and reaches no file.
     """
     columns = columns_of(con, "data", name)
@@ -144,27 +77,7 @@ def check_reads_nothing_else(con: duckdb.DuckDBPyConnection, queries: tuple[Quer
 
 
 def described(con: duckdb.DuckDBPyConnection, query: str, stage: str) -> list[tuple[str, str]]:
-    """Name and type of the columns that a query gives.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Where it is bound, and not run.
-    query : str
-        One SELECT.
-    stage : str
-        Name for errors.
-
-    Returns
-    -------
-    list of (str, str)
-        In order.
-
-    Raises
-    ------
-    SourceError
-        DuckDB refuses the query.
-    """
+    """Name and type of the columns that a query gives: it is bound, and not run."""
     return columns_of(con, subquery(query), stage)
 
 

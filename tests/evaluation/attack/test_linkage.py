@@ -392,6 +392,8 @@ def test_wilson_by_hand() -> None:
     half = estimate(np.repeat([1.0, 0.0], [10, 90]), 200)
     assert half.high - half.low == pytest.approx(0.0838, abs=2e-3), "like 199 draws"
     assert estimate(np.zeros(5), 50).high > 0, "no event is no proof"
+    every = estimate(np.array([0.5, 0.0]), 2)
+    assert (every.value, every.low, every.high) == (0.25, 0.25, 0.25), "all records are no sample"
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.integers(0, 100))

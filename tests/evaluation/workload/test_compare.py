@@ -268,3 +268,4 @@ def test_names_lines_and_keys_of_a_script() -> None:
     first, second = read_queries(script)
     assert (first.name, first.line, first.keys) == ("first one", 4, ("a", "my col"))
     assert (second.name, second.line, second.keys) == ("query 2", 5, ())
+    assert first.title == "first one (line 4)"
