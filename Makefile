@@ -62,7 +62,7 @@ reproduce: $(INSTALLED) ## every table of the four papers, published beside meas
 readme: $(INSTALLED) ## write the printed output of the two commands into README.md
 	@$(BIN)/python docs/readme.py
 
-install-sql: $(INSTALLED) ## write sql/install.sql and sql/gate.sql from their parts
+install-sql: $(INSTALLED) ## write sql/install.sql, sql/gate.sql and the tables of sql/README.md
 	@$(BIN)/python -W ignore::RuntimeWarning:runpy -m duckanon.audits.macros
 
 clean: ## remove the environment, what was built, and compiled kernels

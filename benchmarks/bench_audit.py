@@ -24,6 +24,7 @@ import duckdb
 
 import duckanon
 from benchmarks.bars import Results, shrunk
+from duckanon.audits.headers import rows_of
 from duckanon.audits.macros import macro_statements
 from duckanon.database import templates
 from tests.trust.peer import MISSING, Peer, find
@@ -113,6 +114,7 @@ def beside_the_least_work(con: duckdb.DuckDBPyConnection, results: Results) -> N
         attributes=[Column("charge")],
         k=5,
         texts={"sex", "zip", "education"},
+        rows_of=rows_of,
     )
     first = next(iter(AUDITS))
     audits = {"t_closeness_ordered(...)": MACRO, first: AUDITS[first], "AUDIT statement: k, l and t": report}

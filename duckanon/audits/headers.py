@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from duckanon.database import templates
 
 MEMBERS = "class_member(class, value)"
 """What an audit reads that looks at classes and at nothing else."""
 
+_VERDICT = "verdict_"
 _LINES = re.compile(r"\A(?:--[^\n]*\n)+")
 _ENTRY = re.compile(r"^-- (\w+): (.*(?:\n--  +.*)*)", re.MULTILINE)
+_ROWS = re.compile(r"(\w+) = the rows of (?:an? )?([\w*]+)\.sql")
 
 
 @dataclass(frozen=True)
@@ -30,23 +33,59 @@ class Header:
     source: str
 
 
+class Rows(NamedTuple):
+    """Rows of another audit that a verdict reads: under which name, of which audit, and which columns.
+
+    The ``*`` in the name of an audit stands for a distance.
+    """
+
+    relation: str
+    audit: str
+    columns: tuple[str, ...]
+
+
 def audit_names() -> tuple[str, ...]:
     """Names of the files of ``sql/audit``, sorted."""
     return tuple(sorted(path.stem for path in (templates.folder() / "audit").glob("*.sql")))
 
 
+def verdict_name(measure: str) -> str:
+    """Name of the audit that compares a measure with its threshold."""
+    return _VERDICT + measure
+
+
+def verdicts() -> tuple[str, ...]:
+    """Measures that have such an audit, sorted."""
+    return tuple(name.removeprefix(_VERDICT) for name in audit_names() if name.startswith(_VERDICT))
+
+
 def split(text: str) -> tuple[str, str]:
     """Header and query of the text of a file in ``sql/audit``; together they are the text."""
-    found = _LINES.match(text)
-    end = found.end() if found else 0
+    lines = _LINES.match(text)
+    end = lines.end() if lines else 0
     return text[:end], text[end:]
+
+
+def entries(text: str) -> dict[str, str]:
+    """Entries ``-- key: text`` of a text, each as one line."""
+    return {key: re.sub(r"\n--  +", " ", entry) for key, entry in _ENTRY.findall(text)}
 
 
 def header(name: str) -> Header:
     """What an audit says of itself; ValueError if a part is missing, or the name is not that of the file."""
-    head, _ = split(templates.read(f"audit/{name}.sql"))
-    parts = {key: re.sub(r"\n--  +", " ", text) for key, text in _ENTRY.findall(head)}
-    wanted = list(Header.__dataclass_fields__)
-    if [*parts] != wanted or parts["audit"] != name:
-        raise ValueError(f"sql/audit/{name}.sql begins with {', '.join(f'-- {key}:' for key in wanted)}")
+    parts = entries(split(templates.read(f"audit/{name}.sql"))[0])
+    keys = list(Header.__dataclass_fields__)
+    if [*parts] != keys or parts["audit"] != name:
+        raise ValueError(f"sql/audit/{name}.sql begins with {', '.join(f'-- {key}:' for key in keys)}")
     return Header(**parts)
+
+
+def rows_of(measure: str) -> Rows | None:
+    """Rows of another audit that the verdict of a measure reads, as its header says; None without such."""
+    name = verdict_name(measure)
+    source = _ROWS.search(header(name).reads)
+    if source is None:
+        return None
+    relation, audit = source.groups()
+    _, query = split(templates.read(f"audit/{name}.sql"))
+    return Rows(relation, audit, tuple(dict.fromkeys(re.findall(rf"\b{relation}\.(\w+)", query))))

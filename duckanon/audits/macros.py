@@ -3,8 +3,8 @@
 An audit in ``sql/audit`` is one SELECT over the values of one sensitive column. A macro takes a list of
 columns: `for_every_attribute` adds the attribute to every grouping, window and join of the SELECT, and the
 templates of ``sql/macro`` bind it to a table and guard it. ``python -m duckanon.audits.macros`` writes the
-statements to ``sql/install.sql``, and the parts in ``sql/gate`` to ``sql/gate.sql``; with ``--check`` it only
-tells whether the two are up to date.
+statements to ``sql/install.sql``, the parts in ``sql/gate`` to ``sql/gate.sql``, and the tables of audits to
+``sql/README.md``; with ``--check`` it only tells whether they are up to date.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sqlglot import exp
 from sqlglot.generators.duckdb import DuckDBGenerator
 
 from duckanon.audits import headers
+from duckanon.audits.listing import listed
 from duckanon.database import templates
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 _SHARED = frozenset({"tree"})
 _ATTRIBUTE = "attribute"
 _PLACE = re.compile(r"^-- place: (\d+)$", re.MULTILINE)
-_PLAIN = 900
+_KIND = "_l_diversity"
+_PLAIN = "macro/plain.sql.j2"
+_LAST = 900
 """Place of the macros without a template of their own: behind the others, before `audit`."""
 
 
@@ -49,7 +52,7 @@ def bindings() -> dict[str, str]:
                 # Values of columns of several types are their ranks, which only some audits can take.
                 own = f"sql/macro/{name}.sql.j2"
                 raise ValueError(f"sql/audit/{name}.sql reads values: write {own}, as that of l_diversity")
-            found[name] = (_PLAIN, "macro/plain.sql.j2")
+            found[name] = (_LAST, _PLAIN)
     return {name: found[name][1] for name in sorted(found, key=lambda name: (found[name][0], name))}
 
 
@@ -64,7 +67,9 @@ def macro_statement(name: str, *, temporary: bool) -> str:
 
 
 def _made(name: str, template: str, temporary: bool) -> str:
-    given = {"macro": name, "body": _body, "columns_of": _columns}
+    diversities = [measure for measure in headers.verdicts() if measure.endswith(_KIND)]
+    kinds = {measure.removesuffix(_KIND): headers.rows_of(measure) for measure in diversities}
+    given = {"macro": name, "body": _body, "columns_of": _columns, "kinds": kinds}
     return templates.render(template, temporary=temporary, **given).strip()
 
 
@@ -83,9 +88,12 @@ def macro_statements(*, temporary: bool) -> list[str]:
 
 def generated() -> dict[str, str]:
     """Text of the files below ``sql/`` that are made from others, by name."""
+    statements = macro_statements(temporary=False)
+    plain = {name: _columns(name) for name, template in bindings().items() if template == _PLAIN}
     return {
-        "install.sql": templates.render("macro/install.sql.j2", statements=macro_statements(temporary=False)),
+        "install.sql": templates.render("macro/install.sql.j2", statements=statements),
         "gate.sql": templates.render("gate/gate.sql.j2"),
+        "README.md": listed(templates.read("README.md"), statements, plain),
     }
 
 

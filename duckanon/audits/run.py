@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from duckanon.audits.evidence import evidence_of
+from duckanon.audits.headers import rows_of
 from duckanon.audits.report import Measure, Report, Violation
 from duckanon.audits.tree import audit_tree
 from duckanon.audits.unaudited import Roles, warnings_of
@@ -152,7 +153,7 @@ def audit_sql(
     if texts is None:
         texts = {column for column, kind in columns_of(con, relation, stage) if kind == "VARCHAR"}
     values: dict[str, object] = {"relation": relation, "texts": texts, "k": k}
-    values |= {"qi": list(quasi_identifiers), "attributes": list(audit_columns)}
+    values |= {"qi": list(quasi_identifiers), "attributes": list(audit_columns), "rows_of": rows_of}
     statement = templates.render("audit_bind/report.sql.j2", **values)
     found = engine.rows(con, statement, stage, error=SourceError)
     report = Report(name, tuple(Measure(*row) for row in found))

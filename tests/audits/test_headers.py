@@ -1,15 +1,20 @@
-"""An audit registers itself: a file in sql/audit is a macro, and part of install.sql and of the portable audits."""
+"""An audit registers itself: its file in sql/audit is a macro, a line of the README and a portable audit."""
 
 from __future__ import annotations
 
 import shutil
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
 
 from duckanon.audits import headers, macros, portable
+from duckanon.audits.formats import formatted
+from duckanon.audits.report import Measure, Report
 from duckanon.database import templates
+from tests.slt import read_blocks, run_in_python, run_in_stock
+from tests.sql.stock import stock_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,8 +65,46 @@ def con(own_sql: Path) -> Iterator[DuckDBPyConnection]:
         yield connection
 
 
+# The whole of what CONTRIBUTING.md asks of who adds an audit: this beside the file, and `make install-sql`.
+TEST = """# The mean size of a class; source: by hand, three records in two classes.
+
+statement ok
+CREATE TABLE t AS FROM (VALUES (1, 'x'), (1, NULL), (2, 'x')) AS v(q, s);
+
+query IR
+SELECT records, weight FROM new_pairs('t', ['q']);
+----
+3\t1.5
+"""
+
+
+def test_a_new_audit_is_a_file_and_its_test(own_sql: Path, tmp_path: Path) -> None:
+    assert macros.main([]) == 0
+    (tmp_path / "new_pairs.test").write_text(TEST, encoding="utf-8")
+    blocks = read_blocks(tmp_path / "new_pairs.test")
+    run_in_python(blocks)
+    run_in_stock(blocks, stock_command())
+    page = (own_sql / "README.md").read_text(encoding="utf-8")
+    columns = "| `new_pairs(tbl, qi)` | Is it there? | `records, weight` | none |"
+    assert f"{columns} [new_pairs](audit/new_pairs.sql) |\n" in page
+    assert macros.main(["--check"]) == 0
+
+
+def test_a_new_verdict_says_its_own_rule_and_what_it_reads(own_sql: Path) -> None:
+    said = HEADER.format(name="verdict_new_pairs").replace("Is it there?", "Which pairs are too light?")
+    said = said.replace("class_member(class, value)", "pair = the rows of new_pairs.sql, threshold(w)")
+    query = "SELECT pair.class, pair.weight < threshold.w AS violated FROM pair CROSS JOIN threshold"
+    file = own_sql / "audit" / "verdict_new_pairs.sql"
+    file.write_text(f"{said.replace('violation: none', 'violation: weight < w')}{query}\n", encoding="utf-8")
+    assert headers.rows_of("new_pairs") == ("pair", "new_pairs", ("class", "weight"))
+    light = Measure("new_pairs", None, Decimal(2), 1.5, 2, 1, 1, passed=False)
+    assert "Which pairs are too light? Violated: weight < w." in formatted(Report("t", (light,)), "sarif")
+    page = macros.generated()["README.md"]
+    assert "(audit/new_pairs.sql), [verdict_new_pairs](audit/verdict_new_pairs.sql) |" in page
+
+
 @pytest.mark.parametrize("call", CALLS)
-def test_a_new_audit_is_a_file(con: DuckDBPyConnection, call: str) -> None:
+def test_a_new_audit_is_a_macro(con: DuckDBPyConnection, call: str) -> None:
     assert con.execute(call.format(t="t")).fetchall() == CALLS[call]
     with pytest.raises(duckdb.Error, match="the table is empty"):
         con.execute(call.format(t="nothing")).fetchall()

@@ -16,7 +16,6 @@ from duckanon.audits.portable import DIFFERENCES, ENGINES, audit_names, audit_sq
 from duckanon.database import templates
 from duckanon.errors import PolicyError
 from tests.engines.docs import PAGE, ROOT
-from tests.engines.worlds import reads
 
 if TYPE_CHECKING:
     from duckanon.audits.portable import Engine
@@ -97,20 +96,6 @@ def test_sqlite_turns_wide_integers_into_doubles() -> None:
     """docs/engines.md says so: that is why SQLite is no engine here."""
     with closing(sqlite3.connect(":memory:")) as con:
         assert con.execute("SELECT typeof(9223372036854775807 * 10)").fetchone() == ("real",)
-
-
-def test_the_page_lists_every_audit_what_it_reads_and_where_it_runs() -> None:
-    rows = re.findall(
-        r"^\| \[(\w+)\]\(\.\./sql/audit/(\w+)\.sql\) \| (.*?) \| (.*?) \| (.*?) \| (.*?) \|$",
-        PAGE,
-        re.MULTILINE,
-    )
-    listed = {audit: (relations, marks) for audit, _, relations, *marks in rows}
-    assert all(audit == file for audit, file, *_ in rows)
-    assert [*listed] == [*audit_names()]
-    for audit, (relations, marks) in listed.items():
-        assert relations == ", ".join(f"`{name}`" for name in reads(audit))
-        assert marks == ["differs" if (audit, engine) in DIFFERENCES else "yes" for engine in ENGINES]
 
 
 def test_the_page_tells_every_difference_and_its_links_lead_somewhere() -> None:

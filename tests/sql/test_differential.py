@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from duckanon.audits.headers import rows_of
 from duckanon.audits.macros import macro_statements
 from duckanon.database import templates
 from tests import oracle
@@ -189,7 +190,14 @@ def test_the_report_is_exact_and_the_same_from_macro_and_python(
     c = Decimal("1.5") if kind == "recursive" else None
     arguments = f"k := {k}, l := {l}, t := {t}, l_diversity := '{kind}'" + (f", c := {c}" if c else "")
     wanted = [Wanted(name, distance, t, Decimal(l), kind, c) for name, distance in SENSITIVE.items()]
-    values = {"relation": '"Some Table"', "qi": list(QI), "attributes": wanted, "k": k, "texts": set()}
+    values = {
+        "relation": '"Some Table"',
+        "qi": list(QI),
+        "attributes": wanted,
+        "k": k,
+        "texts": set(),
+        "rows_of": rows_of,
+    }
     bound = con.execute(templates.render("audit_bind/report.sql.j2", **values)).fetchall()
     report = con.execute(f"FROM audit({CALL}, {ALL}, {arguments})").fetchall()
     assert [row[:3] + row[4:] for row in bound] == [row[:3] + row[4:] for row in report]
@@ -248,6 +256,7 @@ def test_the_worst_classes_come_first(con: duckdb.DuckDBPyConnection) -> None:
         "attributes": [Wanted("s", "equal", Decimal("0.1"))],
         "k": 3,
         "texts": set(),
+        "rows_of": rows_of,
     }
     rows = con.execute(templates.render("audit_bind/classes.sql.j2", limit=4, **values)).fetchall()
     # The table has two x and four y: class 1 is 2/3 away, class 3 1/3, class 2 1/6.
@@ -265,6 +274,7 @@ def test_an_audit_that_python_binds_never_passes_an_empty_relation(con: duckdb.D
         "attributes": [Wanted("s", "ordered")],
         "k": 2,
         "texts": set(),
+        "rows_of": rows_of,
     }
     with pytest.raises(duckdb.Error, match="the table is empty"):
         con.execute(templates.render("audit_bind/report.sql.j2", **values)).fetchall()

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from duckanon.audits import headers
 from duckanon.audits.formats.words import described, facts, verdict, worst
 from duckanon.database import paths
 
@@ -16,14 +17,6 @@ if TYPE_CHECKING:
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 """The schema that the log says it keeps."""
-
-_RULES = {
-    "k_anonymity": "Every record shares its quasi-identifier values with at least k - 1 others.",
-    "distinct_l_diversity": "Every class has at least l different sensitive values.",
-    "entropy_l_diversity": "The entropy of the sensitive values of every class is at least log l.",
-    "recursive_l_diversity": "In every class the most frequent sensitive value stays below c times the rest.",
-    "t_closeness": "The sensitive values of every class are spread as in the whole table, up to t.",
-}
 
 
 def sarif(report: Report) -> str:
@@ -65,12 +58,15 @@ def sarif(report: Report) -> str:
 
 
 def _rule(name: str) -> dict[str, Any]:
-    words = _RULES.get(name, f"The table keeps its threshold of {name}.")
+    words, file = f"The table keeps its threshold of {name}.", "sql/audit"
+    if name in headers.verdicts():
+        audit = headers.header(headers.verdict_name(name))
+        words, file = f"{audit.question} Violated: {audit.violation}.", f"{file}/{audit.audit}.sql"
     return {
         "id": name,
         "shortDescription": {"text": name.replace("_", " ")},
         "fullDescription": {"text": words},
-        "help": {"text": f"{words} The definition is sql/audit of duckanon, the terms are in sql/README.md."},
+        "help": {"text": f"{words} The definition is {file} of duckanon, the terms are in sql/README.md."},
         "defaultConfiguration": {"level": "error"},
         "properties": {"tags": ["privacy", "anonymization"]},
     }
