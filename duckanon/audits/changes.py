@@ -172,13 +172,13 @@ def _measures(report: Mapping[str, Any], which: str) -> dict[tuple[str, str | No
             f"the {which} report is not a report of duckanon: it has no list of measures; "
             "write one with duckanon audit --format json -o FILE"
         )
-    found: dict[tuple[str, str | None, int], Mapping[str, Any]] = {}
+    by_key: dict[tuple[str, str | None, int], Mapping[str, Any]] = {}
     for row in rows:
         number = 0
-        while (key := (row["measure"], row.get("attribute"), number)) in found:
+        while (key := (row["measure"], row.get("attribute"), number)) in by_key:
             number += 1
-        found[key] = row
-    return found
+        by_key[key] = row
+    return by_key
 
 
 def _violations(report: Mapping[str, Any]) -> dict[tuple[object, ...], dict[str, Any]]:

@@ -41,19 +41,21 @@ def bindings() -> dict[str, str]:
     audit that reads `headers.MEMBERS` alone; ValueError if such an audit reads values, and no template says
     as what.
     """
-    found = {}
+    places = {}
     for path in (templates.folder() / "macro").glob("*.sql.j2"):
         placed = _PLACE.search(path.read_text(encoding="utf-8"))
         if placed:
-            found[path.name.removesuffix(".sql.j2")] = (int(placed[1]), f"macro/{path.name}")
+            places[path.name.removesuffix(".sql.j2")] = (int(placed[1]), f"macro/{path.name}")
     for name in headers.audit_names():
-        if name not in found and headers.header(name).reads == headers.MEMBERS:
+        if name not in places and headers.header(name).reads == headers.MEMBERS:
             if _reads_values(name):
                 # Values of columns of several types are their ranks, which only some audits can take.
-                own = f"sql/macro/{name}.sql.j2"
-                raise ValueError(f"sql/audit/{name}.sql reads values: write {own}, as that of l_diversity")
-            found[name] = (_LAST, _PLAIN)
-    return {name: found[name][1] for name in sorted(found, key=lambda name: (found[name][0], name))}
+                template = f"sql/macro/{name}.sql.j2"
+                raise ValueError(
+                    f"sql/audit/{name}.sql reads values: write {template}, as that of l_diversity"
+                )
+            places[name] = (_LAST, _PLAIN)
+    return {name: places[name][1] for name in sorted(places, key=lambda name: (places[name][0], name))}
 
 
 def macro_names() -> list[tuple[str, bool]]:
@@ -197,7 +199,7 @@ def _aggregates(projection: exp.Expr) -> bool:
 def _partition(query: exp.Select, first: str) -> None:
     """Add the attribute to the partition of every window that is not within a class."""
     named = query.args.get("windows") or []
-    windows = [*named, *(found for part in query.expressions for found in part.find_all(exp.Window))]
+    windows = [*named, *(inline for part in query.expressions for inline in part.find_all(exp.Window))]
     for window in windows:
         if window.args.get("alias") and window not in named:
             continue

@@ -276,9 +276,9 @@ def _badge(passed: object) -> str:
 def _finite(value: object) -> object:
     """Return plain data in which infinity and NaN, which JSON does not know, are text."""
     if isinstance(value, dict):
-        return {name: _finite(own) for name, own in value.items()}
+        return {name: _finite(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(own) for own in value]
+        return [_finite(part) for part in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -155,8 +155,8 @@ def audit_sql(
     values: dict[str, object] = {"relation": relation, "texts": texts, "k": k}
     values |= {"qi": list(quasi_identifiers), "attributes": list(audit_columns), "rows_of": rows_of}
     statement = templates.render("audit_bind/report.sql.j2", **values)
-    found = engine.rows(con, statement, stage, error=SourceError)
-    report = Report(name, tuple(Measure(*row) for row in found))
+    lines = engine.rows(con, statement, stage, error=SourceError)
+    report = Report(name, tuple(Measure(*row) for row in lines))
     if report.passed or not any(measure.violations for measure in report.measures):
         return report
     statement = templates.render("audit_bind/classes.sql.j2", **values, limit=WORST)

@@ -118,12 +118,12 @@ def _columns(con: duckdb.DuckDBPyConnection, hierarchy: str, table: str) -> list
 
 
 def _paths(con: duckdb.DuckDBPyConnection, tree: str, domain: str, height: int) -> npt.NDArray[np.int64]:
-    found = engine.table(con, templates.render("tree/paths.sql.j2", tree=tree, domain=domain), "hierarchy")
+    nodes = engine.table(con, templates.render("tree/paths.sql.j2", tree=tree, domain=domain), "hierarchy")
     size = engine.table(con, templates.render("embed/counts.sql.j2", domain=domain), "hierarchy").num_rows
-    numbers = arrow.numbers(found.column("node_number"))
+    numbers = arrow.numbers(nodes.column("node_number"))
     paths = np.zeros((size, height + 1), dtype=np.int64)
-    paths[arrow.numbers(found.column("code")), arrow.numbers(found.column("level"))] = numbers
-    with_path = found.num_rows // (height + 1)
+    paths[arrow.numbers(nodes.column("code")), arrow.numbers(nodes.column("level"))] = numbers
+    with_path = nodes.num_rows // (height + 1)
     if with_path < size:
         # NULL is the last code: below the root it has no relatives.
         fresh = (int(numbers.max()) if len(numbers) else 0) + 1

@@ -93,12 +93,12 @@ def warnings_of(
         return ()
     texts = {name for name, kind in columns if kind == "VARCHAR"}
     records, alone = unique_records(con, relation, left, texts=texts, stage=stage)
-    found = [told(left, len(columns), records, alone, roles)]
+    warnings = [told(left, len(columns), records, alone, roles)]
     kept = set(map(fold, left))
     dropped = [name for name in roles.identifiers if fold(name) in kept]
     if dropped:
-        found.append(f"the policy drops {', '.join(dropped)}, and the audited table still has it")
-    return tuple(found)
+        warnings.append(f"the policy drops {', '.join(dropped)}, and the audited table still has it")
+    return tuple(warnings)
 
 
 def _named(name: str) -> str:

@@ -199,9 +199,9 @@ def _ranked_objects(items: list[Any]) -> NDArray[np.int64]:
     try:
         # One NaN object for all: NaN is not equal to itself, so each would count as a value of its own.
         items = [item if item == item else _NAN for item in items]
-        found = set(items)
-        last = [value for value in (_NAN, None) if value in found]
-        order = [*sorted(found.difference(last)), *last]
+        distinct = set(items)
+        last = [value for value in (_NAN, None) if value in distinct]
+        order = [*sorted(distinct.difference(last)), *last]
     except TypeError as error:
         raise ValueError(f"sensitive values cannot be ordered ({error}): give numbers or text") from error
     rank = {value: place for place, value in enumerate(order)}

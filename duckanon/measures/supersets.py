@@ -109,9 +109,9 @@ def nt_closeness(
         large = np.bincount(group)[group[records.small]] >= least
         judged = records._replace(small=records.small[large])
         if len(judged.small):
-            found = _path(judged, group, known) if distance == "ordered" else _tree(judged, group, known)
+            emd = _path(judged, group, known) if distance == "ordered" else _tree(judged, group, known)
             which = np.unique(classes[judged.small])
-            result[which] = np.minimum(result[which], found)
+            result[which] = np.minimum(result[which], emd)
     return result
 
 
@@ -176,7 +176,7 @@ def _groupings(groups: ArrayLike | None, labels: NDArray[np.int64]) -> list[NDAr
     given = np.asarray(groups)
     if given.ndim not in (1, 2) or len(given) != len(labels) or given.dtype.kind not in "iu":
         raise ValueError(f"groups must be integers, one row for each of the {len(labels)} records")
-    found = []
+    groupings = []
     first = np.unique(labels, return_index=True)[1]
     for column_of in given.reshape(len(labels), -1).T:
         group = np.unique(column_of, return_inverse=True)[1].astype(np.int64)
@@ -185,8 +185,8 @@ def _groupings(groups: ArrayLike | None, labels: NDArray[np.int64]) -> list[NDAr
             raise ValueError(
                 f"class {labels[np.argmax(torn)]} lies in two groups: groups are unions of classes"
             )
-        found.append(group)
-    return [*found, whole]
+        groupings.append(group)
+    return [*groupings, whole]
 
 
 def _records(labels: NDArray[np.int64], position: NDArray[np.int64], least: int) -> _Records:
@@ -209,26 +209,26 @@ def _path(records: _Records, group: NDArray[np.int64], known: Reference) -> NDAr
     begin = np.append(0, np.cumsum(total))
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
-    small, own = records.small, group[records.small]
+    small, superset = records.small, group[records.small]
     owner, sizes, starts = _judged(records)
     # Whole numbers where the largest sum fits, for the difference of two of them is small.
     fits = 4 * int(sizes.max()) * int(total.max()) * len(known.counts) < LARGEST_SUM
     number = np.int64 if fits else np.float64
     until = np.append(0, np.cumsum(records.position[order])).astype(number)
-    rank, s, whole = records.position[small].astype(number), sizes[owner], total[own]
+    rank, s, whole = records.position[small].astype(number), sizes[owner], total[superset]
 
     def summed(at: NDArray[np.int64]) -> NDArray[np.number]:
         """Return the sum of the positions from the begin of the group up to a place in units of 1 / s."""
-        full = begin[own] + at // s
+        full = begin[superset] + at // s
         last = np.minimum(full, len(order) - 1)
         part = (at % s).astype(number) * records.position[order[last]]
-        return np.asarray(s * (until[full] - until[begin[own]]) + part)
+        return np.asarray(s * (until[full] - until[begin[superset]]) + part)
 
     low = whole * (np.arange(len(small)) - starts[owner])
     high = low + whole
-    turn = np.clip(s * (place[small] - begin[own]), low, high)
+    turn = np.clip(s * (place[small] - begin[superset]), low, high)
     area = rank * (2 * turn - low - high) + summed(low) + summed(high) - 2 * summed(turn)
-    size, other = sizes.astype(np.float64), total[own[starts]].astype(np.float64)
+    size, other = sizes.astype(np.float64), total[superset[starts]].astype(np.float64)
     return np.asarray(np.add.reduceat(area, starts) / (size * other * known.scale))
 
 
@@ -236,21 +236,21 @@ def _tree(records: _Records, group: NDArray[np.int64], known: Reference) -> NDAr
     """Return the EMD of each judged class from its group on a tree: the edges above every node of a level."""
     m, total = len(known.counts), np.bincount(group)
     _, sizes, starts = _judged(records)
-    own = group[records.small[starts]]
+    superset = group[records.small[starts]]
     height = len(known.edges.nodes) // m
     by_group, ends = members(group)
-    area = height * sizes * total[own]
+    area = height * sizes * total[superset]
     for level in range(height):
         node = known.edges.nodes[level * m + records.position]
         inside = class_histograms(node[records.small], np.append(starts, len(records.small)))
         around = class_histograms(node[by_group], ends)
         owner = np.repeat(np.arange(len(sizes)), np.diff(inside.starts))
         key = np.repeat(np.arange(len(total)), np.diff(around.starts)) * m + around.values
-        below = around.weights[np.searchsorted(key, own[owner] * m + inside.values)]
+        below = around.weights[np.searchsorted(key, superset[owner] * m + inside.values)]
         untouched = sizes[owner] * below
-        change = np.abs(total[own[owner]] * inside.weights - untouched) - untouched
+        change = np.abs(total[superset[owner]] * inside.weights - untouched) - untouched
         area += np.add.reduceat(change, inside.starts[:-1])
-    return np.asarray(area / (sizes * total[own] * float(known.scale)))
+    return np.asarray(area / (sizes * total[superset] * float(known.scale)))
 
 
 def _judged(records: _Records) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

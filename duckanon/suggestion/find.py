@@ -125,21 +125,21 @@ def suggest_query(
         facts = profile(con, records, sample, columns)
         proposed, warnings = column_suggestions(con, records, facts)
         pairs = zip(facts, proposed, strict=True)
-        quasi = [own for own, column in pairs if column.role is Role.QUASI_IDENTIFIER]
-        found = uniqueness_of_sets(con, workspace, records, sample, quasi)
+        quasi = [counted for counted, column in pairs if column.role is Role.QUASI_IDENTIFIER]
+        uniqueness = uniqueness_of_sets(con, workspace, records, sample, quasi)
         together = _together(con, records, quasi)
-    repairs = {own.column.name: own.repair for own in facts if own.repair}
+    repairs = {counted.column.name: counted.repair for counted in facts if counted.repair}
     statement, reasons = statement_of(proposed, size, _free(con, view), source or text, repairs)
     return Suggestion(
         name=name,
         records=size,
         sampled=sampled,
         columns=ranked(proposed),
-        sets=found.sets,
+        sets=uniqueness.sets,
         together=together,
-        special_uniques=found.special,
-        contributions=found.contributions,
-        examined=found.examined,
+        special_uniques=uniqueness.special,
+        contributions=uniqueness.contributions,
+        examined=uniqueness.examined,
         warnings=warnings + reasons,
         statement=statement,
         database=database,

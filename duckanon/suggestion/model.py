@@ -162,10 +162,10 @@ class Suggestion:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data; no value of the table is in it."""
         data = asdict(self)
-        for column, own in zip(data["columns"], self.columns, strict=True):
-            column["role"] = own.role.value
-        for found, own_set in zip(data["sets"], self.sets, strict=True):
-            found["unique_share"] = own_set.unique_share
+        for column, suggested in zip(data["columns"], self.columns, strict=True):
+            column["role"] = suggested.role.value
+        for plain, column_set in zip(data["sets"], self.sets, strict=True):
+            plain["unique_share"] = column_set.unique_share
         if self.together is not None:
             data["together"]["unique_share"] = self.together.unique_share
         return {**data, "contributions": dict(self.contributions), "limits": LIMITS}
@@ -184,7 +184,9 @@ def ranked(columns: Sequence[ColumnSuggestion]) -> tuple[ColumnSuggestion, ...]:
 
     By the share of unique records, then by that of different values, then as in the source.
     """
-    return tuple(sorted(columns, key=lambda own: (-own.unique_share, -own.distinct_ratio, -own.values)))
+    return tuple(
+        sorted(columns, key=lambda column: (-column.unique_share, -column.distinct_ratio, -column.values))
+    )
 
 
 SHOWN_SETS = 6
@@ -208,18 +210,25 @@ _SAMPLED = (
 _LABELS = {role: role.value.replace("_", "-") for role in Role}
 
 
-def text_of(found: Suggestion) -> str:
+def text_of(suggestion: Suggestion) -> str:
     """Text of a suggestion for a reader; no value of the table is in it."""
-    parts = [_columns(found), _sets(found), _special(found), _sampled(found), _warnings(found), [LIMITS]]
-    return "\n\n".join("\n".join(part) for part in [*parts, _statement(found)] if part)
+    parts = [
+        _columns(suggestion),
+        _sets(suggestion),
+        _special(suggestion),
+        _sampled(suggestion),
+        _warnings(suggestion),
+        [LIMITS],
+    ]
+    return "\n\n".join("\n".join(part) for part in [*parts, _statement(suggestion)] if part)
 
 
-def advice_of(found: Suggestion) -> list[str]:
+def advice_of(suggestion: Suggestion) -> list[str]:
     """What the reader of the statement alone must know, line by line: warnings, limits, and where it runs."""
-    return [*_warnings(found), LIMITS, *_home(found)]
+    return [*_warnings(suggestion), LIMITS, *_home(suggestion)]
 
 
-def _columns(found: Suggestion) -> list[str]:
+def _columns(suggestion: Suggestion) -> list[str]:
     rows = [
         (
             _line(column.name),
@@ -232,30 +241,32 @@ def _columns(found: Suggestion) -> list[str]:
             _proposal(column),
             _line(column.reason),
         )
-        for column in found.columns
+        for column in suggestion.columns
     ]
-    head = f"{_line(found.name)}: {_count(found.records, 'record')}, {_count(len(rows), 'column')}"
+    head = f"{_line(suggestion.name)}: {_count(suggestion.records, 'record')}, {_count(len(rows), 'column')}"
     heads = ("column", "type", "values", "distinct", "NULL", "unique", "role", "proposal", "reason")
     return [head, *text_table(heads, rows)]
 
 
-def _sets(found: Suggestion) -> list[str]:
+def _sets(suggestion: Suggestion) -> list[str]:
     lines = []
-    if found.sets:
-        by_size = [[own for own in found.sets if len(own.columns) == size] for size in (2, 3)]
-        shown = [own for sets in by_size for own in sets[:SHOWN_SETS]]
+    if suggestion.sets:
+        by_size = [[one for one in suggestion.sets if len(one.columns) == size] for size in (2, 3)]
+        shown = [one for sets in by_size for one in sets[:SHOWN_SETS]]
         heads = ["columns", "unique", "records", "on no part"]
         rows = [
-            [_names(own.columns), percent(own.unique_share), own.unique_records, own.special_records]
-            for own in shown
+            [_names(one.columns), percent(one.unique_share), one.unique_records, one.special_records]
+            for one in shown
         ]
-        if found.sampled < found.records:
+        if suggestion.sampled < suggestion.records:
             heads = ["columns", "unique in the sample", "records", "on no part", "unique in the table"]
-            for row, own in zip(rows, shown, strict=True):
-                row.append(percent((own.unique_in_table or 0) / found.records))
-        lines = [f"pairs and triples of quasi-identifiers that single out most, of {len(found.sets)} counted"]
+            for row, one in zip(rows, shown, strict=True):
+                row.append(percent((one.unique_in_table or 0) / suggestion.records))
+        lines = [
+            f"pairs and triples of quasi-identifiers that single out most, of {len(suggestion.sets)} counted"
+        ]
         lines += text_table(heads, rows)
-    every = found.together
+    every = suggestion.together
     if every is not None:
         share = f"{percent(every.unique_share)} of all records are alone"
         counts = f"({every.unique_records} of {every.records})"
@@ -267,48 +278,49 @@ def _names(columns: tuple[str, ...]) -> str:
     return ", ".join(map(_line, columns))
 
 
-def _special(found: Suggestion) -> list[str]:
-    if not found.special_uniques:
+def _special(suggestion: Suggestion) -> list[str]:
+    if not suggestion.special_uniques:
         return []
     rows = [
-        (own.size, own.records, percent(own.records / found.sampled), own.sets)
-        for own in found.special_uniques
+        (special.size, special.records, percent(special.records / suggestion.sampled), special.sets)
+        for special in suggestion.special_uniques
     ]
-    examined = _count(len(found.examined), "column")
+    examined = _count(len(suggestion.examined), "column")
     lines = [f"special uniques: records that so many of {examined}, and no fewer, single out"]
     lines += text_table(("columns", "records", "share", "minimal sets"), rows)
-    shares = [f"{_line(name)} {percent(share)}" for name, share in found.contributions[:5] if share]
+    shares = [f"{_line(name)} {percent(share)}" for name, share in suggestion.contributions[:5] if share]
     return (
         [*lines, f"share of the minimal sets that a column is in: {', '.join(shares)}"] if shares else lines
     )
 
 
-def _sampled(found: Suggestion) -> list[str]:
-    if found.sampled == found.records or not found.sets:
+def _sampled(suggestion: Suggestion) -> list[str]:
+    if suggestion.sampled == suggestion.records or not suggestion.sets:
         return []
     where = (
-        f"Pairs, triples and special uniques are of a sample of {found.sampled} of {found.records} records."
+        "Pairs, triples and special uniques are of a sample of "
+        f"{suggestion.sampled} of {suggestion.records} records."
     )
     return [f"{where} {_SAMPLED}"]
 
 
-def _warnings(found: Suggestion) -> list[str]:
-    lines = [f"warning: {_line(warning)}" for warning in found.warnings[:SHOWN_WARNINGS]]
-    left = len(found.warnings) - len(lines)
+def _warnings(suggestion: Suggestion) -> list[str]:
+    lines = [f"warning: {_line(warning)}" for warning in suggestion.warnings[:SHOWN_WARNINGS]]
+    left = len(suggestion.warnings) - len(lines)
     return [*lines, f"and {_count(left, 'warning')} more, in --format json"] if left else lines
 
 
-def _statement(found: Suggestion) -> list[str]:
-    if found.statement is None:
+def _statement(suggestion: Suggestion) -> list[str]:
+    if suggestion.statement is None:
         return []
-    return [*_home(found), found.statement]
+    return [*_home(suggestion), suggestion.statement]
 
 
-def _home(found: Suggestion) -> list[str]:
+def _home(suggestion: Suggestion) -> list[str]:
     """Where the statement runs; nothing where it runs anywhere."""
-    if found.statement is None or found.database is None:
+    if suggestion.statement is None or suggestion.database is None:
         return []
-    return [f"Run it on the database: duckanon run FILE.sql --database {_line(found.database)}"]
+    return [f"Run it on the database: duckanon run FILE.sql --database {_line(suggestion.database)}"]
 
 
 def _proposal(column: ColumnSuggestion) -> str:

@@ -129,8 +129,8 @@ class Named(NamedTuple):
 
 def words(name: str) -> str:
     """Words of a name in lower case, each between underscores: ``_date_of_birth_`` of ``dateOfBirth``."""
-    found = [word for part in _WORD.findall(name) for word in _CAMEL.split(part)]
-    return f"_{'_'.join(found).lower()}_"
+    parts = [word for part in _WORD.findall(name) for word in _CAMEL.split(part)]
+    return f"_{'_'.join(parts).lower()}_"
 
 
 def named(name: str) -> Named | None:
@@ -144,7 +144,7 @@ def named(name: str) -> Named | None:
     if identifier is not None:
         return identifier[1]
     for part in (_head(text), text):
-        ends = [found for found in (_last(part, "quasi_identifier"), _last(part, "sensitive")) if found]
+        ends = [end for role in ("quasi_identifier", "sensitive") if (end := _last(part, role)) is not None]
         if ends:
             return max(ends, key=lambda end: end[0])[1]
     return None
@@ -187,9 +187,9 @@ def _head(text: str) -> str:
 
 def _last(text: str, role: Meaning) -> tuple[int, Named] | None:
     """Return the meaning whose match ends last, and that end."""
-    found = [
+    ends = [
         (match.end(), Named(role, what))
         for what, pattern in _TABLES[role].items()
         for match in pattern.finditer(text)
     ]
-    return max(found, key=lambda end: end[0]) if found else None
+    return max(ends, key=lambda end: end[0]) if ends else None

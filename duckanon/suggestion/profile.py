@@ -144,15 +144,15 @@ def profile(
 
     One GROUP BY over all records a column; at most `SHAPED` values of it are compared with the patterns.
     """
-    found = []
+    facts = []
     with progress.step("columns", len(columns), "columns") as step:
         for column in columns:
             query = templates.render("suggest/column.sql.j2", records=records, column=column)
             size, nulls, values, alone, unusable, low, high, whole = engine.rows(con, query, "suggest")[0]
             counted = Facts(column, size, nulls, values, alone, unusable, low, high, whole)
-            found.append(counted if column.kind == "other" else _shaped(con, sample, counted))
+            facts.append(counted if column.kind == "other" else _shaped(con, sample, counted))
             step.advance()
-    return tuple(found)
+    return tuple(facts)
 
 
 def _shaped(con: duckdb.DuckDBPyConnection, sample: str, facts: Facts) -> Facts:
@@ -211,11 +211,11 @@ def uniqueness_of_sets(
     query = templates.render("relation/count.sql.j2", relation=named("temp", codes))
     size = int(engine.rows(con, query, "suggest")[0][0])
     examined = min(len(chosen), EXAMINED)
-    wanted = _wanted(len(chosen), examined)
+    subsets = _wanted(len(chosen), examined)
     alone: dict[tuple[int, ...], Flags] = {}
     special: dict[tuple[int, ...], Flags] = {}
-    with progress.step("sets of columns", len(wanted), "sets") as step:
-        for members in wanted:
+    with progress.step("sets of columns", len(subsets), "sets") as step:
+        for members in subsets:
             flags = _alone(con, codes, [columns[member] for member in members], size)
             part = _any((alone[part] for part in combinations(members, len(members) - 1) if part), size)
             special[members] = flags & ~part
@@ -247,25 +247,30 @@ def _in_table(
 ) -> tuple[ColumnSet, ...]:
     """Count the first pairs and triples over all records where only a sample of them was looked at."""
     first = {
-        own.columns
+        each.columns
         for size in (2, 3)
-        for own in [one for one in sets if len(one.columns) == size][:SHOWN_SETS]
-        if own.unique_in_table is None
+        for each in [one for one in sets if len(one.columns) == size][:SHOWN_SETS]
+        if each.unique_in_table is None
     }
-    return tuple(_recounted(con, records, own, codes) if own.columns in first else own for own in sets)
+    return tuple(_recounted(con, records, each, codes) if each.columns in first else each for each in sets)
 
 
 def _recounted(
-    con: duckdb.DuckDBPyConnection, records: str, own: ColumnSet, codes: Mapping[str, str]
+    con: duckdb.DuckDBPyConnection, records: str, column_set: ColumnSet, codes: Mapping[str, str]
 ) -> ColumnSet:
-    columns = [codes[name] for name in own.columns]
+    columns = [codes[name] for name in column_set.columns]
     query = templates.render("relation/combinations.sql.j2", records=records, columns=columns)
-    return replace(own, unique_in_table=engine.rows(con, query, "suggest")[0][2])
+    return replace(column_set, unique_in_table=engine.rows(con, query, "suggest")[0][2])
 
 
-def _place(found: ColumnSet) -> tuple[int, int, int, tuple[str, ...]]:
+def _place(column_set: ColumnSet) -> tuple[int, int, int, tuple[str, ...]]:
     """Return the sort key of a set: the most unique first; of equals, what its parts do not show already."""
-    return -found.unique_records, len(found.columns), -(found.special_records or 0), found.columns
+    return (
+        -column_set.unique_records,
+        len(column_set.columns),
+        -(column_set.special_records or 0),
+        column_set.columns,
+    )
 
 
 def _wanted(paired: int, examined: int) -> list[tuple[int, ...]]:
@@ -285,10 +290,10 @@ def _alone(con: duckdb.DuckDBPyConnection, codes: str, columns: list[str], size:
 
 
 def _any(parts: Iterator[Flags], size: int) -> npt.NDArray[np.bool_]:
-    found = np.zeros(size, dtype=np.bool_)
+    union = np.zeros(size, dtype=np.bool_)
     for flags in parts:
-        found |= flags
-    return found
+        union |= flags
+    return union
 
 
 def _by_size(special: Mapping[tuple[int, ...], Flags], size: int) -> tuple[SpecialUniques, ...]:
@@ -296,10 +301,10 @@ def _by_size(special: Mapping[tuple[int, ...], Flags], size: int) -> tuple[Speci
     fewer = np.zeros(size, dtype=np.bool_)
     rows = []
     for columns in sorted({len(members) for members in special}):
-        own = [flags for members, flags in special.items() if len(members) == columns]
-        here = _any(iter(own), size)
+        sets = [flags for members, flags in special.items() if len(members) == columns]
+        here = _any(iter(sets), size)
         rows.append(
-            SpecialUniques(columns, int((here & ~fewer).sum()), sum(int(flags.sum()) for flags in own))
+            SpecialUniques(columns, int((here & ~fewer).sum()), sum(int(flags.sum()) for flags in sets))
         )
         fewer |= here
     return tuple(rows)
@@ -315,4 +320,4 @@ def _contributions(
         (name, sum(count for members, count in counts.items() if place in members) / total)
         for place, name in enumerate(names)
     ]
-    return tuple(sorted(shares, key=lambda own: -own[1]))
+    return tuple(sorted(shares, key=lambda share: -share[1]))

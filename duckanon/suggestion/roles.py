@@ -26,6 +26,7 @@ FEW = 20
 MANY = 0.5
 """Share of values of a pattern from which a column is taken to be made of it."""
 
+_NUMERIC = frozenset({"integer", "decimal", "float"})
 _LOOKS = {"date": "dates as text", "zip": "postal codes", "coordinates": "coordinates"}
 
 
@@ -46,7 +47,7 @@ def guess(facts: Facts) -> str:
 
     For example ``within 0 and 120, as ages are``.
     """
-    if facts.column.kind not in {"integer", "decimal", "float"} or is_code(facts):
+    if facts.column.kind not in _NUMERIC or is_code(facts):
         return ""
     if facts.whole and _within(facts, 0, 120) and facts.values > FEW:
         return "within 0 and 120, as ages are"
@@ -57,8 +58,7 @@ def guess(facts: Facts) -> str:
 
 def is_code(facts: Facts) -> bool:
     """Whether the numbers of a column are codes: whole numbers named as codes, or two values."""
-    kinds = {"integer", "decimal", "float"}
-    if facts.column.kind not in kinds or not facts.whole:
+    if facts.column.kind not in _NUMERIC or not facts.whole:
         return False
     return facts.values <= 2 or code_named(facts.column.name)
 
@@ -116,9 +116,9 @@ def propose(facts: Facts) -> Proposal:
     """Role proposed for a column; where nothing speaks for another one, quasi-identifier."""
     meaning = named(facts.column.name)
     for rule in _RULES:
-        found = rule(facts, meaning)
-        if found is not None:
-            return found
+        proposal = rule(facts, meaning)
+        if proposal is not None:
+            return proposal
     about = f"{described(facts)} {guess(facts)}".rstrip()
     return Proposal(Role.QUASI_IDENTIFIER, f"nothing says that outsiders cannot know it: {about}")
 
@@ -331,22 +331,24 @@ def column_suggestions(
     con: duckdb.DuckDBPyConnection, records: str, facts: Sequence[Facts]
 ) -> tuple[tuple[ColumnSuggestion, ...], tuple[str, ...]]:
     """Columns in the order of the source with their proposed roles, and warnings about them."""
-    proposals = [propose(own) for own in facts]
+    proposals = [propose(counted) for counted in facts]
     keys = [
-        own
-        for own, proposal in zip(facts, proposals, strict=True)
-        if proposal.role is Role.IDENTIFIER and own.column.kind != "other" and _repeats(own)
+        counted
+        for counted, proposal in zip(facts, proposals, strict=True)
+        if proposal.role is Role.IDENTIFIER and counted.column.kind != "other" and _repeats(counted)
     ]
     proposals = [
-        _linked(con, records, own, keys) or proposal
-        if proposal.role is Role.QUASI_IDENTIFIER and _linkable(own)
+        _linked(con, records, counted, keys) or proposal
+        if proposal.role is Role.QUASI_IDENTIFIER and _linkable(counted)
         else proposal
-        for own, proposal in zip(facts, proposals, strict=True)
+        for counted, proposal in zip(facts, proposals, strict=True)
     ]
     warnings = [proposal.warning for proposal in proposals if proposal.warning]
-    warnings += [_several_records(own) for own in keys]
-    warnings += [warning for own, p in zip(facts, proposals, strict=True) for warning in _of_values(own, p)]
-    columns = tuple(_column(own, proposal) for own, proposal in zip(facts, proposals, strict=True))
+    warnings += [_several_records(counted) for counted in keys]
+    warnings += [
+        warning for counted, p in zip(facts, proposals, strict=True) for warning in _of_values(counted, p)
+    ]
+    columns = tuple(_column(counted, proposal) for counted, proposal in zip(facts, proposals, strict=True))
     return columns, tuple(warnings)
 
 
@@ -370,29 +372,29 @@ def _column(facts: Facts, proposal: Proposal) -> ColumnSuggestion:
 
 def _of_values(facts: Facts, proposal: Proposal) -> list[str]:
     """Return what the values of a column ask its owner to look at."""
-    name, found = repr(facts.column.name), []
+    name, warnings = repr(facts.column.name), []
     if facts.unusable and proposal.role is Role.QUASI_IDENTIFIER:
-        found.append(
+        warnings.append(
             f"{name} is NaN or infinite in {_records(facts.unusable)}, which a release does not take: "
             "the statement turns them into NULL"
         )
     if facts.repair == "double" and proposal.role is Role.QUASI_IDENTIFIER and not is_code(facts):
-        found.append(f"{name} has numbers too large for an exact mean: the statement makes them DOUBLE")
+        warnings.append(f"{name} has numbers too large for an exact mean: the statement makes them DOUBLE")
     if proposal.role is Role.SENSITIVE and facts.values == 1 and not facts.nulls:
-        found.append(
+        warnings.append(
             f"sensitive column {name} has one value: who is known to be in the table has it, whatever k is"
         )
     if proposal.role is Role.SENSITIVE and facts.values > MANY_TEXTS and facts.column.kind not in NUMBERS:
-        found.append(
+        warnings.append(
             f"sensitive column {name} has {facts.values} different texts, too many for t without an order: "
             "l is proposed; a tree (distance = 'hierarchical') makes t possible"
         )
     if proposal.role is Role.QUASI_IDENTIFIER and is_code(facts) and facts.values > 2:
-        found.append(
+        warnings.append(
             f"{name} holds codes as numbers, which are near each other where the numbers are: CAST it to "
             "VARCHAR in the query if their order means nothing"
         )
-    return found
+    return warnings
 
 
 def _several_records(facts: Facts) -> str:

@@ -26,10 +26,10 @@ def verdict(measure: Measure) -> str:
     if measure.passed is False and value == threshold:
         # Six digits do not tell them apart.
         value, threshold = str(measure.value), str(measure.threshold)
-    found = f"{titled(measure)} is {value or 'unknown'}"
+    line = f"{titled(measure)} is {value or 'unknown'}"
     if measure.passed is None:
-        return f"{found}; the policy sets no threshold"
-    asked = f"{found}, the policy asks for {threshold}"
+        return f"{line}; the policy sets no threshold"
+    asked = f"{line}, the policy asks for {threshold}"
     if measure.passed:
         return asked
     if measure.violations is None:
@@ -46,8 +46,10 @@ def facts(evidence: Mapping[str, Any]) -> dict[str, Any]:
 
 def worst(report: Report, measure: Measure) -> list[Violation]:
     """Violating classes of one row of a report, the worst first, at most `WORST`."""
-    own = [v for v in report.violations if (v.measure, v.attribute) == (measure.measure, measure.attribute)]
-    return own[:WORST]
+    violations = [
+        v for v in report.violations if (v.measure, v.attribute) == (measure.measure, measure.attribute)
+    ]
+    return violations[:WORST]
 
 
 def described(violation: Violation) -> str:

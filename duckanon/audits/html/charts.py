@@ -145,8 +145,8 @@ def inlined(figure: Figure, name: str, *, title: str, description: str) -> str:
         root.attrib.pop(unwanted, None)
     root.set("role", "img")
     root.set("aria-labelledby", f"{name}-title {name}-text")
-    for place, (tag, own, text) in enumerate((("title", "title", title), ("desc", "text", description))):
-        element = ET.Element(tag, {"id": f"{name}-{own}"})
+    for place, (tag, suffix, text) in enumerate((("title", "title", title), ("desc", "text", description))):
+        element = ET.Element(tag, {"id": f"{name}-{suffix}"})
         element.text = text
         root.insert(place, element)
     return ET.tostring(root, encoding="unicode")
@@ -310,15 +310,15 @@ def loss(name: str, bars: Sequence[tuple[str, float, float, bool]], *, title: st
             (True, "numbers: SSE / SST", "one"),
             (False, "others: share changed", "two"),
         ):
-            own = [
+            ends = [
                 (row, min(1.0, least), min(1.0, most))
                 for row, (_, least, most, kind) in enumerate(bars)
                 if kind == numeric
             ]
-            if own:
+            if ends:
                 axes.barh(
-                    [row for row, _, _ in own],
-                    [least for _, least, _ in own],
+                    [row for row, _, _ in ends],
+                    [least for _, least, _ in ends],
                     height=0.65,
                     color=COLOURS[colour],
                     hatch=None if numeric else "////",
@@ -327,9 +327,9 @@ def loss(name: str, bars: Sequence[tuple[str, float, float, bool]], *, title: st
                     label=what,
                 )
                 axes.hlines(
-                    [row for row, _, _ in own],
-                    [least for _, least, _ in own],
-                    [most for _, _, most in own],
+                    [row for row, _, _ in ends],
+                    [least for _, least, _ in ends],
+                    [most for _, _, most in ends],
                     color=COLOURS["ink"],
                     linewidth=0.8,
                 )
@@ -432,9 +432,9 @@ def _drawn(cells: Sequence[Mapping[str, Any]], caption: str) -> str:
         axes = figure.add_subplot(xlabel=over, ylabel="information loss, %")
         for place, k in enumerate(sizes):
             colour, stroke = STYLES[place % len(STYLES)]
-            own = [cell for cell in cells if k in (None, cell["k"])]
+            line = [cell for cell in cells if k in (None, cell["k"])]
             axes.plot(
-                [cell[over] for cell in own], [cell["information_loss"] for cell in own],
+                [cell[over] for cell in line], [cell["information_loss"] for cell in line],
                 stroke, color=COLOURS[colour], label="all k" if k is None else f"k = {k}",
             )  # fmt: skip
         chosen = [cell for cell in cells if cell["chosen"]]

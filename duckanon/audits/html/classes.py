@@ -86,24 +86,24 @@ class Distances:
 def sizes(copies: Copies, k: int | None) -> Sizes:
     """Sizes of the classes; SourceError if the table is empty."""
     query = templates.render("report/sizes.sql.j2", classes=copies.classes)
-    found: list[tuple[int, int]] = [(row[0], row[1]) for row in engine.rows(copies.con, query, STAGE)]
-    if not found:
+    counts: list[tuple[int, int]] = [(row[0], row[1]) for row in engine.rows(copies.con, query, STAGE)]
+    if not counts:
         raise SourceError(f"{STAGE}: the table is empty: there is nothing to report")
-    classes = sum(count for _, count in found)
+    classes = sum(count for _, count in counts)
     seen, median = 0, 0
-    for size, count in found:
+    for size, count in counts:
         seen += count
         median = size
         if 2 * seen >= classes:
             break
     return Sizes(
-        smallest=found[0][0],
+        smallest=counts[0][0],
         median=median,
-        largest=found[-1][0],
+        largest=counts[-1][0],
         classes=classes,
-        records=sum(size * count for size, count in found),
-        unique=found[0][1] if found[0][0] == 1 else 0,
-        histogram=_size_histogram(found, k),
+        records=sum(size * count for size, count in counts),
+        unique=counts[0][1] if counts[0][0] == 1 else 0,
+        histogram=_size_histogram(counts, k),
     )
 
 
@@ -187,12 +187,12 @@ def _emd_histogram(copies: Copies, emd: str, largest: float, t: Decimal | None) 
     return Histogram(edges, labels, good, bad if t is not None else None)
 
 
-def _size_histogram(found: Sequence[tuple[int, int]], k: int | None) -> Histogram:
-    low, high = found[0][0], found[-1][0]
+def _size_histogram(counts: Sequence[tuple[int, int]], k: int | None) -> Histogram:
+    low, high = counts[0][0], counts[-1][0]
     starts, geometric = _starts(low, high, k)
     good, bad = [0] * len(starts), [0] * len(starts)
     place = 0
-    for size, count in found:
+    for size, count in counts:
         while place + 1 < len(starts) and size >= starts[place + 1]:
             place += 1
         (bad if k is not None and size < k else good)[place] += count

@@ -119,10 +119,10 @@ def matching(copies: Copies) -> Matching | None:
         return None
     pairs = [pair for column in copies.columns if (pair := _pair(copies, column)) is not None]
     used = [pair for pair in pairs if not pair.new.place.startswith("q") and _contained(copies, pair)]
-    found = _grouped(copies, used)
-    if found[3] and used:
+    grouped = _grouped(copies, used)
+    if grouped[3] and used:
         # The columns agree one by one and not together: none of them says which record is which.
-        used, found = [], _grouped(copies, [])
+        used, grouped = [], _grouped(copies, [])
     compared = [pair for pair in pairs if pair not in used]
     groups, matched = f"{copies.workspace}_groups", f"{copies.workspace}_matched"
     _make(
@@ -131,7 +131,7 @@ def matching(copies: Copies) -> Matching | None:
     )  # fmt: skip
     known = {pair.new.place for pair in pairs}
     apart = tuple(column for column in copies.columns if column.place not in known)
-    released, original, certain, exceeding = found
+    released, original, certain, exceeding = grouped
     return Matching(
         tuple(used), tuple(compared), apart, released, original, certain, not exceeding, groups, matched
     )
@@ -168,25 +168,25 @@ def _grouped(copies: Copies, used: Sequence[Pair]) -> tuple[int, int, int, int]:
     return int(released), int(original), int(certain), int(exceeding)
 
 
-def effect(copies: Copies, found: Matching, column: Column, *, k: int) -> Effect:
+def effect(copies: Copies, match: Matching, column: Column, *, k: int) -> Effect:
     """What the release did to one column.
 
     Of the original, k - 1 records at each end of the range are passed over.
     """
     old = copies.before.get(column.place)
     before, after = None if old is None else _range(copies, old, least=k), _range(copies, column, least=1)
-    pair = next((pair for pair in (*found.used, *found.compared) if pair.new == column), None)
+    pair = next((pair for pair in (*match.used, *match.compared) if pair.new == column), None)
     if pair is None:
         return Effect(column, False, None, None, None, 0, None, after, None)
-    taken, kept = pair in found.used, _variance_kept(copies, pair)
+    taken, kept = pair in match.used, _variance_kept(copies, pair)
     if taken:
         none = Span(0.0, 0.0)
         moved = none if column.numeric else None
-        return Effect(column, True, none, moved, none, found.released, before, after, kept)
-    changed = _changed(copies, found, column)
+        return Effect(column, True, none, moved, none, match.released, before, after, kept)
+    changed = _changed(copies, match, column)
     if not column.numeric:
-        return Effect(column, False, changed, None, changed, found.released, before, after, None)
-    over, moved, loss = _moved(copies, found, pair)
+        return Effect(column, False, changed, None, changed, match.released, before, after, None)
+    over, moved, loss = _moved(copies, match, pair)
     return Effect(column, False, changed, moved, loss, over, before, after, kept)
 
 
@@ -205,18 +205,18 @@ def overall(effects: Sequence[Effect]) -> Span | None:
     return Span(*(sum(side) / len(known) for side in zip(*known, strict=True)))
 
 
-def _changed(copies: Copies, found: Matching, column: Column) -> Span:
+def _changed(copies: Copies, match: Matching, column: Column) -> Span:
     query = templates.render(
-        "report/changed.sql.j2", matched=found.matched, groups=found.groups, place=column.place
+        "report/changed.sql.j2", matched=match.matched, groups=match.groups, place=column.place
     )
     least, most = engine.rows(copies.con, query, STAGE)[0]
-    return Span(least / found.released, most / found.released if found.possible else 1.0)
+    return Span(least / match.released, most / match.released if match.possible else 1.0)
 
 
-def _moved(copies: Copies, found: Matching, pair: Pair) -> tuple[int, Span | None, Span | None]:
+def _moved(copies: Copies, match: Matching, pair: Pair) -> tuple[int, Span | None, Span | None]:
     deviation = summary(copies.con, pair.old).deviation or 0.0
     query = templates.render(
-        "report/moved.sql.j2", matched=found.matched, place=pair.new.place, deviation=repr(deviation or 1.0)
+        "report/moved.sql.j2", matched=match.matched, place=pair.new.place, deviation=repr(deviation or 1.0)
     )
     over, near, far, near_squared, far_squared = engine.rows(copies.con, query, STAGE)[0]
     moved, loss = _span(near, far), _span(near_squared, far_squared)

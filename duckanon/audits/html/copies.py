@@ -138,20 +138,20 @@ def _original(
     con: duckdb.DuckDBPyConnection, table: str, original: str, columns: Sequence[Column]
 ) -> dict[str, Column]:
     types = {fold(name): (name, type_text) for name, type_text in columns_of(con, original, STAGE)}
-    found = [
+    common = [
         _column(*types[fold(column.name)], column.place, table)
         for column in columns
         if fold(column.name) in types
     ]
-    if not any(column.place[0] in "qs" for column in found):
+    if not any(column.place[0] in "qs" for column in common):
         raise SourceError(
             f"{STAGE}: the original has none of the columns of the policy; give the table the release is from"
         )
-    _run(con, "columns", table=table, columns=found, relation=original)
+    _run(con, "columns", table=table, columns=common, relation=original)
     query = templates.render("relation/any_record.sql.j2", relation=named("temp", table))
     if not engine.rows(con, query, STAGE):
         raise SourceError(f"{STAGE}: the original is empty; give the table that the release is from")
-    return {column.place: column for column in found}
+    return {column.place: column for column in common}
 
 
 def _run(con: duckdb.DuckDBPyConnection, name: str, **values: object) -> None:

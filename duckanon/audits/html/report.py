@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from markupsafe import Markup, escape
 
-from duckanon.audits import unaudited
+from duckanon.audits import headers, unaudited
 from duckanon.audits.evidence import evidence_of
 from duckanon.audits.html import sections, verdict
 from duckanon.audits.html.charts import frontier_chart, required
@@ -163,26 +163,26 @@ def _privacy(
     paths: Mapping[str, str],
 ) -> dict[str, Any]:
     """Verdict, what it does not say, and the risks."""
-    found = sizes(copies, policy.k)
+    class_sizes = sizes(copies, policy.k)
     released = released_columns(copies, attributes, others, roles)
-    alone = uniqueness(copies, found.records)
+    alone = uniqueness(copies, class_sizes.records)
     uniform = {column.place: revealed(copies, column) for column in copies.sensitive}
-    told = unaudited.told(alone.unaudited, len(released), found.records, alone.alone_unaudited, roles)
+    told = unaudited.told(alone.unaudited, len(released), class_sizes.records, alone.alone_unaudited, roles)
     distinct = {one.column.place: summary(copies.con, one.column).distinct for one in released}
     return {
         **verdict.verdicts(report, [text for text in report.warnings if text != told]),
-        **sections.classes(found, policy.k),
-        "sizes": found,
+        **sections.classes(class_sizes, policy.k),
+        "sizes": class_sizes,
         "released": verdict.rows(released, policy, distinct),
         "audited": len(attributes),
         "unaudited": verdict.unaudited(alone, len(released)),
-        "unsaid": verdict.unsaid(released, alone, uniform, classes=found.classes, policy=policy),
+        "unsaid": verdict.unsaid(released, alone, uniform, classes=class_sizes.classes, policy=policy),
         "beside": verdict.beside(alone),
         "distances": [
             sections.distance(distances(copies, column, attribute, tree=paths.get(attribute.name)))
             for column, attribute in _sensitive(copies, attributes)
         ],
-        "risks": _risks(risk(copies), found),
+        "risks": _risks(risk(copies), class_sizes),
     }
 
 
@@ -190,18 +190,18 @@ def _utility(copies: Copies, policy: AuditPolicy, *, original: bool) -> dict[str
     """What the release kept of the original, where that is given."""
     k = policy.k or 2
     changes = [changed(copies, column, k=k) for column in copies.columns]
-    found = matching(copies)
-    measured = [] if found is None else [effect(copies, found, column, k=k) for column in copies.columns]
+    match = matching(copies)
+    measured = [] if match is None else [effect(copies, match, column, k=k) for column in copies.columns]
     return {
         **sections.utility(changes, correlations(copies), original=original),
         "missing": _missing(copies),
-        "effect": None if found is None else effects(found, measured, k=k),
+        "effect": None if match is None else effects(match, measured, k=k),
     }
 
 
 def _sensitive(copies: Copies, attributes: Sequence[Attribute]) -> list[tuple[Column, Attribute]]:
-    own = [one for one in attributes if one.role is Role.SENSITIVE]
-    return list(zip(copies.sensitive, own, strict=True))
+    sensitive = [one for one in attributes if one.role is Role.SENSITIVE]
+    return list(zip(copies.sensitive, sensitive, strict=True))
 
 
 def _trees(
@@ -261,10 +261,13 @@ def _same(one: Measure, other: Measure) -> bool:
     return math.isclose(one.value, other.value, rel_tol=_NEAR, abs_tol=_NEAR)
 
 
-def _risks(row: Mapping[str, float], found: Sizes) -> list[tuple[str, float]]:
+def _risks(row: Mapping[str, float], class_sizes: Sizes) -> list[tuple[str, float]]:
     return [
         *((verdict.RISKS.get(name, name.replace("_", " ")), value) for name, value in row.items()),
-        ("Share of the records that are alone in their class (unique)", found.unique / found.records),
+        (
+            "Share of the records that are alone in their class (unique)",
+            class_sizes.unique / class_sizes.records,
+        ),
     ]
 
 
@@ -346,12 +349,10 @@ def versions(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
 
 def audits() -> list[tuple[str, str, str]]:
     """Files of ``sql/audit`` as they were run: name, the question that each answers, and its text."""
-    found = []
-    for path in sorted((templates.folder() / "audit").glob("*.sql")):
-        text = templates.read(f"audit/{path.name}")
-        question = text.partition("-- question: ")[2].partition("\n")[0]
-        found.append((path.stem, question, text))
-    return found
+    return [
+        (name, headers.header(name).question, templates.read(f"audit/{name}.sql"))
+        for name in headers.audit_names()
+    ]
 
 
 def install_hash() -> tuple[str, str]:
@@ -365,8 +366,8 @@ def stock_sql(
     """Statements that repeat the audit in the stock ``duckdb`` command line, by ``sql/install.sql``."""
     path, table = split(name)
     if table is not None:
-        schema, _, own = table.rpartition(".")
-        name = ".".join(ident(part) for part in ("released", schema or "main", own))
+        schema, _, bare = table.rpartition(".")
+        name = ".".join(ident(part) for part in ("released", schema or "main", bare))
     elif path.is_file():
         name = one_file(name)
     sensitive = [one for one in attributes if one.role is Role.SENSITIVE]
@@ -378,8 +379,8 @@ def stock_sql(
     for option in ("k", "l", "t", "c"):
         value = getattr(policy, option)
         if isinstance(value, Mapping):
-            named = [(column, value[column]) for column in value if column in plain]
-            by_column += [(option, named)] if named else []
+            entries = [(column, value[column]) for column in value if column in plain]
+            by_column += [(option, entries)] if entries else []
         elif value is not None and (plain or option == "k"):
             one_value.append((option, value))
     chosen = [(column, kind) for column, kind in policy.distance.items() if kind != "hierarchical"]

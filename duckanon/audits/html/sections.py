@@ -26,17 +26,17 @@ WHOLE, CLASS = "whole table", "this class"
 _ORDINALS = ("worst", "second worst", "third worst")
 
 
-def classes(found: Sizes, k: int | None) -> dict[str, Any]:
+def classes(sizes: Sizes, k: int | None) -> dict[str, Any]:
     """Section of the class sizes."""
     title = "Class sizes"
     caption = (
-        f"{found.classes:,} classes of {found.smallest:,} to {found.largest:,} records; at least half of "
-        f"them have at most {found.median:,}."
-        if found.smallest < found.largest
-        else f"{_classes(found.classes)} of {_records(found.smallest)}."
+        f"{sizes.classes:,} classes of {sizes.smallest:,} to {sizes.largest:,} records; at least half of "
+        f"them have at most {sizes.median:,}."
+        if sizes.smallest < sizes.largest
+        else f"{_classes(sizes.classes)} of {_records(sizes.smallest)}."
     )
     limit = None if k is None else ("k", k, k - 0.5)
-    drawn = found.histogram
+    drawn = sizes.histogram
     svg = charts.histogram(
         "sizes",
         drawn,
@@ -50,34 +50,35 @@ def classes(found: Sizes, k: int | None) -> dict[str, Any]:
     return {"size_chart": Chart(Markup(svg), title, caption, head, rows)}
 
 
-def distance(found: Distances) -> dict[str, Any]:
+def distance(distances: Distances) -> dict[str, Any]:
     """Section of one sensitive column: its name, chart of the EMD, charts of the worst classes."""
-    name = clean(found.column.name)
+    name = clean(distances.column.name)
     title = f"Distance of the classes from the whole table in {name}"
     limit = (
         "no t was asked for"
-        if found.t is None
-        else f"{_classes(found.violations)} with {_records(found.records)} above t = {threshold(found.t)}"
-        if found.violations
-        else f"none is above t = {threshold(found.t)}"
+        if distances.t is None
+        else f"{_classes(distances.violations)} with {_records(distances.records)} above "
+        f"t = {threshold(distances.t)}"
+        if distances.violations
+        else f"none is above t = {threshold(distances.t)}"
     )
     caption = (
-        f"Largest EMD {number(found.largest)}, median {number(found.median)}; {limit}. "
-        f"Ground distance: {found.distance}."
+        f"Largest EMD {number(distances.largest)}, median {number(distances.median)}; {limit}. "
+        f"Ground distance: {distances.distance}."
     )
     svg = charts.histogram(
-        f"emd-{found.column.place}",
-        found.histogram,
+        f"emd-{distances.column.place}",
+        distances.histogram,
         label="EMD: 0 is like the whole table, 1 as far as can be",
         title=title,
         description=caption,
-        limit=None if found.t is None else ("t", found.t, float(found.t)),
+        limit=None if distances.t is None else ("t", distances.t, float(distances.t)),
     )
-    head, rows = _histogram_table(found.histogram, "EMD")
+    head, rows = _histogram_table(distances.histogram, "EMD")
     return {
         "name": name,
         "chart": Chart(Markup(svg), title, caption, head, rows),
-        "worst": [_worst(found.column, one, place) for place, one in enumerate(found.worst, start=1)],
+        "worst": [_worst(distances.column, one, place) for place, one in enumerate(distances.worst, start=1)],
     }
 
 
@@ -166,23 +167,23 @@ def _figures(change: Change, *, original: bool) -> list[tuple[str, list[list[str
     return [(clean(change.column.name), rows)]
 
 
-def _summary(found: Summary, column: Column) -> list[str]:
+def _summary(summary: Summary, column: Column) -> list[str]:
     time = column.kind in {"date", "timestamp"}
-    counts = [f"{found.records:,}", f"{found.missing:,}", f"{found.distinct:,}"]
-    if found.mean is None or found.deviation is None or found.quartiles is None:
+    counts = [f"{summary.records:,}", f"{summary.missing:,}", f"{summary.distinct:,}"]
+    if summary.mean is None or summary.deviation is None or summary.quartiles is None:
         return [*counts, "–", "–", "–"]
     if not time:
         return [
             *counts,
-            number(found.mean),
-            number(found.deviation),
-            ", ".join(number(value) for value in found.quartiles),
+            number(summary.mean),
+            number(summary.deviation),
+            ", ".join(number(value) for value in summary.quartiles),
         ]
     return [
         *counts,
-        shown_value(found.mean, column.kind),
-        f"{number(found.deviation / 86_400)} days",
-        ", ".join(shown_value(value, column.kind) for value in found.quartiles),
+        shown_value(summary.mean, column.kind),
+        f"{number(summary.deviation / 86_400)} days",
+        ", ".join(shown_value(value, column.kind) for value in summary.quartiles),
     ]
 
 
@@ -233,19 +234,19 @@ class Overall(NamedTuple):
     without: list[str]
 
 
-def effects(found: Matching, measured: Sequence[Effect], *, k: int) -> dict[str, Any]:
+def effects(match: Matching, measured: Sequence[Effect], *, k: int) -> dict[str, Any]:
     """Section of what changed; k - 1 records at each end of the original's range are not shown."""
     quasi = [one for one in measured if one.column.place.startswith("q")]
     return {
         "overall": _overall(quasi),
-        "matching": _matching(found),
-        "left_out": found.original - found.released,
+        "matching": _matching(match),
+        "left_out": match.original - match.released,
         "effects_head": [
             "Column", "Records changed", "Mean absolute change", "Range, original", "Range, release",
             "Variance kept", "Lost",
         ],
         "effects_table": [_row(one) for one in measured],
-        "unequal": _unequal(measured, found),
+        "unequal": _unequal(measured, match),
         "loss_chart": _chart(quasi),
         "outermost": k,
     }  # fmt: skip
@@ -264,38 +265,38 @@ def _overall(quasi: Sequence[Effect]) -> Overall | None:
     )
 
 
-def _matching(found: Matching) -> list[str]:
+def _matching(match: Matching) -> list[str]:
     """Say by what records were matched, how surely, and what is taken for granted."""
-    told = [_how(found)]
-    if found.apart:
-        names = listed([clean(column.name) for column in found.apart])
+    told = [_how(match)]
+    if match.apart:
+        names = listed([clean(column.name) for column in match.apart])
         told.append(f"Not compared, since the original lacks them or has another type: {names}.")
     return told
 
 
-def _how(found: Matching) -> str:
-    if not found.possible:
+def _how(match: Matching) -> str:
+    if not match.possible:
         return (
-            f"The release has {counted(found.released, 'record', 'records')} and the original "
-            f"{found.original:,}, so the release is not made of records of this original, each of them once. "
+            f"The release has {counted(match.released, 'record', 'records')} and the original "
+            f"{match.original:,}, so the release is not made of records of this original, each of them once. "
             "What is told below is only how many values cannot come from it."
         )
-    if not found.used:
+    if not match.used:
         return (
             "No column beside the quasi-identifiers has the same values in both tables, so nothing tells "
             "which record of the original became which. Each figure below holds for all ways to pair the "
             "records, from the least change to the most."
         )
-    names = listed([clean(pair.new.name) for pair in found.used])
+    names = listed([clean(pair.new.name) for pair in match.used])
     sure = (
         "every released record fits"
-        if found.certain == found.released
-        else f"{found.certain:,} of {counted(found.released, 'released record', 'released records')} "
-        f"{'fits' if found.certain == 1 else 'fit'}"
+        if match.certain == match.released
+        else f"{match.certain:,} of {counted(match.released, 'released record', 'released records')} "
+        f"{'fits' if match.certain == 1 else 'fit'}"
     )
     rest = (
         "so every figure is exact"
-        if found.certain == found.released
+        if match.certain == match.released
         else "all others fit several. Where two numbers stand, they are the least and the most of all ways "
         "in which the records can belong together"
     )
@@ -344,12 +345,12 @@ def _told(least: str, most: str, *, same: bool = False) -> str:
     return most if same or least == most else f"{least} to {most}"
 
 
-def _unequal(measured: Sequence[Effect], found: Matching) -> list[str]:
+def _unequal(measured: Sequence[Effect], match: Matching) -> list[str]:
     """Name numbers whose mean change is not that of all records."""
     return [
         f"{clean(one.column.name)}: {one.over:,}"
         for one in measured
-        if one.column.numeric and one.changed is not None and not one.taken and one.over < found.released
+        if one.column.numeric and one.changed is not None and not one.taken and one.over < match.released
     ]
 
 

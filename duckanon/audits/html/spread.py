@@ -141,9 +141,9 @@ def _by_value(con: duckdb.DuckDBPyConnection, sides: Sequence[Column], least: in
     if sides[-1].numeric:
         numbers = {row[0]: row[3] for row in rows}
         order.sort(key=lambda place: (place is None, numbers[place] is None, numbers[place] or 0.0))
-    found = {(row[0], row[1]): row[4] for row in rows}
+    records = {(row[0], row[1]): row[4] for row in rows}
     first = {row[0]: row for row in reversed(rows)}
-    counts = [[found.get((place, side), 0) for place in order] for side in range(len(sides))]
+    counts = [[records.get((place, side), 0) for place in order] for side in range(len(sides))]
     shares, hidden = _shares(counts, least)
     labels = [_value_label(first[place], sides[-1]) for place in order]
     return Spread(labels, None, shares, [0.0] * len(sides), hidden)
@@ -185,19 +185,19 @@ def _bins(column: Column, summaries: Sequence[Summary]) -> Bins | None:
     return Bins(begin, width, min(2 * BARS + 2, max(1, math.floor((high - begin) / width) + 1)))
 
 
-def _step(kind: str, wanted: float) -> float:
+def _step(kind: str, least: float) -> float:
     """Return the least round width of at least what is wanted."""
     if kind == "date":
-        return _DAY * _nice(max(1.0, wanted / _DAY))
+        return _DAY * _nice(max(1.0, least / _DAY))
     if kind == "timestamp":
-        fitting = [float(step) for step in _TIMES if step >= wanted]
-        return fitting[0] if fitting else _DAY * _nice(max(1.0, wanted / _DAY))
-    return _nice(max(1.0, wanted)) if kind == "integer" else _nice(wanted)
+        fitting = [float(step) for step in _TIMES if step >= least]
+        return fitting[0] if fitting else _DAY * _nice(max(1.0, least / _DAY))
+    return _nice(max(1.0, least)) if kind == "integer" else _nice(least)
 
 
-def _nice(wanted: float) -> float:
-    power = 10.0 ** math.floor(math.log10(wanted))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= wanted * (1 - 1e-9))
+def _nice(least: float) -> float:
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
 
 
 def _bin_labels(bins: Bins, kind: str) -> list[str]:

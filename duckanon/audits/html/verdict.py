@@ -98,7 +98,7 @@ def _judged(attribute: Attribute | None, policy: AuditPolicy) -> str:
 
 def unsaid(
     released: Sequence[Released],
-    found: Uniqueness,
+    unique: Uniqueness,
     revealed: Mapping[str, tuple[int, int]],
     *,
     classes: int,
@@ -121,29 +121,29 @@ def unsaid(
                 f"with {counted(records, 'record', 'records')}, all records have the same value, so whoever "
                 "finds the class of a person there knows the value."
             )
-    if found.beside and found.alone_beside:
+    if unique.beside and unique.alone_beside:
         told.append(
-            f"That nobody can be singled out: {_unique(found.alone_beside, found.records)} unique on the "
-            f"{counted(len(found.beside), 'column that is', 'columns that are')} not "
-            f"{'a quasi-identifier' if len(found.beside) == 1 else 'quasi-identifiers'}, the sensitive ones "
+            f"That nobody can be singled out: {_unique(unique.alone_beside, unique.records)} unique on the "
+            f"{counted(len(unique.beside), 'column that is', 'columns that are')} not "
+            f"{'a quasi-identifier' if len(unique.beside) == 1 else 'quasi-identifiers'}, the sensitive ones "
             "included. k counts records that share the quasi-identifiers; it does not protect from somebody "
             "who knows other columns."
         )
     return told
 
 
-def unaudited(found: Uniqueness, columns: int) -> dict[str, Any] | None:
+def unaudited(unique: Uniqueness, columns: int) -> dict[str, Any] | None:
     """What the page says of the columns that are not audited; None where every column is."""
-    if not found.unaudited:
+    if not unique.unaudited:
         return None
-    one = len(found.unaudited) == 1
+    one = len(unique.unaudited) == 1
     are = "is" if one else "are"
     return {
-        "head": f"{len(found.unaudited):,} of {columns:,} released columns {are} not audited",
-        "names": [clean(name) for name in found.unaudited],
-        "unique": f"{_unique(found.alone_unaudited, found.records)} unique on "
+        "head": f"{len(unique.unaudited):,} of {columns:,} released columns {are} not audited",
+        "names": [clean(name) for name in unique.unaudited],
+        "unique": f"{_unique(unique.alone_unaudited, unique.records)} unique on "
         f"{'it' if one else 'them together'}",
-        "alone": found.alone_unaudited,
+        "alone": unique.alone_unaudited,
         "one": one,
     }
 
@@ -153,19 +153,19 @@ def _unique(alone: int, records: int) -> str:
     return f"{alone:,} of {counted(records, 'record', 'records')} ({share}) {'is' if alone == 1 else 'are'}"
 
 
-def beside(found: Uniqueness) -> list[tuple[str, int, str]]:
+def beside(unique: Uniqueness) -> list[tuple[str, int, str]]:
     """Risk of an attacker who knows other columns than the quasi-identifiers.
 
     What the attacker knows, records that are unique on it, and their share.
     """
     rows: list[tuple[str, int]] = []
     for columns, alone, what in (
-        (found.unaudited, found.alone_unaudited, "not audited"),
-        (found.beside, found.alone_beside, "no quasi-identifier, sensitive ones included"),
+        (unique.unaudited, unique.alone_unaudited, "not audited"),
+        (unique.beside, unique.alone_beside, "no quasi-identifier, sensitive ones included"),
     ):
-        if columns and len(columns) > (len(found.unaudited) if rows else 0):
+        if columns and len(columns) > (len(unique.unaudited) if rows else 0):
             rows.append((f"{counted(len(columns), 'column', 'columns')}: {what}", alone))
-    return [(what, alone, percent(alone / found.records)) for what, alone in rows]
+    return [(what, alone, percent(alone / unique.records)) for what, alone in rows]
 
 
 NAMES = {

@@ -83,18 +83,18 @@ def pairs(values: Any, name: str, table: str) -> Pairs:
     """
     whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     near, rest = whole.flatten()
-    found = np.column_stack([part.to_numpy(zero_copy_only=False) for part in (near, rest)]).astype(float)
+    numbers = np.column_stack([part.to_numpy(zero_copy_only=False) for part in (near, rest)]).astype(float)
     present = near.is_valid().to_numpy(zero_copy_only=False)
-    if np.isnan(found[present, 0]).any():
+    if np.isnan(numbers[present, 0]).any():
         raise SourceError(
             f"column {name!r} of the {table} holds NaN or infinity: make them NULL, or leave the records out"
         )
-    if np.isinf(found[present, 0]).any():
+    if np.isinf(numbers[present, 0]).any():
         raise SourceError(
             f"column {name!r} of the {table} holds numbers of more digits than can be compared (31; 15 if "
             "the other\ntable has FLOAT or DOUBLE): CAST it to one type with fewer digits in both tables"
         )
-    return found
+    return numbers
 
 
 def alone(codes: Floats) -> Pairs:
@@ -203,7 +203,7 @@ class Column(NamedTuple):
 
 
 def columns_of(
-    con: duckdb.DuckDBPyConnection, relations: tuple[str, str], wanted: Sequence[str], option: str
+    con: duckdb.DuckDBPyConnection, relations: tuple[str, str], names: Sequence[str], option: str
 ) -> tuple[Column, ...]:
     """Columns by name in any case, as the original and the release (SQL text) have them.
 
@@ -211,16 +211,16 @@ def columns_of(
     another type in the release.
     """
     original, release = (_types(con, relation) for relation in relations)
-    found = []
-    for name in wanted:
+    columns = []
+    for name in names:
         for types, table in ((original, "original"), (release, "release")):
             if fold(name) not in types:
                 known = [spelled for spelled, _ in types.values()]
                 hint = suggestion(name, known) or f": {columns_listed(known)}"
                 raise PolicyError(f"{option} names {name!r}, which the {table} does not have{hint}")
         spelled, text = original[fold(name)]
-        found.append(_column(spelled, text, release[fold(name)][1]))
-    return tuple(found)
+        columns.append(_column(spelled, text, release[fold(name)][1]))
+    return tuple(columns)
 
 
 def has_column(con: duckdb.DuckDBPyConnection, relation: str, name: str) -> bool:

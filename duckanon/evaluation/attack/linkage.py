@@ -88,7 +88,7 @@ def attacked(con: duckdb.DuckDBPyConnection, sides: Sides, attack: Attack) -> Li
         for subset in subsets:
             risks.append(_risk(ready, subset, known_truth=known_truth))
             step.advance()
-    own, jointly = _own(ready) if known_truth else (None, None)
+    own_shares, jointly = _own(ready) if known_truth else (None, None)
     return Linkage(
         sides.original_name,
         sides.release_name,
@@ -101,37 +101,41 @@ def attacked(con: duckdb.DuckDBPyConnection, sides: Sides, attack: Attack) -> Li
         float(attack.percent),
         attack.interval,
         tuple(risks),
-        own,
+        own_shares,
         jointly,
     )
 
 
 def _risk(ready: Prepared, subset: tuple[int, ...], *, known_truth: bool) -> SubsetRisk:
-    found = link(ready.problem, subset)
-    ceiling = found.groups / ready.records
-    right = (found.own > 0) / found.nearest if known_truth else 1 / found.nearest
+    linked = link(ready.problem, subset)
+    ceiling = linked.groups / ready.records
+    right = (linked.own > 0) / linked.nearest if known_truth else 1 / linked.nearest
     return SubsetRisk(
         tuple(ready.quasi[at].name for at in subset),
-        found.groups,
-        found.smallest,
-        _share(ready, right, 1 / found.smallest).at_most(ceiling),
+        linked.groups,
+        linked.smallest,
+        _share(ready, right, 1 / linked.smallest).at_most(ceiling),
         ceiling,
-        _share(ready, found.own / found.nearest) if known_truth else None,
+        _share(ready, linked.own / linked.nearest) if known_truth else None,
         {
-            column.name: _share(ready, found.inside[:, at] / found.nearest)
+            column.name: _share(ready, linked.inside[:, at] / linked.nearest)
             for at, column in enumerate(ready.guessed)
         },
     )
 
 
 def _own(ready: Prepared) -> tuple[dict[str, Share], Share | None]:
-    pairs = [(column, own) for column, own in zip(ready.guessed, ready.own, strict=True) if own is not None]
-    numbers = [own for column, own in pairs if not column.nominal]
+    pairs = [
+        (column, inside)
+        for column, inside in zip(ready.guessed, ready.own, strict=True)
+        if inside is not None
+    ]
+    numbers = [inside for column, inside in pairs if not column.nominal]
     jointly = None
     if len(numbers) > 1:
-        outside = sum((~own).astype(int) for own in numbers)
+        outside = sum((~inside).astype(int) for inside in numbers)
         jointly = _share(ready, (outside <= 1) & (ready.problem.truth >= 0))
-    return {column.name: _share(ready, own) for column, own in pairs}, jointly
+    return {column.name: _share(ready, inside) for column, inside in pairs}, jointly
 
 
 def _share(ready: Prepared, values: npt.NDArray[Any], most: float = 1.0) -> Share:

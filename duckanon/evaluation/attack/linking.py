@@ -259,10 +259,10 @@ def attack(
     nearest, hit = np.zeros(size, np.int64), np.zeros(size, np.bool_)
     inside = np.zeros((size, columns), np.int64)
     groups, everyone = tree.cells.start.shape[1] - 1, weight.sum()
-    found = np.empty(groups, np.int64)
+    nearby = np.empty(groups, np.int64)
     for i in range(size):
         limit = _least(tree, known[i]) * (1 + SLACK)
-        count = _within(tree, known[i], limit, found)
+        count = _within(tree, known[i], limit, nearby)
         if count == groups:
             # Nothing is nearer than anything else, as when a text does not occur in the release.
             nearest[i], hit[i] = everyone, truth[i] >= 0
@@ -270,7 +270,7 @@ def attack(
                 inside[i, j] = _records(guesses, j, groups, low[i, j], high[i, j])
             continue
         for at in range(count):
-            group = found[at]
+            group = nearby[at]
             nearest[i] += weight[group]
             hit[i] = hit[i] or group == truth[i]
             for j in range(columns):
@@ -305,8 +305,8 @@ def _least(tree: Tree, point: NDArray[np.float64]) -> float:
 
 
 @inner
-def _within(tree: Tree, point: NDArray[np.float64], limit: float, found: NDArray[np.int64]) -> int:
-    """Write the groups within a squared distance into `found`; return how many there are."""
+def _within(tree: Tree, point: NDArray[np.float64], limit: float, nearby: NDArray[np.int64]) -> int:
+    """Write the groups within a squared distance into `nearby`; return how many there are."""
     first_leaf = len(tree.first) - 2
     nodes = np.empty(STACK, np.int64)
     nodes[0], height, count = 0, 1, 0
@@ -318,7 +318,7 @@ def _within(tree: Tree, point: NDArray[np.float64], limit: float, found: NDArray
         if node >= first_leaf:
             for at in range(tree.first[node - first_leaf], tree.first[node - first_leaf + 1]):
                 if distance(tree.cells, tree.order[at], point) <= limit:
-                    found[count] = tree.order[at]
+                    nearby[count] = tree.order[at]
                     count += 1
             continue
         nodes[height], nodes[height + 1] = 2 * node + 1, 2 * node + 2

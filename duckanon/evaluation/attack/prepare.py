@@ -103,8 +103,8 @@ def true_classes(run: Run, id_column: str) -> npt.NDArray[np.int64]:
         if count:
             raise SourceError(f"id {id_column!r} does not say the truth: {count} {what}")
     classes = run.table("truth").column(0).fill_null(-1).to_numpy()
-    found: npt.NDArray[np.int64] = classes.astype(np.int64)
-    return found
+    numbers: npt.NDArray[np.int64] = classes.astype(np.int64)
+    return numbers
 
 
 @contextmanager
@@ -226,7 +226,7 @@ def _prepared(
         np.column_stack([low for _, low, _ in intervals]),
         np.column_stack([high for _, _, high in intervals]),
     )
-    own = [
+    inside = [
         own_value_inside(*part, truth) if column in run.quasi and run.attack.id is not None else None
         for column, part in zip(run.guessed, intervals, strict=True)
     ]
@@ -234,7 +234,7 @@ def _prepared(
         problem,
         run.quasi,
         run.guessed,
-        tuple(own),
+        tuple(inside),
         run.records,
         int(records.sum()),
         int((truth < 0).sum()),
@@ -255,10 +255,10 @@ def _disclosed(
 
 
 def _interval(
-    run: Run, column: Column, found: Disclosed
+    run: Run, column: Column, disclosed: Disclosed
 ) -> tuple[Counted, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return released values, and the two ends of the interval around the true ones, on its scale."""
-    guess, true, axis = found
+    guess, true, axis = disclosed
     if axis is None:
         return guess, true, true
     share = run.attack.percent / 100 * (1 + _SLACK)

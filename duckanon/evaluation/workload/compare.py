@@ -94,11 +94,11 @@ def compared(
             cursor = stack.enter_context(_sandbox(con, relation, name))
             if alone:
                 check_reads_nothing_else(cursor, queries, name)
-            found = []
+            answers = []
             for query in queries:
-                found.append(_result(cursor, query, name))
+                answers.append(_result(cursor, query, name))
                 step.advance()
-            results.append(found)
+            results.append(answers)
     pairs = zip(queries, *results, strict=True)
     return Workload(*names, tuple(query_error(query, before, after) for query, before, after in pairs))
 

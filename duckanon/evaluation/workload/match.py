@@ -55,8 +55,8 @@ def query_error(query: Query, original: Result, release: Result) -> QueryError:
         raise SourceError(f"{query.title} gives no row on either table: there is nothing to compare")
     keys, values = _parts(query, original, release)
     groups, left = ({_key(row, keys): row for row in result.rows} for result in (original, release))
-    for result, found in ((original, groups), (release, left)):
-        if len(found) < len(result.rows):
+    for result, rows in ((original, groups), (release, left)):
+        if len(rows) < len(result.rows):
             by = ", ".join(names[at] for at in keys) or "no column"
             raise SourceError(
                 f"{query.title} gives several rows with equal keys ({by}): group by them, or name numeric "
@@ -93,7 +93,7 @@ def _parts(query: Query, original: Result, release: Result) -> tuple[list[int], 
         if fold(name) not in map(fold, names):
             hint = suggestion(name, names)
             raise SourceError(f"{query.title}: -- keys names {name!r}, which the query does not give{hint}")
-    wanted = {fold(name) for name in query.keys}
+    named = {fold(name) for name in query.keys}
     keys: list[int] = []
     values: list[int] = []
     for at, ((name, before), (_, after)) in enumerate(zip(original.columns, release.columns, strict=True)):
@@ -103,7 +103,7 @@ def _parts(query: Query, original: Result, release: Result) -> tuple[list[int], 
                 f"{query.title}: column {name!r} is {before[:40]} on the original and {after[:40]} on the "
                 "release: CAST it in the query"
             )
-        (values if kinds == {_NUMBER} and fold(name) not in wanted else keys).append(at)
+        (values if kinds == {_NUMBER} and fold(name) not in named else keys).append(at)
     if not values:
         raise SourceError(f"{query.title} gives no number to compare: add an aggregate, as in count(*)")
     return keys, values

@@ -171,12 +171,12 @@ def cell(group: dict[str, Any], column: str, original: Number | None, release: N
 
 def summary(cells: Iterable[Cell]) -> Summary:
     """Means and maxima of the errors of some cells; means are exact sums, rounded once."""
-    found = list(cells)
-    absolute = [one.absolute for one in found if one.absolute is not None]
-    relative = [one.relative for one in found if one.relative is not None]
+    every = list(cells)
+    absolute = [one.absolute for one in every if one.absolute is not None]
+    relative = [one.relative for one in every if one.relative is not None]
     return Summary(
-        len(found),
-        len(found) - len(relative),
+        len(every),
+        len(every) - len(relative),
         _mean(absolute),
         max(absolute, default=None),
         _mean(relative),
@@ -216,9 +216,9 @@ def _described(group: dict[str, Any]) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(name): _plain(own) for name, own in value.items()}
+        return {str(name): _plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(own) for own in value]
+        return [_plain(part) for part in value]
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, Decimal) and value.is_finite():
