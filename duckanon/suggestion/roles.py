@@ -269,7 +269,7 @@ def _advice(facts: Facts, meaning: Named) -> str | None:
 def _key_values(facts: Facts, meaning: Named | None) -> Proposal | None:
     """Take whole numbers, all different and in a dense or fixed form, for a key."""
     del meaning
-    numbers = facts.column.kind in {"integer", "decimal", "float"}
+    numbers = facts.column.kind in _NUMERIC
     if not (numbers and facts.whole) or facts.present < LEAST or facts.values < facts.present:
         return None
     low, high = facts.low or 0.0, facts.high or 0.0
