@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 BEFORE, AFTER = "original", "release"
 WHOLE, CLASS = "whole table", "this class"
+_DAY = 86_400
 _ORDINALS = ("worst", "second worst", "third worst")
 
 
@@ -182,7 +183,7 @@ def _summary(summary: Summary, column: Column) -> list[str]:
     return [
         *counts,
         shown_value(summary.mean, column.kind),
-        f"{number(summary.deviation / 86_400)} days",
+        f"{number(summary.deviation / _DAY)} days",
         ", ".join(shown_value(value, column.kind) for value in summary.quartiles),
     ]
 
@@ -220,9 +221,6 @@ def _classes(number_of: int) -> str:
 
 def _records(number_of: int) -> str:
     return counted(number_of, "record", "records")
-
-
-_DAY = 86_400
 
 
 class Overall(NamedTuple):
