@@ -23,7 +23,7 @@ def listed(page: str, statements: Iterable[str], columns: Mapping[str, Sequence[
     """
     signatures = dict(re.findall(_HEAD, statement)[0] for statement in statements)
     # What sums up comes first: a macro that is more than one audit.
-    names = sorted(signatures, key=lambda name: name in headers.audit_names())
+    names = sorted(signatures, key=set(headers.audit_names()).__contains__)
     alone: list[tuple[str, ...]] = []
     beside: list[tuple[str, ...]] = []
     for name in names:
@@ -46,7 +46,8 @@ def _macro(name: str, signature: str, columns: Sequence[str]) -> tuple[str, ...]
     call = f"`{name}{signature}`"
     if columns:
         said = headers.header(name)
-        return call, said.question, f"`{', '.join(columns)}`", said.violation, _files(name)
+        passes = "" if said.violation.startswith("none") else f"not: {said.violation}"
+        return call, said.question, f"`{', '.join(columns)}`", passes, _files(name)
     entries = headers.entries(templates.read(f"macro/{name}.sql.j2"))
     return call, entries["question"], entries["returns"], entries.get("passes", ""), _files(name)
 

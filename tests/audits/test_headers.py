@@ -85,7 +85,7 @@ def test_a_new_audit_is_a_file_and_its_test(own_sql: Path, tmp_path: Path) -> No
     run_in_python(blocks)
     run_in_stock(blocks, stock_command())
     page = (own_sql / "README.md").read_text(encoding="utf-8")
-    columns = "| `new_pairs(tbl, qi)` | Is it there? | `records, weight` | none |"
+    columns = "| `new_pairs(tbl, qi)` | Is it there? | `records, weight` | |"
     assert f"{columns} [new_pairs](audit/new_pairs.sql) |\n" in page
     assert macros.main(["--check"]) == 0
 

@@ -128,6 +128,8 @@ def test_sarif_says_what_code_scanning_reads() -> None:
     (run,) = log["runs"]
     rules = run["tool"]["driver"]["rules"]
     assert [rule["id"] for rule in rules] == ["k_anonymity", "t_closeness"]
+    assert rules[0]["fullDescription"]["text"] == "Which classes are too small? Violated: class_size < k."
+    assert "sql/audit/verdict_t_closeness.sql" in rules[1]["help"]["text"]
     (result,) = run["results"]
     assert rules[result["ruleIndex"]]["id"] == result["ruleId"] == "t_closeness"
     assert result["level"] == "error"
