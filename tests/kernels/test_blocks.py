@@ -206,18 +206,3 @@ def test_loss_is_near_that_of_mdav() -> None:
     coarse, fine = (information_loss(points, blocks(points, 5, largest)) for largest in (1024, 64))
     assert coarse < 1.15 * exact
     assert coarse < fine < 1.5 * exact
-
-
-@pytest.mark.parametrize(
-    ("points", "k", "message"),
-    [
-        (np.zeros((4, 1)), 5, "k = 5 needs at least 5 records, there are 4"),
-        (np.zeros((4, 1)), 0, "k must be at least 1, not 0"),
-        (np.array([[0.0, 1.0], [2.0, np.nan]]), 2, "nan in record 1, column 1"),
-        (np.array([[1e200], [1.0]]), 2, "scale them first"),
-        (np.zeros((0, 2)), 1, "must be a matrix"),
-    ],
-)
-def test_unusable_input_is_refused(points: Points, k: int, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        blocks(points, k)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,9 +15,6 @@ from duckanon.kernels.loss import information_loss
 from duckanon.kernels.points import zscore
 from tests.examples import examples
 from tests.reference import eia_points, reference_points
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Points = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -167,30 +162,6 @@ def test_tree_and_scan_agree_where_the_rim_is_a_small_part() -> None:
     assert np.array_equal(tree, scan)
 
 
-@settings(max_examples=examples(100))
-@given(case=st.one_of(tied_points(), free_points()), method=st.sampled_from([mdav, mdav1]))
-def test_every_record_has_a_class_of_k_to_2k_minus_1(
-    case: tuple[Points, int], method: Callable[[Points, int], Labels]
-) -> None:
-    points, k = case
-    before = points.copy()
-    labels = method(points, k)
-    sizes = np.bincount(labels)
-    assert labels.dtype == np.int64
-    assert labels.shape == (len(points),)
-    assert k <= sizes.min()
-    assert sizes.max() <= 2 * k - 1
-    assert np.array_equal(labels, method(points, k))
-    assert np.array_equal(points, before)
-
-
-@pytest.mark.parametrize("method", [mdav, mdav1])
-@pytest.mark.parametrize("points", [np.zeros((22, 3)), np.full((22, 1), 0.1), np.zeros((22, 0))])
-def test_equal_records_are_taken_by_number(method: Callable[[Points, int], Labels], points: Points) -> None:
-    """By hand: all are tied, so 0..4, 5..9, 10..14, 15..19; the last two join the first class."""
-    assert method(points, 5).tolist() == [0] * 5 + [1] * 5 + [2] * 5 + [3] * 5 + [0] * 2
-
-
 def test_end_games_by_hand() -> None:
     """On a line with k = 3: 100..102 are the first class, 0..2 the second, 10, 12, 13 and 95 are left.
 
@@ -200,31 +171,3 @@ def test_end_games_by_hand() -> None:
     points = np.array([[0.0], [1.0], [2.0], [100.0], [101.0], [102.0], [10.0], [12.0], [13.0], [95.0]])
     assert mdav(points, 3).tolist() == [1, 1, 1, 0, 0, 0, 2, 2, 2, 2]
     assert mdav1(points, 3).tolist() == [1, 1, 1, 0, 0, 0, 1, 2, 2, 2]
-
-
-@pytest.mark.parametrize("method", [mdav, mdav1])
-def test_fewer_than_2k_records_are_one_class(method: Callable[[Points, int], Labels]) -> None:
-    points = np.random.default_rng(0).normal(size=(9, 2))
-    assert method(points, 5).tolist() == [0] * 9
-    assert method(points, 9).tolist() == [0] * 9
-    assert method(points[:1], 1).tolist() == [0]
-
-
-@pytest.mark.parametrize("method", [mdav, mdav1])
-@pytest.mark.parametrize(
-    ("points", "k", "message"),
-    [
-        (np.zeros((4, 1)), 5, "k = 5 needs at least 5 records, there are 4"),
-        (np.zeros((4, 1)), 0, "k must be at least 1, not 0"),
-        (np.array([[0.0, 1.0], [2.0, np.nan]]), 2, "nan in record 1, column 1"),
-        (np.array([[np.inf], [1.0]]), 2, "inf in record 0, column 0"),
-        (np.array([[1e200], [1.0]]), 2, "scale them first"),
-        (np.zeros((0, 2)), 1, "must be a matrix"),
-        (np.zeros(4), 2, "must be a matrix"),
-    ],
-)
-def test_unusable_input_is_refused(
-    method: Callable[[Points, int], Labels], points: Points, k: int, message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        method(points, k)

@@ -1,7 +1,4 @@
-"""MDAV-generic and CBFS: known information losses, hand calculation, and a slow line-by-line reference.
-
-What holds for all methods that form one class after the other (here, MD and V-MDAV) is tested here too.
-"""
+"""MDAV-generic and CBFS: known information losses, hand calculation, and a slow line-by-line reference."""
 
 from __future__ import annotations
 
@@ -17,16 +14,12 @@ from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.loss import information_loss
 from duckanon.literature import fixed_size
 from duckanon.literature.fixed_size import cbfs, mdav_generic
-from duckanon.literature.maximum_distance import maximum_distance
-from duckanon.literature.vmdav import vmdav
 from tests.examples import examples
 from tests.kernels.test_mdav import dataset, free_points, nasty_sets, squared, tied_points
 
 Points = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Method = Callable[[Points, int], Labels]
-
-METHODS = [mdav_generic, cbfs, maximum_distance, vmdav]
 
 # Information loss 100 SSE/SST of z-scored data at k = 3, 4, 5, 10, by an independent implementation (full
 # sort of all distances for each class) of the same descriptions; the papers print no figures that can be
@@ -156,62 +149,7 @@ def test_cbfs_recomputes_the_centroid_after_every_class_by_hand() -> None:
     assert mdav(points, 2).tolist() == [0, 0, 2, 2, 1, 1]
 
 
-@settings(max_examples=examples(150))
-@given(case=st.one_of(tied_points(), free_points()), method=st.sampled_from(METHODS))
-def test_every_record_has_a_class_of_at_least_k(case: tuple[Points, int], method: Method) -> None:
-    points, k = case
-    before = points.copy()
-    labels = method(points, k)
-    sizes = np.bincount(labels)
-    assert labels.dtype == np.int64
-    assert labels.shape == (len(points),)
-    assert k <= sizes.min()
-    assert sizes.max() <= (3 * k - 2 if method is vmdav else 2 * k - 1)
-    assert np.array_equal(labels, method(points, k))
-    assert np.array_equal(points, before)
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("k", [2, 3, 10])
-def test_the_order_of_the_records_does_not_matter_without_ties(method: Method, k: int) -> None:
-    draw = np.random.default_rng(7)
-    points, order = draw.normal(size=(95, 3)), draw.permutation(95)
-    labels, shuffled = method(points, k), np.empty(95, np.int64)
-    shuffled[order] = method(points[order], k)
-    assert (
-        len({*zip(labels.tolist(), shuffled.tolist(), strict=True)}) == labels.max() + 1 == shuffled.max() + 1
-    )
-
-
-@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("points", [np.zeros((22, 3)), np.full((22, 1), 0.1), np.zeros((22, 0))])
-def test_equal_records_are_taken_by_number(method: Method, points: Points) -> None:
-    """By hand: all are tied, so 0..4, 5..9, 10..14, then the rest by the end game of the method."""
-    generic = [0] * 5 + [1] * 5 + [2] * 5 + [3] * 7
-    expected = generic if method is mdav_generic else [*generic[:20], 0, 0]
-    assert method(points, 5).tolist() == expected
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_the_least_inputs(method: Method) -> None:
-    points = np.random.default_rng(0).normal(size=(9, 2))
-    assert method(points, 9).tolist() == [0] * 9
-    assert method(points, 5).tolist() == [0] * 9
-    assert method(points[:1], 1).tolist() == [0]
-    assert sorted(method(points, 1).tolist()) == list(range(9))
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(
-    ("points", "k", "message"),
-    [
-        (np.zeros((4, 1)), 5, "k = 5 needs at least 5 records, there are 4"),
-        (np.zeros((4, 1)), 0, "k must be at least 1, not 0"),
-        (np.array([[0.0, 1.0], [2.0, np.nan]]), 2, "nan in record 1, column 1"),
-        (np.array([[1e200], [1.0]]), 2, "scale them first"),
-        (np.zeros((0, 2)), 1, "must be a matrix"),
-    ],
-)
-def test_unusable_input_is_refused(method: Method, points: Points, k: int, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        method(points, k)
+def test_equal_records_are_taken_by_number(points: Points) -> None:
+    """By hand: all are tied, so 0..4, 5..9, and with 12 left, fewer than 3k, 10..14 and the rest."""
+    assert mdav_generic(points, 5).tolist() == [0] * 5 + [1] * 5 + [2] * 5 + [3] * 7

@@ -191,13 +191,9 @@ def test_without_need_of_exchanges_it_is_mdav(rounds: int, k: int, seed: int) ->
     assert np.array_equal(kanonymity_first(points, codes, k, threshold), mdav(points, k))
 
 
-def test_unusable_input_is_refused() -> None:
+def test_unusable_codes_and_thresholds_are_refused() -> None:
     known = reference([2, 2], "ordered")
     points, codes, threshold = np.zeros((4, 1)), np.array([0, 0, 1, 1]), Threshold(known, t=Decimal("0.1"))
-    with pytest.raises(ValueError, match="k = 5 needs at least 5 records"):
-        kanonymity_first(points, codes, 5, threshold)
-    with pytest.raises(ValueError, match="k must be at least 1"):
-        kanonymity_first(points, codes, 0, threshold)
     with pytest.raises(ValueError, match=r"codes must hold one value a record, of shape \(4,\)"):
         kanonymity_first(points, codes[:3], 2, threshold)
     with pytest.raises(ValueError, match=r"within 0\.\.1"):
@@ -205,5 +201,3 @@ def test_unusable_input_is_refused() -> None:
     for useless in (Threshold(known, l=Decimal(2)), Threshold(known, t=Decimal("0.1"), l=Decimal(2))):
         with pytest.raises(ValueError, match="with t and without l"):
             kanonymity_first(points, codes, 2, useless)
-    with pytest.raises(ValueError, match="nan in record 1"):
-        kanonymity_first([[0.0], [np.nan], [0.0], [0.0]], codes, 2, threshold)

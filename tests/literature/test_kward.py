@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from duckanon.kernels.loss import information_loss
 from duckanon.literature.kward import k_ward
 from duckanon.literature.maximum_distance import maximum_distance
-from tests.examples import examples
-from tests.kernels.test_mdav import dataset, free_points, squared, tied_points
+from tests.kernels.test_mdav import dataset, squared
 
 Points = NDArray[np.float64]
 
@@ -95,47 +92,8 @@ def test_equals_the_slow_reference(seed: int) -> None:
     assert k_ward(points, k).tolist() == slow_k_ward(points, k)
 
 
-@settings(deadline=None, max_examples=examples(200))
-@given(st.one_of(tied_points(), free_points()))
-def test_classes_are_complete_and_of_size_k_to_2k_minus_1(case: tuple[Points, int]) -> None:
-    """Source: the paper, whose recursion leaves no group of 2k; ties, duplicates, constant columns, k = n."""
-    points, k = case
-    labels = k_ward(points, k)
-    sizes = np.bincount(labels)
-    assert len(labels) == len(points)
-    assert sizes.min() >= k
-    assert sizes.max() <= 2 * k - 1
-    assert [int(np.flatnonzero(labels == c)[0]) for c in range(len(sizes))] == sorted(
-        int(np.flatnonzero(labels == c)[0]) for c in range(len(sizes))
-    )
-
-
-@settings(deadline=None, max_examples=examples(50))
-@given(free_points())
-def test_neither_scale_nor_a_second_run_changes_the_classes(case: tuple[Points, int]) -> None:
-    """Source: the costs are squares of distances; 1024 scales every one of them without rounding."""
-    points, k = case
-    points = np.round(points, 3)  # No subnormal squares, whose last digits scaling would bring back.
-    labels = k_ward(points, k).tolist()
-    assert labels == k_ward(1024.0 * points, k).tolist()
-    assert labels == k_ward(points, k).tolist()
-
-
 @pytest.mark.parametrize("name", ["tarragona", "eia"])
 def test_loses_less_than_the_fixed_sizes_of_md(name: str) -> None:
     """Source: the purpose of k-Ward, sizes that follow the data, against MD, which starts the same way."""
     points = dataset(name)
     assert information_loss(points, k_ward(points, 3)) < information_loss(points, maximum_distance(points, 3))
-
-
-@pytest.mark.parametrize(("k", "message"), [(0, "k must be at least 1"), (4, "needs at least 4 records")])
-def test_refuses_impossible_class_sizes(k: int, message: str) -> None:
-    """Source: the contract of the kernels."""
-    with pytest.raises(ValueError, match=message):
-        k_ward(np.zeros((3, 2)), k)
-
-
-def test_refuses_nan() -> None:
-    """Source: the contract of the kernels."""
-    with pytest.raises(ValueError, match="nan in record 1"):
-        k_ward([[0.0], [np.nan], [1.0]], 1)

@@ -245,16 +245,3 @@ def test_equals_the_slow_reference_in_every_case_of_the_decomposition() -> None:
     for points, k in cases:
         assert mu_approx(points, k).tolist() == slow_mu_approx(points, k, reached)
     assert len(reached) == 10, reached
-
-
-@pytest.mark.parametrize(("k", "message"), [(0, "k must be at least 1"), (4, "needs at least 4 records")])
-def test_refuses_impossible_class_sizes(k: int, message: str) -> None:
-    """Source: the contract of the kernels."""
-    with pytest.raises(ValueError, match=message):
-        mu_approx(np.zeros((3, 2)), k)
-
-
-def test_refuses_nan() -> None:
-    """Source: the contract of the kernels."""
-    with pytest.raises(ValueError, match="nan in record 1"):
-        mu_approx([[0.0], [np.nan], [1.0]], 1)

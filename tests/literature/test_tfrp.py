@@ -73,21 +73,6 @@ def test_pruning_does_not_change_the_result(name: str) -> None:
         assert np.array_equal(tfrp._tfrp1(points, 4, leaf_size=leaf), expected)
 
 
-@settings(max_examples=examples(100))
-@given(case=st.one_of(tied_points(), free_points()), method=st.sampled_from([tfrp1, tfrp2]))
-def test_every_record_has_a_class_of_k_to_2k_minus_1(case: tuple[Points, int], method: Method) -> None:
-    points, k = case
-    before = points.copy()
-    labels = method(points, k)
-    sizes = np.bincount(labels)
-    assert labels.dtype == np.int64
-    assert labels.shape == (len(points),)
-    assert k <= sizes.min()
-    assert sizes.max() <= 2 * k - 1
-    assert np.array_equal(labels, method(points, k))
-    assert np.array_equal(points, before)
-
-
 def test_the_reference_points_have_one_minimum_and_one_maximum() -> None:
     """By hand, k = 2: minimum 0, maximum 10 of both columns.
 
@@ -109,42 +94,3 @@ def test_the_last_records_join_the_nearest_class_by_hand() -> None:
     """On a line, k = 3: 20, 19, 18 from the minimum 0, then 0, 1, 2; 9 is 8 from the mean 1, 10 from 19."""
     points = np.array([[0.0], [1.0], [2.0], [9.0], [18.0], [19.0], [20.0]])
     assert tfrp1(points, 3).tolist() == [1, 1, 1, 1, 0, 0, 0]
-
-
-@pytest.mark.parametrize("method", [tfrp1, tfrp2])
-@pytest.mark.parametrize("points", [np.zeros((22, 3)), np.full((22, 1), 0.5), np.zeros((22, 0))])
-def test_equal_records_are_taken_by_number(method: Method, points: Points) -> None:
-    """By hand: all are tied, so 0..4, 5..9, 10..14, 15..19; the last two join the first class."""
-    assert method(points, 5).tolist() == [0] * 5 + [1] * 5 + [2] * 5 + [3] * 5 + [0] * 2
-
-
-@pytest.mark.parametrize("method", [tfrp1, tfrp2])
-def test_fewer_than_2k_records_are_one_class(method: Method) -> None:
-    points = np.random.default_rng(0).normal(size=(9, 2))
-    assert method(points, 5).tolist() == [0] * 9
-    assert method(points, 9).tolist() == [0] * 9
-    assert method(points[:1], 1).tolist() == [0]
-
-
-@pytest.mark.parametrize("method", [tfrp1, tfrp2])
-def test_row_order_does_not_matter_where_all_distances_differ(method: Method) -> None:
-    draw = np.random.default_rng(5)
-    points, order = draw.normal(size=(301, 4)), draw.permutation(301)
-    labels, shuffled = method(points, 4), method(points[order], 4)
-    pairs = set(zip(labels[order].tolist(), shuffled.tolist(), strict=True))
-    assert len(pairs) == labels.max() + 1
-
-
-@pytest.mark.parametrize("method", [tfrp1, tfrp2])
-@pytest.mark.parametrize(
-    ("points", "k", "message"),
-    [
-        (np.zeros((4, 1)), 5, "k = 5 needs at least 5 records, there are 4"),
-        (np.zeros((4, 1)), 0, "k must be at least 1, not 0"),
-        (np.array([[0.0, 1.0], [2.0, np.nan]]), 2, "nan in record 1, column 1"),
-        (np.array([[1e200], [1.0]]), 2, "scale them first"),
-    ],
-)
-def test_unusable_input_is_refused(method: Method, points: Points, k: int, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        method(points, k)
