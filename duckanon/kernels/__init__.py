@@ -5,7 +5,8 @@
 - `closeness`: EMD, and the violation of t, l and c by a class. t is repaired in two steps:
   `exchange.refine.reduce_violations` exchanges records, `merging.merge.merge_classes` merges what is left.
 - `exchange`: records change places between classes: fewer violations, then less loss (`refine`).
-- `neighbours`: search trees and orders of points. `compiled`: how the hot loops are compiled.
+- `neighbours`: search trees and orders of points. `compiled`: how the hot loops are compiled; `logarithm` and
+  `splitmix`: logarithms and random numbers that are the same on every processor.
 
 The contract of every kernel, where its docstring does not say otherwise:
 

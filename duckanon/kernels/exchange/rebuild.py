@@ -9,6 +9,7 @@ import numpy as np
 from duckanon.kernels.compiled import compiled, inner, spliced
 from duckanon.kernels.exchange.exchange import exchange
 from duckanon.kernels.exchange.state import ExchangeState, add, sse_of, touch, update_violation
+from duckanon.kernels.splitmix import draw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -308,14 +309,3 @@ def clear(state: ExchangeState, classes: NDArray[np.int64]) -> None:
         state.size[c] = 0
         for j in range(state.points.shape[1]):
             state.sums[c, j] = 0.0
-
-
-@inner
-def draw(random_state: NDArray[np.uint64], below: int) -> int:
-    """Return the next random number 0..below-1 (splitmix64)."""
-    random_state[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = random_state[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return int(z >> np.uint64(33)) % below

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.database import arrow, engine, templates
+from duckanon.kernels.splitmix import STEP, mixed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -172,18 +173,13 @@ def simplex(size: int) -> npt.NDArray[np.float64]:
 
 
 def sign_vectors(size: int, seed: int) -> npt.NDArray[np.float64]:
-    """Nearly orthogonal rows, one a value, of squared length 1/2, from the bits of splitmix64.
+    """Nearly orthogonal rows, one a value, of squared length 1/2, from mixed counters (`kernels.splitmix`).
 
     On average two rows are at squared distance 1 (Johnson and Lindenstrauss 1984; Achlioptas 2003: signs
     suffice).
     """
-    with np.errstate(over="ignore"):
-        state = np.arange(1, size + 1, dtype=np.uint64) + np.uint64(seed % 2**32) * np.uint64(0x9E3779B9)
-        state = state * np.uint64(0x9E3779B97F4A7C15)
-        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        state = state ^ (state >> np.uint64(31))
-    bits = (state[:, None] >> np.arange(CODE_DIRECTIONS, dtype=np.uint64)) & np.uint64(1)
+    counters = np.arange(1, size + 1, dtype=np.uint64) + np.uint64(seed % 2**32) * np.uint64(0x9E3779B9)
+    bits = (mixed(counters * STEP)[:, None] >> np.arange(CODE_DIRECTIONS, dtype=np.uint64)) & np.uint64(1)
     signs: npt.NDArray[np.float64] = (2.0 * bits.astype(np.float64) - 1.0) * math.sqrt(0.5 / CODE_DIRECTIONS)
     return signs
 

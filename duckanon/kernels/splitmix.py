@@ -1,0 +1,32 @@
+"""splitmix64 (Steele, Lea and Flood, OOPSLA 2014): counters, mixed into numbers that look random."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duckanon.kernels.compiled import inner, spliced
+
+STEP = np.uint64(0x9E3779B97F4A7C15)
+"""From one counter to the next."""
+
+Bits = TypeVar("Bits", np.uint64, NDArray[np.uint64])
+
+
+def mixed(counter: Bits) -> Bits:
+    """Return the random bits of a counter, or of each of an array of counters."""
+    counter = (counter ^ (counter >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    counter = (counter ^ (counter >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return counter ^ (counter >> np.uint64(31))
+
+
+_mixed = spliced(mixed)
+
+
+@inner
+def draw(random_state: NDArray[np.uint64], below: int) -> int:
+    """Return the next random number 0..below-1 of a state, an array of one counter."""
+    random_state[0] += STEP
+    return int(_mixed(random_state[0]) >> np.uint64(33)) % below
