@@ -163,8 +163,8 @@ def test_labels_are_those_of_the_slow_reference(case) -> None:
 def test_many_offers_agree_with_the_slow_reference() -> None:
     """Several batches of candidates and exchanges a class, points and values with ties."""
     draw = np.random.default_rng(5)
-    points = draw.integers(0, 9, (90, 2)).astype(float)
-    codes = np.unique(draw.integers(0, 40, 90) // 2 + points[:, 0].astype(int), return_inverse=True)[1]
+    points = draw.integers(0, 9, (64, 2)).astype(float)
+    codes = np.unique(draw.integers(0, 40, 64) // 2 + points[:, 0].astype(int), return_inverse=True)[1]
     known = reference(np.bincount(codes), "ordered")
     for k, t in ((3, Decimal("0.12")), (8, Decimal("0.02"))):
         threshold = Threshold(known, t=t)
