@@ -1,7 +1,9 @@
 """Tokens of SQL text as DuckDB reads it: enough to cut a script into statements and to read our own.
 
 sqlglot's tokenizer is not used: it ends an identifier at ``$`` (``a$b$``), takes all that follows EXPLAIN
-or CALL for one string, and removes ``{# ; #}`` as a comment, all of which DuckDB reads in another way. A
+or CALL for one string, and removes ``{# ; #}`` as a comment, all of which DuckDB reads in another way. Nor is
+``duckdb.tokenize``: it takes ``SELECT\u00a01``, with a blank of Unicode, for one name, though DuckDB runs it as
+two tokens, and it says where a token begins, not where it ends or that it never does (``SELECT 'open``). A
 property test holds these tokens against DuckDB's own cuts.
 """
 

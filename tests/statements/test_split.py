@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.statements.parse import Piece, split
-from duckanon.statements.tokens import BLANKS, place_of, tokenize
+from duckanon.statements.tokens import BLANKS, Token, place_of, tokenize
 from tests.examples import examples
 
 SCRIPTS = [
@@ -203,3 +203,14 @@ def test_script_runs_like_its_pieces(fresh_db: duckdb.DuckDBPyConnection) -> Non
     for piece in split(script):
         result = fresh_db.execute(piece.text).fetchall()
     assert result == [(12, ";|;'|';")]
+
+
+def test_the_tokens_of_duckdb_are_not_those_that_it_runs() -> None:
+    """Why `tokenize` is our own: where this fails, `duckdb.tokenize` may have become good enough."""
+    blank = "SELECT\u00a01"
+    assert duckdb.sql(blank).fetchall() == [(1,)]
+    assert [start for start, _ in duckdb.tokenize(blank)] == [0]
+    assert list(tokenize(blank)) == [Token("word", "SELECT", 0), Token("number", "1", 7)]
+    closed, open_ = "SELECT 'open'", "SELECT 'open"
+    assert duckdb.tokenize(closed) == duckdb.tokenize(open_)
+    assert [list(tokenize(text))[-1].kind for text in (closed, open_)] == ["string", "unterminated"]
