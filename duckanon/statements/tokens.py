@@ -2,8 +2,8 @@
 
 sqlglot's tokenizer is not used: it ends an identifier at ``$`` (``a$b$``), takes all that follows EXPLAIN
 or CALL for one string, and removes ``{# ; #}`` as a comment, all of which DuckDB reads in another way. Nor is
-``duckdb.tokenize``: it takes ``SELECT\u00a01``, with a blank of Unicode, for one name, though DuckDB runs it as
-two tokens, and it says where a token begins, not where it ends or that it never does (``SELECT 'open``). A
+``duckdb.tokenize``: it takes ``SELECT\u00a01``, with a blank of Unicode, for one name, though DuckDB runs it
+as two tokens, and it says where a token begins, not where it ends or that it never does (``SELECT 'open``). A
 property test holds these tokens against DuckDB's own cuts.
 """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_every_rule_has_its_name_and_its_sql() -> None:
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 def test_a_new_rule_is_an_entry_and_a_file(own_sql: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (own_sql / "recode" / "rule" / "largest.sql.j2").write_text(LARGEST, encoding="utf-8")
-    monkeypatch.setitem(RULES, "largest", Rule("largest", NUMBERS))  # type: ignore[arg-type]
+    monkeypatch.setitem(RULES, "largest", Rule(cast("Recode", "largest"), NUMBERS))
     with duckanon.connect() as con:
         con.sql(
             "CREATE TABLE t AS FROM (VALUES (20, 'a'), (23, 'a'), (70, 'b'), (NULL, 'b')) AS v(age, town)"
