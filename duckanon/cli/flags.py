@@ -9,11 +9,11 @@ from __future__ import annotations
 import io
 import re
 import sys
-from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duckanon.database.engine import first_line
 from duckanon.errors import DuckanonError, PolicyError
+from duckanon.policy.checks import decimal
 from duckanon.policy.names import fold
 from duckanon.policy.policy import Policy
 
@@ -167,8 +167,8 @@ def _word(text: str) -> _Word:
 def _plain(name: str, text: str) -> Any:
     if name not in NUMBERS:
         return text
-    try:
-        return Decimal(text)
-    except InvalidOperation as wrong:
+    number = decimal(text)
+    if number is None:
         form = "a number" if name in {"c", "suppression_limit"} else "a number or column=number pairs"
-        raise PolicyError(f"{flag(name)} takes {form}, not {text!r}") from wrong
+        raise PolicyError(f"{flag(name)} takes {form}, not {text!r}")
+    return number

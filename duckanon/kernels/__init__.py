@@ -6,7 +6,7 @@
   `exchange.refine.reduce_violations` exchanges records, `merging.merge.merge_classes` merges what is left.
 - `exchange`: records change places between classes: fewer violations, then less loss (`refine`).
 - `neighbours`: search trees and orders of points. `compiled`: how the hot loops are compiled; `logarithm` and
-  `splitmix`: logarithms and random numbers that are the same on every processor.
+  `splitmix`: logarithms and random numbers that are the same on every processor; `exact`: t as a fraction.
 
 The contract of every kernel, where its docstring does not say otherwise:
 

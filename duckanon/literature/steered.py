@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckanon.kernels.compiled import compiled
+from duckanon.kernels.exact import exact_t
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.neighbours.slots import Slots, fill, nearest_in, remove
 from duckanon.kernels.points import check_class_size, finite_points, minmax
-from duckanon.measures.inputs import fraction
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -189,9 +189,7 @@ def bucket_count(n: int, k: int, t: Number) -> int:
     5
     """
     check_class_size(n, k)
-    exact = fraction(t)
-    if exact is None or not 0 <= exact <= 1:
-        raise ValueError(f"t must be a number within 0..1, not {t}")
+    exact = exact_t(t, may_be_zero=True)
     return max(k, int(-(-n // (2 * (n - 1) * exact + 1))))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from duckanon.errors import PolicyError
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold
-from duckanon.measures.inputs import fraction
+from duckanon.kernels.exact import exact_t
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,10 @@ def with_thresholds(
     columns = np.reshape(values, (n, -1)).T
     given = {"t": t, "distance": distance, "paths": paths}
     each = [_each(name, argument, len(columns)) for name, argument in given.items()]
-    limits = [_exact(limit) for limit in each[0]]
+    try:
+        limits = [exact_t(limit, may_be_zero=False) for limit in each[0]]
+    except ValueError as error:
+        raise PolicyError(str(error)) from error
     codes, thresholds = [], []
     for column, limit, kind, path in zip(columns, limits, *each[1:], strict=True):
         code, counts = _ranked(column)
@@ -86,11 +89,3 @@ def _each(name: str, argument: object, columns: int) -> list[object]:
     if len(entries) != columns:
         raise PolicyError(f"{name} has {len(entries)} entries for {columns} sensitive columns")
     return entries
-
-
-def _exact(t: object) -> Fraction:
-    """Return t as the fraction that its decimal notation means."""
-    exact = fraction(t)
-    if exact is None or not 0 < exact <= 1:
-        raise PolicyError(f"t must be a number above 0 and at most 1, not {t}")
-    return exact

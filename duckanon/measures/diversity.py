@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 import numpy as np
 
 from duckanon.kernels.closeness.threshold import LKind
+from duckanon.kernels.exact import fraction
 from duckanon.measures.inputs import (
     class_labels,
     column,
-    fraction,
     histograms,
     policy_errors,
     ranked,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from fractions import Fraction
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -117,30 +116,6 @@ def whole_number(name: str, value: int, least: int) -> int:
     if number < least:
         raise ValueError(f"{name} must be at least {least}, not {number}")
     return number
-
-
-def fraction(number: object) -> Fraction | None:
-    """Fraction that the decimal notation of a threshold means.
-
-    Parameters
-    ----------
-    number : float, Decimal, Fraction or str
-        A t or c; a float counts as the decimal that it is written as.
-
-    Returns
-    -------
-    Fraction or None
-        None for what is no number, or not a finite one.
-
-    Examples
-    --------
-    >>> fraction(0.1), fraction("1/3"), fraction("1/0")
-    (Fraction(1, 10), Fraction(1, 3), None)
-    """
-    try:
-        return Fraction(str(number))
-    except (ValueError, ZeroDivisionError):
-        return None
 
 
 def column(values: ArrayLike, n: int) -> NDArray[Any]:

@@ -86,7 +86,7 @@ def _k(option: str, value: Any) -> int:
 
 
 def _number(option: str, value: Any) -> Decimal:
-    number = _decimal(value)
+    number = decimal(value)
     if number is None:
         raise PolicyError(f"{option} = {_shown(value)}: use a number")
     if not number.is_finite() or abs(number.adjusted()) > _LIMIT:
@@ -94,8 +94,24 @@ def _number(option: str, value: Any) -> Decimal:
     return number
 
 
-def _decimal(value: Any) -> Decimal | None:
-    """Return a number as the decimal that is written, a float as the shortest one that means it."""
+def decimal(value: Any) -> Decimal | None:
+    """Number of a threshold, from text or a number of any library; whoever calls says where it stood.
+
+    Parameters
+    ----------
+    value : object
+        What a user gave, in SQL, TOML, Python or on the command line.
+
+    Returns
+    -------
+    Decimal or None
+        The decimal that is written, of a float the shortest one that means it; None for what is no number.
+
+    Examples
+    --------
+    >>> decimal("0.150"), decimal(0.15), decimal(1), decimal("much"), decimal(True)
+    (Decimal('0.150'), Decimal('0.15'), Decimal('1'), None, None)
+    """
     if isinstance(value, float):
         return Decimal(repr(float(value)))
     if isinstance(value, str):

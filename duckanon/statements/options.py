@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from duckanon.errors import PolicyError, StatementError
@@ -197,10 +197,10 @@ def _number(reader: Reader, sign: str) -> int | Decimal:
         raise reader.error(f"a number has at most {_LONGEST_NUMBER} characters", token)
     if digits.isdigit():
         return int(sign + digits)
-    try:
-        return Decimal(sign + digits)
-    except InvalidOperation as wrong:
-        raise reader.error(f"{token.text} is out of range", token) from wrong
+    number = checks.decimal(sign + digits)
+    if number is None:
+        raise reader.error(f"{token.text} is out of range", token)
+    return number
 
 
 def _text(reader: Reader) -> str:

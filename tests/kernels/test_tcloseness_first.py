@@ -208,6 +208,7 @@ def test_order_may_be_text_and_ties_go_to_the_lowest_record() -> None:
         (np.zeros(4), 2, -0.1, "t must be"),
         (np.zeros(4), 2, float("nan"), "t must be"),
         (np.zeros(4), 2, "little", "t must be"),
+        (np.zeros(4), 2, "1/0", r"t must be a number within 0\.\.1, not 1/0"),
     ],
 )
 def test_unusable_input_is_refused(order: Points, k: int, t: float | str, message: str) -> None:

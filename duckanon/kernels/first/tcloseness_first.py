@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.exact import exact_t
 from duckanon.kernels.neighbours.slots import Slots, farthest_in, fill, nearest_in, remove
 from duckanon.kernels.points import check_class_size, distance_points
 
@@ -55,7 +56,7 @@ def class_size(n: int, k: int, t: Number) -> int:
     49
     """
     check_class_size(n, k)
-    exact = _exact(t)
+    exact = exact_t(t, may_be_zero=True)
     needed = -(-n // (2 * (n - 1) * exact + 1))
     return _adjusted(n, max(k, int(needed)))
 
@@ -120,17 +121,6 @@ def stratified(points: ArrayLike, strata_order: ArrayLike, size: int) -> NDArray
     matrix = distance_points(points)
     check_class_size(len(matrix), size)
     return _stratified(matrix, strata_order, _adjusted(len(matrix), size))
-
-
-def _exact(t: Number) -> Fraction:
-    """Return t as the fraction that its decimal notation means."""
-    try:
-        exact = Fraction(str(t))
-    except ValueError as error:
-        raise ValueError(f"t must be a number within 0..1, not {t}") from error
-    if not 0 <= exact <= 1:
-        raise ValueError(f"t must be a number within 0..1, not {t}")
-    return exact
 
 
 def _adjusted(n: int, size: int) -> int:
