@@ -23,6 +23,7 @@ import duckdb
 
 from duckanon.api import python
 from duckanon.api.sql_functions import LEFT_OUT, given_options, register
+from duckanon.audits.headers import rows_of
 from duckanon.audits.run import audit_columns
 from duckanon.database import engine, templates
 from duckanon.database.relations import columns_of, subquery
@@ -159,8 +160,9 @@ def _violating_classes(con: duckdb.DuckDBPyConnection, relation: str, policy: Au
     quasi = [attribute.name for attribute in attributes if attribute.role is Role.QUASI_IDENTIFIER]
     texts = {attribute.name for attribute in attributes if attribute.type == "VARCHAR"}
     return templates.render(
-        "dbt/rows.sql.j2", relation=source, qi=quasi, attributes=asked, texts=texts, k=policy.k, limit=_ALL
-    )
+        "dbt/rows.sql.j2",
+        relation=source, qi=quasi, attributes=asked, texts=texts, k=policy.k, limit=_ALL, rows_of=rows_of,
+    )  # fmt: skip
 
 
 def _selected(con: duckdb.DuckDBPyConnection, relation: str, stage: str) -> str:
