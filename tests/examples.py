@@ -1,8 +1,14 @@
-"""How many random cases a property is tried on: a part of them in `make test`, all in `make test-long`."""
+"""How many cases are tried: a part of them in `make test`, all in `make test-long`."""
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 PART = 4
 """`make test` tries one of so many cases."""
@@ -29,3 +35,26 @@ def examples(number: int, few: int | None = None) -> int:
     if os.environ.get("DUCKANON_TESTS") == "long":
         return number
     return few or min(number, max(number // PART, FEWEST))
+
+
+def some(cases: Iterable[Any], one_of: int = PART) -> list[Any]:
+    """Cases of a parametrised test, of which `make test` tries the first and each `one_of`-th after it.
+
+    Parameters
+    ----------
+    cases : iterable
+        For ``pytest.mark.parametrize``; a tuple is one case of several arguments.
+    one_of : int
+        How many cases there are for one that is always tried.
+
+    Returns
+    -------
+    list
+        All of them, most with the mark ``long``.
+    """
+    return [
+        pytest.param(
+            *(case if isinstance(case, tuple) else (case,)), marks=[pytest.mark.long] * (number % one_of > 0)
+        )
+        for number, case in enumerate(cases)
+    ]

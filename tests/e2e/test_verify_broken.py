@@ -13,6 +13,7 @@ from duckanon.cli.verify import verify
 from duckanon.errors import DuckanonError, ReleaseError, SourceError
 from duckanon.release.metadata import METADATA
 from tests.e2e.evidence_scene import altered, copied, with_evidence
+from tests.examples import some
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,18 +77,20 @@ def test_a_format_that_is_unknown(originals: Path) -> None:
 ALL_NULL = {"columns": {"tree"}, "thresholds": {"l_diversity", "c"}}
 
 
+@pytest.mark.parametrize("one_of", some([4, 1], one_of=2))
 @pytest.mark.parametrize("table", METADATA)
 def test_a_value_that_is_gone_is_a_difference_or_an_error(
-    originals: Path, tmp_path: Path, table: str
+    originals: Path, tmp_path: Path, table: str, one_of: int
 ) -> None:
     """Some values are NULL in this release, and stay what they are."""
     verifies = set()
-    for column in columns(originals / "file.duckdb", table):
+    tried = list(columns(originals / "file.duckdb", table))[::one_of]
+    for column in tried:
         file = copied(originals / "file.duckdb", tmp_path, f'UPDATE duckanon.{table} SET "{column}" = NULL')
         with contextlib.suppress(DuckanonError):
             if verify(file) == 0:
                 verifies.add(column)
-    assert verifies == ALL_NULL.get(table, set())
+    assert verifies == ALL_NULL.get(table, set()).intersection(tried)
 
 
 def columns(file: Path, table: str) -> Iterator[str]:

@@ -13,6 +13,7 @@ import duckdb
 import pytest
 
 from duckanon.audits.macros import bindings, generated, macro_statements
+from tests.examples import some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,7 @@ def test_every_macro_is_tried() -> None:
     assert sorted(CALLS) == sorted(bindings())
 
 
-@pytest.mark.parametrize("macro", sorted(CALLS))
+@pytest.mark.parametrize("macro", some(sorted(CALLS)))
 def test_a_filter_leaves_the_guard_where_it_is(con: duckdb.DuckDBPyConnection, macro: str) -> None:
     """Filters that nothing unknown can pass, on every column, and a count."""
     call = CALLS[macro]
