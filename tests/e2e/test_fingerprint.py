@@ -50,6 +50,18 @@ def test_the_fingerprint_is_that_of_the_rows_in_any_order(rows: list[tuple[Any, 
 
 
 @pytest.mark.parametrize(
+    "setting",
+    ["SET threads = 2", "SET arrow_large_buffer_size = true", "SET produce_arrow_string_view = true"],
+)
+def test_many_rows_however_the_session_hands_over_its_texts(setting: str) -> None:
+    """More rows than one batch of Arrow has; by hand, from the numbers."""
+    with duckdb.connect() as con:
+        con.execute(setting)
+        con.execute("CREATE TABLE p AS SELECT i AS a FROM range(150000) AS r(i)")
+        assert fingerprint(con, "p") == by_hand([("a", "BIGINT")], [[str(i)] for i in range(150000)])
+
+
+@pytest.mark.parametrize(
     "other",
     [
         "SELECT 1 AS a, NULL AS b FROM range(3)", "SELECT 1 AS a, '' AS b FROM range(2)", "SELECT 1 AS a, 'NULL' AS b FROM range(2)",
