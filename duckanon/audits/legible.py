@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import re
 
-_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+_CONTROLS = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufff9-\ufffb\ufffe\uffff"
+# Default_Ignorable_Code_Point in DerivedCoreProperties.txt of Unicode, what a font may show as nothing:
+# blanks and joiners without width, marks of direction, fillers, variation selectors, tags.
+_IGNORABLE = (
+    r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    r"\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_UNSEEN = re.compile(f"[{_CONTROLS}{_IGNORABLE}]")
 
 
 def legible(text: str) -> str:
     """Text in which no character is unseen, breaks the line or turns the direction of others.
 
-    Such characters become U+FFFD.
+    Such characters become U+FFFD, be it within a word of a script that joins its letters by one.
     """
     return _UNSEEN.sub("\ufffd", text)
