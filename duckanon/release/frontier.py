@@ -246,7 +246,7 @@ def _smallest_t(limits: Sequence[Threshold]) -> float | None:
 
 
 def _measure(sample: _Sample, cell: _Cell, policy: Policy) -> _Measured | None:
-    """Partition the sample as CREATE partitions a tile, or return None where a threshold is missed."""
+    """Partition the sample as CREATE partitions a tile, or return None where a threshold is violated."""
     asked = replace(policy, k=cell.k)
     best: _Measured | None = None
     for recipe in _recipes(sample, cell, asked):

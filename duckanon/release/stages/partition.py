@@ -37,12 +37,12 @@ Done = TypeVar("Done")
 
 
 class _Tile(NamedTuple):
-    """Records of a tile, their classes, the sums of those and what each misses."""
+    """Records of a tile, their classes, the sums of those and the violation of each."""
 
     records: Records
     labels: npt.NDArray[np.int64]
     sums: Classes
-    missed: npt.NDArray[np.float64]
+    violations: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Partitioned:
     labels: npt.NDArray[np.int64]  # (n,), class of record_id 1, 2, ...
     codes: npt.NDArray[np.int64]  # (s, n), of the sensitive columns with a threshold
     classes: Classes
-    missed: npt.NDArray[np.float64]  # (m,), what each class misses of the thresholds; 0.0 if nothing
+    violations: npt.NDArray[np.float64]  # (m,), the violation of each class; 0.0 if none
     plan: Plan
 
 
@@ -75,7 +75,7 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
     parts: list[Classes] = []
     count = _place(labels, codes, bucketed.ready, bucketed.ready_labels, 0)
     parts.append(sums_of(coordinates(embedded.axes, bucketed.ready.columns), bucketed.ready_labels))
-    missed = [np.zeros(count)]
+    violations = [np.zeros(count)]
     plan = choose_plan(con, bucketed, policy)
 
     def tile(records: Records) -> _Tile:
@@ -85,7 +85,7 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
             share=len(points) / bucketed.open_size, seed=policy.seed, stop=stop,
             merging=policy.suppression_limit == 0,
         )  # fmt: skip
-        return _Tile(records, local, sums_of(points, local), _missed(records.codes, local, thresholds))
+        return _Tile(records, local, sums_of(points, local), _violations(records.codes, local, thresholds))
 
     with (
         progress.step("partition", total=bucketed.tile_count, unit="tiles") as step,
@@ -94,18 +94,18 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
         for done in results:
             count = _place(labels, codes, done.records, done.labels, count)
             parts.append(done.sums)
-            missed.append(done.missed)
+            violations.append(done.violations)
             step.advance()
     joined = [
         np.concatenate([getattr(part, name) for part in parts]) for name in Classes.__dataclass_fields__
     ]
-    return Partitioned(bucketed, labels, codes, Classes(*joined), np.concatenate(missed), plan)
+    return Partitioned(bucketed, labels, codes, Classes(*joined), np.concatenate(violations), plan)
 
 
-def _missed(
+def _violations(
     codes: npt.NDArray[np.int64], labels: npt.NDArray[np.int64], thresholds: Sequence[Threshold]
 ) -> npt.NDArray[np.float64]:
-    """Return what each class misses of all thresholds together."""
+    """Return the violation of each class, of all thresholds together."""
     if not thresholds:
         return np.zeros(int(labels.max()) + 1)
     offsets, members = class_members(labels, codes)

@@ -53,25 +53,25 @@ def repair(con: duckdb.DuckDBPyConnection, partitioned: Partitioned, policy: Pol
     del con
     limited, suppression_limit = partitioned.bucketed.limited, policy.suppression_limit
     labels, codes = partitioned.labels, partitioned.codes
-    missed: npt.NDArray[np.float64] | None = partitioned.missed
+    violations: npt.NDArray[np.float64] | None = partitioned.violations
     thresholds = limited.thresholds
-    if thresholds and suppression_limit > 0 and partitioned.missed.any():
+    if thresholds and suppression_limit > 0 and partitioned.violations.any():
         gone = _suppressed(partitioned, int(suppression_limit * len(labels)))
         # Every class violates and all may go: a release of nothing helps nobody, so they are merged.
         if gone.any() and not gone.all():
             labels = np.where(gone[labels], -1, labels)
             # The reference of an EMD is the released table.
             thresholds, codes = thresholds_without(limited, policy, codes, labels >= 0)
-            missed = None
+            violations = None
     labels, classes = without_empty(labels, partitioned.classes)
-    if missed is None:
+    if violations is None:
         released = labels >= 0
         offsets, members = class_members(labels[released], codes[:, released])
-        missed = np.asarray(violations_per_class(thresholds, members, offsets).sum(axis=0))
+        violations = np.asarray(violations_per_class(thresholds, members, offsets).sum(axis=0))
     partner = partitioned.plan.recipe.partner
-    if missed.any() and partner is not None:
+    if violations.any() and partner is not None:
         # Over the whole table: a good partner of a class often lies in another tile.
-        merged = _merged(labels, codes, classes, np.flatnonzero(missed), thresholds, partner)
+        merged = _merged(labels, codes, classes, np.flatnonzero(violations), thresholds, partner)
         labels = np.where(labels >= 0, merged[labels], -1)
         classes = joined(classes, merged)
     return Repaired(
@@ -116,11 +116,11 @@ def _merged(
 
 def _suppressed(partitioned: Partitioned, limit: int) -> npt.NDArray[np.bool_]:
     """Tell of each class (m,) whether it is suppressed."""
-    missed, sizes = partitioned.missed, partitioned.classes.sizes
+    violations, sizes = partitioned.violations, partitioned.classes.sizes
     gone = np.zeros(len(sizes), dtype=bool)
     # The worst per record first; a class that does not fit in the limit any more is left for merging.
-    for number in np.argsort(-missed / sizes, kind="stable"):
-        if missed[number] > 0 and sizes[number] <= limit:
+    for number in np.argsort(-violations / sizes, kind="stable"):
+        if violations[number] > 0 and sizes[number] <= limit:
             gone[number] = True
             limit -= int(sizes[number])
     return gone

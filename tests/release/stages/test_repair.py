@@ -15,7 +15,7 @@ from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.policy.policy import Policy
 from duckanon.release.stages import repair as stage
 from duckanon.release.stages.class_sums import sums_of
-from duckanon.release.stages.partition import Partitioned, _missed
+from duckanon.release.stages.partition import Partitioned, _violations
 from tests.oracle import class_emds
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ def partitioned(values: NDArray[np.int64], limit: str) -> Partitioned:
     thresholds = [Threshold(reference(counts, "ordered"), t=Decimal(limit))]
     codes = codes.astype(np.int64)[None, :]
     plan = cast("Plan", SimpleNamespace(recipe=SimpleNamespace(partner="efficient")))
-    missed = _missed(codes, labels, thresholds)
+    violations = _violations(codes, labels, thresholds)
     bucketed = cast("Bucketed", SimpleNamespace(limited=SimpleNamespace(thresholds=tuple(thresholds))))
-    return Partitioned(bucketed, labels, codes, sums_of(points, labels), missed, plan)
+    return Partitioned(bucketed, labels, codes, sums_of(points, labels), violations, plan)
 
 
 def emds(labels: NDArray[np.int64], values: NDArray[np.int64]) -> list[Fraction]:
@@ -62,7 +62,7 @@ def test_classes_far_from_a_violation_stay(seed: int) -> None:
     values[30 * K : 31 * K], values[31 * K : 32 * K] = 0, 3
     values[90 * K : 91 * K] = np.random.default_rng(seed).permutation([0, 0, 3, 3])
     before = partitioned(values, "0.3")
-    assert np.flatnonzero(before.missed).tolist() == [30, 31]
+    assert np.flatnonzero(before.violations).tolist() == [30, 31]
     after = stage.repair(cast("Any", None), before, POLICY)
     assert max(emds(after.labels, values)) <= Fraction("0.3")
     assert after.class_count == M - 1
@@ -78,7 +78,7 @@ def test_a_neighbourhood_that_cannot_do_it_grows() -> None:
     """A whole half of the line holds one value: its balance is farther away than six classes."""
     values = np.repeat([0, 1], M * K // 2)
     before = partitioned(values, "0.1")
-    assert np.count_nonzero(before.missed) == M
+    assert np.count_nonzero(before.violations) == M
     after = stage.repair(cast("Any", None), before, POLICY)
     assert max(emds(after.labels, values)) <= Fraction("0.1")
     assert after.class_count > 1
