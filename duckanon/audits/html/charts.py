@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from duckanon.audits.html.classes import Histogram
     from duckanon.audits.html.spread import Spread
 
-COLOURS = {
+_COLOURS = {
     "ink": "#1b1f24",
     "muted": "#57606b",
     "grid": "#d8dee5",
@@ -47,7 +47,7 @@ COLOURS = {
 }
 """Colours of the light theme by the name of their CSS variable; no two are the same."""
 
-WIDTH = 3.5
+_WIDTH = 3.5
 """Inches; a page shows it from 330 to 480 pixels wide, so that its text has 10 to 14 pixels."""
 
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
@@ -65,7 +65,7 @@ class Chart(NamedTuple):
     rows: list[list[str]]
 
 
-def settings() -> dict[str, Any]:
+def _settings() -> dict[str, Any]:
     """Settings of matplotlib, on top of its own defaults, under which a drawing is the same everywhere."""
     return {
         "svg.fonttype": "none",
@@ -74,9 +74,9 @@ def settings() -> dict[str, Any]:
         "text.parse_math": False,
         "text.usetex": False,
         "axes.unicode_minus": True,
-        "text.color": COLOURS["ink"],
-        "axes.labelcolor": COLOURS["ink"],
-        "axes.edgecolor": COLOURS["muted"],
+        "text.color": _COLOURS["ink"],
+        "axes.labelcolor": _COLOURS["ink"],
+        "axes.edgecolor": _COLOURS["muted"],
         "axes.linewidth": 0.6,
         "axes.facecolor": "none",
         "figure.facecolor": "none",
@@ -84,11 +84,11 @@ def settings() -> dict[str, Any]:
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.axisbelow": True,
-        "xtick.color": COLOURS["muted"],
-        "ytick.color": COLOURS["muted"],
-        "xtick.labelcolor": COLOURS["ink"],
-        "ytick.labelcolor": COLOURS["ink"],
-        "grid.color": COLOURS["grid"],
+        "xtick.color": _COLOURS["muted"],
+        "ytick.color": _COLOURS["muted"],
+        "xtick.labelcolor": _COLOURS["ink"],
+        "ytick.labelcolor": _COLOURS["ink"],
+        "grid.color": _COLOURS["grid"],
         "grid.linewidth": 0.5,
         "legend.frameon": False,
     }
@@ -103,7 +103,7 @@ def required() -> None:
 
 
 @contextlib.contextmanager
-def sheet(height: float) -> Iterator[Figure]:
+def _sheet(height: float) -> Iterator[Figure]:
     """Give an empty figure of a height in inches; a glyph that its font lacks is the browser's affair."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -112,18 +112,18 @@ def sheet(height: float) -> Iterator[Figure]:
         warnings.filterwarnings("ignore", message="Glyph")
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
         mpl.rcdefaults()
-        ours: Any = settings()
+        ours: Any = _settings()
         mpl.rcParams.update(ours)
-        yield Figure(figsize=(WIDTH, height), layout="constrained")
+        yield Figure(figsize=(_WIDTH, height), layout="constrained")
 
 
-def legend(figure: Figure, axes: Axes) -> None:
+def _legend(figure: Figure, axes: Axes) -> None:
     """Put the names of what is drawn above the chart, if there are any."""
     if axes.get_legend_handles_labels()[1]:
         figure.legend(loc="outside upper left", ncols=2, borderpad=0, handlelength=1.4, columnspacing=1)
 
 
-def inlined(figure: Figure, name: str, *, title: str, description: str) -> str:
+def _inlined(figure: Figure, name: str, *, title: str, description: str) -> str:
     """Element ``svg`` that stands in a page.
 
     Colours are CSS variables, fonts those of the page, no reference leads out. `name` begins all ids and is
@@ -177,7 +177,7 @@ def _attributes(element: ET.Element, name: str, used: set[str]) -> dict[str, str
             text = _REFERENCE.sub(rf"url(#{name}-\1)", text)
         if plain == "style":
             text = _FONT.sub(r"font-size: \1", _themed(text))
-        elif plain in {"fill", "stroke"} and text in COLOURS.values():
+        elif plain in {"fill", "stroke"} and text in _COLOURS.values():
             # CSS variables count in a style only.
             plain, text = "style", f"{plain}: {_themed(text)}"
         kept[plain] = f"{kept[plain]}; {text}" if plain in kept else text
@@ -185,7 +185,7 @@ def _attributes(element: ET.Element, name: str, used: set[str]) -> dict[str, str
 
 
 def _themed(style: str) -> str:
-    for variable, colour in COLOURS.items():
+    for variable, colour in _COLOURS.items():
         style = style.replace(colour, f"var(--{variable})")
     return style
 
@@ -209,11 +209,11 @@ def histogram(
 
     `whole` says that the horizontal axis counts.
     """
-    with sheet(2.3) as figure:
+    with _sheet(2.3) as figure:
         axes = figure.add_subplot(xlabel=label, ylabel="classes")
         widths = [high - low for low, high in itertools.pairwise(drawn.edges)]
-        edge: dict[str, Any] = {"linewidth": 0.4, "edgecolor": COLOURS["surface"]}
-        axes.bar(drawn.edges[:-1], drawn.good, width=widths, align="edge", color=COLOURS["one"], **edge)
+        edge: dict[str, Any] = {"linewidth": 0.4, "edgecolor": _COLOURS["surface"]}
+        axes.bar(drawn.edges[:-1], drawn.good, width=widths, align="edge", color=_COLOURS["one"], **edge)
         if drawn.bad is not None and any(drawn.bad):
             axes.bar(
                 drawn.edges[:-1],
@@ -221,7 +221,7 @@ def histogram(
                 width=widths,
                 align="edge",
                 bottom=drawn.good,
-                color=COLOURS["bad"],
+                color=_COLOURS["bad"],
                 hatch="////",
                 label="violating",
                 **edge,
@@ -230,14 +230,13 @@ def histogram(
             axes.set_xscale("log")
         if limit is not None:
             what, value, place = limit
-            axes.axvline(
-                place, color=COLOURS["ink"], linewidth=1, linestyle="--", label=f"{what} = {threshold(value)}"
-            )
+            said = f"{what} = {threshold(value)}"
+            axes.axvline(place, color=_COLOURS["ink"], linewidth=1, linestyle="--", label=said)
         low, high = _reach(drawn, None if limit is None else limit[2], whole=whole)
         # A little room, so that the line of a threshold at the end does not lie on the axis.
         room = (low * 0.03, high * 0.03) if drawn.geometric else ((high - low) * 0.015,) * 2
         _finish(figure, axes, (low - room[0], high + room[1]), whole=whole)
-        return inlined(figure, name, title=title, description=description)
+        return _inlined(figure, name, title=title, description=description)
 
 
 def _reach(drawn: Histogram, limit: float | None, *, whole: bool) -> tuple[float, float]:
@@ -256,24 +255,24 @@ def distribution(
     """Chart of one distribution or of two over each other: bars by bin, or lying bars by value."""
     if drawn.bins is None:
         return _by_value(name, drawn, sides, title, description)
-    with sheet(2.2) as figure:
+    with _sheet(2.2) as figure:
         axes = figure.add_subplot(ylabel="share of records")
         edges, width = drawn.bins.edges, drawn.bins.width
         if len(sides) == 1:
-            axes.stairs(drawn.shares[0], edges, fill=True, color=COLOURS["one"])
+            axes.stairs(drawn.shares[0], edges, fill=True, color=_COLOURS["one"])
         else:
-            axes.stairs(drawn.shares[0], edges, fill=True, color=COLOURS["one"], alpha=0.45, label=sides[0])
-            axes.stairs(drawn.shares[1], edges, color=COLOURS["two"], linewidth=1.4, label=sides[1])
+            axes.stairs(drawn.shares[0], edges, fill=True, color=_COLOURS["one"], alpha=0.45, label=sides[0])
+            axes.stairs(drawn.shares[1], edges, color=_COLOURS["two"], linewidth=1.4, label=sides[1])
         axes.yaxis.set_major_formatter(_share)
         _finish(figure, axes, (edges[0], edges[-1]))
         steps = max(1, (len(edges) - 1) // (3 if kind in {"date", "timestamp"} else 5))
         axes.set_xticks(edges[::steps], [edge_label(edge, width, kind) for edge in edges[::steps]])
-        return inlined(figure, name, title=title, description=description)
+        return _inlined(figure, name, title=title, description=description)
 
 
 def _by_value(name: str, drawn: Spread, sides: Sequence[str], title: str, description: str) -> str:
     rows = len(drawn.labels)
-    with sheet(0.55 + 0.17 * rows * (1 if len(sides) == 1 else 1.25)) as figure:
+    with _sheet(0.55 + 0.17 * rows * (1 if len(sides) == 1 else 1.25)) as figure:
         axes = figure.add_subplot(xlabel="share of records")
         thick = 0.8 / len(sides)
         for side, (shares, what) in enumerate(zip(drawn.shares, sides, strict=True)):
@@ -283,9 +282,9 @@ def _by_value(name: str, drawn: Spread, sides: Sequence[str], title: str, descri
                 places,
                 shares,
                 height=thick,
-                color=COLOURS["two" if second else "one"],
+                color=_COLOURS["two" if second else "one"],
                 hatch="////" if second else None,
-                edgecolor=COLOURS["surface"],
+                edgecolor=_COLOURS["surface"],
                 linewidth=0.4,
                 label=what if len(sides) > 1 else None,
             )
@@ -295,8 +294,8 @@ def _by_value(name: str, drawn: Spread, sides: Sequence[str], title: str, descri
         axes.grid(visible=True, axis="x")
         axes.tick_params(length=0)
         axes.set_xlim(left=0)
-        legend(figure, axes)
-        return inlined(figure, name, title=title, description=description)
+        _legend(figure, axes)
+        return _inlined(figure, name, title=title, description=description)
 
 
 def loss(name: str, bars: Sequence[tuple[str, float, float, bool]], *, title: str, description: str) -> str:
@@ -304,7 +303,7 @@ def loss(name: str, bars: Sequence[tuple[str, float, float, bool]], *, title: st
 
     A bar is a column, its least and most loss (drawn up to 1), and whether it is a number.
     """
-    with sheet(0.6 + 0.2 * len(bars)) as figure:
+    with _sheet(0.6 + 0.2 * len(bars)) as figure:
         axes = figure.add_subplot(xlabel="lost")
         for numeric, what, colour in (
             (True, "numbers: SSE / SST", "one"),
@@ -320,9 +319,9 @@ def loss(name: str, bars: Sequence[tuple[str, float, float, bool]], *, title: st
                     [row for row, _, _ in ends],
                     [least for _, least, _ in ends],
                     height=0.65,
-                    color=COLOURS[colour],
+                    color=_COLOURS[colour],
                     hatch=None if numeric else "////",
-                    edgecolor=COLOURS["surface"],
+                    edgecolor=_COLOURS["surface"],
                     linewidth=0.4,
                     label=what,
                 )
@@ -330,7 +329,7 @@ def loss(name: str, bars: Sequence[tuple[str, float, float, bool]], *, title: st
                     [row for row, _, _ in ends],
                     [least for _, least, _ in ends],
                     [most for _, _, most in ends],
-                    color=COLOURS["ink"],
+                    color=_COLOURS["ink"],
                     linewidth=0.8,
                 )
         axes.set_yticks(range(len(bars)), [short(column, _LABEL) for column, _, _, _ in bars])
@@ -339,8 +338,8 @@ def loss(name: str, bars: Sequence[tuple[str, float, float, bool]], *, title: st
         axes.xaxis.set_major_formatter(_share)
         axes.grid(visible=True, axis="x")
         axes.tick_params(length=0)
-        legend(figure, axes)
-        return inlined(figure, name, title=title, description=description)
+        _legend(figure, axes)
+        return _inlined(figure, name, title=title, description=description)
 
 
 def correlation(
@@ -350,12 +349,12 @@ def correlation(
     from matplotlib.patches import Rectangle
 
     size = len(names)
-    with sheet(1.0 + 2.6 * min(1.0, 0.3 + size / 10)) as figure:
+    with _sheet(1.0 + 2.6 * min(1.0, 0.3 + size / 10)) as figure:
         axes = figure.add_subplot()
         for row, values in enumerate(matrix):
             for column, value in enumerate(values):
                 level = 4 if value is None else round(4 + 4 * max(-1.0, min(1.0, value)))
-                colour, edge = COLOURS[f"corr-{level}"], COLOURS["surface"]
+                colour, edge = _COLOURS[f"corr-{level}"], _COLOURS["surface"]
                 axes.add_patch(
                     Rectangle((column, row), 1, 1, facecolor=colour, edgecolor=edge, linewidth=0.6)
                 )
@@ -371,7 +370,7 @@ def correlation(
         axes.tick_params(length=0)
         for side in ("left", "bottom"):
             axes.spines[side].set_visible(False)
-        return inlined(figure, name, title=title, description=description)
+        return _inlined(figure, name, title=title, description=description)
 
 
 def _finish(figure: Figure, axes: Axes, limits: tuple[float, float], *, whole: bool = False) -> None:
@@ -388,7 +387,7 @@ def _finish(figure: Figure, axes: Axes, limits: tuple[float, float], *, whole: b
     if axes.get_ylabel() == "classes":
         axes.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
         axes.yaxis.set_major_formatter(_plain)
-    legend(figure, axes)
+    _legend(figure, axes)
 
 
 def _plain(value: float, _: Any) -> str:
@@ -399,8 +398,8 @@ def _share(value: float, _: Any) -> str:
     return f"{100 * value:.6g} %"
 
 
-TITLE = "Information loss of other k and t"
-STYLES = (("one", "-"), ("two", "--"), ("ink", ":"), ("muted", "-."))
+_TITLE = "Information loss of other k and t"
+_STYLES = (("one", "-"), ("two", "--"), ("ink", ":"), ("muted", "-."))
 """Colour and stroke of the lines, which differ in print too."""
 
 
@@ -422,27 +421,27 @@ def frontier_chart(rows: pa.Table) -> Chart:
         for cell in cells
     ]  # fmt: skip
     head = ["k", "t", "Records of a class", "Information loss", "This policy"]
-    return Chart(Markup(_drawn(cells, caption)), TITLE, caption, head, table)
+    return Chart(Markup(_drawn(cells, caption)), _TITLE, caption, head, table)
 
 
 def _drawn(cells: Sequence[Mapping[str, Any]], caption: str) -> str:
     over = "k" if all(cell["t"] is None for cell in cells) else "t"
     sizes = sorted({cell["k"] for cell in cells}) if over == "t" else [None]
-    with sheet(2.4) as figure:
+    with _sheet(2.4) as figure:
         axes = figure.add_subplot(xlabel=over, ylabel="information loss, %")
         for place, k in enumerate(sizes):
-            colour, stroke = STYLES[place % len(STYLES)]
+            colour, stroke = _STYLES[place % len(_STYLES)]
             line = [cell for cell in cells if k in (None, cell["k"])]
             axes.plot(
                 [cell[over] for cell in line], [cell["information_loss"] for cell in line],
-                stroke, color=COLOURS[colour], label="all k" if k is None else f"k = {k}",
+                stroke, color=_COLOURS[colour], label="all k" if k is None else f"k = {k}",
             )  # fmt: skip
         chosen = [cell for cell in cells if cell["chosen"]]
         axes.plot(
             [cell[over] for cell in chosen], [cell["information_loss"] for cell in chosen],
-            "o", markersize=7, fillstyle="none", color=COLOURS["bad"], label="this policy",
+            "o", markersize=7, fillstyle="none", color=_COLOURS["bad"], label="this policy",
         )  # fmt: skip
         axes.set_ylim(bottom=0)
         axes.grid(visible=True, axis="y")
-        legend(figure, axes)
-        return inlined(figure, "frontier", title=TITLE, description=caption)
+        _legend(figure, axes)
+        return _inlined(figure, "frontier", title=_TITLE, description=caption)
