@@ -14,7 +14,8 @@ from duckanon.api.execute import Outcome, run_statement
 from duckanon.database import engine
 from duckanon.database.interrupts import interruptible, watching
 from duckanon.errors import SOURCE_QUERY, DuckanonError, Place, StatementError
-from duckanon.statements import misspelt, parse
+from duckanon.statements import misspelt
+from duckanon.statements.parse import parse
 from duckanon.statements.tokens import Piece, place_of, split, tokenize
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from duckanon.statements.parse import Statement
+    from duckanon.statements.grammar import Statement
 
 
 class Connection:
@@ -94,7 +95,7 @@ class Connection:
         """
         script = Script(text)
         pieces = script.pieces
-        if pieces and parse.parse(pieces[-1]) is None:
+        if pieces and parse(pieces[-1]) is None:
             for piece in pieces[:-1]:
                 self._run(script, piece, None, lazy=False)
             with _located(script, pieces[-1]), watching(self._connection):
@@ -178,7 +179,7 @@ class Connection:
     ) -> Outcome | DuckDBPyRelation | None:
         """Run one statement of a script; its errors tell the line of the script."""
         with _located(script, piece):
-            statement = parse.parse(piece)
+            statement = parse(piece)
         with _located(script, piece, statement):
             if statement is None:
                 return self._rows(piece.text, params, lazy=lazy)
@@ -306,13 +307,13 @@ def _bare(piece: Piece) -> Piece:
 
 
 def _in_script(place: Place, script: Script, statement: Statement | None) -> Place:
-    """Return a place of our own error; that in the query of CREATE counted from the begin of the script."""
+    """Return a place of our own error; that in a source query counted from the begin of the script."""
     if place.of is None:
         return place._replace(of=script.name)
-    create = statement.create if isinstance(statement, parse.Explain) else statement
-    if place.of != SOURCE_QUERY or not isinstance(create, parse.Create):
+    query_place = None if statement is None else statement.query_place
+    if place.of != SOURCE_QUERY or query_place is None:
         return place
-    line, column = create.query_place
+    line, column = query_place
     inner = place.column
     if place.line == 1 and inner is not None:
         inner += column - 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -19,16 +19,18 @@ from duckanon.release.explain import explain
 from duckanon.release.export import export
 from duckanon.release.frontier import frontier
 from duckanon.release.stages.candidate import Source
-from duckanon.statements import parse
+from duckanon.statements import grammar
 from duckanon.statements.options import options_to_export, options_to_policy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     import duckdb
 
     from duckanon.audits.report import Report
     from duckanon.errors import Place
     from duckanon.release.stages.change import Effect
-    from duckanon.statements.parse import Statement
+    from duckanon.statements.grammar import Statement
 
 REPORT_SCHEMA = pa.schema(
     [
@@ -94,36 +96,7 @@ class Outcome:
 @interruptible
 def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement, *, effect: bool = False) -> Outcome:
     """Outcome of one of our statements; with `effect`, that of CREATE and REFRESH tells what changed."""
-    match statement:
-        case parse.Create():
-            target = resolve(con, statement.name)
-            policy = options_to_policy(statement.options)
-            if statement.if_not_exists and metadata.find(con, target) is not None:
-                return Outcome(f"{target} exists: nothing was done, and it keeps its own policy", None)
-            replaces = statement.or_replace
-            made = views.create(con, statement.query, policy, target, or_replace=replaces, effect=effect)
-            return _reported(f"released {made.name}", made.report, made.effect)
-        case parse.Refresh():
-            made = views.refresh(con, resolve(con, statement.name), effect=effect)
-            return _reported(f"refreshed {made.name}", made.report, made.effect)
-        case parse.Audit():
-            if statement.kind == "table":
-                report = audit_table(con, statement.name, statement.options)
-            else:
-                report = audit_named(con, statement.name, statement.options)
-            notes = "".join(f"; {warning}" for warning in report.warnings)
-            return _reported(f"audited {report.name}{notes}", report)
-        case parse.Export():
-            target = resolve(con, statement.name)
-            report = export(con, target, statement.path, **options_to_export(statement.options))
-            return _reported(f"exported {target} to {statement.path}", report)
-        case parse.Drop():
-            return _drop(con, statement)
-        case parse.ShowViews():
-            views.tidy(con)
-            return Outcome("anonymized views", _show(con))
-        case parse.Explain():
-            return Outcome("frontier" if statement.frontier else "plan", _explain(con, statement))
+    return RUNS[type(statement)](con, statement, effect)
 
 
 def report_table(report: Report) -> pa.Table:
@@ -141,7 +114,51 @@ def _reported(title: str, report: Report, effect: tuple[Effect, ...] = ()) -> Ou
     return Outcome(title, report_table(report), report, effect=effect)
 
 
-def _drop(con: duckdb.DuckDBPyConnection, statement: parse.Drop) -> Outcome:
+def _create(con: duckdb.DuckDBPyConnection, statement: grammar.Create, effect: bool) -> Outcome:
+    target = resolve(con, statement.name)
+    policy = options_to_policy(statement.options)
+    if statement.if_not_exists and metadata.find(con, target) is not None:
+        return Outcome(f"{target} exists: nothing was done, and it keeps its own policy", None)
+    replaces = statement.or_replace
+    made = views.create(con, statement.query, policy, target, or_replace=replaces, effect=effect)
+    return _reported(f"released {made.name}", made.report, made.effect)
+
+
+def _explain(con: duckdb.DuckDBPyConnection, statement: grammar.Explain, _effect: bool) -> Outcome:
+    title, shown = ("frontier", frontier) if statement.frontier else ("plan", explain)
+    if statement.create is None:
+        published = metadata.require(con, resolve(con, statement.name))
+        source, policy = views.source_of(con, published), Policy.from_toml(published.policy)
+    else:
+        policy = options_to_policy(statement.create.options)
+        source = Source(statement.create.query, *current(con))
+    return Outcome(title, shown(con, source, policy))
+
+
+def _refresh(con: duckdb.DuckDBPyConnection, statement: grammar.Refresh, effect: bool) -> Outcome:
+    made = views.refresh(con, resolve(con, statement.name), effect=effect)
+    return _reported(f"refreshed {made.name}", made.report, made.effect)
+
+
+def _audit(con: duckdb.DuckDBPyConnection, statement: grammar.Audit, _effect: bool) -> Outcome:
+    audited = audit_table if statement.kind == "table" else audit_named
+    report = audited(con, statement.name, statement.options)
+    notes = "".join(f"; {warning}" for warning in report.warnings)
+    return _reported(f"audited {report.name}{notes}", report)
+
+
+def _show(con: duckdb.DuckDBPyConnection, _statement: grammar.ShowViews, _effect: bool) -> Outcome:
+    views.tidy(con)
+    return Outcome("anonymized views", _shown(con))
+
+
+def _export(con: duckdb.DuckDBPyConnection, statement: grammar.Export, _effect: bool) -> Outcome:
+    target = resolve(con, statement.name)
+    report = export(con, target, statement.path, **options_to_export(statement.options))
+    return _reported(f"exported {target} to {statement.path}", report)
+
+
+def _drop(con: duckdb.DuckDBPyConnection, statement: grammar.Drop, _effect: bool) -> Outcome:
     try:
         target = resolve(con, statement.name)
     except ReleaseError as nowhere:
@@ -153,16 +170,7 @@ def _drop(con: duckdb.DuckDBPyConnection, statement: parse.Drop) -> Outcome:
     return Outcome(f"nothing to drop: {target} does not exist", None)
 
 
-def _explain(con: duckdb.DuckDBPyConnection, statement: parse.Explain) -> pa.Table:
-    shown = frontier if statement.frontier else explain
-    if statement.create is None:
-        published = metadata.require(con, resolve(con, statement.name))
-        return shown(con, views.source_of(con, published), Policy.from_toml(published.policy))
-    policy = options_to_policy(statement.create.options)
-    return shown(con, Source(statement.create.query, *current(con)), policy)
-
-
-def _show(con: duckdb.DuckDBPyConnection) -> pa.Table:
+def _shown(con: duckdb.DuckDBPyConnection) -> pa.Table:
     catalogs = metadata.with_releases(con)
     if not catalogs:
         return SHOWN.empty_table()
@@ -170,3 +178,15 @@ def _show(con: duckdb.DuckDBPyConnection) -> pa.Table:
     names = (Target(*row.values()) for row in table.select(SHOWN.names[:3]).to_pylist())
     # A view that carries the mark of a release, and is another view, is not shown.
     return table.filter(pa.array([metadata.find(con, name) is not None for name in names], pa.bool_()))
+
+
+RUNS: Mapping[type[Statement], Callable[[duckdb.DuckDBPyConnection, Any, bool], Outcome]] = {
+    grammar.Create: _create,
+    grammar.Explain: _explain,
+    grammar.Refresh: _refresh,
+    grammar.Audit: _audit,
+    grammar.ShowViews: _show,
+    grammar.Export: _export,
+    grammar.Drop: _drop,
+}
+"""What runs each of `grammar.STATEMENTS`: the last argument asks for the effect of a release."""

@@ -25,7 +25,7 @@ from duckanon.release.audit import audit_published, trees_of
 from duckanon.release.chain import changed_by_hand, record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import duckdb
 
@@ -44,7 +44,7 @@ _FORMULA = re.compile(r"'*[=+@\t\r-]")
 def export(
     con: duckdb.DuckDBPyConnection, target: Target, path: str, *, csv_formulas: Formulas | None = None
 ) -> Report:
-    """Audit of the new file, ``.duckdb``, ``.parquet`` or ``.csv``, to which a release was written.
+    """Audit of the new file, in one of `FORMATS`, to which a release was written.
 
     It is of what the file holds, read back from it. Nothing is left of a file that violates the policy, as a
     CSV may, in which NULL and the empty text are one. A view or rows that are not those that were audited are
@@ -53,7 +53,7 @@ def export(
     published = metadata.require(con, target, whole=True)
     file = Path(path)
     check_target(file)
-    writer = _writers()[file.suffix.lower()]
+    writer = FORMATS[file.suffix.lower()]
     if csv_formulas is not None and writer is not _to_csv:
         raise ReleaseError(f"csv_formulas is about .csv files, and {path!r} is none: leave it out")
     # One transaction, so that the rows which are looked at are those which are written.
@@ -77,8 +77,9 @@ def export(
 def check_target(file: Path) -> None:
     """Raise where a release cannot be exported: a file is there, its folder is not, its ending is unknown."""
     shown = repr(str(file))
-    if file.suffix.lower() not in _writers():
-        raise ReleaseError(f"cannot export to {shown}: the file must end in .duckdb, .parquet or .csv")
+    if file.suffix.lower() not in FORMATS:
+        *others, last = FORMATS
+        raise ReleaseError(f"cannot export to {shown}: the file must end in {', '.join(others)} or {last}")
     try:
         # A link is there, too, wherever it leads.
         folder = stat.S_ISDIR(file.lstat().st_mode)
@@ -94,10 +95,6 @@ def check_target(file: Path) -> None:
         raise ReleaseError(f"cannot export to {shown}: the folder {parent!r} does not exist")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise ReleaseError(f"cannot export to {shown}: nothing can be written in the folder {parent!r}")
-
-
-def _writers() -> dict[str, Callable[[duckdb.DuckDBPyConnection, Published, Path], Report]]:
-    return {".duckdb": _to_database, ".parquet": _to_parquet, ".csv": _to_csv}
 
 
 def _settle(draft: Path, file: Path) -> None:
@@ -366,3 +363,11 @@ def _copy(
 
 def _on(con: duckdb.DuckDBPyConnection, statement: str) -> None:
     engine.run(con, statement, "export", error=ReleaseError)
+
+
+FORMATS: Mapping[str, Callable[[duckdb.DuckDBPyConnection, Published, Path], Report]] = {
+    ".duckdb": _to_database,
+    ".parquet": _to_parquet,
+    ".csv": _to_csv,
+}
+"""By the ending of a file, what writes a release to a draft of it and audits what it reads back."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.policy.names import fold, unknown_option
 from duckanon.policy.policy import OPTIONS
+from duckanon.statements.grammar import KEYWORD, LEADING, MOST, form_of
 from duckanon.statements.tokens import Piece, Reader
 
 if TYPE_CHECKING:
@@ -15,13 +16,10 @@ if TYPE_CHECKING:
     from duckanon.errors import StatementError
     from duckanon.statements.tokens import Token
 
-_KEYWORD = "ANONYMIZED"
 _NEAR = 0.85
 """Likeness from which a word is taken for our keyword: ANONYMISED, ANONIMIZED, ANNONYMIZED."""
 
 _RIGHT = "write CREATE ANONYMIZED VIEW name AS query WITH (option = value, ...)"
-_BEGINS = frozenset({"CREATE", "REFRESH", "EXPORT", "DROP", "SHOW", "EXPLAIN"})
-_SKIPPED = _BEGINS | {"OR", "REPLACE", "TEMP", "TEMPORARY"}
 _KINDS = frozenset({"VIEW", "VIEWS", "TABLE", "TABLES"})
 _FUNCTIONS = frozenset({"ANONYMIZE", "EQUIVALENCE_CLASSES"})
 
@@ -29,7 +27,7 @@ _FUNCTIONS = frozenset({"ANONYMIZE", "EQUIVALENCE_CLASSES"})
 def refused(reader: Reader) -> StatementError | None:
     """Error, with the place of the wrong word, for a statement that was meant for us; else None."""
     tokens = [token for token in reader.tokens if token.kind != "end"]
-    words = [token.keyword for token in tokens[:6]]
+    words = [token.keyword for token in tokens[:MOST]]
     if not words:
         return None
     return _keyword(reader, tokens, words) or _view(reader, tokens, words)
@@ -52,17 +50,15 @@ def wrong_argument(piece: Piece) -> StatementError | None:
     return None
 
 
-def _keyword(reader: Reader, tokens: Sequence[Token], words: Sequence[str]) -> StatementError | None:
+def _keyword(reader: Reader, tokens: Sequence[Token], words: list[str]) -> StatementError | None:
     """Find a misspelt keyword before VIEW or TABLE, where no statement of DuckDB has a name."""
-    at = next((place for place, word in enumerate(words) if word not in _SKIPPED), len(words))
+    at = next((place for place, word in enumerate(words) if word not in LEADING), len(words))
     if words[at + 1 : at + 2] == [] or words[at + 1] not in _KINDS or not _near(words[at]):
         return None
-    begin = " ".join(words[:at]) or "CREATE"
-    kind = "VIEWS" if begin == "SHOW" else "VIEW"
-    return reader.error(
-        f"{tokens[at].text!r} is no keyword of DuckDB or duckanon: write {begin} {_KEYWORD} {kind}",
-        tokens[at],
-    )
+    begin = words[:at] or ["CREATE"]
+    form = form_of([*begin, KEYWORD, *words[at + 1 :]])
+    right = " ".join([*begin, KEYWORD, form.then if form is not None else "VIEW"])
+    return reader.error(f"{tokens[at].text!r} is no keyword of DuckDB or duckanon: write {right}", tokens[at])
 
 
 def _view(reader: Reader, tokens: Sequence[Token], words: Sequence[str]) -> StatementError | None:
@@ -99,4 +95,4 @@ def _our_options(tokens: Sequence[Token]) -> bool:
 
 def _near(word: str) -> bool:
     begins = word.startswith(("ANONYM", "ANONIM"))
-    return begins or SequenceMatcher(None, word, _KEYWORD).ratio() >= _NEAR
+    return begins or SequenceMatcher(None, word, KEYWORD).ratio() >= _NEAR

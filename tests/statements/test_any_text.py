@@ -10,17 +10,10 @@ from hypothesis import strategies as st
 
 from duckanon.database.quoting import ident, literal
 from duckanon.errors import PolicyError, StatementError
-from duckanon.statements.parse import (
-    Audit,
-    Create,
-    Drop,
-    Export,
-    Piece,
-    QualifiedName,
-    parse,
-    parse_name,
-    split,
-)
+from duckanon.statements.grammar import Audit, Create, Drop, Export
+from duckanon.statements.names import QualifiedName, parse_name
+from duckanon.statements.parse import parse
+from duckanon.statements.tokens import Piece, split
 from tests.examples import examples
 
 CREATE = "CREATE ANONYMIZED VIEW v AS"

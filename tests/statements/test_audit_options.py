@@ -9,8 +9,9 @@ import pytest
 
 from duckanon.errors import PolicyError
 from duckanon.policy.policy import AuditPolicy, Policy
+from duckanon.statements.grammar import Audit
 from duckanon.statements.options import options_to_audit
-from duckanon.statements.parse import Audit, parse
+from duckanon.statements.parse import parse
 
 if TYPE_CHECKING:
     from duckanon.statements.options import Options

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from duckanon.database.quoting import ident, literal
 from duckanon.errors import PolicyError, StatementError
 from duckanon.policy.policy import OPTIONS, AuditPolicy, Policy
+from duckanon.statements.grammar import Create
 from duckanon.statements.options import Options, options_to_audit, options_to_policy
-from duckanon.statements.parse import Create, parse, split
+from duckanon.statements.parse import parse
+from duckanon.statements.tokens import split
 from tests.examples import examples
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

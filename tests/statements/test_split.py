@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.statements.parse import Piece, split
-from duckanon.statements.tokens import BLANKS, Token, place_of, tokenize
+from duckanon.statements.tokens import BLANKS, Piece, Token, place_of, split, tokenize
 from tests.examples import examples
 
 SCRIPTS = [

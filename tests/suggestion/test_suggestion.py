@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.policy.bind import Role
-from duckanon.statements import parse
+from duckanon.statements.grammar import Create
 from duckanon.statements.options import options_to_policy
+from duckanon.statements.parse import parse
+from duckanon.statements.tokens import split
 from duckanon.suggestion import ColumnSuggestion, suggest
 from duckanon.suggestion.model import statement_of
 from duckanon.suggestion.names import code_named, key_named, named, person_named, words
@@ -269,9 +271,9 @@ def test_any_name_is_read_back_from_the_statement(
     text, reasons = statement_of(columns, 100, view, "FROM somewhere", {quasi: "finite"})
     assert text is not None
     assert not reasons
-    (piece,) = parse.split(text)
-    statement = parse.parse(piece)
-    assert isinstance(statement, parse.Create)
+    (piece,) = split(text)
+    statement = parse(piece)
+    assert isinstance(statement, Create)
     policy = options_to_policy(statement.options)
     assert statement.name.name == view
     assert policy.quasi_identifiers == (quasi,)
