@@ -124,9 +124,11 @@ def interruptible(function: Callable[Given, Result]) -> Callable[Given, Result]:
             try:
                 _undo_all(state, mark)
             finally:
-                state.depth, state.settled, state.cleaning = depth, settled, cleaning
+                state.depth, state.settled = depth, settled
                 if depth == 0:
                     _leave(state, done=done)
+                else:
+                    state.cleaning = cleaning
 
     return guarded
 
@@ -279,7 +281,7 @@ def abort(con: duckdb.DuckDBPyConnection) -> None:
 
 def _listen(state: _State) -> None:
     """Put our handler of SIGINT in place; not in a thread without signals, nor where SIGINT is ignored."""
-    state.raised, state.waiting, state.handler = None, False, None
+    state.raised, state.waiting, state.handler, state.cleaning = None, False, None, 0
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         return
@@ -289,16 +291,18 @@ def _listen(state: _State) -> None:
 
 
 def _leave(state: _State, *, done: bool) -> None:
-    """Put the handler of SIGINT back that was there, and give it a Ctrl-C that has waited."""
-    late = state.waiting and state.raised is None
+    """Put the handler of SIGINT back that was there, and give it a Ctrl-C that has waited.
+
+    Until it is back Ctrl-C waits: raised here, it would leave ours in place.
+    """
     state.readers.clear()
     state.running.clear()
-    if state.handler is None:
-        return
-    before, state.handler, state.raised = state.handler, None, None
-    if signal.getsignal(signal.SIGINT) is _arrived:
+    before = state.handler
+    if before is not None and signal.getsignal(signal.SIGINT) is _arrived:
         signal.signal(signal.SIGINT, before)
-    if late:
+    late = state.waiting and state.raised is None
+    state.handler, state.raised, state.cleaning = None, None, 0
+    if late and before is not None:
         try:
             before(signal.SIGINT, None)
         except KeyboardInterrupt as interrupt:

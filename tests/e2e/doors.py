@@ -105,14 +105,15 @@ REFUSED = {
     "function": {"UNION"},
     "table": {"UNION"},
     "duckdb": {"UNION", "TUPLE", "VARIANT"},
-    "csv": {"UNION", "VARIANT", "NULL"},
+    "csv": {"UNION", "VARIANT", "NULL", "JSON"},
     "parquet": {
         "HUGEINT", "UHUGEINT", "BIGNUM", "BIT", "TIME WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "GEOMETRY",
         "UNION", "TUPLE", "NULL", "VARIANT", "INTERVAL", "ENUM", "[2]", "JSON",
     },
 }  # fmt: skip
 """Types, as words of their text, that a way out may refuse by name. Arrow has no NULL of a UNION, a file of
-STORAGE_VERSION v1.2.0 no TUPLE and no VARIANT, and Parquet no arrays, no interval below zero and few times."""
+STORAGE_VERSION v1.2.0 no TUPLE and no VARIANT, a CSV no JSON in a list that is NULL beside one that is null, and
+Parquet no arrays, no interval below zero and few times."""
 
 
 def as_released(con: duckdb.DuckDBPyConnection, relation: str, columns: list[str]) -> tuple[Any, Any]:
@@ -157,8 +158,17 @@ def require_told(refused: Exception, table: Made, door: str) -> None:
     assert found is not None, refused
     name, kind = found[1], found[2]
     assert "CAST it to" in str(refused)
-    assert any(word in kind for word in REFUSED[door]), (door, kind)
+    assert any(word in kind for word in REFUSED[door]) or (
+        # The dictionary of a Parquet file takes NaN of both signs for one value.
+        door == "parquet" and re.search("DOUBLE|FLOAT", kind) and {"'nan'", "'-nan'"} <= quoted(table, name)
+    ), (door, kind)
     assert name in table.types
+
+
+def quoted(table: Made, name: str) -> set[str]:
+    """Give the quoted words of the values of a column."""
+    place = list(table.types).index(name)
+    return {word for row in table.rows for word in re.findall(r"'[^']*'", row[place])}
 
 
 def variant_in_union(type_text: str) -> bool:

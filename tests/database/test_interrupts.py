@@ -1,0 +1,76 @@
+"""Ctrl-C at every line of the code that deals with it: what was there before is there afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from duckanon.database import interrupts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+LINES = 150
+"""More lines than a call goes through."""
+
+
+@contextlib.contextmanager
+def pressed(at: int) -> Iterator[list[int]]:
+    """Press Ctrl-C at that line of interrupts.py, counted as they are gone through; give how many there were."""
+    count = [0]
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code.co_filename != interrupts.__file__:
+            return None
+        if event == "line":
+            count[0] += 1
+            if count[0] == at:
+                os.kill(os.getpid(), signal.SIGINT)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield count
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_ctrl_c_at_every_line_leaves_the_handler_that_was_there(first: bool) -> None:
+    """Where a Ctrl-C has come before, a second one arrives at each line: it ended in a TypeError of our own."""
+    begun: list[int] = []
+    undone: list[int] = []
+
+    @interrupts.interruptible
+    def work() -> str:
+        with interrupts.cleanup(None, lambda: undone.append(1)):
+            begun.append(1)
+            if first:
+                os.kill(os.getpid(), signal.SIGINT)
+            return "done"
+
+    before = signal.getsignal(signal.SIGINT)
+    ended = set()
+    for at in range(1, LINES):
+        begun.clear()
+        undone.clear()
+        with pressed(at) as count:
+            try:
+                ended.add(work())
+            except KeyboardInterrupt:
+                ended.add("interrupted")
+        assert signal.getsignal(signal.SIGINT) is before, at
+        assert len(begun) <= len(undone) <= 1, at
+        assert (interrupts._state.depth, interrupts._state.entries) == (0, []), at
+        # Ctrl-C stops the next call as well.
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.interruptible(lambda: os.kill(os.getpid(), signal.SIGINT))()
+    assert count[0] < LINES
+    assert ended == ({"interrupted"} if first else {"interrupted", "done"})
