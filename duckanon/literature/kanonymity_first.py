@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from duckanon.kernels.closeness.threshold import Rules, rules_of
 from duckanon.kernels.compiled import compiled, inner
 from duckanon.kernels.exchange.ledger import (
-    SIDE,
     Ledger,
     class_violation,
-    fill_path,
-    fill_tree,
+    fill_ledger,
+    forget_entries,
     ledger_of,
-    order_members,
     violation_after_swap,
 )
 from duckanon.kernels.first.one_by_one import (
@@ -40,8 +38,8 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Threshold
 
-BATCH = 32
-"""Candidates that are prepared together: an exchange makes those left of a batch be prepared again."""
+ONLY = cast("int", np.int64(0))
+"""The only class of the ledger, and its only attribute; typed, so that nothing is compiled for a literal."""
 
 
 def kanonymity_first(points: ArrayLike, codes: ArrayLike, k: int, threshold: Threshold) -> NDArray[np.int64]:
@@ -104,7 +102,7 @@ def kanonymity_first(points: ArrayLike, codes: ArrayLike, k: int, threshold: Thr
     state = formation_of(matrix, k)
     # The violation of t = 0 is the size times the EMD of a class: that orders classes of one size.
     zero = rules_of([replace(threshold, t=Fraction(0))])
-    _run(state, positions, k, rules_of([threshold]), zero, ledger_of(zero, max(k, BATCH)))
+    _run(state, positions, k, rules_of([threshold]), zero, ledger_of(zero, len(matrix), 1, k))
     return state.labels
 
 
@@ -131,7 +129,7 @@ def _generate(
         return
     members = np.empty(k, np.int64)
     k_neighbourhood(state, seed, members)
-    if class_violation(ledger, rules, codes, members) > 0.0:
+    if _violation(ledger, rules, codes, members) > 0.0:
         _refine(state, codes, seed, members, rules, zero, ledger)
     _take(state, members)
 
@@ -150,32 +148,24 @@ def _refine(
 ) -> None:  # fmt: skip
     """Exchange members for the records left, nearest to the seed first, until the class meets t."""
     distances, queue = _queue(state, seed, members)
-    waiting = len(queue)
-    batch = np.empty(BATCH, np.int64)
-    violation = class_violation(ledger, zero, codes, members)
-    first = last = 0
-    while True:
-        for i in range(first, last):
-            batch[i - first] = batch[i]
-        first, last = 0, last - first
-        while last < BATCH and waiting > 0:
-            batch[last] = -queue[0]
-            offer(distances, queue, -np.inf, NO_RECORD)
-            last += 1
-            waiting -= 1
-        if last == 0:
-            return
-        _fill_ledger(ledger, zero, codes, members, batch[:last])
-        exchanged = False
-        while first < last and not exchanged:
-            gone, least = _best_swap(ledger, zero, codes, members, first, batch[first])
-            if least < violation:
-                members[gone], violation, exchanged = batch[first], least, True
-            first += 1
-        if exchanged:
+    violation = _violation(ledger, zero, codes, members)
+    for _ in range(len(queue)):
+        offered = -queue[0]
+        offer(distances, queue, -np.inf, NO_RECORD)
+        gone, least = _best_swap(ledger, zero, codes, members, offered)
+        if least < violation:
+            members[gone] = offered
             ascend(members)
-            if class_violation(ledger, rules, codes, members) == 0.0:
+            if _violation(ledger, rules, codes, members) == 0.0:
                 return
+            violation = _violation(ledger, zero, codes, members)
+
+
+@inner
+def _violation(ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: NDArray[np.int64]) -> float:
+    """Fill the ledger for a class; return its violation."""
+    fill_ledger(ledger, rules, codes, ONLY, members)
+    return class_violation(ledger, rules, ONLY, len(members))
 
 
 @inner
@@ -201,28 +191,16 @@ def _queue(
 
 
 @inner
-def _fill_ledger(
-    ledger: Ledger, rules: Rules, codes: NDArray[np.int64],
-    members: NDArray[np.int64], others: NDArray[np.int64],
-) -> None:  # fmt: skip
-    """Fill one side of the ledger: a class, and the records that may enter it."""
-    order_members(ledger, codes[0], members, others, SIDE, SIDE)
-    if not ledger.quick[0]:
-        return
-    if rules.table[0]["height"] == 0:
-        fill_path(ledger, rules, codes[0], members, others, SIDE, SIDE, False)
-    else:
-        fill_tree(ledger, rules, codes[0], members, others, SIDE, SIDE, False)
-
-
-@inner
 def _best_swap(
-    ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: NDArray[np.int64], j: int, new: int
+    ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: NDArray[np.int64], new: int
 ) -> tuple[int, float]:
-    """Return the member whose place the j-th candidate should take, and the violation of the class then."""
+    """Return the member whose place a record should take, and the violation of the class then."""
     best, least = -1, np.inf
+    forget_entries(ledger, 1, 0)
     for i in range(len(members)):
-        violation = violation_after_swap(ledger, rules, codes, SIDE, len(members), i, j, members[i], new)
+        violation = violation_after_swap(
+            ledger, rules, codes, ONLY, ONLY, len(members), members[i], new, ONLY, ONLY
+        )
         if violation < least:
             best, least = i, violation
     return best, least

@@ -21,8 +21,11 @@ from duckanon.kernels.exchange.ledger import (
     Ledger,
     class_violation,
     fill_ledger,
+    fill_moves,
+    forget_entries,
     ledger_of,
     violation_after_swap,
+    violation_with,
 )
 from tests import oracle
 from tests.examples import examples
@@ -30,8 +33,7 @@ from tests.examples import examples
 Function = TypeVar("Function")
 Whole = NDArray[np.int64]
 
-ONE: Any = np.int64(0)
-OTHER: Any = np.int64(1)
+FIRST: Any = np.int64(0)
 
 BRANCHES = ((0, 0, 0), (1, 0, 0), (2, 1, 0), (3, 1, 0), (4, 2, 1), (5, 2, 1))
 """Inner nodes above the value v, of level 1 to 3, are those of entry v modulo 6; height 4 with the root."""
@@ -117,18 +119,32 @@ def every_exchange(
     ledger: Ledger, rules: Rules, codes: Whole, one: Whole, two: Whole
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return what both sides miss after each swap (2, one, two), without and with each record."""
-    fill_ledger(ledger, rules, codes, one, two, True)
-    swaps = np.zeros((2, len(one), len(two)))
-    for i in range(len(one)):
-        for j in range(len(two)):
-            swaps[0, i, j] = violation_after_swap(ledger, rules, codes, ONE, len(one), i, j, one[i], two[j])
-            swaps[1, i, j] = violation_after_swap(ledger, rules, codes, OTHER, len(two), j, i, two[j], one[i])
-    return swaps, ledger.leave.copy(), ledger.join.copy()
+    most = max(len(one), len(two))
+    swaps, leave, join = np.zeros((2, len(one), len(two))), np.zeros((2, most)), np.zeros((2, most))
+    forget_entries(ledger, len(one), len(two))
+    for side in range(2):
+        fill_ledger(ledger, rules, codes, side, two if side else one)
+    for side in range(2):
+        own, others = (two, one) if side else (one, two)
+        for x in range(len(own)):
+            for y in range(len(others)):
+                i, j = (y, x) if side else (x, y)
+                for a in range(len(codes)):
+                    swaps[side, i, j] += violation_after_swap(
+                        ledger, rules, codes, a, side, len(own), own[x], others[y], 1 - side, y
+                    )
+        fill_moves(ledger, rules, codes, side, own)
+        for x in range(len(own)):
+            leave[side, x] = ledger.leave[own[x]]
+        for y in range(len(others)):
+            join[side, y] = violation_with(ledger, rules, codes, side, len(own), others[y])
+    return swaps, leave, join
 
 
 @uncached
 def whole_class(ledger: Ledger, rules: Rules, codes: Whole, members: Whole) -> float:
-    return class_violation(ledger, rules, codes, members)
+    fill_ledger(ledger, rules, codes, FIRST, members)
+    return class_violation(ledger, rules, FIRST, len(members))
 
 
 class Prepared(NamedTuple):
@@ -143,7 +159,7 @@ def prepared(attributes: list[Attribute], most: int) -> Prepared:
     """Return a ledger for some attributes and their positions."""
     rules = rules_of([a.threshold for a in attributes])
     codes = np.array([a.threshold.reference.positions(a.codes) for a in attributes])
-    return Prepared(ledger_of(rules, most), rules, codes)
+    return Prepared(ledger_of(rules, codes.shape[1], 2, most), rules, codes)
 
 
 def check(attributes: list[Attribute], members: Whole, said: float, own: Prepared) -> None:
@@ -267,7 +283,7 @@ def test_sums_beyond_a_machine_word_are_taken_from_the_histogram() -> None:
     after = {(i, j): exact(np.append(np.delete(one, i), two[j])) for i in range(4) for j in range(2)}
     t = Fraction(math.ceil(after[1, 0] * 10**12), 10**12)
     rules = rules_of([Threshold(known, t=t)])
-    ledger = ledger_of(rules, 2**12)
+    ledger = ledger_of(rules, len(positions), 2, 2**12)
     assert not ledger.quick.any()
     swaps, _, _ = every_exchange(ledger, rules, positions[None, :], one, two)
     for (i, j), reached in after.items():

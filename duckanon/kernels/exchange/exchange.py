@@ -1,4 +1,9 @@
-"""Swaps and moves of records between two classes, by exact differences of SSE and of violations."""
+"""Swaps and moves of records between two classes, by exact differences of SSE and of violations.
+
+Most pairs of classes offer nothing: what is asked first is what rules out most at the least cost. A bound on
+the gain of all swaps of two classes, of all swaps of one record, and of one swap comes from the mean of each
+class and its members' distances from it; then comes the exact gain in SSE; violations come last.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +11,37 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner, spliced
-from duckanon.kernels.exchange.ledger import fill_ledger, violation_after_swap
-from duckanon.kernels.exchange.state import ExchangeState, add, take, touch, update_violation
+from duckanon.kernels.compiled import compiled, spliced, uncounted
+from duckanon.kernels.exchange.ledger import (
+    MOVES,
+    NOTHING,
+    SWAPS,
+    forget_entries,
+    violation_after_swap,
+    violation_with,
+)
+from duckanon.kernels.exchange.state import (
+    ExchangeState,
+    add,
+    measure,
+    open_ledger,
+    take,
+    touch,
+    update_violation,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-ONE, OTHER = cast("int", np.int64(0)), cast("int", np.int64(1))
-"""Sides of a ledger; typed, so that functions are not compiled once for each literal."""
-
-PAIRS = 4096
+PAIRS = cast("int", np.int64(4096))
 """Two classes with more pairs of records than this are left alone: merging made them, swaps would be dear."""
+
+ANY = cast("int", np.int64(2**62))
+"""Any number of pairs. Both are typed, so that functions are not compiled once for each literal."""
+
+ALONG, AWAY, PLACE, ASIDE = range(4)
+"""Of the members of two classes, in `ExchangeState.pair`: the product of the way from the mean with the
+difference of the means, the length of that way, and its parts on the line through the means and beside it."""
 
 
 @compiled
@@ -28,38 +52,51 @@ def sweep(state: ExchangeState, neighbours: NDArray[np.int64], seen: NDArray[np.
     """
     total = 0.0
     for a in range(len(neighbours)):
-        if state.size[a] == 0:
-            continue
-        last = seen[a]
-        seen[a] = state.touched[-1]
-        for b in neighbours[a]:
-            if b < 0 or b == a or state.size[b] == 0 or state.size[a] * state.size[b] > PAIRS:
-                continue
-            if state.touched[a] > last or state.touched[b] > last:
-                total += exchange(state, a, b)
+        if state.size[a] > 0:
+            last = seen[a]
+            seen[a] = state.touched[-1]
+            total = exchange(state, a, neighbours[a], last, PAIRS, total)
     return total
 
 
-@inner
-def exchange(state: ExchangeState, a: int, b: int) -> float:
-    """Carry out the best swap or move between two classes until none is left; return the gain."""
-    total = 0.0
-    while True:
-        gain, i, j = _best(state, a, b)
-        if gain <= state.bounds.gain:
-            return total
-        total += gain
-        if i >= 0:
-            take(state, i)
-        if j >= 0:
-            take(state, j)
-            add(state, a, j)
-        if i >= 0:
-            add(state, b, i)
-        update_violation(state, a)
-        update_violation(state, b)
-        touch(state, a)
-        touch(state, b)
+@uncounted
+def exchange(
+    state: ExchangeState, a: int, others: NDArray[np.int64], since: int, pairs: int, total: float
+) -> float:
+    """Exchange records between a class and others, one after the other; return the total and the gain.
+
+    The best swap or move is carried out until none is left. Passed over are numbers below 0, classes without
+    records, pairs with more than so many `pairs` of records, and pairs of which neither changed `since` then.
+    """
+    for b in others:
+        if b < 0 or b == a or state.size[b] == 0 or state.size[a] * state.size[b] > pairs:
+            continue
+        if state.touched[a] <= since and state.touched[b] <= since:
+            continue
+        own = 0.0
+        while True:
+            gain, i, j = _best(state, a, b)
+            if gain <= state.bounds.gain:
+                break
+            own += gain
+            _carry_out(state, a, b, i, j)
+        total += own
+    return total
+
+
+@uncounted
+def _carry_out(state: ExchangeState, a: int, b: int, i: int, j: int) -> None:
+    """Move record i from class a to b, and j from b to a; -1 for none."""
+    if i >= 0:
+        take(state, i)
+    if j >= 0:
+        take(state, j)
+        add(state, a, j)
+    if i >= 0:
+        add(state, b, i)
+    for c in (a, b):
+        update_violation(state, c)
+        touch(state, c)
 
 
 @spliced
@@ -67,98 +104,143 @@ def _best(state: ExchangeState, a: int, b: int) -> tuple[float, int, int]:
     """Return the best gain and the records that go from a to b and from b to a; -1 for none."""
     bounds = state.bounds
     size_a, size_b = state.size[a], state.size[b]
-    before = state.violation[a] + state.violation[b]
-    give = size_a > bounds.least and size_b < bounds.most
-    get = size_b > bounds.least and size_a < bounds.most
-    if state.codes.shape[0] > 0:
-        one, two = state.members[a, :size_a], state.members[b, :size_b]
-        fill_ledger(state.scratch.ledger, state.rules, state.codes, one, two, give or get)
     between = _measure(state, a, b)
-    best, i, j = _best_swap(state, a, b, before, between)
-    if give:
-        gain, moved = _best_move(state, a, b, ONE, before, between)
-        if gain > best:
-            best, i, j = gain, moved, -1
-    if get:
-        gain, moved = _best_move(state, b, a, OTHER, before, between)
-        if gain > best:
-            best, i, j = gain, -1, moved
+    forget_entries(state.ledger, size_a, size_b)
+    best, i, j = _best_swap(state, a, b, between)
+    for side in range(2):
+        source, goal = (size_b, size_a) if side else (size_a, size_b)
+        if source > bounds.least and goal < bounds.most:
+            gain, moved = _best_move(state, a, b, side, between, best)
+            if gain > best:
+                best = gain
+                i, j = (-1, moved) if side else (moved, -1)
     return best, i, j
 
 
-@spliced
+@uncounted
 def _measure(state: ExchangeState, a: int, b: int) -> float:
     """Write products and distances of the members of two classes; return their squared distance."""
-    points, sums, scratch, between = state.points, state.sums, state.scratch, 0.0
-    for j in range(points.shape[1]):
-        w = sums[a, j] / state.size[a] - sums[b, j] / state.size[b]
-        scratch.between[j] = w
-        between += w * w
+    points, pair, w, between = state.points, state.pair, state.between, 0.0
+    for c in (a, b):
+        if not state.measured[c]:
+            measure(state, c)
+    for x in range(points.shape[1]):
+        w[x] = state.mean[a, x] - state.mean[b, x]
+        between += w[x] * w[x]
+    apart = np.sqrt(between)
+    unit = 1.0 / apart if apart > 0.0 else 0.0
     for side in range(2):
         c = b if side else a
-        size = state.size[c]
-        for i in range(size):
-            record = state.members[c, i]
-            along, away = 0.0, 0.0
-            for j in range(points.shape[1]):
-                difference = points[record, j] - sums[c, j] / size
-                along += difference * scratch.between[j]
-                away += difference * difference
-            scratch.along[side, i], scratch.away[side, i] = along, np.sqrt(away)
+        for i in range(state.size[c]):
+            record, along = state.members[c, i], 0.0
+            for x in range(points.shape[1]):
+                along += (points[record, x] - state.mean[c, x]) * w[x]
+            away = state.away[record]
+            place = along * unit
+            pair[side, ALONG, i], pair[side, AWAY, i], pair[side, PLACE, i] = along, away, place
+            pair[side, ASIDE, i] = np.sqrt(max(away * away - place * place, 0.0))
     return between
 
 
 @spliced
-def _best_swap(state: ExchangeState, a: int, b: int, before: float, between: float) -> tuple[float, int, int]:
-    """Return the best gain above the least one, and the two records that change places."""
-    points, bounds, scratch = state.points, state.bounds, state.scratch
-    rules, codes, ledger = state.rules, state.codes, state.scratch.ledger
+def _best_swap(state: ExchangeState, a: int, b: int, between: float) -> tuple[float, int, int]:
+    """Return the best gain above the least one, and the two records that change places.
+
+    Two records that are s apart on the line through the means, and at most p beside it, gain at most
+    ``(1 / size_a + 1 / size_b) (s^2 + p^2) - 2 s |mean_a - mean_b|``. The bounds add the least gain that
+    counts, which is above all rounding: they pass over nothing that the exact gain would take.
+    """
+    points, bounds, pair, members = state.points, state.bounds, state.pair, state.members
     size_a, size_b = state.size[a], state.size[b]
+    before = state.violation[a] + state.violation[b]
     hope = bounds.weight * before if before > 0.0 else 0.0
     best, best_i, best_j = bounds.gain, -1, -1
     both, apart = 1.0 / size_a + 1.0 / size_b, np.sqrt(between)
+    places, asides, low, high, widest = pair[1, PLACE], pair[1, ASIDE], np.inf, -np.inf, 0.0
+    for j in range(size_b):
+        low, high = min(low, places[j]), max(high, places[j])
+        widest = max(widest, asides[j])
     for i in range(size_a):
-        record = state.members[a, i]
+        record = members[a, i]
+        start, aside = apart + pair[0, PLACE, i], pair[0, ASIDE, i]
+        near, far, wide = start - high, start - low, aside + widest
+        most = max(near * (both * near - 2.0 * apart), far * (both * far - 2.0 * apart))
+        if most + both * wide * wide + bounds.gain + hope <= best:
+            continue
         for j in range(size_b):
-            base = 2.0 * (scratch.along[1, j] - scratch.along[0, i] - between)
+            line, wide = start - places[j], aside + asides[j]
+            most = line * (both * line - 2.0 * apart) + both * wide * wide
+            if most + bounds.gain + hope <= best:
+                continue
+            base = 2.0 * (pair[1, ALONG, j] - pair[0, ALONG, i] - between)
             # The triangle inequality bounds the distance of the two records.
-            reach = scratch.away[0, i] + scratch.away[1, j] + apart
+            reach = pair[0, AWAY, i] + pair[1, AWAY, j] + apart
             if base + both * reach * reach + hope <= best:
                 continue
-            other = state.members[b, j]
+            other = members[b, j]
             gain = base
             for x in range(points.shape[1]):
                 difference = points[record, x] - points[other, x]
                 gain += both * difference * difference
             if gain + hope <= best:
                 continue
-            if codes.shape[0] > 0:
-                after = violation_after_swap(ledger, rules, codes, ONE, size_a, i, j, record, other)
-                if gain + bounds.weight * (before - after) <= best:
-                    continue
-                after += violation_after_swap(ledger, rules, codes, OTHER, size_b, j, i, other, record)
-                gain += bounds.weight * (before - after)
+            if state.codes.shape[0] > 0:
+                gain = _priced(state, a, b, i, j, gain, before, best)
             if gain > best:
                 best, best_i, best_j = gain, record, other
     return best, best_i, best_j
 
 
-@inner
+@spliced
+def _priced(
+    state: ExchangeState, a: int, b: int, i: int, j: int, gain: float, before: float, best: float
+) -> float:
+    """Return the gain of a swap less the price of violations, or some gain at most `best` if it is so too."""
+    ledger, rules, codes, weight = state.ledger, state.rules, state.codes, state.bounds.weight
+    # The lists of the second class may drop those of the first.
+    while ledger.filled[a] == NOTHING or ledger.filled[b] == NOTHING:
+        open_ledger(state, a if ledger.filled[a] == NOTHING else b, SWAPS)
+    one, two = state.members[a, i], state.members[b, j]
+    after, priced = 0.0, gain
+    for side in range(2):
+        c, gone, new, place = (b, two, one, i) if side else (a, one, two, j)
+        own = 0.0
+        for s in range(codes.shape[0]):
+            own += violation_after_swap(ledger, rules, codes, s, c, state.size[c], gone, new, 1 - side, place)
+            priced = gain + weight * (before - (after + own))
+            if priced <= best:
+                break
+        if priced <= best:
+            break
+        after += own
+    return priced
+
+
+@uncounted
 def _best_move(
-    state: ExchangeState, source: int, target: int, side: int, before: float, between: float
+    state: ExchangeState, a: int, b: int, side: int, between: float, best: float
 ) -> tuple[float, int]:
-    """Return the best gain above the least one, and the record that goes from source to target."""
-    scratch, weight = state.scratch, state.bounds.weight
+    """Return the best gain above the given one, and the record that goes from a (b) to the other."""
+    pair, weight = state.pair, state.bounds.weight
+    source, target = (b, a) if side else (a, b)
     size, goal = state.size[source], state.size[target]
+    before = state.violation[a] + state.violation[b]
+    hope = weight * before if before > 0.0 else 0.0
     sign = -2.0 if side else 2.0
-    best, record = state.bounds.gain, -1
+    moved = -1
     for i in range(size):
-        near = scratch.away[side, i] * scratch.away[side, i]
-        far = near + sign * scratch.along[side, i] + between
+        record = state.members[source, i]
+        near = pair[side, AWAY, i] * pair[side, AWAY, i]
+        far = near + sign * pair[side, ALONG, i] + between
         gain = near * size / (size - 1.0) - far * goal / (goal + 1.0)
+        if gain + hope <= best:
+            continue
         if state.codes.shape[0] > 0:
-            after = scratch.ledger.leave[side, i] + scratch.ledger.join[1 - side, i]
+            while state.ledger.filled[source] < MOVES or state.ledger.filled[target] < MOVES:
+                open_ledger(state, source if state.ledger.filled[source] < MOVES else target, MOVES)
+            after = state.ledger.leave[record]
+            after += violation_with(state.ledger, state.rules, state.codes, target, goal, record)
             gain += weight * (before - after)
         if gain > best:
-            best, record = gain, state.members[source, i]
-    return best, record
+            best, moved = gain, record
+    return best, moved

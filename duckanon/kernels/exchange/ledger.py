@@ -1,10 +1,14 @@
-"""Violations of two classes after any swap or move between them, each answer in constant time.
+"""Violations of a class after any swap or move of a record, kept until the class changes.
 
 On a path the EMD of a class is a sum over its records: the j-th of s records in ascending order costs what
 its place adds to the transport, ``C_s(j, v)``, which follows from one crossing of the two distribution
 functions. A record that enters or leaves shifts the ranks of a run of the others by one, so that prefix sums
 of the costs at the own rank, one rank lower and one rank higher answer for every exchange. In a tree an
 exchange changes the counts of two nodes a level. All is exact integer arithmetic, as the audits have it.
+
+What belongs to a class alone is filled at the first question after a change. What depends on the record that
+would enter is computed at the first question about it, O(log s) on a path and O(s H) in a tree; then every
+swap with it takes constant time, or O(H).
 """
 
 from __future__ import annotations
@@ -13,16 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from duckanon.kernels.closeness.emd import edge_sum
 from duckanon.kernels.closeness.reference import LARGEST_LISTED
-from duckanon.kernels.closeness.threshold import Rules, rule_edges, rule_violation
-from duckanon.kernels.compiled import inner, spliced
+from duckanon.kernels.closeness.threshold import Rules, rule_violation
+from duckanon.kernels.compiled import spliced, uncounted
 from duckanon.kernels.neighbours.heap import ascend
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from duckanon.kernels.closeness.reference import Edges
 
 EXACT = 2.0**61
 """Largest edge sum that is kept in one machine word."""
@@ -30,178 +31,259 @@ EXACT = 2.0**61
 INSERTION = 32
 """Largest class that is sorted by insertion."""
 
-NONE, SIDE = cast("int", np.int64(-1)), cast("int", np.int64(0))
+NONE = cast("int", np.int64(-1))
 """Typed, so that functions are not compiled once more for a literal."""
+
+ASCENDING, KEPT, DOWN, UP, KEPT_MORE, UP_MORE, SPARE = (cast("int", np.int64(i)) for i in range(7))
+"""Lists of a class and an attribute."""
+
+NOTHING, SWAPS, MOVES = (cast("int", np.int64(i)) for i in range(3))
+"""What the ledger of a class can answer."""
 
 
 class Ledger(NamedTuple):
-    """Memory for two classes, called the sides 0 and 1; S attributes, at most `most` records a class.
+    """What is known of the violations of m classes of n records; S attributes.
+
+    The lists of all classes lie one after the other in ``lists``, with two places more than the class has
+    records. One that grows gets a new place behind the last; when the memory is full, all are dropped.
 
     Attributes
     ----------
     quick : ndarray of shape (S,), bool
         Attributes answered in constant time: those with t alone, and sums that fit in a machine word.
-    ascending : ndarray of shape (2, S, most), int64
-        Positions of the members in ascending order.
-    rank, into : ndarray of shape (2, S, most), int64
-        Of each member, the members before it in that order; of each member of the other side, the members
-        below its position.
-    kept, down, up : ndarray of shape (2, S, most + 1), int64
-        Prefix sums of the costs at the own rank, one lower and one higher.
-    enter : ndarray of shape (2, S, 2, most), int64
-        Cost of each member of the other side at the rank `into`, and one above.
-    inside, others_inside : ndarray of shape (2, S, height, most), int64
-        In a tree: members in the node above each member, and above each member of the other side.
-    total : ndarray of shape (2, S), int64
-        Edge sum of the class on a tree; on a path, what does not depend on the members.
-    leave, join : ndarray of shape (2, most), float64
-        Violation of the class without a member, and with a member of the other side.
+    filled : ndarray of shape (m + 1,), int64
+        What is known of each class: `NOTHING`, `SWAPS`, or `MOVES` too; then the end of the lists in use.
+    start, room : ndarray of shape (m,), int64
+        First place of the lists of each class, and how many places they have.
+    lists : ndarray of shape (7, S, places), int64
+        The positions of the members in ascending order; prefix sums of their costs at the own rank, one lower
+        and one higher; those at the own rank and one higher in a class with one member more; spare.
+    rank : ndarray of shape (S, n), int64
+        Of each record, the members of its class before it in that order.
+    inside, without : ndarray of shape (S, height, n), int64
+        In a tree: on each level, the members of its class in the node above each record, and what the edge
+        there adds to the edge sum of the class without the record.
+    total, bound : ndarray of shape (S, m), int64
+        Edge sum of the class, and the greatest one that t allows.
+    total_more, bound_more : ndarray of shape (S, m), int64
+        What does not depend on the record that joins, and the greatest edge sum with it.
+    leave : ndarray of shape (n,), float64
+        Violation of the class of each record without it.
+    entry : ndarray of shape (2, S, 1 + max(2, height), most), int64
+        For the members of two classes, the sides 0 and 1, who would enter the other: the rank, or
+        -1 where nothing is known yet, then on a path the costs at that rank and one above, in a tree what the
+        edge on each level adds.
     values, weights : ndarray of shape (most + 1,), int64
         One histogram, for the attributes that are not quick.
     """
 
     quick: NDArray[np.bool_]
-    ascending: NDArray[np.int64]
+    filled: NDArray[np.int64]
+    start: NDArray[np.int64]
+    room: NDArray[np.int64]
+    lists: NDArray[np.int64]
     rank: NDArray[np.int64]
-    into: NDArray[np.int64]
-    kept: NDArray[np.int64]
-    down: NDArray[np.int64]
-    up: NDArray[np.int64]
-    enter: NDArray[np.int64]
     inside: NDArray[np.int64]
-    others_inside: NDArray[np.int64]
+    without: NDArray[np.int64]
     total: NDArray[np.int64]
+    bound: NDArray[np.int64]
+    total_more: NDArray[np.int64]
+    bound_more: NDArray[np.int64]
     leave: NDArray[np.float64]
-    join: NDArray[np.float64]
+    entry: NDArray[np.int64]
     values: NDArray[np.int64]
     weights: NDArray[np.int64]
 
 
-def ledger_of(rules: Rules, most: int) -> Ledger:
-    """Return memory for exchanges between classes of at most `most` records. O(S most height)."""
+def ledger_of(rules: Rules, records: int, classes: int, most: int) -> Ledger:
+    """Return memory for so many records in classes of at most `most`.
+
+    O(S (n H + m + most)) memory: about 180 + 16 H bytes a record and attribute.
+    """
     table, count = rules.table, len(rules.table)
-    height = max([1, *table["height"].tolist()])
+    height = max([0, *table["height"].tolist()])
     largest = table["total"].astype(float) * table["values"] * (most + 1.0)
     quick = (table["l_kind"] == 0) & (table["t"] >= 0.0) & (largest * (table["height"] + 1) < EXACT)
-    each, prefix = (2, count, most), (2, count, most + 1)
+    # Classes of one record have three places each; two of the largest fit whatever is there.
+    places = 3 * records + 2 * (most + 2)
     whole = np.int64
     return Ledger(
-        quick,
-        np.zeros(each, whole), np.zeros(each, whole), np.zeros(each, whole),
-        np.zeros(prefix, whole), np.zeros(prefix, whole), np.zeros(prefix, whole),
-        np.zeros((2, count, 2, most), whole),
-        np.zeros((2, count, height, most), whole), np.zeros((2, count, height, most), whole),
-        np.zeros((2, count), whole),
-        np.zeros((2, most)), np.zeros((2, most)),
+        quick, np.zeros(classes + 1, whole), np.zeros(classes, whole), np.zeros(classes, whole),
+        np.zeros((7, count, places), whole),
+        np.zeros((count, records), whole),
+        np.zeros((count, height, records), whole), np.zeros((count, height, records), whole),
+        np.zeros((count, classes), whole), np.zeros((count, classes), whole),
+        np.zeros((count, classes), whole), np.zeros((count, classes), whole),
+        np.zeros(records), np.zeros((2, count, 1 + max(2, height), most), whole),
         np.zeros(most + 1, whole), np.zeros(most + 1, whole),
     )  # fmt: skip
 
 
-@spliced
+@uncounted
 def fill_ledger(
-    ledger: Ledger, rules: Rules, codes: NDArray[np.int64],
-    one: NDArray[np.int64], two: NDArray[np.int64], moves: bool,
-) -> None:  # fmt: skip
-    """Fill the ledger for two classes, given by their records; `leave` and `join` only where asked for.
-
-    O(S s log m) time, or O(S s^2 H) in a tree.
-    """
-    for side in range(2):
-        members, others = (two, one) if side else (one, two)
-        ledger.leave[side, : len(members)] = 0.0
-        ledger.join[side, : len(others)] = 0.0
-        for a in range(len(ledger.quick)):
-            order_members(ledger, codes[a], members, others, side, a)
-            if not ledger.quick[a]:
-                if moves:
-                    _histogram_moves(ledger, rules, codes[a], members, others, side, a)
-            elif rules.table[a]["height"] == 0:
-                fill_path(ledger, rules, codes[a], members, others, side, a, moves)
+    ledger: Ledger, rules: Rules, codes: NDArray[np.int64], c: int, members: NDArray[np.int64]
+) -> None:
+    """Fill the ledger of a class, given by its records, for swaps. O(S s (H + log m))."""
+    _make_room(ledger, c, len(members))
+    for a in range(len(ledger.quick)):
+        _order(ledger, codes, a, c, members)
+        if ledger.quick[a]:
+            size, rule = len(members), rules.table[a]
+            ledger.bound[a, c] = _bound(rules, a, size)
+            if rule["height"] == 0:
+                path = _path_of(rules, a)
+                _prefix(ledger, rules.arrays, path, a, ledger.start[c], size, size, KEPT, DOWN, UP)
+                ledger.total[a, c] = (
+                    _before(rules.arrays, path, size, size, path.values)
+                    + ledger.lists[KEPT, a, ledger.start[c] + size]
+                )
             else:
-                fill_tree(ledger, rules, codes[a], members, others, side, a, moves)
+                _fill_without(ledger, rules, codes, a, c, members)
+                ledger.total[a, c] = _tree_total(ledger, rules, a, c, size, size)
+    ledger.filled[c] = SWAPS
 
 
-@inner
-def violation_after_swap(
-    ledger: Ledger, rules: Rules, codes: NDArray[np.int64], side: int, size: int,
-    i: int, j: int, gone: int, new: int,
-) -> float:  # fmt: skip
-    """Return the violation of a side whose i-th member, record `gone`, gives way to the j-th other, `new`."""
+@uncounted
+def fill_moves(
+    ledger: Ledger, rules: Rules, codes: NDArray[np.int64], c: int, members: NDArray[np.int64]
+) -> None:
+    """Fill what the ledger of a class, filled for swaps, needs for moves. O(S s (H + log m))."""
+    for record in members:
+        ledger.leave[record] = 0.0
+    for a in range(len(ledger.quick)):
+        if not ledger.quick[a]:
+            for record in members:
+                ledger.leave[record] += _histogram_violation(
+                    ledger, rules, a, c, len(members), codes[a, record], NONE
+                )
+            continue
+        ledger.bound_more[a, c] = _bound(rules, a, len(members) + 1)
+        if rules.table[a]["height"] == 0:
+            _path_moves(ledger, rules, a, c, members)
+        else:
+            _tree_moves(ledger, rules, codes, a, c, members)
+    ledger.filled[c] = MOVES
+
+
+@spliced
+def class_violation(ledger: Ledger, rules: Rules, c: int, size: int) -> float:
+    """Return the violation of a class whose ledger is filled; equal to what the others say of its records."""
     violation = 0.0
     for a in range(len(ledger.quick)):
         if not ledger.quick[a]:
-            violation += histogram_violation(ledger, rules, side, a, size, codes[a, gone], codes[a, new])
-        elif rules.table[a]["height"] == 0:
-            violation += t_violation(rules, a, size, path_swap(ledger, side, a, size, i, j))
+            violation += _histogram_violation(ledger, rules, a, c, size, NONE, NONE)
         else:
-            violation += t_violation(
-                rules, a, size, tree_swap(ledger, rules, codes[a], side, a, size, i, j, gone, new)
-            )
+            violation += _excess(rules, a, ledger.total[a, c], ledger.bound[a, c])
     return violation
 
 
-@inner
-def class_violation(
-    ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: NDArray[np.int64]
-) -> float:
-    """Return the violation of a class, by its records; equal to what the other functions say of it."""
-    violation, size = 0.0, len(members)
+@spliced
+def forget_entries(ledger: Ledger, first: int, second: int) -> None:
+    """Note that nothing is known of those of two classes, of so many records, who would enter the other."""
     for a in range(len(ledger.quick)):
-        order_members(ledger, codes[a], members, members[:0], SIDE, a)
+        for i in range(first):
+            ledger.entry[0, a, 0, i] = -1
+        for i in range(second):
+            ledger.entry[1, a, 0, i] = -1
+
+
+@spliced
+def violation_after_swap(
+    ledger: Ledger, rules: Rules, codes: NDArray[np.int64], a: int, c: int, size: int, gone: int, new: int,
+    side: int, place: int,
+) -> float:  # fmt: skip
+    """Return the violation of attribute a by class c whose member `gone` gives way to the record `new`.
+
+    `side` and `place` say where in `Ledger.entry` the new one stands.
+    """
+    if not ledger.quick[a]:
+        return _histogram_violation(ledger, rules, a, c, size, codes[a, gone], codes[a, new])
+    if ledger.entry[side, a, 0, place] < 0:
+        _enter(ledger, rules, a, c, size, codes[a, new], side, place)
+    if rules.table[a]["height"] == 0:
+        total = _path_swap(ledger, a, c, gone, side, place)
+    else:
+        total = _tree_swap(ledger, rules, a, c, gone, codes[a, gone], codes[a, new], side, place)
+    return (total - ledger.bound[a, c]) / rules.table[a]["whole"] if total > ledger.bound[a, c] else 0.0
+
+
+@uncounted
+def violation_with(
+    ledger: Ledger, rules: Rules, codes: NDArray[np.int64], c: int, size: int, new: int
+) -> float:
+    """Return the violation of a class that a record joins; the ledger is filled for moves."""
+    violation = 0.0
+    for a in range(len(ledger.quick)):
+        code = codes[a, new]
         if not ledger.quick[a]:
-            violation += histogram_violation(ledger, rules, SIDE, a, size, NONE, NONE)
+            violation += _histogram_violation(ledger, rules, a, c, size, NONE, code)
             continue
-        used = 0
-        for i in range(size):
-            value = ledger.ascending[0, a, i]
-            if used > 0 and ledger.values[used - 1] == value:
-                ledger.weights[used - 1] += 1
-            else:
-                ledger.values[used], ledger.weights[used] = value, 1
-                used += 1
-        low, _ = edge_sum(ledger.values[:used], ledger.weights[:used], size, rule_edges(rules, a))
-        violation += t_violation(rules, a, size, low)
+        if rules.table[a]["height"] == 0:
+            total = _path_join(ledger, rules, a, c, size, code)
+        else:
+            total = ledger.total_more[a, c] + _tree_step(ledger, rules, a, c, size, code)
+        violation += _excess(rules, a, total, ledger.bound_more[a, c])
     return violation
 
 
-@inner
-def order_members(
-    ledger: Ledger, codes: NDArray[np.int64], members: NDArray[np.int64], others: NDArray[np.int64],
-    side: int, a: int,
-) -> None:  # fmt: skip
-    """Write the ascending positions, the rank of each member and how many lie below each of the others."""
-    target, rank, into = ledger.ascending[side, a], ledger.rank[side, a], ledger.into[side, a]
-    size = len(members)
-    if size > INSERTION:
-        for i in range(size):
-            target[i] = codes[members[i]]
-        ascend(target[:size])
-    for i in range(size if size <= INSERTION else 0):
-        code = codes[members[i]]
-        at = i
-        while at > 0 and target[at - 1] > code:
-            target[at] = target[at - 1]
-            at -= 1
-        target[at] = code
+@spliced
+def _make_room(ledger: Ledger, c: int, size: int) -> None:
+    """Give the lists of a class places for a size; what all classes have is dropped where none are left."""
+    if ledger.room[c] > size:
+        return
+    end, need = len(ledger.filled) - 1, size + 2
+    if ledger.filled[end] + need > ledger.lists.shape[2]:
+        for x in range(len(ledger.filled)):
+            ledger.filled[x] = NOTHING
+        for x in range(end):
+            ledger.room[x] = 0
+    ledger.start[c], ledger.room[c] = ledger.filled[end], need
+    ledger.filled[end] += need
+
+
+@spliced
+def _order(ledger: Ledger, codes: NDArray[np.int64], a: int, c: int, members: NDArray[np.int64]) -> None:
+    """Write the ascending positions of the members, and the rank of each."""
+    at, size, lists = ledger.start[c], len(members), ledger.lists
     for i in range(size):
-        rank[i] = np.searchsorted(target[:size], codes[members[i]])
-    for j in range(len(others)):
-        into[j] = np.searchsorted(target[:size], codes[others[j]])
+        code, place = codes[a, members[i]], at + i
+        while size <= INSERTION and place > at and lists[ASCENDING, a, place - 1] > code:
+            lists[ASCENDING, a, place] = lists[ASCENDING, a, place - 1]
+            place -= 1
+        lists[ASCENDING, a, place] = code
+    if size > INSERTION:
+        ascend(lists[ASCENDING, a, at : at + size])
+    for record in members:
+        ledger.rank[a, record] = _lower(ledger, a, c, size, codes[a, record])
 
 
-@inner
-def histogram_violation(
-    ledger: Ledger, rules: Rules, side: int, a: int, size: int, gone: int, new: int
+@uncounted
+def _lower(ledger: Ledger, a: int, c: int, size: int, code: int) -> int:
+    """Return how many members of a class have a position below the given one."""
+    first = ledger.start[c]
+    low, high = first, first + size
+    while low < high:
+        middle = (low + high) // 2
+        if ledger.lists[ASCENDING, a, middle] < code:
+            low = middle + 1
+        else:
+            high = middle
+    return int(low - first)
+
+
+@uncounted
+def _histogram_violation(
+    ledger: Ledger, rules: Rules, a: int, c: int, size: int, gone: int, new: int
 ) -> float:
-    """Return the violation of a side without one position and with another, -1 for none."""
-    source = ledger.ascending[side, a]
+    """Return the violation of a class without one position and with another, -1 for none. O(s)."""
+    at = ledger.start[c]
     used, i = 0, 0
     count = size + (new >= 0) - (gone >= 0)
     while i < size or new >= 0:
-        if new >= 0 and (i >= size or source[i] >= new):
+        if new >= 0 and (i >= size or ledger.lists[ASCENDING, a, at + i] >= new):
             value, new = new, -1
         else:
-            value = source[i]
+            value = ledger.lists[ASCENDING, a, at + i]
             i += 1
             if value == gone:
                 gone = -1
@@ -214,27 +296,20 @@ def histogram_violation(
     return rule_violation(ledger.values[:used], ledger.weights[:used], count, rules, a)
 
 
-@spliced
-def _histogram_moves(
-    ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: NDArray[np.int64],
-    others: NDArray[np.int64], side: int, a: int,
-) -> None:  # fmt: skip
-    size = len(members)
-    for i in range(size):
-        ledger.leave[side, i] += histogram_violation(ledger, rules, side, a, size, codes[members[i]], NONE)
-    for j in range(len(others)):
-        ledger.join[side, j] += histogram_violation(ledger, rules, side, a, size, NONE, codes[others[j]])
-
-
-@inner
-def t_violation(rules: Rules, a: int, size: int, total: int) -> float:
-    """Return by how much an edge sum exceeds what t allows to a class of a size, in records."""
+@uncounted
+def _bound(rules: Rules, a: int, size: int) -> int:
+    """Return the greatest edge sum that t allows to a class of a size."""
     rule = rules.table[a]
-    bound = size * rule["step"] + size * rule["rest"] // rule["parts"]
-    return (total - bound) / rule["whole"] if total > bound else 0.0
+    return int(size * rule["step"] + size * rule["rest"] // rule["parts"])
 
 
-class Path(NamedTuple):
+@uncounted
+def _excess(rules: Rules, a: int, total: int, bound: int) -> float:
+    """Return by how much an edge sum exceeds its bound, in records."""
+    return (total - bound) / rules.table[a]["whole"] if total > bound else 0.0
+
+
+class _Path(NamedTuple):
     """Where the arrays of one path stand in `Rules.arrays`: cumulative counts, prefix sums, quantiles."""
 
     total: int
@@ -244,86 +319,99 @@ class Path(NamedTuple):
     quantiles: int
 
 
-@inner
-def path_of(rules: Rules, a: int) -> Path:
+@uncounted
+def _path_of(rules: Rules, a: int) -> _Path:
     """Return the places of a path."""
     rule = rules.table[a]
     m, start = rule["values"], rule["start"]
-    return Path(rule["total"], m, start, start + m, start + 2 * m + 1)
+    return _Path(rule["total"], m, start, start + m, start + 2 * m + 1)
+
+
+@uncounted
+def _enter(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int, side: int, place: int) -> None:
+    """Write what is to be known of a record that would enter class c in place of a member."""
+    entry, arrays, rank = ledger.entry, rules.arrays, _lower(ledger, a, c, size, code)
+    entry[side, a, 0, place] = rank
+    if rules.table[a]["height"] == 0:
+        path = _path_of(rules, a)
+        at_1 = _before(arrays, path, size, rank, code)
+        entry[side, a, 1, place] = _before(arrays, path, size, rank - 1, code) - at_1 if rank > 0 else 0
+        entry[side, a, 2, place] = at_1 - _before(arrays, path, size, rank + 1, code) if rank < size else 0
+        return
+    tree = _tree_of(rules, a)
+    for h in range(tree.height):
+        below = arrays[tree.below + h * tree.values + code]
+        count = _inside(ledger, arrays, tree, a, c, size, rank, h, code)
+        entry[side, a, 1 + h, place] = _edge(tree, count + 1, size, below) - _edge(tree, count, size, below)
 
 
 @spliced
-def fill_path(
-    ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: NDArray[np.int64],
-    others: NDArray[np.int64], side: int, a: int, moves: bool,
-) -> None:  # fmt: skip
-    """Fill the ledger for one side and one path."""
-    arrays, path, size = rules.arrays, path_of(rules, a), len(members)
-    m = path.values
-    ascending, kept = ledger.ascending[side, a], ledger.kept[side, a]
-    down, up = ledger.down[side, a], ledger.up[side, a]
-    if moves and size > 1:
-        _prefix(arrays, path, ascending, kept, down, up, size, size - 1)
-        total = _before(arrays, path, size - 1, size - 1, m)
-        for i in range(size):
-            r = ledger.rank[side, a, i]
-            left = total + kept[r] + down[size] - down[r + 1]
-            ledger.leave[side, i] += t_violation(rules, a, size - 1, left)
-    if moves:
-        _prefix(arrays, path, ascending, kept, down, up, size, size + 1)
-        total = _before(arrays, path, size + 1, size + 1, m)
-        for j in range(len(others)):
-            q = ledger.into[side, a, j]
-            grown = total + kept[q] + up[size] - up[q]
-            grown += _cost(arrays, path, size + 1, q + 1, codes[others[j]])
-            ledger.join[side, j] += t_violation(rules, a, size + 1, grown)
-    _prefix(arrays, path, ascending, kept, down, up, size, size)
-    ledger.total[side, a] = _before(arrays, path, size, size, m)
-    for j in range(len(others)):
-        q = ledger.into[side, a, j]
-        ledger.enter[side, a, 0, j] = _cost(arrays, path, size, q, codes[others[j]]) if q > 0 else 0
-        ledger.enter[side, a, 1, j] = _cost(arrays, path, size, q + 1, codes[others[j]]) if q < size else 0
-
-
-@inner
-def path_swap(ledger: Ledger, side: int, a: int, size: int, i: int, j: int) -> int:
+def _path_swap(ledger: Ledger, a: int, c: int, gone: int, side: int, place: int) -> int:
     """Return the edge sum of a path after a swap."""
-    kept, r, q = ledger.kept[side, a], ledger.rank[side, a, i], ledger.into[side, a, j]
-    total = ledger.total[side, a] + kept[size]
+    lists, at, total = ledger.lists, ledger.start[c], ledger.total[a, c]
+    r, q = ledger.rank[a, gone], ledger.entry[side, a, 0, place]
     if q > r:
-        down = ledger.down[side, a]
-        swapped = total - kept[q] + kept[r] + down[q] - down[r + 1] + ledger.enter[side, a, 0, j]
-        return int(swapped)
-    up = ledger.up[side, a]
-    return int(total - kept[r + 1] + kept[q] + up[r] - up[q] + ledger.enter[side, a, 1, j])
+        total += lists[KEPT, a, at + r] - lists[KEPT, a, at + q]
+        total += lists[DOWN, a, at + q] - lists[DOWN, a, at + r + 1] + ledger.entry[side, a, 1, place]
+    else:
+        total += lists[KEPT, a, at + q] - lists[KEPT, a, at + r + 1]
+        total += lists[UP, a, at + r] - lists[UP, a, at + q] + ledger.entry[side, a, 2, place]
+    return int(total)
 
 
-@inner
+@spliced
+def _path_join(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int) -> int:
+    """Return the edge sum of a path that a record joins."""
+    lists, at, path = ledger.lists, ledger.start[c], _path_of(rules, a)
+    q = _lower(ledger, a, c, size, code)
+    total = lists[KEPT_MORE, a, at + q] + lists[UP_MORE, a, at + size] - lists[UP_MORE, a, at + q]
+    return int(ledger.total_more[a, c] + total + _cost(rules.arrays, path, size + 1, q + 1, code))
+
+
+@spliced
+def _path_moves(ledger: Ledger, rules: Rules, a: int, c: int, members: NDArray[np.int64]) -> None:
+    """Add what a path says of the class without each member; prepare it for those that join."""
+    lists, at, size, path = ledger.lists, ledger.start[c], len(members), _path_of(rules, a)
+    if size > 1:
+        kept, down = KEPT_MORE, UP_MORE
+        _prefix(ledger, rules.arrays, path, a, at, size, size - 1, kept, down, SPARE)
+        whole = _before(rules.arrays, path, size - 1, size - 1, path.values) + lists[down, a, at + size]
+        bound = _bound(rules, a, size - 1)
+        for record in members:
+            place = at + ledger.rank[a, record]
+            total = whole + lists[kept, a, place] - lists[down, a, place + 1]
+            ledger.leave[record] += _excess(rules, a, total, bound)
+    _prefix(ledger, rules.arrays, path, a, at, size, size + 1, KEPT_MORE, SPARE, UP_MORE)
+    ledger.total_more[a, c] = _before(rules.arrays, path, size + 1, size + 1, path.values)
+
+
+@uncounted
 def _prefix(
-    arrays: NDArray[np.int64], path: Path, ascending: NDArray[np.int64], kept: NDArray[np.int64],
-    down: NDArray[np.int64], up: NDArray[np.int64], size: int, as_of: int,
+    ledger: Ledger, arrays: NDArray[np.int64], path: _Path, a: int, at: int, size: int, as_of: int,
+    kept: int, down: int, up: int,
 ) -> None:  # fmt: skip
     """Write the prefix sums of the costs of a class as of another size, where its ranks exist."""
-    kept[0] = down[0] = up[0] = 0
+    lists = ledger.lists
+    lists[kept, a, at] = lists[down, a, at] = lists[up, a, at] = 0
     for r in range(size):
-        x = ascending[r]
+        x, place = lists[ASCENDING, a, at + r], at + r
         at_0 = _before(arrays, path, as_of, r - 1, x) if r > 0 else 0
         at_1 = _before(arrays, path, as_of, r, x)
         at_2 = _before(arrays, path, as_of, r + 1, x) if r + 1 <= as_of else 0
         at_3 = _before(arrays, path, as_of, r + 2, x) if r + 2 <= as_of else 0
-        down[r + 1] = down[r] + (at_0 - at_1)
-        kept[r + 1] = kept[r] + (at_1 - at_2)
-        up[r + 1] = up[r] + (at_2 - at_3)
+        lists[down, a, place + 1] = lists[down, a, place] + (at_0 - at_1)
+        lists[kept, a, place + 1] = lists[kept, a, place] + (at_1 - at_2)
+        lists[up, a, place + 1] = lists[up, a, place] + (at_2 - at_3)
 
 
-@inner
-def _cost(arrays: NDArray[np.int64], path: Path, size: int, rank: int, x: int) -> int:
+@uncounted
+def _cost(arrays: NDArray[np.int64], path: _Path, size: int, rank: int, x: int) -> int:
     """Return what the record of a rank 1..size at position x adds to the edge sum, C_size(rank, x)."""
     return _before(arrays, path, size, rank - 1, x) - _before(arrays, path, size, rank, x)
 
 
-@inner
-def _before(arrays: NDArray[np.int64], path: Path, size: int, p: int, x: int) -> int:
+@uncounted
+def _before(arrays: NDArray[np.int64], path: _Path, size: int, p: int, x: int) -> int:
     """Return the edge sum before position x of a distribution function that stays at p of size records."""
     level = path.total * p
     if size <= LARGEST_LISTED:
@@ -342,89 +430,128 @@ def _before(arrays: NDArray[np.int64], path: Path, size: int, p: int, x: int) ->
     return int(value)
 
 
+class _Tree(NamedTuple):
+    """Where the arrays of one tree stand in `Rules.arrays`: nodes above positions, records below them."""
+
+    total: int
+    values: int
+    height: int
+    nodes: int
+    below: int
+
+
+@uncounted
+def _tree_of(rules: Rules, a: int) -> _Tree:
+    """Return the places of a tree."""
+    rule = rules.table[a]
+    m, height = rule["values"], rule["height"]
+    nodes = rule["start"] + 2 * m + 1
+    return _Tree(rule["total"], m, height, nodes, nodes + m * height)
+
+
 @spliced
-def fill_tree(
-    ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: NDArray[np.int64],
-    others: NDArray[np.int64], side: int, a: int, moves: bool,
-) -> None:  # fmt: skip
-    """Fill the ledger for one side and one tree."""
-    edges, size = rule_edges(rules, a), len(members)
-    m, height = rules.table[a]["values"], rules.table[a]["height"]
-    for h in range(height):
-        for i in range(size):
-            ledger.inside[side, a, h, i] = _inside(ledger, edges, side, a, size, h * m, codes[members[i]])
-        for j in range(len(others)):
-            ledger.others_inside[side, a, h, j] = _inside(
-                ledger, edges, side, a, size, h * m, codes[others[j]]
-            )
-    ledger.total[side, a] = _tree_total(ledger, edges, side, a, size, size)
-    if not moves:
-        return
-    less, more = (
-        _tree_total(ledger, edges, side, a, size, size - 1),
-        _tree_total(ledger, edges, side, a, size, size + 1),
-    )
-    for i in range(size):
-        left = less
-        for h in range(height):
-            below, count = edges.below[h * m + codes[members[i]]], ledger.inside[side, a, h, i]
-            left += _edge(edges, count - 1, size - 1, below) - _edge(edges, count, size - 1, below)
-        if size > 1:
-            ledger.leave[side, i] += t_violation(rules, a, size - 1, left)
-    for j in range(len(others)):
-        grown = more
-        for h in range(height):
-            below, count = edges.below[h * m + codes[others[j]]], ledger.others_inside[side, a, h, j]
-            grown += _edge(edges, count + 1, size + 1, below) - _edge(edges, count, size + 1, below)
-        ledger.join[side, j] += t_violation(rules, a, size + 1, grown)
-
-
-@inner
-def tree_swap(
-    ledger: Ledger, rules: Rules, codes: NDArray[np.int64], side: int, a: int, size: int,
-    i: int, j: int, gone: int, new: int,
-) -> int:  # fmt: skip
-    """Return the edge sum of a tree after a swap."""
-    edges, m = rule_edges(rules, a), rules.table[a]["values"]
-    total = ledger.total[side, a]
-    for h in range(rules.table[a]["height"]):
-        x, y = h * m + codes[gone], h * m + codes[new]
-        if edges.nodes[x] != edges.nodes[y]:
-            minus, plus = ledger.inside[side, a, h, i], ledger.others_inside[side, a, h, j]
-            total += _edge(edges, minus - 1, size, edges.below[x]) - _edge(edges, minus, size, edges.below[x])
-            total += _edge(edges, plus + 1, size, edges.below[y]) - _edge(edges, plus, size, edges.below[y])
+def _tree_swap(
+    ledger: Ledger, rules: Rules, a: int, c: int, gone: int, leaves: int, enters: int, side: int, place: int
+) -> int:
+    """Return the edge sum of a tree after a swap: where both have the same node, it has as many as before."""
+    tree, total, h = _tree_of(rules, a), ledger.total[a, c], 0
+    level = tree.nodes
+    while h < tree.height and rules.arrays[level + leaves] != rules.arrays[level + enters]:
+        total += ledger.without[a, h, gone] + ledger.entry[side, a, 1 + h, place]
+        level += tree.values
+        h += 1
     return int(total)
 
 
-@inner
-def _tree_total(ledger: Ledger, edges: Edges, side: int, a: int, size: int, as_of: int) -> int:
-    """Return the edge sum of the counts of a class, taken as a class of another size."""
-    m = len(edges.cumulative)
-    height = len(edges.nodes) // m
-    total = edges.total * as_of * height
-    for h in range(height):
-        count = 0
+@spliced
+def _tree_moves(
+    ledger: Ledger, rules: Rules, codes: NDArray[np.int64], a: int, c: int, members: NDArray[np.int64]
+) -> None:
+    """Add what a tree says of the class without each member."""
+    arrays, tree, size = rules.arrays, _tree_of(rules, a), len(members)
+    ledger.total_more[a, c] = _tree_total(ledger, rules, a, c, size, size + 1)
+    less, bound = _tree_total(ledger, rules, a, c, size, size - 1), _bound(rules, a, size - 1)
+    for record in members if size > 1 else members[:0]:
+        left = less
+        for h in range(tree.height):
+            below = arrays[tree.below + h * tree.values + codes[a, record]]
+            count = ledger.inside[a, h, record]
+            left += _edge(tree, count - 1, size - 1, below) - _edge(tree, count, size - 1, below)
+        ledger.leave[record] += _excess(rules, a, left, bound)
+
+
+@spliced
+def _tree_step(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int) -> int:
+    """Return what a record adds to the edge sum of the counts of a class, taken as one with a member more."""
+    arrays, tree, step = rules.arrays, _tree_of(rules, a), 0
+    rank = _lower(ledger, a, c, size, code)
+    for h in range(tree.height):
+        below = arrays[tree.below + h * tree.values + code]
+        count = _inside(ledger, arrays, tree, a, c, size, rank, h, code)
+        step += _edge(tree, count + 1, size + 1, below) - _edge(tree, count, size + 1, below)
+    return int(step)
+
+
+@uncounted
+def _tree_total(ledger: Ledger, rules: Rules, a: int, c: int, size: int, as_of: int) -> int:
+    """Return the edge sum of the counts of a class, taken as a class of another size. O(s H)."""
+    arrays, tree, at = rules.arrays, _tree_of(rules, a), ledger.start[c]
+    total = tree.total * as_of * tree.height
+    for h in range(tree.height):
+        count, level = 0, h * tree.values
         for r in range(size):
-            place = h * m + ledger.ascending[side, a, r]
+            place = level + ledger.lists[ASCENDING, a, at + r]
             count += 1
-            if r + 1 == size or edges.nodes[place] != edges.nodes[h * m + ledger.ascending[side, a, r + 1]]:
-                below = edges.below[place]
-                total += _edge(edges, count, as_of, below) - as_of * below
-                count = 0
-    return total
+            if r + 1 < size:
+                following = level + ledger.lists[ASCENDING, a, at + r + 1]
+                if arrays[tree.nodes + place] == arrays[tree.nodes + following]:
+                    continue
+            below = arrays[tree.below + place]
+            total += _edge(tree, count, as_of, below) - as_of * below
+            count = 0
+    return int(total)
 
 
-@inner
-def _inside(ledger: Ledger, edges: Edges, side: int, a: int, size: int, level: int, x: int) -> int:
-    """Return how many members lie below the node of a level above position x."""
-    count = 0
-    for r in range(size):
-        count += edges.nodes[level + ledger.ascending[side, a, r]] == edges.nodes[level + x]
-    return count
+@spliced
+def _fill_without(
+    ledger: Ledger, rules: Rules, codes: NDArray[np.int64], a: int, c: int, members: NDArray[np.int64]
+) -> None:
+    """Write what the edges above each member add without it: members below a node are a run in the order."""
+    arrays, tree, at, size = rules.arrays, _tree_of(rules, a), ledger.start[c], len(members)
+    for h in range(tree.height):
+        first, level = 0, tree.nodes + h * tree.values
+        for r in range(1, size + 1):
+            if r < size:
+                node = arrays[level + ledger.lists[ASCENDING, a, at + r]]
+                if node == arrays[level + ledger.lists[ASCENDING, a, at + first]]:
+                    continue
+            for x in range(first, r):
+                ledger.lists[SPARE, a, at + x] = r - first
+            first = r
+        for record in members:
+            count = ledger.lists[SPARE, a, at + ledger.rank[a, record]]
+            below = arrays[tree.below + h * tree.values + codes[a, record]]
+            step = _edge(tree, count - 1, size, below) - _edge(tree, count, size, below)
+            ledger.inside[a, h, record], ledger.without[a, h, record] = count, step
 
 
-@inner
-def _edge(edges: Edges, count: int, size: int, below: int) -> int:
+@uncounted
+def _inside(
+    ledger: Ledger, arrays: NDArray[np.int64], tree: _Tree, a: int, c: int, size: int, rank: int,
+    h: int, code: int,
+) -> int:  # fmt: skip
+    """Return how many members lie below the node of a level above a position of some rank: a run there."""
+    first, level = ledger.start[c], tree.nodes + h * tree.values
+    node, low, high = arrays[level + code], first + rank, first + rank
+    while low > first and arrays[level + ledger.lists[ASCENDING, a, low - 1]] == node:
+        low -= 1
+    while high < first + size and arrays[level + ledger.lists[ASCENDING, a, high]] == node:
+        high += 1
+    return int(high - low)
+
+
+@uncounted
+def _edge(tree: _Tree, count: int, size: int, below: int) -> int:
     """Return |n P - s Q| of the edge above a node with some members of the class and records of the table."""
-    difference: int = abs(edges.total * count - size * below)
+    difference: int = abs(tree.total * count - size * below)
     return difference

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner, spliced
-from duckanon.kernels.exchange.exchange import exchange
-from duckanon.kernels.exchange.state import ExchangeState, add, sse_of, touch, update_violation
+from duckanon.kernels.compiled import compiled, spliced, uncounted
+from duckanon.kernels.exchange.exchange import ANY, exchange
+from duckanon.kernels.exchange.state import ExchangeState, add, forget, sse_of, touch, update_violation
 from duckanon.kernels.splitmix import draw
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def rebuild(
     return total
 
 
-@inner
+@uncounted
 def _gather(
     state: ExchangeState, options: NDArray[np.int64], a: int, neighbourhood: Neighbourhood, most: int
 ) -> int:
@@ -144,7 +144,7 @@ def _accept(
     return spare
 
 
-@inner
+@uncounted
 def _value(state: ExchangeState, classes: NDArray[np.int64]) -> float:
     """Return the SSE of some classes, and the price of their violations."""
     total = 0.0
@@ -166,7 +166,7 @@ def _save(state: ExchangeState, neighbourhood: Neighbourhood, count: int) -> int
     return used
 
 
-@inner
+@uncounted
 def _update_violations(state: ExchangeState, classes: NDArray[np.int64]) -> None:
     """Bring the violations of some classes up to date; that of a free class is 0."""
     for c in classes:
@@ -183,11 +183,8 @@ def _settle(state: ExchangeState, classes: NDArray[np.int64]) -> None:
     for _ in range(SETTLES):
         start, gained = state.touched[clock], 0.0
         for x in range(len(classes)):
-            for y in range(x + 1, len(classes)):
-                a, b = classes[x], classes[y]
-                changed = state.touched[a] > mark or state.touched[b] > mark
-                if changed and state.size[a] > 0 and state.size[b] > 0:
-                    gained += exchange(state, a, b)
+            if state.size[classes[x]] > 0:
+                gained = exchange(state, classes[x], classes[x + 1 :], mark, ANY, gained)
         if gained <= state.bounds.gain:
             return
         mark = start
@@ -245,7 +242,7 @@ def _next_seed(neighbourhood: Neighbourhood, used: int, random_state: NDArray[np
     return place
 
 
-@inner
+@uncounted
 def _least(distance: NDArray[np.float64], first: int, last: int) -> int:
     """Return the place of the least distance from first on and before last."""
     best = first
@@ -255,7 +252,7 @@ def _least(distance: NDArray[np.float64], first: int, last: int) -> int:
     return best
 
 
-@inner
+@uncounted
 def _join(state: ExchangeState, classes: NDArray[np.int64], record: int) -> None:
     """Add a record to the class that may grow and whose SSE rises least."""
     best, least = -1, np.inf
@@ -272,7 +269,7 @@ def _join(state: ExchangeState, classes: NDArray[np.int64], record: int) -> None
     add(state, best, record)
 
 
-@inner
+@uncounted
 def _ascend(codes: NDArray[np.int64], records: NDArray[np.int64]) -> None:
     """Sort records by their codes, the first attribute first, then by number."""
     for i in range(1, len(records)):
@@ -283,7 +280,7 @@ def _ascend(codes: NDArray[np.int64], records: NDArray[np.int64]) -> None:
         records[at] = record
 
 
-@inner
+@uncounted
 def _after(codes: NDArray[np.int64], one: int, other: int) -> bool:
     """Tell whether one record comes after another."""
     for a in range(codes.shape[0]):
@@ -292,7 +289,7 @@ def _after(codes: NDArray[np.int64], one: int, other: int) -> bool:
     return one > other
 
 
-@inner
+@uncounted
 def _squared(points: NDArray[np.float64], one: int, other: int) -> float:
     """Return the squared distance of two records."""
     total = 0.0
@@ -302,10 +299,11 @@ def _squared(points: NDArray[np.float64], one: int, other: int) -> float:
     return total
 
 
-@inner
+@uncounted
 def clear(state: ExchangeState, classes: NDArray[np.int64]) -> None:
     """Take all records out of some classes."""
     for c in classes:
         state.size[c] = 0
+        forget(state, c)
         for j in range(state.points.shape[1]):
             state.sums[c, j] = 0.0

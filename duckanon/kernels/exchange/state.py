@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.exchange.ledger import Ledger, class_violation, ledger_of
+from duckanon.kernels.compiled import compiled, uncounted
+from duckanon.kernels.exchange.ledger import (
+    NOTHING,
+    SWAPS,
+    Ledger,
+    class_violation,
+    fill_ledger,
+    fill_moves,
+    ledger_of,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,26 +42,6 @@ class Bounds(NamedTuple):
     gain: float
 
 
-class Scratch(NamedTuple):
-    """Memory that a search works in.
-
-    Attributes
-    ----------
-    along, away : ndarray of shape (2, most), float64
-        Of the members of two classes: the product with the difference of the centroids, and the distance
-        from the centroid of their class.
-    between : ndarray of shape (d,), float64
-        The difference of the two centroids.
-    ledger : Ledger
-        The violations of the two classes after every exchange.
-    """
-
-    along: NDArray[np.float64]
-    away: NDArray[np.float64]
-    between: NDArray[np.float64]
-    ledger: Ledger
-
-
 class ExchangeState(NamedTuple):
     """Classes between which records move: arrays changed in place; made by `exchange_state_of`.
 
@@ -75,12 +63,22 @@ class ExchangeState(NamedTuple):
         Sum of the violations of each class.
     touched : ndarray of shape (classes + 1,), int64
         When each class changed last; the last entry is the clock.
+    measured : ndarray of shape (classes,), bool
+        Classes whose mean and distances are up to date.
+    mean : ndarray of shape (classes, d), float64
+        Mean of each class.
+    away : ndarray of shape (n,), float64
+        Distance of each record from the mean of its class.
+    pair : ndarray of shape (2, 4, most), float64
+        Scratch memory of `exchange` for the members of two classes.
+    between : ndarray of shape (d,), float64
+        Scratch memory: the difference of two means.
+    ledger : Ledger
+        The violations of each class after every exchange.
     rules : Rules
         The S thresholds.
     bounds : Bounds
         What the search keeps and aims at.
-    scratch : Scratch
-        Written by every step.
     """
 
     points: NDArray[np.float64]
@@ -92,9 +90,14 @@ class ExchangeState(NamedTuple):
     sums: NDArray[np.float64]
     violation: NDArray[np.float64]
     touched: NDArray[np.int64]
+    measured: NDArray[np.bool_]
+    mean: NDArray[np.float64]
+    away: NDArray[np.float64]
+    pair: NDArray[np.float64]
+    between: NDArray[np.float64]
+    ledger: Ledger
     rules: Rules
     bounds: Bounds
-    scratch: Scratch
 
 
 def exchange_state_of(
@@ -108,10 +111,9 @@ def exchange_state_of(
 ) -> ExchangeState:
     """Return the state that begins with a partition: labels 0..m-1, with memory for so many classes.
 
-    O(n d) time, O(classes * most + n d) memory.
+    O(n d) time, O(classes (most + d) + n d) memory, and that of the ledger.
     """
     (n, d), most = points.shape, bounds.most
-    scratch = Scratch(np.zeros((2, most)), np.zeros((2, most)), np.zeros(d), ledger_of(rules, most))
     state = ExchangeState(
         points,
         codes,
@@ -122,9 +124,14 @@ def exchange_state_of(
         np.zeros((classes, d)),
         np.zeros(classes),
         np.zeros(classes + 1, dtype=np.int64),
+        np.zeros(classes, dtype=np.bool_),
+        np.zeros((classes, d)),
+        np.zeros(n),
+        np.zeros((2, 4, most)),
+        np.zeros(d),
+        ledger_of(rules, n, classes, most),
         rules,
         bounds,
-        scratch,
     )
     _enter(state)
     return state
@@ -140,18 +147,19 @@ def _enter(state: ExchangeState) -> None:
             update_violation(state, c)
 
 
-@inner
+@uncounted
 def add(state: ExchangeState, c: int, record: int) -> None:
     """Add a record to a class, whose violation is not brought up to date."""
     at = state.size[c]
     state.members[c, at] = record
     state.label[record], state.place[record] = c, at
     state.size[c] = at + 1
+    forget(state, c)
     for j in range(state.points.shape[1]):
         state.sums[c, j] += state.points[record, j]
 
 
-@inner
+@uncounted
 def take(state: ExchangeState, record: int) -> None:
     """Take a record out of its class, whose last member moves to its place."""
     c, at = state.label[record], state.place[record]
@@ -159,11 +167,12 @@ def take(state: ExchangeState, record: int) -> None:
     moved = state.members[c, last]
     state.members[c, at], state.place[moved] = moved, at
     state.size[c] = last
+    forget(state, c)
     for j in range(state.points.shape[1]):
         state.sums[c, j] -= state.points[record, j]
 
 
-@inner
+@uncounted
 def touch(state: ExchangeState, c: int) -> None:
     """Note that a class has changed."""
     clock = len(state.touched) - 1
@@ -171,14 +180,47 @@ def touch(state: ExchangeState, c: int) -> None:
     state.touched[c] = state.touched[clock]
 
 
-@inner
+@uncounted
+def forget(state: ExchangeState, c: int) -> None:
+    """Note that what is kept of a class is out of date."""
+    state.measured[c] = False
+    state.ledger.filled[c] = NOTHING
+
+
+@uncounted
+def measure(state: ExchangeState, c: int) -> None:
+    """Bring the mean of a class, and the distances of its members from it, up to date."""
+    size = state.size[c]
+    for j in range(state.points.shape[1]):
+        state.mean[c, j] = state.sums[c, j] / size
+    for i in range(size):
+        record, away = state.members[c, i], 0.0
+        for j in range(state.points.shape[1]):
+            difference = state.points[record, j] - state.mean[c, j]
+            away += difference * difference
+        state.away[record] = np.sqrt(away)
+    state.measured[c] = True
+
+
+@uncounted
+def open_ledger(state: ExchangeState, c: int, asked: int) -> None:
+    """Bring the ledger of a class up to date, for `SWAPS` or `MOVES`; others may be dropped."""
+    members = state.members[c, : state.size[c]]
+    if state.ledger.filled[c] == NOTHING:
+        fill_ledger(state.ledger, state.rules, state.codes, c, members)
+    if state.ledger.filled[c] < asked:
+        fill_moves(state.ledger, state.rules, state.codes, c, members)
+
+
+@uncounted
 def update_violation(state: ExchangeState, c: int) -> None:
     """Bring the violation of a class up to date."""
-    members = state.members[c, : state.size[c]]
-    state.violation[c] = class_violation(state.scratch.ledger, state.rules, state.codes, members)
+    if len(state.codes) > 0:
+        open_ledger(state, c, SWAPS)
+        state.violation[c] = class_violation(state.ledger, state.rules, c, state.size[c])
 
 
-@inner
+@uncounted
 def sse_of(state: ExchangeState, c: int) -> float:
     """Return the sum of squared distances between the members of a class and their mean."""
     total, size = 0.0, state.size[c]
