@@ -7,6 +7,7 @@ import sys
 
 BENCHMARKS = (
     "bench_kernels",
+    "bench_exchange",
     "bench_literature",
     "bench_audit",
     "bench_demo",

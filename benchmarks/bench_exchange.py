@@ -1,0 +1,112 @@
+"""CPU time of the exchange of records beside the slow reference of the tests, in one run.
+
+Run from the repository: ``python -m benchmarks.bench_exchange``. A tile of 16,384 x 5 records, k = 5, classes
+by t-closeness-first with t = 0.1 and merging (by MDAV for k alone), five passes with six neighbours at the
+price of `refine`. CPU seconds of the passes alone, the median of three runs of each kernel in turn;
+compilation excluded. Both kernels must have done the same exchanges.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from statistics import median
+from time import process_time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.bars import Results, shrunk
+from benchmarks.bench_kernels import mixture
+from duckanon.kernels.closeness.reference import reference
+from duckanon.kernels.closeness.threshold import Threshold
+from duckanon.kernels.compose import Recipe, compose
+from duckanon.kernels.exchange.exchange import sweep
+from duckanon.kernels.exchange.refine import STRICT, WORK
+from duckanon.kernels.exchange.search import Search, neighbours, search_of
+from tests.kernels.slow_exchange import slow_state_of, slow_sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+N, D, K, VALUES, ROUNDS = 16_384, 5, 5, 12, 3
+T = Fraction(1, 10)
+PATHS = np.array([[v, v // 2, v // 4, 0] for v in range(VALUES)])
+"""Twelve values in a tree of height 3."""
+
+AT_LEAST = {"ordered": 2.0, "equal": 2.0, "hierarchical": 2.0}
+"""Times less CPU than the slow kernel."""
+
+
+def searches(points: NDArray[np.float64]) -> dict[str, tuple[list[NDArray[np.int64]], list[Threshold]]]:
+    """Return codes and thresholds of each case: a number a record, or twelve values."""
+    draw = np.random.default_rng(1)
+    number = np.argsort(np.argsort(points[:, 0] + draw.normal(size=len(points))))
+    kind = draw.permutation(np.arange(len(points)) % VALUES)
+
+    def asked(codes: NDArray[np.int64], distance: Any, paths: Any = None, **wanted: Any) -> Threshold:
+        return Threshold(reference(np.bincount(codes), distance, paths), **wanted)
+
+    ordered = asked(number, "ordered", t=T)
+    return {
+        "ordered": ([number], [ordered]),
+        "equal": ([kind], [asked(kind, "equal", t=T)]),
+        "hierarchical": ([kind], [asked(kind, "hierarchical", PATHS, t=T)]),
+        "ordered, and l = 3": ([number, kind], [ordered, asked(kind, "equal", l=Decimal(3))]),
+        "k alone": ([], []),
+    }
+
+
+def passes(state: Any, run: Callable[..., float]) -> float:
+    """Return the CPU seconds of the passes of a kernel over its state."""
+    seen, seconds = np.full(len(state.size), -1), 0.0
+    for _ in range(WORK["balanced"].sweeps):
+        beside = neighbours(state, WORK["balanced"].neighbours)
+        start = process_time()
+        run(state, beside, seen)
+        seconds += process_time() - start
+    return seconds
+
+
+def prepared(
+    points: NDArray[np.float64], codes: list[NDArray[np.int64]], thresholds: list[Threshold]
+) -> Callable[[], Search]:
+    """Return what gives the same search at every call."""
+    start = "tcloseness_first" if thresholds else "mdav"
+    labels = compose(points, codes, K, thresholds, Recipe(start, K))
+    return lambda: search_of(points, labels, K, codes, thresholds).at_price(STRICT)
+
+
+def main() -> int:
+    """Print a line a case, and whether the bars are kept."""
+    results = Results("bench_exchange")
+    points = mixture(shrunk(N, 1000), D)
+    for name, (codes, thresholds) in searches(points).items():
+        search = prepared(points, codes, thresholds)
+        quick, slow, states = [], [], []
+        # The first round compiles.
+        for _ in range(ROUNDS + 1):
+            state = search().state
+            beside = slow_state_of(state)
+            quick.append(passes(state, sweep))
+            slow.append(passes(beside, slow_sweep))
+            states.append(state)
+            if not np.array_equal(state.members, beside.members):
+                raise AssertionError(f"{name}: not the same exchanges")
+        slow_seconds, seconds = median(slow[1:]), median(quick[1:])
+        classes = int(np.count_nonzero(states[0].size))
+        results.row(
+            f"Five passes over {len(points):,} x {D} records, k = {K}",
+            sensitive=name, classes=classes, exchanges=int(states[0].touched[-1]) // 2,
+            **{"slow CPU s": slow_seconds, "CPU s": seconds, "ratio": slow_seconds / seconds},
+        )  # fmt: skip
+        if name in AT_LEAST:
+            share, most = seconds / slow_seconds, 1 / AT_LEAST[name]
+            results.bar(f"{name}: share of the CPU time of the slow kernel", share, most)
+    return results.exit_code()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
