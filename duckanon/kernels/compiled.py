@@ -34,7 +34,7 @@ class Kernel:
     def __init__(self, function: Callable[..., object], **options: Any) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
-        # _nrt is always said: a kernel that is compiled because another calls it would take over what that says.
+        # _nrt always: a kernel that is compiled because another calls it would take over what that one says.
         self.targetoptions = {"nogil": True, "error_model": "numpy", "_nrt": True, **options}
 
     def __call__(self, *arguments: Any) -> Any:
