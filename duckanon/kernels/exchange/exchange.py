@@ -14,6 +14,7 @@ import numpy as np
 from duckanon.kernels.compiled import compiled, spliced, uncounted
 from duckanon.kernels.exchange.ledger import (
     MOVES,
+    NONE,
     NOTHING,
     SWAPS,
     forget_entries,
@@ -84,7 +85,7 @@ def exchange(
     return total
 
 
-@uncounted
+@spliced
 def _carry_out(state: ExchangeState, a: int, b: int, i: int, j: int) -> None:
     """Move record i from class a to b, and j from b to a; -1 for none."""
     if i >= 0:
@@ -113,7 +114,7 @@ def _best(state: ExchangeState, a: int, b: int) -> tuple[float, int, int]:
             gain, moved = _best_move(state, a, b, side, between, best)
             if gain > best:
                 best = gain
-                i, j = (-1, moved) if side else (moved, -1)
+                i, j = (NONE, moved) if side else (moved, NONE)
     return best, i, j
 
 
@@ -154,7 +155,7 @@ def _best_swap(state: ExchangeState, a: int, b: int, between: float) -> tuple[fl
     size_a, size_b = state.size[a], state.size[b]
     before = state.violation[a] + state.violation[b]
     hope = bounds.weight * before if before > 0.0 else 0.0
-    best, best_i, best_j = bounds.gain, -1, -1
+    best, best_i, best_j = bounds.gain, NONE, NONE
     both, apart = 1.0 / size_a + 1.0 / size_b, np.sqrt(between)
     places, asides, low, high, widest = pair[1, PLACE], pair[1, ASIDE], np.inf, -np.inf, 0.0
     for j in range(size_b):
@@ -216,7 +217,7 @@ def _priced(
     return priced
 
 
-@uncounted
+@spliced
 def _best_move(
     state: ExchangeState, a: int, b: int, side: int, between: float, best: float
 ) -> tuple[float, int]:
@@ -227,7 +228,7 @@ def _best_move(
     before = state.violation[a] + state.violation[b]
     hope = weight * before if before > 0.0 else 0.0
     sign = -2.0 if side else 2.0
-    moved = -1
+    moved = NONE
     for i in range(size):
         record = state.members[source, i]
         near = pair[side, AWAY, i] * pair[side, AWAY, i]

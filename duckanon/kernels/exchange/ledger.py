@@ -37,6 +37,11 @@ NONE = cast("int", np.int64(-1))
 ASCENDING, KEPT, DOWN, UP, KEPT_MORE, UP_MORE, SPARE = (cast("int", np.int64(i)) for i in range(7))
 """Lists of a class and an attribute."""
 
+START, ROOM = range(2)
+INSIDE, WITHOUT = range(2)
+TOTAL, BOUND, TOTAL_MORE, BOUND_MORE = range(4)
+"""What stands in the last dimension of `Ledger.span`, `Ledger.nodes` and `Ledger.sums`."""
+
 NOTHING, SWAPS, MOVES = (cast("int", np.int64(i)) for i in range(3))
 """What the ledger of a class can answer."""
 
@@ -53,46 +58,39 @@ class Ledger(NamedTuple):
         Attributes answered in constant time: those with t alone, and sums that fit in a machine word.
     filled : ndarray of shape (m + 1,), int64
         What is known of each class: `NOTHING`, `SWAPS`, or `MOVES` too; then the end of the lists in use.
-    start, room : ndarray of shape (m,), int64
-        First place of the lists of each class, and how many places they have.
+    span : ndarray of shape (m, 2), int64
+        `START`, `ROOM`: first place of the lists of each class, and how many places they have.
     lists : ndarray of shape (7, S, places), int64
         The positions of the members in ascending order; prefix sums of their costs at the own rank, one lower
         and one higher; those at the own rank and one higher in a class with one member more; spare.
     rank : ndarray of shape (S, n), int64
         Of each record, the members of its class before it in that order.
-    inside, without : ndarray of shape (S, height, n), int64
-        In a tree: on each level, the members of its class in the node above each record, and what the edge
-        there adds to the edge sum of the class without the record.
-    total, bound : ndarray of shape (S, m), int64
-        Edge sum of the class, and the greatest one that t allows.
-    total_more, bound_more : ndarray of shape (S, m), int64
-        What does not depend on the record that joins, and the greatest edge sum with it.
+    nodes : ndarray of shape (S, height, n, 2), int64
+        In a tree, on each level: `INSIDE`, the members of its class in the node above each record, and
+        `WITHOUT`, what the edge there adds to the edge sum of the class without the record.
+    sums : ndarray of shape (S, m, 4), int64
+        `TOTAL`, `BOUND`: edge sum of the class, and the greatest one that t allows; `TOTAL_MORE`,
+        `BOUND_MORE`: what does not depend on the record that joins, and the greatest edge sum with it.
     leave : ndarray of shape (n,), float64
         Violation of the class of each record without it.
     entry : ndarray of shape (2, S, 1 + max(2, height), most), int64
         For the members of two classes, the sides 0 and 1, who would enter the other: the rank, or
         -1 where nothing is known yet, then on a path the costs at that rank and one above, in a tree what the
         edge on each level adds.
-    values, weights : ndarray of shape (most + 1,), int64
-        One histogram, for the attributes that are not quick.
+    histogram : ndarray of shape (2, most + 1), int64
+        The values of a class and how often each occurs, for the attributes that are not quick.
     """
 
     quick: NDArray[np.bool_]
     filled: NDArray[np.int64]
-    start: NDArray[np.int64]
-    room: NDArray[np.int64]
+    span: NDArray[np.int64]
     lists: NDArray[np.int64]
     rank: NDArray[np.int64]
-    inside: NDArray[np.int64]
-    without: NDArray[np.int64]
-    total: NDArray[np.int64]
-    bound: NDArray[np.int64]
-    total_more: NDArray[np.int64]
-    bound_more: NDArray[np.int64]
+    nodes: NDArray[np.int64]
+    sums: NDArray[np.int64]
     leave: NDArray[np.float64]
     entry: NDArray[np.int64]
-    values: NDArray[np.int64]
-    weights: NDArray[np.int64]
+    histogram: NDArray[np.int64]
 
 
 def ledger_of(rules: Rules, records: int, classes: int, most: int) -> Ledger:
@@ -108,18 +106,15 @@ def ledger_of(rules: Rules, records: int, classes: int, most: int) -> Ledger:
     places = 3 * records + 2 * (most + 2)
     whole = np.int64
     return Ledger(
-        quick, np.zeros(classes + 1, whole), np.zeros(classes, whole), np.zeros(classes, whole),
-        np.zeros((7, count, places), whole),
-        np.zeros((count, records), whole),
-        np.zeros((count, height, records), whole), np.zeros((count, height, records), whole),
-        np.zeros((count, classes), whole), np.zeros((count, classes), whole),
-        np.zeros((count, classes), whole), np.zeros((count, classes), whole),
+        quick, np.zeros(classes + 1, whole), np.zeros((classes, 2), whole),
+        np.zeros((7, count, places), whole), np.zeros((count, records), whole),
+        np.zeros((count, height, records, 2), whole), np.zeros((count, classes, 4), whole),
         np.zeros(records), np.zeros((2, count, 1 + max(2, height), most), whole),
-        np.zeros(most + 1, whole), np.zeros(most + 1, whole),
+        np.zeros((2, most + 1), whole),
     )  # fmt: skip
 
 
-@uncounted
+@spliced
 def fill_ledger(
     ledger: Ledger, rules: Rules, codes: NDArray[np.int64], c: int, members: NDArray[np.int64]
 ) -> None:
@@ -129,21 +124,21 @@ def fill_ledger(
         _order(ledger, codes, a, c, members)
         if ledger.quick[a]:
             size, rule = len(members), rules.table[a]
-            ledger.bound[a, c] = _bound(rules, a, size)
+            ledger.sums[a, c, BOUND] = _bound(rules, a, size)
             if rule["height"] == 0:
                 path = _path_of(rules, a)
-                _prefix(ledger, rules.arrays, path, a, ledger.start[c], size, size, KEPT, DOWN, UP)
-                ledger.total[a, c] = (
+                _prefix(ledger, rules.arrays, path, a, ledger.span[c, START], size, size, KEPT, DOWN, UP)
+                ledger.sums[a, c, TOTAL] = (
                     _before(rules.arrays, path, size, size, path.values)
-                    + ledger.lists[KEPT, a, ledger.start[c] + size]
+                    + ledger.lists[KEPT, a, ledger.span[c, START] + size]
                 )
             else:
                 _fill_without(ledger, rules, codes, a, c, members)
-                ledger.total[a, c] = _tree_total(ledger, rules, a, c, size, size)
+                ledger.sums[a, c, TOTAL] = _tree_total(ledger, rules, a, c, size, size)
     ledger.filled[c] = SWAPS
 
 
-@uncounted
+@spliced
 def fill_moves(
     ledger: Ledger, rules: Rules, codes: NDArray[np.int64], c: int, members: NDArray[np.int64]
 ) -> None:
@@ -157,7 +152,7 @@ def fill_moves(
                     ledger, rules, a, c, len(members), codes[a, record], NONE
                 )
             continue
-        ledger.bound_more[a, c] = _bound(rules, a, len(members) + 1)
+        ledger.sums[a, c, BOUND_MORE] = _bound(rules, a, len(members) + 1)
         if rules.table[a]["height"] == 0:
             _path_moves(ledger, rules, a, c, members)
         else:
@@ -173,7 +168,7 @@ def class_violation(ledger: Ledger, rules: Rules, c: int, size: int) -> float:
         if not ledger.quick[a]:
             violation += _histogram_violation(ledger, rules, a, c, size, NONE, NONE)
         else:
-            violation += _excess(rules, a, ledger.total[a, c], ledger.bound[a, c])
+            violation += _excess(rules, a, ledger.sums[a, c, TOTAL], ledger.sums[a, c, BOUND])
     return violation
 
 
@@ -204,10 +199,11 @@ def violation_after_swap(
         total = _path_swap(ledger, a, c, gone, side, place)
     else:
         total = _tree_swap(ledger, rules, a, c, gone, codes[a, gone], codes[a, new], side, place)
-    return (total - ledger.bound[a, c]) / rules.table[a]["whole"] if total > ledger.bound[a, c] else 0.0
+    bound = ledger.sums[a, c, BOUND]
+    return (total - bound) / rules.table[a]["whole"] if total > bound else 0.0
 
 
-@uncounted
+@spliced
 def violation_with(
     ledger: Ledger, rules: Rules, codes: NDArray[np.int64], c: int, size: int, new: int
 ) -> float:
@@ -221,30 +217,30 @@ def violation_with(
         if rules.table[a]["height"] == 0:
             total = _path_join(ledger, rules, a, c, size, code)
         else:
-            total = ledger.total_more[a, c] + _tree_step(ledger, rules, a, c, size, code)
-        violation += _excess(rules, a, total, ledger.bound_more[a, c])
+            total = ledger.sums[a, c, TOTAL_MORE] + _tree_step(ledger, rules, a, c, size, code)
+        violation += _excess(rules, a, total, ledger.sums[a, c, BOUND_MORE])
     return violation
 
 
 @spliced
 def _make_room(ledger: Ledger, c: int, size: int) -> None:
     """Give the lists of a class places for a size; what all classes have is dropped where none are left."""
-    if ledger.room[c] > size:
+    if ledger.span[c, ROOM] > size:
         return
     end, need = len(ledger.filled) - 1, size + 2
     if ledger.filled[end] + need > ledger.lists.shape[2]:
         for x in range(len(ledger.filled)):
             ledger.filled[x] = NOTHING
         for x in range(end):
-            ledger.room[x] = 0
-    ledger.start[c], ledger.room[c] = ledger.filled[end], need
+            ledger.span[x, ROOM] = 0
+    ledger.span[c, START], ledger.span[c, ROOM] = ledger.filled[end], need
     ledger.filled[end] += need
 
 
 @spliced
 def _order(ledger: Ledger, codes: NDArray[np.int64], a: int, c: int, members: NDArray[np.int64]) -> None:
     """Write the ascending positions of the members, and the rank of each."""
-    at, size, lists = ledger.start[c], len(members), ledger.lists
+    at, size, lists = ledger.span[c, START], len(members), ledger.lists
     for i in range(size):
         code, place = codes[a, members[i]], at + i
         while size <= INSERTION and place > at and lists[ASCENDING, a, place - 1] > code:
@@ -260,7 +256,7 @@ def _order(ledger: Ledger, codes: NDArray[np.int64], a: int, c: int, members: ND
 @uncounted
 def _lower(ledger: Ledger, a: int, c: int, size: int, code: int) -> int:
     """Return how many members of a class have a position below the given one."""
-    first = ledger.start[c]
+    first = ledger.span[c, START]
     low, high = first, first + size
     while low < high:
         middle = (low + high) // 2
@@ -276,7 +272,7 @@ def _histogram_violation(
     ledger: Ledger, rules: Rules, a: int, c: int, size: int, gone: int, new: int
 ) -> float:
     """Return the violation of a class without one position and with another, -1 for none. O(s)."""
-    at = ledger.start[c]
+    at = ledger.span[c, START]
     used, i = 0, 0
     count = size + (new >= 0) - (gone >= 0)
     while i < size or new >= 0:
@@ -288,12 +284,12 @@ def _histogram_violation(
             if value == gone:
                 gone = -1
                 continue
-        if used > 0 and ledger.values[used - 1] == value:
-            ledger.weights[used - 1] += 1
+        if used > 0 and ledger.histogram[0, used - 1] == value:
+            ledger.histogram[1, used - 1] += 1
         else:
-            ledger.values[used], ledger.weights[used] = value, 1
+            ledger.histogram[0, used], ledger.histogram[1, used] = value, 1
             used += 1
-    return rule_violation(ledger.values[:used], ledger.weights[:used], count, rules, a)
+    return rule_violation(ledger.histogram[0, :used], ledger.histogram[1, :used], count, rules, a)
 
 
 @uncounted
@@ -348,7 +344,7 @@ def _enter(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int, s
 @spliced
 def _path_swap(ledger: Ledger, a: int, c: int, gone: int, side: int, place: int) -> int:
     """Return the edge sum of a path after a swap."""
-    lists, at, total = ledger.lists, ledger.start[c], ledger.total[a, c]
+    lists, at, total = ledger.lists, ledger.span[c, START], ledger.sums[a, c, TOTAL]
     r, q = ledger.rank[a, gone], ledger.entry[side, a, 0, place]
     if q > r:
         total += lists[KEPT, a, at + r] - lists[KEPT, a, at + q]
@@ -362,16 +358,16 @@ def _path_swap(ledger: Ledger, a: int, c: int, gone: int, side: int, place: int)
 @spliced
 def _path_join(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int) -> int:
     """Return the edge sum of a path that a record joins."""
-    lists, at, path = ledger.lists, ledger.start[c], _path_of(rules, a)
+    lists, at, path = ledger.lists, ledger.span[c, START], _path_of(rules, a)
     q = _lower(ledger, a, c, size, code)
     total = lists[KEPT_MORE, a, at + q] + lists[UP_MORE, a, at + size] - lists[UP_MORE, a, at + q]
-    return int(ledger.total_more[a, c] + total + _cost(rules.arrays, path, size + 1, q + 1, code))
+    return int(ledger.sums[a, c, TOTAL_MORE] + total + _cost(rules.arrays, path, size + 1, q + 1, code))
 
 
 @spliced
 def _path_moves(ledger: Ledger, rules: Rules, a: int, c: int, members: NDArray[np.int64]) -> None:
     """Add what a path says of the class without each member; prepare it for those that join."""
-    lists, at, size, path = ledger.lists, ledger.start[c], len(members), _path_of(rules, a)
+    lists, at, size, path = ledger.lists, ledger.span[c, START], len(members), _path_of(rules, a)
     if size > 1:
         kept, down = KEPT_MORE, UP_MORE
         _prefix(ledger, rules.arrays, path, a, at, size, size - 1, kept, down, SPARE)
@@ -382,7 +378,7 @@ def _path_moves(ledger: Ledger, rules: Rules, a: int, c: int, members: NDArray[n
             total = whole + lists[kept, a, place] - lists[down, a, place + 1]
             ledger.leave[record] += _excess(rules, a, total, bound)
     _prefix(ledger, rules.arrays, path, a, at, size, size + 1, KEPT_MORE, SPARE, UP_MORE)
-    ledger.total_more[a, c] = _before(rules.arrays, path, size + 1, size + 1, path.values)
+    ledger.sums[a, c, TOTAL_MORE] = _before(rules.arrays, path, size + 1, size + 1, path.values)
 
 
 @uncounted
@@ -454,10 +450,10 @@ def _tree_swap(
     ledger: Ledger, rules: Rules, a: int, c: int, gone: int, leaves: int, enters: int, side: int, place: int
 ) -> int:
     """Return the edge sum of a tree after a swap: where both have the same node, it has as many as before."""
-    tree, total, h = _tree_of(rules, a), ledger.total[a, c], 0
+    tree, total, h = _tree_of(rules, a), ledger.sums[a, c, TOTAL], 0
     level = tree.nodes
     while h < tree.height and rules.arrays[level + leaves] != rules.arrays[level + enters]:
-        total += ledger.without[a, h, gone] + ledger.entry[side, a, 1 + h, place]
+        total += ledger.nodes[a, h, gone, WITHOUT] + ledger.entry[side, a, 1 + h, place]
         level += tree.values
         h += 1
     return int(total)
@@ -469,13 +465,13 @@ def _tree_moves(
 ) -> None:
     """Add what a tree says of the class without each member."""
     arrays, tree, size = rules.arrays, _tree_of(rules, a), len(members)
-    ledger.total_more[a, c] = _tree_total(ledger, rules, a, c, size, size + 1)
+    ledger.sums[a, c, TOTAL_MORE] = _tree_total(ledger, rules, a, c, size, size + 1)
     less, bound = _tree_total(ledger, rules, a, c, size, size - 1), _bound(rules, a, size - 1)
     for record in members if size > 1 else members[:0]:
         left = less
         for h in range(tree.height):
             below = arrays[tree.below + h * tree.values + codes[a, record]]
-            count = ledger.inside[a, h, record]
+            count = ledger.nodes[a, h, record, INSIDE]
             left += _edge(tree, count - 1, size - 1, below) - _edge(tree, count, size - 1, below)
         ledger.leave[record] += _excess(rules, a, left, bound)
 
@@ -495,7 +491,7 @@ def _tree_step(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: in
 @uncounted
 def _tree_total(ledger: Ledger, rules: Rules, a: int, c: int, size: int, as_of: int) -> int:
     """Return the edge sum of the counts of a class, taken as a class of another size. O(s H)."""
-    arrays, tree, at = rules.arrays, _tree_of(rules, a), ledger.start[c]
+    arrays, tree, at = rules.arrays, _tree_of(rules, a), ledger.span[c, START]
     total = tree.total * as_of * tree.height
     for h in range(tree.height):
         count, level = 0, h * tree.values
@@ -517,7 +513,7 @@ def _fill_without(
     ledger: Ledger, rules: Rules, codes: NDArray[np.int64], a: int, c: int, members: NDArray[np.int64]
 ) -> None:
     """Write what the edges above each member add without it: members below a node are a run in the order."""
-    arrays, tree, at, size = rules.arrays, _tree_of(rules, a), ledger.start[c], len(members)
+    arrays, tree, at, size = rules.arrays, _tree_of(rules, a), ledger.span[c, START], len(members)
     for h in range(tree.height):
         first, level = 0, tree.nodes + h * tree.values
         for r in range(1, size + 1):
@@ -532,7 +528,7 @@ def _fill_without(
             count = ledger.lists[SPARE, a, at + ledger.rank[a, record]]
             below = arrays[tree.below + h * tree.values + codes[a, record]]
             step = _edge(tree, count - 1, size, below) - _edge(tree, count, size, below)
-            ledger.inside[a, h, record], ledger.without[a, h, record] = count, step
+            ledger.nodes[a, h, record, INSIDE], ledger.nodes[a, h, record, WITHOUT] = count, step
 
 
 @uncounted
@@ -541,7 +537,7 @@ def _inside(
     h: int, code: int,
 ) -> int:  # fmt: skip
     """Return how many members lie below the node of a level above a position of some rank: a run there."""
-    first, level = ledger.start[c], tree.nodes + h * tree.values
+    first, level = ledger.span[c, START], tree.nodes + h * tree.values
     node, low, high = arrays[level + code], first + rank, first + rank
     while low > first and arrays[level + ledger.lists[ASCENDING, a, low - 1]] == node:
         low -= 1

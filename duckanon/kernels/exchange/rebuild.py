@@ -8,7 +8,8 @@ import numpy as np
 
 from duckanon.kernels.compiled import compiled, spliced, uncounted
 from duckanon.kernels.exchange.exchange import ANY, exchange
-from duckanon.kernels.exchange.state import ExchangeState, add, forget, sse_of, touch, update_violation
+from duckanon.kernels.exchange.ledger import NONE
+from duckanon.kernels.exchange.state import ExchangeState, add, forget, sse_of, touch, update_violations
 from duckanon.kernels.splitmix import draw
 
 if TYPE_CHECKING:
@@ -113,14 +114,14 @@ def _try(
     before = _value(state, classes)
     used = _save(state, neighbourhood, count)
     form_anew(state, neighbourhood, count, used, random_state)
-    _update_violations(state, classes)
+    update_violations(state, classes)
     _settle(state, classes)
     gain = before - _value(state, classes)
     if gain <= state.bounds.gain:
         clear(state, classes)
         for i in range(used):
             add(state, neighbourhood.labels[i], neighbourhood.records[i])
-        _update_violations(state, classes)
+        update_violations(state, classes)
     return gain
 
 
@@ -166,20 +167,10 @@ def _save(state: ExchangeState, neighbourhood: Neighbourhood, count: int) -> int
     return used
 
 
-@uncounted
-def _update_violations(state: ExchangeState, classes: NDArray[np.int64]) -> None:
-    """Bring the violations of some classes up to date; that of a free class is 0."""
-    for c in classes:
-        if state.size[c] > 0:
-            update_violation(state, c)
-        else:
-            state.violation[c] = 0.0
-
-
 @spliced
 def _settle(state: ExchangeState, classes: NDArray[np.int64]) -> None:
     """Exchange between all pairs of classes until nothing is gained."""
-    clock, mark = len(state.touched) - 1, -1
+    clock, mark = len(state.touched) - 1, NONE
     for _ in range(SETTLES):
         start, gained = state.touched[clock], 0.0
         for x in range(len(classes)):
@@ -255,7 +246,7 @@ def _least(distance: NDArray[np.float64], first: int, last: int) -> int:
 @uncounted
 def _join(state: ExchangeState, classes: NDArray[np.int64], record: int) -> None:
     """Add a record to the class that may grow and whose SSE rises least."""
-    best, least = -1, np.inf
+    best, least = NONE, np.inf
     for c in classes:
         size = state.size[c]
         if 0 < size < state.bounds.most:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, uncounted
+from duckanon.kernels.compiled import compiled, spliced, uncounted
 from duckanon.kernels.exchange.ledger import (
     NOTHING,
     SWAPS,
@@ -111,17 +111,24 @@ def exchange_state_of(
 ) -> ExchangeState:
     """Return the state that begins with a partition: labels 0..m-1, with memory for so many classes.
 
-    O(n d) time, O(classes (most + d) + n d) memory, and that of the ledger.
+    O(n (d + log n)) time, O(classes (most + d) + n d) memory, and that of the ledger.
     """
     (n, d), most = points.shape, bounds.most
+    size, order = np.bincount(labels, minlength=classes), np.argsort(labels, kind="stable")
+    place, sums = np.zeros(n, dtype=np.int64), np.zeros((classes, d))
+    members = np.zeros((classes, most), dtype=np.int64)
+    place[order] = np.arange(n) - np.repeat(np.cumsum(size) - size, size)
+    members[labels, place] = np.arange(n)
+    for j in range(d):
+        sums[:, j] = np.bincount(labels, weights=points[:, j], minlength=classes)
     state = ExchangeState(
         points,
         codes,
         labels.copy(),
-        np.zeros(n, dtype=np.int64),
-        np.zeros((classes, most), dtype=np.int64),
-        np.zeros(classes, dtype=np.int64),
-        np.zeros((classes, d)),
+        place,
+        members,
+        size,
+        sums,
         np.zeros(classes),
         np.zeros(classes + 1, dtype=np.int64),
         np.zeros(classes, dtype=np.bool_),
@@ -133,18 +140,8 @@ def exchange_state_of(
         rules,
         bounds,
     )
-    _enter(state)
+    update_violations(state, np.arange(classes))
     return state
-
-
-@compiled
-def _enter(state: ExchangeState) -> None:
-    """Enter every record in its class."""
-    for record in range(len(state.points)):
-        add(state, state.label[record], record)
-    for c in range(len(state.size)):
-        if state.size[c] > 0:
-            update_violation(state, c)
 
 
 @uncounted
@@ -212,12 +209,22 @@ def open_ledger(state: ExchangeState, c: int, asked: int) -> None:
         fill_moves(state.ledger, state.rules, state.codes, c, members)
 
 
-@uncounted
+@spliced
 def update_violation(state: ExchangeState, c: int) -> None:
     """Bring the violation of a class up to date."""
     if len(state.codes) > 0:
         open_ledger(state, c, SWAPS)
         state.violation[c] = class_violation(state.ledger, state.rules, c, state.size[c])
+
+
+@compiled
+def update_violations(state: ExchangeState, classes: NDArray[np.int64]) -> None:
+    """Bring the violations of some classes up to date; that of a free class is 0."""
+    for c in classes:
+        if state.size[c] > 0:
+            update_violation(state, c)
+        else:
+            state.violation[c] = 0.0
 
 
 @uncounted
