@@ -34,6 +34,7 @@ class Kernel:
     def __init__(self, function: Callable[..., object], **options: Any) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
+        self._dispatcher: Any = None
         # _nrt always: a kernel that is compiled because another calls it would take over what that one says.
         self.targetoptions = {"nogil": True, "error_model": "numpy", "_nrt": True, **options}
 
@@ -41,14 +42,16 @@ class Kernel:
         """Run the compiled function."""
         return self.dispatcher(*arguments)
 
-    @functools.cached_property
+    @property
     def dispatcher(self) -> Any:
         """Numba's side of the function; one, whichever thread comes first."""
-        with _loading:
-            if "dispatcher" not in self.__dict__:
-                self.__dict__["dispatcher"] = _numba().njit(**self.targetoptions)(self.py_func)
-                _dispatchers.add(self.__dict__["dispatcher"])
-        return self.__dict__["dispatcher"]
+        if self._dispatcher is None:
+            with _loading:
+                if self._dispatcher is None:
+                    dispatcher = _numba().njit(**self.targetoptions)(self.py_func)
+                    _dispatchers.add(dispatcher)
+                    self._dispatcher = dispatcher
+        return self._dispatcher
 
     @property
     def _numba_type_(self) -> Any:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from duckanon.kernels.closeness.reference import LARGEST_LISTED
 from duckanon.kernels.closeness.threshold import Rules, rule_violation
 from duckanon.kernels.compiled import spliced, uncounted
+from duckanon.kernels.exchange.costs import Path, Tree, before, cost, edge, path_of, tree_of
 from duckanon.kernels.neighbours.heap import ascend
 
 if TYPE_CHECKING:
@@ -126,10 +126,10 @@ def fill_ledger(
             size, rule = len(members), rules.table[a]
             ledger.sums[a, c, BOUND] = _bound(rules, a, size)
             if rule["height"] == 0:
-                path = _path_of(rules, a)
+                path = path_of(rules, a)
                 _prefix(ledger, rules.arrays, path, a, ledger.span[c, START], size, size, KEPT, DOWN, UP)
                 ledger.sums[a, c, TOTAL] = (
-                    _before(rules.arrays, path, size, size, path.values)
+                    before(rules.arrays, path, size, size, path.values)
                     + ledger.lists[KEPT, a, ledger.span[c, START] + size]
                 )
             else:
@@ -305,40 +305,22 @@ def _excess(rules: Rules, a: int, total: int, bound: int) -> float:
     return (total - bound) / rules.table[a]["whole"] if total > bound else 0.0
 
 
-class _Path(NamedTuple):
-    """Where the arrays of one path stand in `Rules.arrays`: cumulative counts, prefix sums, quantiles."""
-
-    total: int
-    values: int
-    cumulative: int
-    prefix: int
-    quantiles: int
-
-
-@uncounted
-def _path_of(rules: Rules, a: int) -> _Path:
-    """Return the places of a path."""
-    rule = rules.table[a]
-    m, start = rule["values"], rule["start"]
-    return _Path(rule["total"], m, start, start + m, start + 2 * m + 1)
-
-
 @uncounted
 def _enter(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int, side: int, place: int) -> None:
     """Write what is to be known of a record that would enter class c in place of a member."""
     entry, arrays, rank = ledger.entry, rules.arrays, _lower(ledger, a, c, size, code)
     entry[side, a, 0, place] = rank
     if rules.table[a]["height"] == 0:
-        path = _path_of(rules, a)
-        at_1 = _before(arrays, path, size, rank, code)
-        entry[side, a, 1, place] = _before(arrays, path, size, rank - 1, code) - at_1 if rank > 0 else 0
-        entry[side, a, 2, place] = at_1 - _before(arrays, path, size, rank + 1, code) if rank < size else 0
+        path = path_of(rules, a)
+        at_1 = before(arrays, path, size, rank, code)
+        entry[side, a, 1, place] = before(arrays, path, size, rank - 1, code) - at_1 if rank > 0 else 0
+        entry[side, a, 2, place] = at_1 - before(arrays, path, size, rank + 1, code) if rank < size else 0
         return
-    tree = _tree_of(rules, a)
+    tree = tree_of(rules, a)
     for h in range(tree.height):
         below = arrays[tree.below + h * tree.values + code]
         count = _inside(ledger, arrays, tree, a, c, size, rank, h, code)
-        entry[side, a, 1 + h, place] = _edge(tree, count + 1, size, below) - _edge(tree, count, size, below)
+        entry[side, a, 1 + h, place] = edge(tree, count + 1, size, below) - edge(tree, count, size, below)
 
 
 @spliced
@@ -358,32 +340,32 @@ def _path_swap(ledger: Ledger, a: int, c: int, gone: int, side: int, place: int)
 @spliced
 def _path_join(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int) -> int:
     """Return the edge sum of a path that a record joins."""
-    lists, at, path = ledger.lists, ledger.span[c, START], _path_of(rules, a)
+    lists, at, path = ledger.lists, ledger.span[c, START], path_of(rules, a)
     q = _lower(ledger, a, c, size, code)
     total = lists[KEPT_MORE, a, at + q] + lists[UP_MORE, a, at + size] - lists[UP_MORE, a, at + q]
-    return int(ledger.sums[a, c, TOTAL_MORE] + total + _cost(rules.arrays, path, size + 1, q + 1, code))
+    return int(ledger.sums[a, c, TOTAL_MORE] + total + cost(rules.arrays, path, size + 1, q + 1, code))
 
 
 @spliced
 def _path_moves(ledger: Ledger, rules: Rules, a: int, c: int, members: NDArray[np.int64]) -> None:
     """Add what a path says of the class without each member; prepare it for those that join."""
-    lists, at, size, path = ledger.lists, ledger.span[c, START], len(members), _path_of(rules, a)
+    lists, at, size, path = ledger.lists, ledger.span[c, START], len(members), path_of(rules, a)
     if size > 1:
         kept, down = KEPT_MORE, UP_MORE
         _prefix(ledger, rules.arrays, path, a, at, size, size - 1, kept, down, SPARE)
-        whole = _before(rules.arrays, path, size - 1, size - 1, path.values) + lists[down, a, at + size]
+        whole = before(rules.arrays, path, size - 1, size - 1, path.values) + lists[down, a, at + size]
         bound = _bound(rules, a, size - 1)
         for record in members:
             place = at + ledger.rank[a, record]
             total = whole + lists[kept, a, place] - lists[down, a, place + 1]
             ledger.leave[record] += _excess(rules, a, total, bound)
     _prefix(ledger, rules.arrays, path, a, at, size, size + 1, KEPT_MORE, SPARE, UP_MORE)
-    ledger.sums[a, c, TOTAL_MORE] = _before(rules.arrays, path, size + 1, size + 1, path.values)
+    ledger.sums[a, c, TOTAL_MORE] = before(rules.arrays, path, size + 1, size + 1, path.values)
 
 
 @uncounted
 def _prefix(
-    ledger: Ledger, arrays: NDArray[np.int64], path: _Path, a: int, at: int, size: int, as_of: int,
+    ledger: Ledger, arrays: NDArray[np.int64], path: Path, a: int, at: int, size: int, as_of: int,
     kept: int, down: int, up: int,
 ) -> None:  # fmt: skip
     """Write the prefix sums of the costs of a class as of another size, where its ranks exist."""
@@ -391,58 +373,13 @@ def _prefix(
     lists[kept, a, at] = lists[down, a, at] = lists[up, a, at] = 0
     for r in range(size):
         x, place = lists[ASCENDING, a, at + r], at + r
-        at_0 = _before(arrays, path, as_of, r - 1, x) if r > 0 else 0
-        at_1 = _before(arrays, path, as_of, r, x)
-        at_2 = _before(arrays, path, as_of, r + 1, x) if r + 1 <= as_of else 0
-        at_3 = _before(arrays, path, as_of, r + 2, x) if r + 2 <= as_of else 0
+        at_0 = before(arrays, path, as_of, r - 1, x) if r > 0 else 0
+        at_1 = before(arrays, path, as_of, r, x)
+        at_2 = before(arrays, path, as_of, r + 1, x) if r + 1 <= as_of else 0
+        at_3 = before(arrays, path, as_of, r + 2, x) if r + 2 <= as_of else 0
         lists[down, a, place + 1] = lists[down, a, place] + (at_0 - at_1)
         lists[kept, a, place + 1] = lists[kept, a, place] + (at_1 - at_2)
         lists[up, a, place + 1] = lists[up, a, place] + (at_2 - at_3)
-
-
-@uncounted
-def _cost(arrays: NDArray[np.int64], path: _Path, size: int, rank: int, x: int) -> int:
-    """Return what the record of a rank 1..size at position x adds to the edge sum, C_size(rank, x)."""
-    return _before(arrays, path, size, rank - 1, x) - _before(arrays, path, size, rank, x)
-
-
-@uncounted
-def _before(arrays: NDArray[np.int64], path: _Path, size: int, p: int, x: int) -> int:
-    """Return the edge sum before position x of a distribution function that stays at p of size records."""
-    level = path.total * p
-    if size <= LARGEST_LISTED:
-        q = arrays[path.quantiles + size * (size + 1) // 2 - 1 + p]
-    else:
-        q, end = 0, path.values
-        while q < end:
-            middle = (q + end) // 2
-            if arrays[path.cumulative + middle] * size > level:
-                end = middle
-            else:
-                q = middle + 1
-    value = level * x - size * arrays[path.prefix + x]
-    if x > q:
-        value = 2 * (level * q - size * arrays[path.prefix + q]) - value
-    return int(value)
-
-
-class _Tree(NamedTuple):
-    """Where the arrays of one tree stand in `Rules.arrays`: nodes above positions, records below them."""
-
-    total: int
-    values: int
-    height: int
-    nodes: int
-    below: int
-
-
-@uncounted
-def _tree_of(rules: Rules, a: int) -> _Tree:
-    """Return the places of a tree."""
-    rule = rules.table[a]
-    m, height = rule["values"], rule["height"]
-    nodes = rule["start"] + 2 * m + 1
-    return _Tree(rule["total"], m, height, nodes, nodes + m * height)
 
 
 @spliced
@@ -450,7 +387,7 @@ def _tree_swap(
     ledger: Ledger, rules: Rules, a: int, c: int, gone: int, leaves: int, enters: int, side: int, place: int
 ) -> int:
     """Return the edge sum of a tree after a swap: where both have the same node, it has as many as before."""
-    tree, total, h = _tree_of(rules, a), ledger.sums[a, c, TOTAL], 0
+    tree, total, h = tree_of(rules, a), ledger.sums[a, c, TOTAL], 0
     level = tree.nodes
     while h < tree.height and rules.arrays[level + leaves] != rules.arrays[level + enters]:
         total += ledger.nodes[a, h, gone, WITHOUT] + ledger.entry[side, a, 1 + h, place]
@@ -464,7 +401,7 @@ def _tree_moves(
     ledger: Ledger, rules: Rules, codes: NDArray[np.int64], a: int, c: int, members: NDArray[np.int64]
 ) -> None:
     """Add what a tree says of the class without each member."""
-    arrays, tree, size = rules.arrays, _tree_of(rules, a), len(members)
+    arrays, tree, size = rules.arrays, tree_of(rules, a), len(members)
     ledger.sums[a, c, TOTAL_MORE] = _tree_total(ledger, rules, a, c, size, size + 1)
     less, bound = _tree_total(ledger, rules, a, c, size, size - 1), _bound(rules, a, size - 1)
     for record in members if size > 1 else members[:0]:
@@ -472,26 +409,26 @@ def _tree_moves(
         for h in range(tree.height):
             below = arrays[tree.below + h * tree.values + codes[a, record]]
             count = ledger.nodes[a, h, record, INSIDE]
-            left += _edge(tree, count - 1, size - 1, below) - _edge(tree, count, size - 1, below)
+            left += edge(tree, count - 1, size - 1, below) - edge(tree, count, size - 1, below)
         ledger.leave[record] += _excess(rules, a, left, bound)
 
 
 @spliced
 def _tree_step(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int) -> int:
     """Return what a record adds to the edge sum of the counts of a class, taken as one with a member more."""
-    arrays, tree, step = rules.arrays, _tree_of(rules, a), 0
+    arrays, tree, step = rules.arrays, tree_of(rules, a), 0
     rank = _lower(ledger, a, c, size, code)
     for h in range(tree.height):
         below = arrays[tree.below + h * tree.values + code]
         count = _inside(ledger, arrays, tree, a, c, size, rank, h, code)
-        step += _edge(tree, count + 1, size + 1, below) - _edge(tree, count, size + 1, below)
+        step += edge(tree, count + 1, size + 1, below) - edge(tree, count, size + 1, below)
     return int(step)
 
 
 @uncounted
 def _tree_total(ledger: Ledger, rules: Rules, a: int, c: int, size: int, as_of: int) -> int:
     """Return the edge sum of the counts of a class, taken as a class of another size. O(s H)."""
-    arrays, tree, at = rules.arrays, _tree_of(rules, a), ledger.span[c, START]
+    arrays, tree, at = rules.arrays, tree_of(rules, a), ledger.span[c, START]
     total = tree.total * as_of * tree.height
     for h in range(tree.height):
         count, level = 0, h * tree.values
@@ -503,7 +440,7 @@ def _tree_total(ledger: Ledger, rules: Rules, a: int, c: int, size: int, as_of: 
                 if arrays[tree.nodes + place] == arrays[tree.nodes + following]:
                     continue
             below = arrays[tree.below + place]
-            total += _edge(tree, count, as_of, below) - as_of * below
+            total += edge(tree, count, as_of, below) - as_of * below
             count = 0
     return int(total)
 
@@ -513,7 +450,7 @@ def _fill_without(
     ledger: Ledger, rules: Rules, codes: NDArray[np.int64], a: int, c: int, members: NDArray[np.int64]
 ) -> None:
     """Write what the edges above each member add without it: members below a node are a run in the order."""
-    arrays, tree, at, size = rules.arrays, _tree_of(rules, a), ledger.span[c, START], len(members)
+    arrays, tree, at, size = rules.arrays, tree_of(rules, a), ledger.span[c, START], len(members)
     for h in range(tree.height):
         first, level = 0, tree.nodes + h * tree.values
         for r in range(1, size + 1):
@@ -527,13 +464,13 @@ def _fill_without(
         for record in members:
             count = ledger.lists[SPARE, a, at + ledger.rank[a, record]]
             below = arrays[tree.below + h * tree.values + codes[a, record]]
-            step = _edge(tree, count - 1, size, below) - _edge(tree, count, size, below)
+            step = edge(tree, count - 1, size, below) - edge(tree, count, size, below)
             ledger.nodes[a, h, record, INSIDE], ledger.nodes[a, h, record, WITHOUT] = count, step
 
 
 @uncounted
 def _inside(
-    ledger: Ledger, arrays: NDArray[np.int64], tree: _Tree, a: int, c: int, size: int, rank: int,
+    ledger: Ledger, arrays: NDArray[np.int64], tree: Tree, a: int, c: int, size: int, rank: int,
     h: int, code: int,
 ) -> int:  # fmt: skip
     """Return how many members lie below the node of a level above a position of some rank: a run there."""
@@ -544,10 +481,3 @@ def _inside(
     while high < first + size and arrays[level + ledger.lists[ASCENDING, a, high]] == node:
         high += 1
     return int(high - low)
-
-
-@uncounted
-def _edge(tree: _Tree, count: int, size: int, below: int) -> int:
-    """Return |n P - s Q| of the edge above a node with some members of the class and records of the table."""
-    difference: int = abs(tree.total * count - size * below)
-    return difference

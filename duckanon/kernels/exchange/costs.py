@@ -1,0 +1,87 @@
+"""What records add to the edge sum of a class: on a path by their rank, in a tree by the counts of its nodes.
+
+All that is asked here depends on the table and on numbers; what is known of the classes stands in `ledger`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from duckanon.kernels.closeness.reference import LARGEST_LISTED
+from duckanon.kernels.compiled import uncounted
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from duckanon.kernels.closeness.threshold import Rules
+
+
+class Path(NamedTuple):
+    """Where the arrays of one path stand in `Rules.arrays`: cumulative counts, prefix sums, quantiles."""
+
+    total: int
+    values: int
+    cumulative: int
+    prefix: int
+    quantiles: int
+
+
+@uncounted
+def path_of(rules: Rules, a: int) -> Path:
+    """Return the places of a path."""
+    rule = rules.table[a]
+    m, start = rule["values"], rule["start"]
+    return Path(rule["total"], m, start, start + m, start + 2 * m + 1)
+
+
+@uncounted
+def cost(arrays: NDArray[np.int64], path: Path, size: int, rank: int, x: int) -> int:
+    """Return what the record of a rank 1..size at position x adds to the edge sum, C_size(rank, x)."""
+    return before(arrays, path, size, rank - 1, x) - before(arrays, path, size, rank, x)
+
+
+@uncounted
+def before(arrays: NDArray[np.int64], path: Path, size: int, p: int, x: int) -> int:
+    """Return the edge sum before position x of a distribution function that stays at p of size records."""
+    level = path.total * p
+    if size <= LARGEST_LISTED:
+        q = arrays[path.quantiles + size * (size + 1) // 2 - 1 + p]
+    else:
+        q, end = 0, path.values
+        while q < end:
+            middle = (q + end) // 2
+            if arrays[path.cumulative + middle] * size > level:
+                end = middle
+            else:
+                q = middle + 1
+    value = level * x - size * arrays[path.prefix + x]
+    if x > q:
+        value = 2 * (level * q - size * arrays[path.prefix + q]) - value
+    return int(value)
+
+
+class Tree(NamedTuple):
+    """Where the arrays of one tree stand in `Rules.arrays`: nodes above positions, records below them."""
+
+    total: int
+    values: int
+    height: int
+    nodes: int
+    below: int
+
+
+@uncounted
+def tree_of(rules: Rules, a: int) -> Tree:
+    """Return the places of a tree."""
+    rule = rules.table[a]
+    m, height = rule["values"], rule["height"]
+    nodes = rule["start"] + 2 * m + 1
+    return Tree(rule["total"], m, height, nodes, nodes + m * height)
+
+
+@uncounted
+def edge(tree: Tree, count: int, size: int, below: int) -> int:
+    """Return |n P - s Q| of the edge above a node with some members of the class and records of the table."""
+    difference: int = abs(tree.total * count - size * below)
+    return difference
