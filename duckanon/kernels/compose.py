@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from duckanon.kernels.closeness.threshold import violations_per_class
+from duckanon.kernels.combine import combine
 from duckanon.kernels.exchange.refine import Effort, Stop, reduce_violations, refine
 from duckanon.kernels.first.blocks import blocks
+from duckanon.kernels.first.dissolve import dissolve
 from duckanon.kernels.first.mdav import mdav, mdav1
+from duckanon.kernels.first.spanning_tree import forest
 from duckanon.kernels.first.tcloseness_first import class_size, stratified
-from duckanon.kernels.loss import class_means
+from duckanon.kernels.first.univariate import univariate
+from duckanon.kernels.loss import class_means, sse
 from duckanon.kernels.merging.merge import Partner, class_members, merge_classes
+from duckanon.kernels.neighbours.kd import kd_blocks
+from duckanon.kernels.points import distance_points, enlarged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +35,22 @@ EXACT = 8192
 MANY = 500_000
 """Beyond so many records larger classes are not tried: they take twice as long to refine and gain little."""
 
-Start = Literal["mdav", "mdav1", "blocks", "tcloseness_first"]
+TREE = 2048
+"""Records of a spanning tree in tables of more than `EXACT` records."""
+
+GAPS = 0.98
+"""Larger tables get spanning trees only where, in one block, this share of the SSE is left or less."""
+
+SHARE = 6000
+"""Records to which a full search belongs: the searches of smaller tables are as much shorter."""
+
+SEARCHES = 3
+"""Searches that share the work of a table of up to `EXACT` records: from both starts, and from the best."""
+
+EFFORTS: tuple[Effort, ...] = ("fast", "balanced", "best")
+"""Each takes more work than the one before, and never loses more."""
+
+Start = Literal["mdav", "mdav1", "blocks", "tcloseness_first", "univariate"]
 """First partitions that recipes begin with."""
 
 
@@ -55,7 +77,13 @@ class Recipe:
 
 
 def recipes(
-    n: int, k: int, thresholds: Sequence[Threshold], effort: Effort | None, *, largest: int
+    n: int,
+    k: int,
+    thresholds: Sequence[Threshold],
+    effort: Effort | None,
+    *,
+    largest: int,
+    columns: int,
 ) -> tuple[Recipe, ...]:
     """Return the recipes worth trying.
 
@@ -71,15 +99,20 @@ def recipes(
         Refinement.
     largest : int
         No class size of a first partition is above this.
+    columns : int
+        Coordinates of a record.
 
     Returns
     -------
     tuple of Recipe
-        Without thresholds one: MDAV, in blocks beyond `EXACT` records. With them t-closeness-first with one,
-        two and four times the class size of its Eq. 3, with one time where more than `MANY` records are to be
-        refined; up to `EXACT` records also MDAV with the smallest size that can satisfy t, whose classes have
-        to be changed and merged much: it pays in small tables only.
+        Without thresholds one: MDAV, in blocks beyond `EXACT` records, or in one column the classes that lose
+        least of all, which need no refinement. With them t-closeness-first with one, two and four times the
+        class size of its Eq. 3, with one time where more than `MANY` records are to be refined; up to `EXACT`
+        records also MDAV with the smallest size that can satisfy t, whose classes have to be changed and
+        merged much: it pays in small tables only.
     """
+    if not thresholds and columns == 1:
+        return (Recipe("univariate", k),)
     if not thresholds:
         return (Recipe("mdav" if n <= EXACT else "blocks", k, "efficient", effort),)
     spread = stratum_size(n, k, thresholds, largest=largest)
@@ -123,25 +156,126 @@ def compose(
     -------
     ndarray of shape (n,), int64
         Classes of at least k. With merging, every threshold is satisfied where the recipe has a partner and
-        one class of all these records satisfies it.
+        one class of all these records satisfies it. With a higher effort never more loss from the same start,
+        without `stop` and with merging.
     """
-    labels = first_partition(points, codes, recipe)
-    if recipe.partner is None:
-        return labels
     n = len(points)
+    start = first_partition(points, codes, recipe)
+    if recipe.partner is None or recipe.start == "univariate":
+        return start
+    effort = recipe.effort if n >= 2 * k else None
     if thresholds:
-        if recipe.effort and recipe.start != "tcloseness_first" and n >= 2 * k:
-            labels = reduce_violations(
-                points, labels, k, codes=codes, thresholds=thresholds, effort=recipe.effort, stop=stop
-            )
-        if merging:
-            labels = merged(points, codes, thresholds, labels, recipe.partner)
-    if recipe.effort and n >= 2 * k:
-        labels = refine(
-            points, labels, k, codes=codes, thresholds=thresholds, effort=recipe.effort,
-            share=share, seed=seed, stop=stop,
+        limited = _Limited(points, codes, k, thresholds, share, seed, stop)
+        return _refined_under(limited, recipe, start, effort, merging=merging)
+    if effort is None or not points.shape[1]:
+        return start
+    return _refined_freely(enlarged(distance_points(points)), start, k, effort, share, seed, stop)
+
+
+@dataclass(frozen=True, eq=False)
+class _Limited:
+    """What is refined under thresholds, and the arguments of `refine`."""
+
+    points: NDArray[np.float64]
+    codes: NDArray[np.int64] | Sequence[NDArray[np.int64]]
+    k: int
+    thresholds: Sequence[Threshold]
+    share: float
+    seed: int
+    stop: Stop | None
+
+    def refined(self, labels: NDArray[np.int64], effort: Effort) -> NDArray[np.int64]:
+        return refine(
+            self.points, labels, self.k, codes=self.codes, thresholds=self.thresholds, effort=effort,
+            share=self.share, seed=self.seed, stop=self.stop,
         )  # fmt: skip
-    return labels
+
+    def rank(self, labels: NDArray[np.int64]) -> tuple[float, float]:
+        """What all classes violate, and the SSE: the less the better."""
+        offsets, members = class_members(labels, self.codes)
+        missed = violations_per_class(self.thresholds, np.asarray(members), offsets).sum()
+        return float(missed), sse(self.points, labels)
+
+
+def _refined_under(
+    limited: _Limited, recipe: Recipe, start: NDArray[np.int64], effort: Effort | None, *, merging: bool
+) -> NDArray[np.int64]:
+    """Return classes that keep the thresholds as `compose` says, and lose the less the higher the effort.
+
+    'fast' and 'balanced' make the same passes, 'balanced' more of them, so that from one start it never loses
+    more; 'best' begins with what 'balanced' ends with. Violations are reduced in other steps at each effort,
+    so that a start with violations is tried with the steps of each effort up to the one asked.
+    """
+
+    def kept(level: Effort | None) -> NDArray[np.int64]:
+        labels = start
+        if level and recipe.start != "tcloseness_first":
+            labels = reduce_violations(
+                limited.points, labels, limited.k, codes=limited.codes, thresholds=limited.thresholds,
+                effort=level, stop=limited.stop,
+            )  # fmt: skip
+        partner = recipe.partner if merging else None
+        return (
+            merged(limited.points, limited.codes, limited.thresholds, labels, partner) if partner else labels
+        )
+
+    if effort is None:
+        return kept(None)
+    starts = [kept("fast")]
+    if recipe.start != "tcloseness_first":
+        starts += [kept(level) for level in EFFORTS[1 : EFFORTS.index(effort) + 1]]
+    # That of 'best' has no part in what 'balanced' ends with.
+    found = [limited.refined(labels, min(effort, "balanced", key=EFFORTS.index)) for labels in starts[:2]]
+    ended = min(found, key=limited.rank)
+    if effort != "best":
+        return ended
+    return min((limited.refined(labels, effort) for labels in (ended, *starts[2:])), key=limited.rank)
+
+
+def _refined_freely(
+    points: NDArray[np.float64], start: NDArray[np.int64], k: int, effort: Effort,
+    share: float, seed: int, stop: Stop | None,
+) -> NDArray[np.int64]:  # fmt: skip
+    """Return classes refined without thresholds, each effort from what the one below ends with.
+
+    Beside the given start the clusters of a spanning tree are taken, in larger tables where it pays; what
+    both lose least is put together.
+    """
+    n = len(points)
+    one = other = best = _grown(points, start, k, stop)
+    if not (stop is not None and stop()) and (n <= EXACT or _has_gaps(points, k)):
+        other = _grown(points, forest(points, k, largest=EXACT if n <= EXACT else TREE), k, stop)
+        best = refine(points, combine(points, one, other), k, effort="fast", stop=stop)
+    for level in EFFORTS[1 : EFFORTS.index(effort) + 1]:
+        if n > EXACT:
+            best = refine(points, best, k, effort=level, share=share, seed=seed, stop=stop)
+            continue
+        part = share * min(1.0, n / SHARE, 1.0 / SEARCHES)
+        one = refine(points, one, k, effort=level, share=part, seed=seed, stop=stop)
+        other = refine(points, other, k, effort=level, share=part, seed=seed + 1, stop=stop)
+        best = combine(points, best, combine(points, one, other))
+        best = refine(points, best, k, effort=level, share=part, seed=seed + 2, stop=stop)
+    return best
+
+
+def _grown(
+    points: NDArray[np.float64], labels: NDArray[np.int64], k: int, stop: Stop | None
+) -> NDArray[np.int64]:
+    """Return classes refined with little effort, before and after those between others are dissolved."""
+    labels = refine(points, labels, k, effort="fast", stop=stop)
+    if stop is not None and stop():
+        return labels
+    return refine(points, dissolve(points, labels, k), k, effort="fast", stop=stop)
+
+
+def _has_gaps(points: NDArray[np.float64], k: int) -> bool:
+    """Tell whether in one block of neighbours a spanning tree finds clusters that MDAV cuts."""
+    order, offsets = kd_blocks(points, k, max(TREE, 4 * k))
+    middle = len(offsets) // 2
+    block = points[np.sort(order[offsets[middle - 1] : offsets[middle]])]
+    one = _grown(block, blocks(block, k, threads=1), k, None)
+    other = _grown(block, forest(block, k, largest=len(block)), k, None)
+    return sse(block, combine(block, one, other)) <= GAPS * sse(block, one)
 
 
 def first_partition(
@@ -155,6 +289,8 @@ def first_partition(
         return mdav1(points, size)
     if recipe.start == "blocks":
         return blocks(points, size, threads=1)
+    if recipe.start == "univariate":
+        return univariate(points, size)
     order = np.empty(len(points), dtype=np.int64)
     by_value = np.lexsort(list(codes)[::-1]) if len(codes) else np.arange(len(points))
     order[by_value] = np.arange(len(points))

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.first.divide import partitioned
 from duckanon.kernels.first.mdav import mdav1
 from duckanon.kernels.loss import class_means
 from duckanon.kernels.points import distance_points
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import ArrayLike, NDArray
 
 
@@ -85,26 +84,6 @@ def dissolved(
     classes = _Classes(left, sizes, sums, np.zeros((m, d)), sizes.copy(), sums.copy())
     _run(points, classes, np.ascontiguousarray(order), len(points) if limit is None else limit)
     return np.unique(left, return_inverse=True)[1].astype(np.int64)
-
-
-def partitioned(
-    points: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    k: int,
-    method: Callable[[NDArray[np.float64], int], NDArray[np.int64]],
-) -> NDArray[np.int64]:
-    """Return the classes with each class of 2k and more records partitioned by a method.
-
-    The first part keeps the number of its class, the others follow after all classes, by class.
-    """
-    parts, total = labels.copy(), int(labels.max()) + 1
-    members = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))[:-1])
-    for records in members:
-        if len(records) >= 2 * k:
-            within = method(points[records], k)
-            parts[records] = np.where(within == 0, parts[records], total - 1 + within)
-            total += int(within.max())
-    return parts
 
 
 class _Classes(NamedTuple):

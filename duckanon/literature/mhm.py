@@ -13,12 +13,12 @@ import numpy as np
 from duckanon.kernels.compiled import compiled
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.first.one_by_one import Formation, formation_of
+from duckanon.kernels.first.univariate import split
 from duckanon.kernels.loss import class_means
 from duckanon.kernels.neighbours.boxtree import farthest, nearest, take
 from duckanon.kernels.points import check_class_size, distance_points
 from duckanon.literature.fixed_size import cbfs
 from duckanon.literature.maximum_distance import maximum_distance
-from duckanon.literature.univariate import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,7 +64,7 @@ def mhm(points: ArrayLike, k: int, *, order: Order = "mdav") -> NDArray[np.int64
     Notes
     -----
     With 'md', 'mdav' and 'cbfs' the SSE is at most that of the method named, whose groups are one of the ways
-    to cut the path. Ties between cuts are decided as in `duckanon.literature.univariate.split`. O(n^2)
+    to cut the path. Ties between cuts are decided as in `duckanon.kernels.first.univariate.split`. O(n^2)
     distances and O(n k) cuts, O(n d) memory.
 
     Source: Domingo-Ferrer et al. 2006 for the method and its four orders. The description at hand (Kabir et

@@ -156,9 +156,9 @@ def _check_use(name: str, sensitive: object, t: object, options: Mapping[str, ob
 
 
 def _auto(task: Task, effort: Effort | None = None) -> Labels:
-    """MDAV; with t, of MDAV and t-closeness-first, both repaired and refined, the one that loses less."""
-    n = len(task.points)
-    tried = recipes(n, task.k, task.thresholds, effort, largest=n)
+    """MDAV, or the best cut of one column; with t, of MDAV and t-closeness-first the one that loses less."""
+    n, columns = task.points.shape
+    tried = recipes(n, task.k, task.thresholds, effort, largest=n, columns=columns)
     first = sorted(range(len(task.codes)), key=lambda column: task.limits[column])
     codes, thresholds = [task.codes[c] for c in first], [task.thresholds[c] for c in first]
 

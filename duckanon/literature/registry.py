@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from duckanon.errors import PolicyError
 from duckanon.kernels.compose import merged
 from duckanon.kernels.first import blocks, mdav, tcloseness_first
+from duckanon.kernels.first.univariate import univariate
 from duckanon.literature import density, dissolve, fixed_size, mhm, sorting, steered, tfrp
 from duckanon.literature.kanonymity_first import kanonymity_first
 from duckanon.literature.kward import k_ward
@@ -24,7 +25,6 @@ from duckanon.literature.mst import m_d
 from duckanon.literature.mu_approx import mu_approx
 from duckanon.literature.sabre import sabre
 from duckanon.literature.task import Task
-from duckanon.literature.univariate import univariate
 from duckanon.literature.vmdav import vmdav
 from duckanon.policy.methods import BY_NAME, Method
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.kernels.compiled import compiled
+from duckanon.kernels.first.divide import partitioned
 from duckanon.kernels.first.one_by_one import Formation, form, formation_of, join_nearest
 from duckanon.kernels.neighbours.boxtree import farthest
 from duckanon.kernels.points import distance_points
-from duckanon.literature.dissolve import dissolved, least_homogeneous_first, partitioned
+from duckanon.literature.dissolve import dissolved, least_homogeneous_first
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -263,7 +263,7 @@ def _measure(sample: _Sample, cell: _Cell, policy: Policy) -> _Measured | None:
 
 def _recipes(sample: _Sample, cell: _Cell, policy: Policy) -> list[Recipe]:
     """Return what CREATE would choose from, refined with little effort."""
-    tried = candidates(sample.size, policy, cell.thresholds)
+    tried = candidates(sample.size, policy, cell.thresholds, columns=sample.points.shape[1])
     return [replace(recipe, effort="fast" if recipe.effort else None) for recipe in tried]
 
 

@@ -110,15 +110,20 @@ def test_stratum_size_is_that_of_equations_3_and_4(t: str, sizes: tuple[int, int
 
 def test_the_plain_recipe_comes_first() -> None:
     """Without thresholds it is alone; beyond `EXACT` records MDAV runs in blocks; no size above the largest."""
-    assert recipes(EXACT, 4, [], None, largest=99) == (Recipe("mdav", 4, "efficient", None),)
-    assert recipes(EXACT + 1, 4, [], "fast", largest=99) == (Recipe("blocks", 4, "efficient", "fast"),)
+    assert recipes(EXACT, 4, [], None, largest=99, columns=2) == (Recipe("mdav", 4, "efficient", None),)
+    assert recipes(EXACT + 1, 4, [], "fast", largest=99, columns=2) == (
+        Recipe("blocks", 4, "efficient", "fast"),
+    )
+    assert recipes(9, 4, [], "best", largest=99, columns=1) == (Recipe("univariate", 4, "efficient", None),)
     asks = [distinct(1080, "0.01")]
-    plain, *others = recipes(1080, 2, asks, None, largest=150)
+    plain, *others = recipes(1080, 2, asks, None, largest=150, columns=2)
     assert plain == Recipe("mdav", 2, "efficient", None)
     assert [(r.start, r.size) for r in others] == [("tcloseness_first", size) for size in (49, 98, 150)]
     # Proposition 1 at n = 1080, t = 0.01: (1080 + s)(1080 - s) <= 46612.8 s from s = 26 on.
-    assert [r.size for r in recipes(1080, 2, asks, "best", largest=1080)] == [26, 49, 98, 196]
-    assert {r.start for r in recipes(EXACT + 1, 2, asks, "best", largest=150)} == {"tcloseness_first"}
+    assert [r.size for r in recipes(1080, 2, asks, "best", largest=1080, columns=2)] == [26, 49, 98, 196]
+    assert {r.start for r in recipes(EXACT + 1, 2, asks, "best", largest=150, columns=2)} == {
+        "tcloseness_first"
+    }
 
 
 @pytest.mark.parametrize("start", ["mdav", "mdav1", "blocks", "tcloseness_first"])

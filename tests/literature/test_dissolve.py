@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from duckanon.kernels.first.divide import partitioned
 from duckanon.kernels.first.mdav import mdav1
 from duckanon.kernels.loss import class_means, information_loss, sse
 from duckanon.literature import tfrp
 from duckanon.literature.density import dba1, dba2
-from duckanon.literature.dissolve import dissolved, least_homogeneous_first, mdav2, partitioned
+from duckanon.literature.dissolve import dissolved, least_homogeneous_first, mdav2
 from duckanon.literature.tfrp import tfrp1, tfrp2
 from tests.examples import examples
 from tests.kernels.test_mdav import dataset, free_points, squared, tied_points

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from duckanon.kernels.first.spanning_tree import clusters, spanning_tree
 from duckanon.kernels.loss import information_loss
-from duckanon.literature.mst import _diameter, clusters, m_d, spanning_tree
+from duckanon.literature.mst import _diameter, m_d
 from tests.examples import examples
 from tests.kernels.test_mdav import dataset, free_points, nasty_sets, squared, tied_points
 from tests.literature.test_fixed_size import Slow

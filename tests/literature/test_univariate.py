@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from duckanon.kernels.first.univariate import split, univariate
 from duckanon.kernels.loss import sse
-from duckanon.literature.univariate import split, univariate
 from tests.examples import examples
 
 if TYPE_CHECKING:

@@ -101,6 +101,13 @@ def coordinates(
     return np.ascontiguousarray(np.column_stack(parts)) if parts else np.zeros((length, 0))
 
 
+def dimensions(axes: tuple[Coordinates, ...]) -> int:
+    """Number of coordinates of a record."""
+    return sum(
+        (axis.spread > 0) + axis.missing if axis.corners is None else axis.corners.shape[1] for axis in axes
+    )
+
+
 def _parts(axis: Coordinates, values: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:
     if axis.corners is not None:
         return [axis.corners[values.astype(np.int64)] * axis.weight]

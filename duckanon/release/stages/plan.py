@@ -15,7 +15,7 @@ from duckanon.kernels.loss import information_loss
 from duckanon.literature.registry import PUBLISHED, run_named
 from duckanon.literature.task import Task
 from duckanon.release.stages.bucket import LARGEST, stratum_size, stream, tile_size
-from duckanon.release.stages.embed import coordinates
+from duckanon.release.stages.embed import coordinates, dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,19 +67,24 @@ def choose_plan(
 ) -> Plan:
     """Recipe for all tiles; a method chosen by name is taken as it is.
 
-    For ``auto`` without t and l it is MDAV, in blocks where a tile has more than `EXACT` records; with them
+    For ``auto`` without t and l it is MDAV, in blocks where a tile has more than `EXACT` records, or in one
+    column the optimal cut; with them
     all recipes are tried with little effort on a sample, and the one that loses the least information is
     taken.
     """
     thresholds = bucketed.limited.thresholds
-    tried = candidates(bucketed.open_size, policy, thresholds)
+    columns = dimensions(bucketed.limited.embedded.axes)
+    tried = candidates(bucketed.open_size, policy, thresholds, columns=columns)
     if policy.method != "auto":
         return Plan(tried[0], "chosen by name")
     if not bucketed.tile_count:
         return Plan(tried[0], "no record is left for it: the values alone make the classes")
     if not thresholds:
-        exact = tried[0].start == "mdav"
-        how = "exact MDAV" if exact else f"more than {EXACT} records in a tile: MDAV in blocks"
+        how = {
+            "mdav": "exact MDAV",
+            "blocks": f"more than {EXACT} records in a tile: MDAV in blocks",
+            "univariate": "in one column these classes lose least of all",
+        }[tried[0].start]
         return Plan(tried[0], f"only k is asked for; {how}")
     points, codes = sample(con, bucketed)
     losses = [trial(points, codes, policy, recipe, thresholds)[1] for recipe in tried]
@@ -88,7 +93,9 @@ def choose_plan(
     return Plan(tried[int(np.argmin(losses))], why)
 
 
-def candidates(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> tuple[Recipe, ...]:
+def candidates(
+    n: int, policy: Policy, thresholds: Sequence[Threshold], *, columns: int
+) -> tuple[Recipe, ...]:
     """Recipes that CREATE chooses from: a method chosen by name as it is, for ``auto`` those of `recipes`."""
     k = policy.k
     if policy.method == "tcloseness_first":
@@ -100,7 +107,7 @@ def candidates(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> tuple
     effort = policy.effort if policy.refine else None
     # With thresholds the choice must be the same for all tiles of a table; without, only the tile counts.
     records = n if thresholds else min(n, tile_size(policy, thresholds))
-    return recipes(records, k, thresholds, effort, largest=max(LARGEST, k))
+    return recipes(records, k, thresholds, effort, largest=max(LARGEST, k), columns=columns)
 
 
 def sample(
@@ -139,7 +146,8 @@ def classes_of(
     One class where there are fewer than k records. A PolicyError where a published method cannot do what is
     asked.
     """
-    if recipe.start in get_args(kernel.Start):
+    # Chosen by name, the one for one column says what is wrong with several.
+    if recipe.start in get_args(kernel.Start) and policy.method != "univariate":
         return kernel.compose(points, codes, policy.k, thresholds, recipe, **how)
     if len(points) < policy.k:
         return np.zeros(len(points), dtype=np.int64)
