@@ -13,6 +13,7 @@ BENCHMARKS = (
     "bench_demo",
     "bench_tclose",
     "bench_kanon",
+    "bench_never_worse",
     "bench_scale",
     "bench_release",
 )

@@ -21,6 +21,7 @@ hide.
 TITLES = {
     "bench_tclose": "Loss under k-anonymity and t-closeness",
     "bench_kanon": "Loss under k-anonymity alone",
+    "bench_never_worse": "Loss beside the best published method, table by table",
     "bench_scale": "Loss and time beside exact MDAV",
     "bench_release": "Whole releases, at any size",
     "bench_literature": "Published methods, one beside the other",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -35,17 +36,20 @@ EXACT = 8192
 MANY = 500_000
 """Beyond so many records larger classes are not tried: they take twice as long to refine and gain little."""
 
-TREE = 2048
-"""Records of a spanning tree in tables of more than `EXACT` records."""
+BLOCK = 2048
+"""Records on which larger tables try whether spanning trees pay."""
 
 GAPS = 0.98
-"""Larger tables get spanning trees only where, in one block, this share of the SSE is left or less."""
+"""They pay where this share of the SSE is left or less."""
 
 SHARE = 6000
 """Records to which a full search belongs: the searches of smaller tables are as much shorter."""
 
 SEARCHES = 3
 """Searches that share the work of a table of up to `EXACT` records: from both starts, and from the best."""
+
+TURNS = 8
+"""Times that 'best' searches a table of up to `EXACT` records as 'balanced' does, with other choices."""
 
 EFFORTS: tuple[Effort, ...] = ("fast", "balanced", "best")
 """Each takes more work than the one before, and never loses more."""
@@ -242,20 +246,63 @@ def _refined_freely(
     both lose least is put together.
     """
     n = len(points)
-    one = other = best = _grown(points, start, k, stop)
+    one = other = ended = _grown(points, start, k, stop)
     if not (stop is not None and stop()) and (n <= EXACT or _has_gaps(points, k)):
-        other = _grown(points, forest(points, k, largest=EXACT if n <= EXACT else TREE), k, stop)
-        best = refine(points, combine(points, one, other), k, effort="fast", stop=stop)
-    for level in EFFORTS[1 : EFFORTS.index(effort) + 1]:
-        if n > EXACT:
-            best = refine(points, best, k, effort=level, share=share, seed=seed, stop=stop)
-            continue
-        part = share * min(1.0, n / SHARE, 1.0 / SEARCHES)
-        one = refine(points, one, k, effort=level, share=part, seed=seed, stop=stop)
-        other = refine(points, other, k, effort=level, share=part, seed=seed + 1, stop=stop)
-        best = combine(points, best, combine(points, one, other))
-        best = refine(points, best, k, effort=level, share=part, seed=seed + 2, stop=stop)
-    return best
+        other = _grown(points, forest(points, k, largest=EXACT), k, stop)
+        ended = refine(points, combine(points, one, other), k, effort="fast", stop=stop)
+    if n > EXACT:
+        for level in EFFORTS[1 : EFFORTS.index(effort) + 1]:
+            ended = refine(points, ended, k, effort=level, share=share, seed=seed, stop=stop)
+        return ended
+    searches = _Searches(points, k, share * min(1.0, n / SHARE, 1.0 / SEARCHES), seed, stop)
+    if effort != "fast":
+        ended = searches.balanced(one, other, ended, 0)
+    return searches.best(one, other, ended) if effort == "best" else ended
+
+
+@dataclass(frozen=True, eq=False)
+class _Searches:
+    """Searches of a table of up to `EXACT` records without thresholds, each with a share of the work."""
+
+    points: NDArray[np.float64]
+    k: int
+    share: float
+    seed: int
+    stop: Stop | None
+
+    def _refined(self, labels: NDArray[np.int64], effort: Effort, number: int) -> NDArray[np.int64]:
+        return refine(
+            self.points,
+            labels,
+            self.k,
+            effort=effort,
+            share=self.share,
+            seed=self.seed + number,
+            stop=self.stop,
+        )
+
+    def balanced(
+        self, one: NDArray[np.int64], other: NDArray[np.int64], ended: NDArray[np.int64], number: int
+    ) -> NDArray[np.int64]:
+        """Search from both starts, and go on from the best; never more loss than what has `ended`."""
+        found = (self._refined(labels, "balanced", number + i) for i, labels in enumerate((one, other)))
+        best = combine(self.points, ended, combine(self.points, *found))
+        return self._refined(best, "balanced", number + 2)
+
+    def best(
+        self, one: NDArray[np.int64], other: NDArray[np.int64], ended: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Search from both starts again and again, then longer from the two best; never more loss."""
+        pool = [ended]
+        for turn in range(1, TURNS):
+            start = combine(self.points, one, other)
+            pool.append(self.balanced(one, other, start, SEARCHES * turn))
+        pool.sort(key=lambda labels: sse(self.points, labels))
+        first = reduce(partial(combine, self.points), pool)
+        number = SEARCHES * TURNS
+        found = (self._refined(labels, "best", number + i) for i, labels in enumerate((first, pool[1])))
+        first = combine(self.points, *found)
+        return self._refined(self._refined(first, "best", number + 2), "best", number + 3)
 
 
 def _grown(
@@ -270,7 +317,7 @@ def _grown(
 
 def _has_gaps(points: NDArray[np.float64], k: int) -> bool:
     """Tell whether in one block of neighbours a spanning tree finds clusters that MDAV cuts."""
-    order, offsets = kd_blocks(points, k, max(TREE, 4 * k))
+    order, offsets = kd_blocks(points, k, max(BLOCK, 4 * k))
     middle = len(offsets) // 2
     block = points[np.sort(order[offsets[middle - 1] : offsets[middle]])]
     one = _grown(block, blocks(block, k, threads=1), k, None)

@@ -1,0 +1,200 @@
+"""Method 'auto' beside the best published method with the same guarantee, on tables of many shapes.
+
+Run from the repository: ``python -m benchmarks.bench_never_worse``. Each cell is a table, a k, and nothing
+else, a t or an l. Losses are ratios to the least loss of all published methods that keep the same: with l,
+which none of them knows, of those on points alone, merged by Algorithm 1 until every class has l values.
+Effort 'best' is run on small tables. CPU seconds include what a cell is the first to compile.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+from time import process_time
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from benchmarks.bars import SHRINK, Results
+from duckanon import information_loss, partition
+from duckanon.kernels.closeness.reference import reference
+from duckanon.kernels.closeness.threshold import Threshold
+from duckanon.kernels.compose import compose, merged, recipes
+from duckanon.literature.registry import PUBLISHED, run_named
+from duckanon.literature.task import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from duckanon.kernels.exchange.refine import Effort
+
+EFFORTS: tuple[Effort, ...] = ("fast", "balanced", "best")
+MOST: dict[Effort, float] = {"fast": 1.05, "balanced": 1.0}
+SMALL = 300
+"""Most records of a cell for which 'best' is run."""
+
+ROUNDING = 1e-9
+"""Share by which two losses may differ that are the same but for the order of sums."""
+
+
+class Cell(NamedTuple):
+    """A table of some kind, k, and t, or l distinct values, or neither."""
+
+    kind: str
+    n: int
+    d: int
+    k: int
+    t: str | None = None
+    values: int | None = None
+
+
+CELLS = (
+    Cell("gauss", 30, 1, 3),
+    Cell("gauss", 30, 12, 3),
+    Cell("clusters", 60, 2, 3),
+    Cell("heavy tails", 100, 1, 5),
+    Cell("heavy tails", 120, 3, 5),
+    Cell("categories", 150, 3, 5),
+    Cell("mixed", 200, 4, 5),
+    Cell("uniform", 250, 2, 10),
+    Cell("clusters", 300, 5, 5),
+    Cell("text", 400, 3, 4),
+    Cell("categories", 500, 6, 5),
+    Cell("heavy tails", 600, 2, 5),
+    Cell("ties", 700, 1, 5),
+    Cell("mixed", 800, 5, 5),
+    Cell("clusters", 1000, 12, 5),
+    Cell("gauss", 1000, 8, 20),
+    Cell("heavy tails", 2000, 4, 2),
+    Cell("ties", 3000, 2, 5),
+    Cell("clusters", 10_000, 5, 5),
+    Cell("gauss", 20_000, 2, 5),
+    Cell("clusters", 60, 2, 3, t="0.2"),
+    Cell("heavy tails", 120, 3, 5, t="0.3"),
+    Cell("categories", 150, 3, 5, t="0.2"),
+    Cell("ties", 300, 1, 5, t="0.1"),
+    Cell("mixed", 800, 5, 5, t="0.2"),
+    Cell("gauss", 2000, 3, 10, t="0.05"),
+    Cell("clusters", 60, 2, 3, values=2),
+    Cell("categories", 150, 3, 5, values=3),
+    Cell("mixed", 300, 4, 2, values=4),
+    Cell("clusters", 1000, 5, 5, values=3),
+)
+
+
+def table(cell: Cell) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return z-scored points (n, d or more) and sensitive values (n,) that follow the first column."""
+    random, shape = np.random.default_rng([2026, cell.n, cell.d]), (cell.n, cell.d)
+    noise = random.normal(size=shape) / 10
+    centres = random.normal(size=(max(2, cell.n // 17), cell.d)) * 10
+    letters = np.minimum(random.geometric(0.4, shape), 6) - 1
+    points = {
+        "gauss": lambda: random.normal(size=shape),
+        "uniform": lambda: random.uniform(size=shape),
+        "clusters": lambda: centres[random.integers(0, len(centres), cell.n)] + noise,
+        "heavy tails": lambda: random.standard_cauchy(size=shape),
+        "ties": lambda: np.floor(random.normal(size=shape) * 20),
+        "categories": lambda: random.integers(0, 5, shape).astype(np.float64),
+        "text": lambda: np.hstack([np.eye(6)[column] for column in letters.T]),
+        "mixed": lambda: np.hstack(
+            [random.normal(size=(cell.n, 2)), np.exp(random.normal(size=(cell.n, 1))), letters[:, 3:]]
+        ),
+    }[cell.kind]()
+    spread = points.std(axis=0)
+    sensitive = np.floor(4 * points[:, 0] / (spread[0] or 1.0) + 2 * random.normal(size=cell.n))
+    scores = (points - points.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    return scores, np.clip(sensitive, -12, 12).astype(np.int64)
+
+
+def limits(cell: Cell, sensitive: NDArray[np.int64]) -> tuple[NDArray[np.int64], Threshold]:
+    """Return the code of each record and the threshold of a cell with t or l."""
+    _, codes, counts = np.unique(sensitive, return_inverse=True, return_counts=True)
+    asked = {"t": Fraction(cell.t)} if cell.t else {"l": Decimal(cell.values or 1)}
+    return codes.astype(np.int64), Threshold(reference(counts, "ordered"), **asked)
+
+
+def published(
+    cell: Cell, points: NDArray[np.float64], sensitive: NDArray[np.int64]
+) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    """Yield the classes of every published method that keeps what the cell asks for, by name."""
+    codes, threshold = limits(cell, sensitive)
+    for name, entry in PUBLISHED.items():
+        if name == "univariate" and points.shape[1] > 1:
+            continue
+        if cell.t:
+            if entry.needs_t and re.search(r"\bt( where given: always)?$", entry.method.guarantees):
+                yield name, partition(points, cell.k, name, sensitive=sensitive, t=cell.t, scale="none")
+        elif not entry.needs_t:
+            labels = run_named(name, Task(points, cell.k), {})
+            if cell.values:
+                labels = merged(points, [codes], [threshold], labels, "nearest")
+            yield name, labels
+
+
+def own(
+    cell: Cell, points: NDArray[np.float64], sensitive: NDArray[np.int64], effort: Effort
+) -> NDArray[np.int64]:
+    """Return the classes of 'auto'."""
+    if not cell.values:
+        asked = {"sensitive": sensitive, "t": cell.t} if cell.t else {}
+        return partition(points, cell.k, scale="none", refine=True, effort=effort, **asked)
+    codes, threshold = limits(cell, sensitive)
+    n, columns = points.shape
+    tried = recipes(n, cell.k, [threshold], effort, largest=n, columns=columns)
+    found = [compose(points, [codes], cell.k, [threshold], recipe) for recipe in tried]
+    return min(found, key=lambda labels: information_loss(points, labels))
+
+
+def ratio_of(loss: float, published: float) -> float:
+    """Return the ratio of two losses, 1 where they are the same but for rounding; of 0 to 0 it is 1."""
+    if abs(loss - published) <= ROUNDING * max(loss, published, ROUNDING):
+        return 1.0
+    return loss / max(published, ROUNDING)
+
+
+def measure(results: Results, cell: Cell) -> dict[Effort, tuple[float, float]]:
+    """Print a line; return by effort the loss, and its ratio to the best published one."""
+    points, sensitive = table(cell)
+    losses = {name: information_loss(points, labels) for name, labels in published(cell, points, sensitive)}
+    best = min(losses, key=lambda name: losses[name])
+    found: dict[Effort, tuple[float, float]] = {}
+    cells: dict[str, float | str | None] = {}
+    for effort in EFFORTS if cell.n <= SMALL else EFFORTS[:2]:
+        start = process_time()
+        labels = own(cell, points, sensitive, effort)
+        seconds = process_time() - start
+        if np.bincount(labels).min() < cell.k:
+            raise SystemExit(f"a class of {np.bincount(labels).min()} records where k = {cell.k}")
+        loss = information_loss(points, labels)
+        ratio = ratio_of(loss, losses[best])
+        found[effort] = loss, ratio
+        cells |= {effort: ratio, f"{effort} CPU s": round(seconds, 2)}
+    keeps = f"t = {cell.t}" if cell.t else f"l = {cell.values}" if cell.values else "k alone"
+    shape: dict[str, float | str] = {"shape": f"{cell.kind} {cell.n} x {cell.d}", "k": cell.k, "keeps": keeps}
+    shape |= {"best published": best, "its loss": losses[best]}
+    results.row("Loss of 'auto', refined, as a ratio to the best published method", **shape, **cells)
+    return found
+
+
+def main() -> int:
+    """Print one line a cell and one a bar."""
+    results = Results("bench_never_worse")
+    measured = [measure(results, cell) for cell in CELLS if SHRINK == 1 or cell.n <= SMALL]
+    for effort, most in MOST.items():
+        ratio = max(found[effort][1] for found in measured)
+        results.bar(f"effort {effort!r}: largest ratio to the best published loss", ratio, most)
+    rises = 0
+    for found in measured:
+        losses = [loss for loss, _ in found.values()]
+        rises += any(b > a * (1 + ROUNDING) for a, b in pairwise(losses))
+    results.bar("cells in which a higher effort loses more", rises, 0)
+    return results.exit_code()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
