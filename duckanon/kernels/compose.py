@@ -54,7 +54,7 @@ TURNS = 8
 EFFORTS: tuple[Effort, ...] = ("fast", "balanced", "best")
 """Each takes more work than the one before, and never loses more."""
 
-Start = Literal["mdav", "mdav1", "blocks", "tcloseness_first", "univariate"]
+Start = Literal["mdav", "mdav1", "blocks", "tcloseness_first", "univariate", "forest"]
 """First partitions that recipes begin with."""
 
 
@@ -113,7 +113,7 @@ def recipes(
         least of all, which need no refinement. With them t-closeness-first with one, two and four times the
         class size of its Eq. 3, with one time where more than `MANY` records are to be refined; up to `EXACT`
         records also MDAV with the smallest size that can satisfy t, whose classes have to be changed and
-        merged much: it pays in small tables only.
+        merged much: it pays in small tables only; without t also the clusters of a spanning tree.
     """
     if not thresholds and columns == 1:
         return (Recipe("univariate", k),)
@@ -126,7 +126,10 @@ def recipes(
     if n > EXACT:
         return spreads
     smallest = smallest_size(n, k, thresholds, largest=largest) if effort else k
-    return (Recipe("mdav", smallest, "efficient", effort), *spreads)
+    # Within t of the table a class spreads over clusters; l values are often near.
+    trees = effort and all(threshold.t is None for threshold in thresholds)
+    first = ("mdav", "forest") if trees else ("mdav",)
+    return (*(Recipe(start, smallest, "efficient", effort) for start in first), *spreads)
 
 
 def compose(
@@ -338,6 +341,8 @@ def first_partition(
         return blocks(points, size, threads=1)
     if recipe.start == "univariate":
         return univariate(points, size)
+    if recipe.start == "forest":
+        return forest(points, size, largest=EXACT)
     order = np.empty(len(points), dtype=np.int64)
     by_value = np.lexsort(list(codes)[::-1]) if len(codes) else np.arange(len(points))
     order[by_value] = np.arange(len(points))
