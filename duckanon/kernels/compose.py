@@ -228,15 +228,18 @@ def _refined_under(
 
     if effort is None:
         return kept(None)
-    starts = [kept("fast")]
+    # Where few classes violate, merging alone often loses less.
+    starts = [kept("fast")] if recipe.start != "forest" else [kept(None), kept("fast")]
+    fewest = len(starts)
     if recipe.start != "tcloseness_first":
         starts += [kept(level) for level in EFFORTS[1 : EFFORTS.index(effort) + 1]]
     # That of 'best' has no part in what 'balanced' ends with.
-    found = [limited.refined(labels, min(effort, "balanced", key=EFFORTS.index)) for labels in starts[:2]]
-    ended = min(found, key=limited.rank)
+    below, own = starts[: fewest + 1], starts[fewest + 1 :]
+    at_most: Effort = "fast" if effort == "fast" else "balanced"
+    ended = min((limited.refined(labels, at_most) for labels in below), key=limited.rank)
     if effort != "best":
         return ended
-    return min((limited.refined(labels, effort) for labels in (ended, *starts[2:])), key=limited.rank)
+    return min((limited.refined(labels, effort) for labels in (ended, *own)), key=limited.rank)
 
 
 def _refined_freely(
