@@ -119,6 +119,7 @@ for path, installs, text in jobs:
     con = duckdb.connect(path, read_only=path != ':memory:')
     try:
         con.execute('SET python_enable_replacements = false')
+        con.execute('SET enable_progress_bar = false')
         for macro in macros if installs else []:
             con.execute(macro)
         found.append(con.execute(text).fetchall()[0][0])
