@@ -16,7 +16,7 @@ from duckanon.kernels.first.blocks import blocks
 from duckanon.kernels.first.dissolve import dissolve
 from duckanon.kernels.first.mdav import mdav, mdav1
 from duckanon.kernels.first.spanning_tree import forest
-from duckanon.kernels.first.tcloseness_first import class_size, stratified
+from duckanon.kernels.first.tcloseness_first import class_size, stratified_parts
 from duckanon.kernels.first.univariate import univariate
 from duckanon.kernels.loss import class_means, sse
 from duckanon.kernels.merging.merge import Partner, class_members, merge_classes
@@ -41,6 +41,9 @@ BLOCK = 2048
 
 GAPS = 0.98
 """They pay where this share of the SSE is left or less."""
+
+PART = 2048
+"""Records among which Algorithm 3 looks for a class: those of larger tiles are divided into as many."""
 
 SHARE = 6000
 """Records to which a full search belongs: the searches of smaller tables are as much shorter."""
@@ -349,7 +352,7 @@ def first_partition(
     order = np.empty(len(points), dtype=np.int64)
     by_value = np.lexsort(list(codes)[::-1]) if len(codes) else np.arange(len(points))
     order[by_value] = np.arange(len(points))
-    return stratified(points, order, size)
+    return stratified_parts(points, order, size, largest=PART)
 
 
 def merged(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from duckanon.kernels.first.tcloseness_first import class_size, stratified, tcloseness_first
+from duckanon.kernels.first.tcloseness_first import class_size, stratified, stratified_parts, tcloseness_first
 from duckanon.kernels.points import zscore
 from tests.examples import examples
 from tests.reference import reference_points
@@ -175,14 +175,17 @@ def test_classes_keep_k_and_spread_over_the_strata(
 
 
 @settings(max_examples=examples(60))
-@given(classes=st.integers(1, 12), k=st.integers(1, 8), seed=st.integers(0, 2**32 - 1))
-def test_proposition_2(classes: int, k: int, seed: int) -> None:
+@given(
+    classes=st.integers(1, 12), k=st.integers(1, 8), part=st.integers(1, 96), seed=st.integers(0, 2**32 - 1)
+)
+def test_proposition_2(classes: int, k: int, part: int, seed: int) -> None:
     """Source: Proposition 2: without ties and remainder, EMD <= (n - k) / (2 (n - 1) k); exact fractions."""
     n = classes * k
     assume(n > 1)
     draw = np.random.default_rng(seed)
     ranks = draw.permutation(n)
-    labels = stratified(draw.normal(size=(n, 2)), ranks, k)
+    labels = stratified_parts(draw.normal(size=(n, 2)), ranks, k, part)
+    assert np.bincount(labels).tolist() == [k] * classes
     for label in range(classes):
         members = set(ranks[labels == label].tolist())
         below, emd = 0, Fraction(0)
@@ -190,6 +193,32 @@ def test_proposition_2(classes: int, k: int, seed: int) -> None:
             below += rank in members
             emd += abs(Fraction(below, k) - Fraction(rank + 1, n))
         assert emd / (n - 1) <= Fraction(n - k, 2 * (n - 1) * k)
+
+
+@settings(max_examples=examples(100))
+@given(case=cases(), part=st.integers(1, 60))
+def test_parts_form_as_many_classes_of_the_same_sizes(
+    case: tuple[Points, NDArray[np.float64], int], part: int
+) -> None:
+    """Source: Figures 3 and 4: a class takes one record of each stratum, and one in the middle that is over."""
+    points, order, size = case
+    labels, whole = stratified_parts(points, order, size, part), stratified(points, order, size)
+    assert np.sort(np.bincount(labels)).tolist() == np.sort(np.bincount(whole)).tolist()
+    if part >= len(points):
+        assert np.array_equal(labels, whole)
+
+
+def test_parts_hold_neighbours_from_every_stratum() -> None:
+    """By hand: strata {0..3}, {4..7}; x up to 1 on the left, from 10 on the right, two of each in each stratum."""
+    x = np.array([[0.0], [10.0], [1.0], [11.0], [10.0], [0.0], [11.0], [1.0]])
+    assert stratified_parts(x, np.arange(8), 2, 4).tolist() == [0, 2, 1, 3, 2, 0, 3, 1]
+    assert stratified_parts(x, np.arange(8), 2, 8).tolist() == [0, 2, 3, 1, 2, 0, 1, 3]
+
+
+def test_parts_of_equal_points_are_cut_by_the_order_of_their_values() -> None:
+    """By hand: strata {0..3}, {4..7}; no point differs, so that the first two of each stratum go left."""
+    labels = stratified_parts(np.zeros((8, 1)), np.arange(8), 2, 4)
+    assert labels.tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
 
 
 def test_order_may_be_text_and_ties_go_to_the_lowest_record() -> None:

@@ -77,8 +77,8 @@ class Work:
 
 
 WORK: dict[Effort, Work] = {
-    "fast": Work(6, 2, 0.01, 6, 0, 0, 0),
-    "balanced": Work(6, 5, 0.002, 9, 60_000, 8, 8),
+    "fast": Work(9, 4, 0.01, 6, 0, 0, 0),
+    "balanced": Work(9, 8, 0.002, 9, 60_000, 8, 8),
     "best": Work(14, 12, 0.0005, 14, 400_000, 14, 20),
 }
 """What each effort means; counted in work, so that a result does not depend on the machine."""

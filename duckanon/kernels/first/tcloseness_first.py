@@ -14,10 +14,13 @@ import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner
 from duckanon.kernels.exact import exact_t
+from duckanon.kernels.neighbours.kd import NEARLY
 from duckanon.kernels.neighbours.slots import Slots, farthest_in, fill, nearest_in, remove
 from duckanon.kernels.points import check_class_size, distance_points
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import ArrayLike, NDArray
 
 Number = float | Decimal | Fraction | str
@@ -123,6 +126,48 @@ def stratified(points: ArrayLike, strata_order: ArrayLike, size: int) -> NDArray
     return _stratified(matrix, strata_order, _adjusted(len(matrix), size))
 
 
+def stratified_parts(
+    points: ArrayLike, strata_order: ArrayLike, size: int, largest: int
+) -> NDArray[np.int64]:
+    """Return classes as `stratified` does, formed in parts of neighbours that have a share of every stratum.
+
+    Parameters
+    ----------
+    points, strata_order, size
+        As in `stratified`.
+    largest : int
+        A part with more records is halved, in every stratum, at the median of its widest coordinate, as long
+        as both halves have two classes and need no larger size by Eq. 4.
+
+    Returns
+    -------
+    ndarray of shape (n,), int64
+        Class of each record, as of `stratified`: the strata are the same, but for those in the middle, which
+        hold the records that are over.
+
+    Raises
+    ------
+    ValueError
+        If size, strata_order or points are out of range.
+
+    Notes
+    -----
+    O(n largest / size) distances and O(n log n) for the parts; deterministic. Our own: Algorithm 3 looks at
+    all records left for each class, and those far away are hardly ever taken.
+    """
+    matrix = distance_points(points)
+    check_class_size(len(matrix), size)
+    size = _adjusted(len(matrix), size)
+    by_stratum = np.argsort(_ranks(strata_order, len(matrix)), kind="stable")
+    ranks, labels = np.empty((2, len(matrix)), np.int64)
+    ranks[by_stratum] = np.arange(len(matrix))
+    classes = 0
+    for part in map(np.sort, _parts(matrix, by_stratum, size, largest)):
+        labels[part] = _stratified(matrix[part], ranks[part], size) + classes
+        classes += len(part) // size
+    return labels
+
+
 def _adjusted(n: int, size: int) -> int:
     """Return the size by Eq. 4, so that fewer records remain than classes are formed."""
     return size + (n % size) // (n // size)
@@ -144,15 +189,44 @@ def _strata_sizes(n: int, size: int) -> NDArray[np.int64]:
     return sizes
 
 
-def _stratified(points: NDArray[np.float64], order: ArrayLike, size: int) -> NDArray[np.int64]:
-    """Return the classes for a size that Eq. 4 leaves as it is."""
-    n, d = points.shape
+def _parts(
+    points: NDArray[np.float64], by_stratum: NDArray[np.int64], size: int, largest: int
+) -> Iterator[NDArray[np.int64]]:
+    """Yield the parts of the given records, which stand by stratum as those of each part do."""
+    n = len(by_stratum)
+    classes, over = divmod(n, size)
+    left = classes // 2
+    before = left * size + over * left // classes
+    sizes = (before, n - before)
+    if n <= largest or left < 2 or any(_adjusted(part, size) > size for part in sizes):
+        yield by_stratum
+        return
+    first, second = (_strata_sizes(part, size) for part in sizes)
+    stratum = np.repeat(np.arange(size), first + second)
+    ends = np.cumsum(first + second)
+    spread = points[by_stratum].var(axis=0)
+    values = points[by_stratum, int(np.argmax(spread >= spread.max() * NEARLY))] if len(spread) else stratum
+    order = np.lexsort((values, stratum))
+    goes_left = np.empty(n, np.bool_)
+    goes_left[order] = np.arange(n) - np.repeat(ends - first - second, first + second) < first[stratum]
+    for side in (goes_left, ~goes_left):
+        yield from _parts(points, by_stratum[side], size, largest)
+
+
+def _ranks(order: ArrayLike, n: int) -> NDArray[np.generic]:
+    """Return the order of the strata, checked."""
     ranks = np.asarray(order)
     if ranks.shape != (n,):
         raise ValueError(f"order must hold one value a record, of shape ({n},), not {ranks.shape}")
     if ranks.dtype.kind == "f" and np.isnan(ranks).any():
         raise ValueError(f"order holds NaN in record {int(np.argmax(np.isnan(ranks)))}: give it a rank")
-    strata = fill(points, np.argsort(ranks, kind="stable"), _strata_sizes(n, size))
+    return ranks
+
+
+def _stratified(points: NDArray[np.float64], order: ArrayLike, size: int) -> NDArray[np.int64]:
+    """Return the classes for a size that Eq. 4 leaves as it is."""
+    n, d = points.shape
+    strata = fill(points, np.argsort(_ranks(order, n), kind="stable"), _strata_sizes(n, size))
     labels = np.full(n, -1)
     _run(strata, points, np.zeros(d), labels)
     return labels
