@@ -109,7 +109,11 @@ def test_a_new_statement_is_an_entry_and_what_runs_it(copy: Path) -> None:
 
 def test_a_new_format_is_an_entry_and_what_writes_it(copy: Path) -> None:
     export = copy / "duckanon/release/export.py"
-    inserted(export, before="from duckanon.audits import macros\n", text="from pyarrow import feather\n\n")
+    inserted(
+        export,
+        before="from duckanon.audits.evidence import evidence_of\n",
+        text="from pyarrow import feather\n\n",
+    )
     inserted(export, before="FORMATS: ", text=FORMAT)
     inserted(export, before='}\n"""By the ending', text='    ".arrow": _to_arrow,\n')
     written, refused = answers(

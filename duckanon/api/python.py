@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from duckanon.api.connection import Connection
 from duckanon.audits.run import audit_relation
@@ -246,6 +245,9 @@ def _typed(column: pa.ChunkedArray, like: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _categories(column: pa.ChunkedArray, like: pa.ChunkedArray) -> pa.ChunkedArray:
     """Dictionary of the released values in the order of the source's: others must not leave."""
+    # A tenth of the start of every command, which few of them need.
+    import pyarrow.compute as pc
+
     values = column.cast(like.type.value_type)
     present = set(values.to_pylist())
     known = dict.fromkeys(value for chunk in like.chunks for value in chunk.dictionary.to_pylist())

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 from duckdb.func import ARROW
 
-from duckanon.audits import macros as auditsql
 from duckanon.database import engine, templates
 from duckanon.database.fingerprint import row_digests, tells_all
 from duckanon.database.interrupts import interruptible
@@ -80,6 +79,9 @@ def register(con: duckdb.DuckDBPyConnection) -> None:
         settings=SESSION,
     )
     engine.run(con, macros, "register")
+    # sqlglot, which writes these macros, is a quarter of the start of every command.
+    from duckanon.audits import macros as auditsql
+
     for statement in auditsql.macro_statements(temporary=True):
         engine.run(con, statement, "register")
 
@@ -147,6 +149,8 @@ def _slot_name(serial: int, number: int) -> str:
 
 
 def _macros() -> list[tuple[str, bool]]:
+    from duckanon.audits import macros as auditsql
+
     return [("anonymize", True), ("equivalence_classes", True), *auditsql.macro_names()]
 
 

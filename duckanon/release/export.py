@@ -9,7 +9,6 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from duckanon.audits import macros
 from duckanon.audits.evidence import evidence_of
 from duckanon.database import blocks, drafts, engine, interrupts, templates
 from duckanon.database.engine import transaction
@@ -231,6 +230,9 @@ def detach(con: duckdb.DuckDBPyConnection) -> None:
 
 def write_macros(con: duckdb.DuckDBPyConnection) -> None:
     """Write the audit macros into the attached file."""
+    # sqlglot, which writes them, is a quarter of the start of every command.
+    from duckanon.audits import macros
+
     _on(con, templates.render("session/use.sql.j2", catalog="export", schema="main"))
     for statement in macros.macro_statements(temporary=False):
         _on(con, statement)

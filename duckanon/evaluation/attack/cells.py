@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from duckanon.database import arrow, engine
 from duckanon.errors import PolicyError, SourceError
@@ -109,6 +108,9 @@ def coded(first: Any, second: Any) -> tuple[Floats, Floats]:
     # Codes in the order of the texts, NULL last: near texts are near in the search tree, too.
     count = len(whole.dictionary)
     rank = np.full(count + 1, float(count))
+    # Slow to load, and the commands import this module.
+    import pyarrow.compute as pc
+
     rank[pc.sort_indices(whole.dictionary).to_numpy().astype(np.int64)] = np.arange(count)
     codes = rank[whole.indices.fill_null(count).to_numpy()]
     return codes[: len(first)], codes[len(first) :]
