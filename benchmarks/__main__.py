@@ -11,6 +11,7 @@ BENCHMARKS = (
     "bench_literature",
     "bench_audit",
     "bench_demo",
+    "bench_first",
     "bench_tclose",
     "bench_kanon",
     "bench_never_worse",

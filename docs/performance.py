@@ -24,11 +24,16 @@ TITLES = {
     "bench_never_worse": "Loss beside the best published method, table by table",
     "bench_scale": "Loss and time beside exact MDAV",
     "bench_release": "Whole releases, at any size",
+    "bench_first": "The first minute of an installation",
     "bench_literature": "Published methods, one beside the other",
     "bench_audit": "Audits, in plain SQL",
 }
 
 ABOUT = {
+    "bench_first": """\
+Processes on an empty compiler cache, imports included. Tables of so few records are released without a
+compiler; see "The first minute" in [architecture.md](architecture.md). The unit is a loop of plain Python in
+the same run.""",
     "bench_tclose": """\
 Classes by `partition(points, k, 'auto', sensitive=..., t=..., refine=True)` with effort 'balanced', beside
 Algorithm 3 of Soria-Comas et al. (IEEE TKDE 27(11), 2015) as published, on the Census data. Each refined

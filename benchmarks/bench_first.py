@@ -1,0 +1,67 @@
+"""The first release of an installation, 200 records on an empty compiler cache, and what a start costs.
+
+Run from the repository: ``python -m benchmarks.bench_first``. Everything runs in processes of its own; all
+their CPU seconds count, imports too. The yardstick is a loop of plain Python in the same run, which takes
+about one CPU second on the machine of the bars: seconds of other machines cannot be compared.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from benchmarks.bars import Results
+
+RUNS = 3
+LOOP = """
+def loop():
+    x = 0
+    for i in range(20_000_000):
+        x += i
+loop()
+"""
+RELEASE = """
+import duckanon
+con = duckanon.connect()
+con.execute('''CREATE TABLE p AS SELECT 18 + hash(i) % 60 AS age, hash(i + 1000) % 1000 AS pay,
+    hash(i + 2000) % 40 AS zip, hash(i + 3000) % 90 AS ill FROM range(200) r(i)''')
+con.execute('''CREATE ANONYMIZED VIEW v AS FROM p
+    WITH (quasi_identifiers = (age, pay, zip), sensitive = ill, k = 5 {more})''')
+"""
+MEASURED: tuple[tuple[str, tuple[str, ...], float], ...] = (
+    ("first release of 200 records, k = 5", ("-c", RELEASE.format(more="")), 5.0),
+    ("first release of 200 records, k = 5, t = .2", ("-c", RELEASE.format(more=", t = 0.2")), 10.0),
+    ("import duckanon", ("-c", "import duckanon"), 0.4),
+    ("duckanon --help", ("-m", "duckanon", "--help"), 0.4),
+)
+"""What is measured, how Python is called, and the bar in loops."""
+
+
+def seconds(arguments: tuple[str, ...]) -> float:
+    """Return the CPU seconds of a process on an empty compiler cache."""
+    with tempfile.TemporaryDirectory() as cache:
+        before = os.times()
+        environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+        command = [sys.executable, *arguments]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+        after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def main() -> int:
+    """Measure by turns with the loop, and judge medians."""
+    results = Results("bench_first")
+    for text, arguments, bar in MEASURED:
+        pairs = [(seconds(arguments), seconds(("-c", LOOP))) for _ in range(RUNS)]
+        ratio = statistics.median(one / loop for one, loop in pairs)
+        spent, loop = (statistics.median(column) for column in zip(*pairs, strict=True))
+        results.row("The first minute", what=text, cpu_s=spent, loop_cpu_s=loop, ratio=ratio)
+        results.bar(f"{text}, CPU in loops of 20,000,000 steps", ratio, bar)
+    return results.exit_code()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
