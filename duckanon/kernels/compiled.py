@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
+from duckanon.kernels import plain
+
 Function = TypeVar("Function", bound=Callable[..., object])
 
 COMPILING = "compiling kernels, once for this installation (up to half a minute)"
@@ -26,20 +28,24 @@ _watching: list[Tell] = []
 class Kernel:
     """A function that numba compiles at its first call, when numba itself is imported.
 
-    Numba takes longer to import than all the rest, and to audit or to read a release takes no kernel.
+    Numba takes longer to import than all the rest, and to audit or to read a release takes no kernel; nor
+    does a small table while nothing is compiled, see `plain`.
     To compiled code that calls it, a kernel looks like a dispatcher of numba: ``py_func``, ``targetoptions``
     and ``_numba_type_`` are what numba asks for.
     """
 
-    def __init__(self, function: Callable[..., object], **options: Any) -> None:
+    def __init__(self, function: Callable[..., object], *, by_entry: bool = False, **options: Any) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
+        self._by_entry = by_entry
         self._dispatcher: Any = None
         # _nrt always: a kernel that is compiled because another calls it would take over what that one says.
         self.targetoptions = {"nogil": True, "error_model": "numpy", "_nrt": True, **options}
 
     def __call__(self, *arguments: Any) -> Any:
-        """Run the compiled function."""
+        """Run the compiled function, or its text."""
+        if self._dispatcher is None and plain.preferred(self.py_func):
+            return plain.run(self.py_func, arguments, by_entry=self._by_entry)
         return self.dispatcher(*arguments)
 
     @property
@@ -78,6 +84,23 @@ def compiled(function: Function) -> Function:
         A function of the same signature.
     """
     return cast("Function", Kernel(function, cache=True))
+
+
+def by_entry(function: Function) -> Function:
+    """Return the function, compiled as `compiled` does; as plain Python it gets lists of rows for arrays.
+
+    Parameters
+    ----------
+    function : callable
+        A function as for `compiled`. It, and those that it calls, use the length and the shape of arrays,
+        rows, stretches of rows, and entries, but no methods and no arithmetic of arrays, and divide by no 0.
+
+    Returns
+    -------
+    callable
+        A function of the same signature.
+    """
+    return cast("Function", Kernel(function, by_entry=True, cache=True))
 
 
 def inner(function: Function) -> Function:

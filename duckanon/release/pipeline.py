@@ -10,6 +10,7 @@ from duckanon.database import engine, interrupts, templates
 from duckanon.database.handover import handed_over
 from duckanon.database.relations import named
 from duckanon.errors import SourceError, tell
+from duckanon.kernels.plain import small
 from duckanon.release.stages.advice import advise
 from duckanon.release.stages.audit import audit
 from duckanon.release.stages.bucket import bucket
@@ -55,12 +56,14 @@ def through(
     keep_source: bool = False,
 ) -> Iterator[Result]:
     """Give the result of one of `STAGES`, and by it those before; no temporary table is left afterwards."""
-    with engine.temporary(con) as workspace:
+    with engine.temporary(con) as workspace, contextlib.ExitStack() as kernels:
         result: Any = Request(query, workspace, keep_source)
         for each in STAGES[: STAGES.index(last) + 1]:
             # Partition shows its tiles itself.
             with contextlib.nullcontext() if each is partition else progress.step(each.__name__):
                 result = each(con, result, policy)
+            if each is stage:
+                kernels.enter_context(small(result.size, policy.effort if policy.refine else None))
         yield result
 
 

@@ -155,9 +155,11 @@ def _entropy_violation(weights: NDArray[np.int64], size: int, least: float) -> f
     """Return s (ln l - H) / ln l, or 0.0 if exp(H) reaches l; equal counts have exp(H) = their number."""
     if least <= 1.0 or size == 0:
         return 0.0
-    if weights.min() == weights.max() and len(weights) >= least:
+    entropy, equal = 0.0, True
+    for weight in weights:
+        equal = equal and weight == weights[0]
+    if equal and len(weights) >= least:
         return 0.0
-    entropy = 0.0
     for weight in weights:
         entropy -= weight / size * logarithm(weight / size)
     shortfall = logarithm(least) - entropy

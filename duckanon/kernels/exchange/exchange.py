@@ -7,11 +7,12 @@ class and its members' distances from it; then comes the exact gain in SSE; viol
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, spliced, uncounted
+from duckanon.kernels.compiled import by_entry, spliced, uncounted
 from duckanon.kernels.exchange.ledger import (
     MOVES,
     NONE,
@@ -45,7 +46,7 @@ ALONG, AWAY, PLACE, ASIDE = range(4)
 difference of the means, the length of that way, and its parts on the line through the means and beside it."""
 
 
-@compiled
+@by_entry
 def sweep(state: ExchangeState, neighbours: NDArray[np.int64], seen: NDArray[np.int64]) -> float:
     """Exchange records between every class and its neighbours (classes, c), -1 for none; return the gain.
 
@@ -122,24 +123,29 @@ def _best(state: ExchangeState, a: int, b: int) -> tuple[float, int, int]:
 def _measure(state: ExchangeState, a: int, b: int) -> float:
     """Write products and distances of the members of two classes; return their squared distance."""
     points, pair, w, between = state.points, state.pair, state.between, 0.0
+    away_of, columns = state.away, len(w)
     for c in (a, b):
         if not state.measured[c]:
             measure(state, c)
-    for x in range(points.shape[1]):
-        w[x] = state.mean[a, x] - state.mean[b, x]
+    one, other = state.mean[a], state.mean[b]
+    for x in range(columns):
+        w[x] = one[x] - other[x]
         between += w[x] * w[x]
-    apart = np.sqrt(between)
+    apart = math.sqrt(between)
     unit = 1.0 / apart if apart > 0.0 else 0.0
     for side in range(2):
-        c = b if side else a
+        c, centre = (b, other) if side else (a, one)
+        members, alongs, aways = state.members[c], pair[side, ALONG], pair[side, AWAY]
+        places, asides = pair[side, PLACE], pair[side, ASIDE]
         for i in range(state.size[c]):
-            record, along = state.members[c, i], 0.0
-            for x in range(points.shape[1]):
-                along += (points[record, x] - state.mean[c, x]) * w[x]
-            away = state.away[record]
-            place = along * unit
-            pair[side, ALONG, i], pair[side, AWAY, i], pair[side, PLACE, i] = along, away, place
-            pair[side, ASIDE, i] = np.sqrt(max(away * away - place * place, 0.0))
+            record, along = members[i], 0.0
+            point = points[record]
+            for x in range(columns):
+                along += (point[x] - centre[x]) * w[x]
+            away, place = away_of[record], along * unit
+            beside = away * away - place * place
+            alongs[i], aways[i], places[i] = along, away, place
+            asides[i] = math.sqrt(beside) if beside > 0.0 else 0.0
     return between
 
 
@@ -156,21 +162,25 @@ def _best_swap(state: ExchangeState, a: int, b: int, between: float) -> tuple[fl
     before = state.violation[a] + state.violation[b]
     hope = bounds.weight * before if before > 0.0 else 0.0
     best, best_i, best_j = bounds.gain, NONE, NONE
-    both, apart = 1.0 / size_a + 1.0 / size_b, np.sqrt(between)
-    places, asides, low, high, widest = pair[1, PLACE], pair[1, ASIDE], np.inf, -np.inf, 0.0
+    both, apart = 1.0 / size_a + 1.0 / size_b, math.sqrt(between)
+    twice, gone, new = 2.0 * apart, pair[0, PLACE], pair[1, PLACE]
+    gone_aside, new_aside, low, high, widest = pair[0, ASIDE], pair[1, ASIDE], np.inf, -np.inf, 0.0
     for j in range(size_b):
-        low, high = min(low, places[j]), max(high, places[j])
-        widest = max(widest, asides[j])
+        low = new[j] if new[j] < low else low
+        high = new[j] if new[j] > high else high
+        widest = new_aside[j] if new_aside[j] > widest else widest
     for i in range(size_a):
         record = members[a, i]
-        start, aside = apart + pair[0, PLACE, i], pair[0, ASIDE, i]
+        start, aside = apart + gone[i], gone_aside[i]
         near, far, wide = start - high, start - low, aside + widest
-        most = max(near * (both * near - 2.0 * apart), far * (both * far - 2.0 * apart))
+        most, other_end = near * (both * near - twice), far * (both * far - twice)
+        if other_end > most:
+            most = other_end
         if most + both * wide * wide + bounds.gain + hope <= best:
             continue
         for j in range(size_b):
-            line, wide = start - places[j], aside + asides[j]
-            most = line * (both * line - 2.0 * apart) + both * wide * wide
+            line, wide = start - new[j], aside + new_aside[j]
+            most = line * (both * line - twice) + both * wide * wide
             if most + bounds.gain + hope <= best:
                 continue
             base = 2.0 * (pair[1, ALONG, j] - pair[0, ALONG, i] - between)

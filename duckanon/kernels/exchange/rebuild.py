@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, spliced, uncounted
+from duckanon.kernels.compiled import by_entry, spliced, uncounted
 from duckanon.kernels.exchange.exchange import ANY, exchange
 from duckanon.kernels.exchange.ledger import NONE
 from duckanon.kernels.exchange.state import ExchangeState, add, forget, sse_of, touch, update_violations
@@ -49,7 +49,7 @@ def empty_neighbourhood(classes: int, records: int) -> Neighbourhood:
     )
 
 
-@compiled
+@by_entry
 def rebuild(
     state: ExchangeState,
     neighbours: NDArray[np.int64],
@@ -236,10 +236,10 @@ def _next_seed(neighbourhood: Neighbourhood, used: int, random_state: NDArray[np
 @uncounted
 def _least(distance: NDArray[np.float64], first: int, last: int) -> int:
     """Return the place of the least distance from first on and before last."""
-    best = first
+    best, least = first, distance[first]
     for i in range(first + 1, last):
-        if distance[i] < distance[best]:
-            best = i
+        if distance[i] < least:
+            best, least = i, distance[i]
     return best
 
 
@@ -283,9 +283,9 @@ def _after(codes: NDArray[np.int64], one: int, other: int) -> bool:
 @uncounted
 def _squared(points: NDArray[np.float64], one: int, other: int) -> float:
     """Return the squared distance of two records."""
-    total = 0.0
-    for j in range(points.shape[1]):
-        difference = points[one, j] - points[other, j]
+    here, there, total = points[one], points[other], 0.0
+    for j in range(len(here)):
+        difference = here[j] - there[j]
         total += difference * difference
     return total
 

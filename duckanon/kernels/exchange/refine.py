@@ -45,6 +45,10 @@ SWEEPS_A_LEVEL = 2
 """Passes at each price."""
 
 
+PIECE = 8
+"""Neighbourhoods rebuilt between two questions whether to stop: less than half a second as plain Python."""
+
+
 @dataclass(frozen=True)
 class Work:
     """How much is tried.
@@ -228,6 +232,9 @@ def _rebuild(search: Search, work: Work, rebuilds: int, seed: int, stop: Stop | 
         free = np.full(len(state.size), -1)
         empty = np.flatnonzero(state.size == 0)
         free[: len(empty)] = empty
-        gain = rebuild(state, near, records, free, rebuilds // rounds, neighbourhood, random_state)
+        gain, left = 0.0, rebuilds // rounds
+        while left > 0 and not (stop is not None and stop()):
+            gain += rebuild(state, near, records, free, min(left, PIECE), neighbourhood, random_state)
+            left -= PIECE
         if gain <= 0.0:
             return

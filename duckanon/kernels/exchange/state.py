@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, spliced, uncounted
+from duckanon.kernels.compiled import by_entry, spliced, uncounted
 from duckanon.kernels.exchange.ledger import (
     NOTHING,
     SWAPS,
@@ -152,8 +153,9 @@ def add(state: ExchangeState, c: int, record: int) -> None:
     state.label[record], state.place[record] = c, at
     state.size[c] = at + 1
     forget(state, c)
-    for j in range(state.points.shape[1]):
-        state.sums[c, j] += state.points[record, j]
+    sums, point = state.sums[c], state.points[record]
+    for j in range(len(sums)):
+        sums[j] += point[j]
 
 
 @uncounted
@@ -165,8 +167,9 @@ def take(state: ExchangeState, record: int) -> None:
     state.members[c, at], state.place[moved] = moved, at
     state.size[c] = last
     forget(state, c)
-    for j in range(state.points.shape[1]):
-        state.sums[c, j] -= state.points[record, j]
+    sums, point = state.sums[c], state.points[record]
+    for j in range(len(sums)):
+        sums[j] -= point[j]
 
 
 @uncounted
@@ -187,15 +190,15 @@ def forget(state: ExchangeState, c: int) -> None:
 @uncounted
 def measure(state: ExchangeState, c: int) -> None:
     """Bring the mean of a class, and the distances of its members from it, up to date."""
-    size = state.size[c]
-    for j in range(state.points.shape[1]):
-        state.mean[c, j] = state.sums[c, j] / size
+    size, sums, mean, members = state.size[c], state.sums[c], state.mean[c], state.members[c]
+    for j in range(len(mean)):
+        mean[j] = sums[j] / size
     for i in range(size):
-        record, away = state.members[c, i], 0.0
-        for j in range(state.points.shape[1]):
-            difference = state.points[record, j] - state.mean[c, j]
+        point, away = state.points[members[i]], 0.0
+        for j in range(len(mean)):
+            difference = point[j] - mean[j]
             away += difference * difference
-        state.away[record] = np.sqrt(away)
+        state.away[members[i]] = math.sqrt(away)
     state.measured[c] = True
 
 
@@ -217,7 +220,7 @@ def update_violation(state: ExchangeState, c: int) -> None:
         state.violation[c] = class_violation(state.ledger, state.rules, c, state.size[c])
 
 
-@compiled
+@by_entry
 def update_violations(state: ExchangeState, classes: NDArray[np.int64]) -> None:
     """Bring the violations of some classes up to date; that of a free class is 0."""
     for c in classes:

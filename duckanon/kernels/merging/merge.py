@@ -13,6 +13,7 @@ from duckanon.kernels.closeness.threshold import Rules, rules_of, violations_per
 from duckanon.kernels.merging.partner import merge_all, merge_round
 from duckanon.kernels.merging.state import MergeState, copied, merge_state_of
 from duckanon.kernels.neighbours.centroids import nearest, principal
+from duckanon.kernels.plain import carried
 from duckanon.kernels.points import distance_points
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ def _least_loss(
 
     # The attempts share nothing, and the compiled loops release the interpreter.
     with ThreadPoolExecutor(len(POWERS)) as pool:
-        results = list(pool.map(attempt, POWERS))
+        results = list(pool.map(carried(attempt), POWERS))
     return min(results, key=lambda result: result[0])[1]
 
 

@@ -17,6 +17,7 @@ from duckanon import progress
 from duckanon.database import interrupts
 from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.merging.merge import class_members
+from duckanon.kernels.plain import carried
 from duckanon.release.stages.bucket import stream
 from duckanon.release.stages.class_sums import Classes, sums_of
 from duckanon.release.stages.embed import coordinates
@@ -76,7 +77,7 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
     count = _place(labels, codes, bucketed.ready, bucketed.ready_labels, 0)
     parts.append(sums_of(coordinates(embedded.axes, bucketed.ready.columns), bucketed.ready_labels))
     violations = [np.zeros(count)]
-    plan = choose_plan(con, bucketed, policy)
+    plan = choose_plan(con, bucketed, policy, stop)
 
     def tile(records: Records) -> _Tile:
         points = coordinates(embedded.axes, records.columns)
@@ -126,7 +127,7 @@ def _on_all_cores(
 
     with ThreadPoolExecutor(cores) as pool, interrupts.cleanup(None, end):
         for records in stream:
-            waiting.append(pool.submit(work, records))
+            waiting.append(pool.submit(carried(work), records))
             if len(waiting) > cores:
                 yield waiting.popleft().result()
         while waiting:

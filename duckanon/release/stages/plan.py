@@ -64,6 +64,7 @@ def choose_plan(
     con: duckdb.DuckDBPyConnection,
     bucketed: Bucketed,
     policy: Policy,
+    stop: Stop | None = None,
 ) -> Plan:
     """Recipe for all tiles; a method chosen by name is taken as it is.
 
@@ -87,7 +88,7 @@ def choose_plan(
         }[tried[0].start]
         return Plan(tried[0], f"only k is asked for; {how}")
     points, codes = sample(con, bucketed)
-    losses = [trial(points, codes, policy, recipe, thresholds)[1] for recipe in tried]
+    losses = [trial(points, codes, policy, recipe, thresholds, stop=stop)[1] for recipe in tried]
     names = ", ".join(f"{recipe.start} with classes from {recipe.size}" for recipe in tried)
     why = f"least loss on a sample of {len(points)} records of {names}"
     return Plan(tried[int(np.argmin(losses))], why)
@@ -126,10 +127,11 @@ def trial(
     policy: Policy,
     recipe: Recipe,
     thresholds: Sequence[Threshold],
+    **how: Unpack[How],
 ) -> tuple[int, float]:
     """Number of classes and loss, in per cent, of a recipe on a sample, refined with little effort."""
     quick = replace(recipe, effort="fast" if recipe.effort else None, partner=recipe.partner or "efficient")
-    labels = classes_of(points, codes, policy, quick, thresholds)
+    labels = classes_of(points, codes, policy, quick, thresholds, **how)
     return int(labels.max()) + 1, information_loss(points, labels)
 
 
