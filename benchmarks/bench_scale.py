@@ -1,21 +1,72 @@
 """Information loss and CPU time at 100,000 records: blocks and refinement beside exact MDAV, in one run.
 
 Run from the repository: ``python -m benchmarks.bench_scale``. The data are those of `bench_kernels`. Times
-are CPU seconds of the process, all threads together, compilation excluded.
+are CPU seconds of the process, all threads together, compilation excluded. Then whole releases of a table
+where a text is different in every record, sensitive or a quasi-identifier, beside the same with a number.
 """
 
 from __future__ import annotations
 
+import re
 import sys
+import warnings
 from functools import partial
+from statistics import median
 from time import process_time
 
 from benchmarks.bars import Results, shrunk
 from benchmarks.bench_kernels import mixture, timed
-from duckanon import information_loss, partition
+from duckanon import connect, information_loss, partition
 
 RECORDS, DIMENSIONS, K = 100_000, 5, 5
 MOST_LOSS_FAST, MOST_TIME_FAST, MOST_LOSS_BEST = 0.945, 0.9, 0.90
+ROUNDS, MOST_TIME_SENSITIVE, MOST_TIME_QUASI = 3, 1.5, 2.5
+# Two texts and two numbers that are different in nearly every record.
+PERSON = """
+CREATE OR REPLACE TABLE person AS
+SELECT
+    hash(i) % 1000 / 10 AS a, hash(i + 1) % 90 AS b, hash(i + 2) % 1000000 AS c,
+    'name ' || hash(i + 3) AS name, hash(i + 4) % 1000000 AS charge, 'text ' || hash(i + 5) AS note
+FROM range({records}) AS r(i)
+"""
+SENSITIVE_NUMBER = "quasi_identifiers = (a, b, c), sensitive = charge, k = 5, t = 0.2"
+SENSITIVE_TEXT = "quasi_identifiers = (a, b, c), sensitive = note, k = 5, t = 0.2"
+QUASI_NUMBER = "quasi_identifiers = (a, b, c), k = 5"
+QUASI_TEXT = "quasi_identifiers = (a, b, name), k = 5"
+
+
+def released(records: int, policy: str) -> float:
+    """Return the CPU seconds of a release of `PERSON` that has the columns of its policy only."""
+    columns = [
+        name for name in ("a", "b", "c", "name", "charge", "note") if name in re.findall(r"\w+", policy)
+    ]
+    with warnings.catch_warnings(), connect() as con:
+        # One class of all, and a text of one person in every class, are what is measured.
+        warnings.simplefilter("ignore")
+        con.duckdb.execute(PERSON.format(records=records))
+        start = process_time()
+        con.run_script(
+            f"CREATE ANONYMIZED VIEW released AS SELECT {', '.join(columns)} FROM person WITH ({policy})"
+        )
+        return process_time() - start
+
+
+def many_values(results: Results) -> None:
+    """Measure releases with as many texts as records in units of those with as many numbers."""
+    n = shrunk(RECORDS, 1_000)
+    cases = [
+        ("sensitive texts", SENSITIVE_TEXT, SENSITIVE_NUMBER, MOST_TIME_SENSITIVE),
+        ("texts of a quasi-identifier", QUASI_TEXT, QUASI_NUMBER, MOST_TIME_QUASI),
+    ]
+    for name, texts, numbers, most in cases:
+        for policy in (texts, numbers):
+            released(1_000, policy)
+            released(20_000, policy)
+        runs = [(released(n, texts), released(n, numbers)) for _ in range(ROUNDS)]
+        ratio = median(text / number for text, number in runs)
+        seconds = {"CPU s": median(text for text, _ in runs), "as numbers": median(one for _, one in runs)}
+        results.row(f"release, {n:,} different {name}", **seconds, ratio=ratio)
+        results.bar(f"CPU time, {n:,} different {name} / numbers", ratio, most)
 
 
 def main() -> int:
@@ -48,6 +99,7 @@ def main() -> int:
     results.bar(f"information loss, {quick} / {exact}", losses[quick] / losses[exact], MOST_LOSS_FAST)
     results.bar(f"CPU time, {quick} / {exact}", seconds[quick] / seconds[exact], MOST_TIME_FAST)
     results.bar(f"information loss, {thorough} / {exact}", losses[thorough] / losses[exact], MOST_LOSS_BEST)
+    many_values(results)
     return results.exit_code()
 
 

@@ -183,6 +183,25 @@ def test_one_class_is_always_reachable(partner) -> None:
 
 
 @pytest.mark.parametrize("partner", PARTNERS)
+@pytest.mark.parametrize(("t", "classes"), [("0.499", 1), ("0.5", 2)])
+def test_two_halves_of_different_values_are_at_half(partner, t: str, classes: int) -> None:
+    # Of 8 values that occur once a class holds 4: EMD is 1 - 4/8.
+    points, labels = np.arange(8.0)[:, None], np.repeat([0, 1], 4)
+    thresholds = [Threshold(reference([1] * 8, "equal"), t=Decimal(t))]
+    assert len(set(merged(points, labels, [np.arange(8)], thresholds, partner).tolist())) == classes
+
+
+def test_different_values_end_in_one_class_without_a_search() -> None:
+    # 20,000 classes of 5, each searched for its partner step by step: that took minutes.
+    n = 100_000
+    thresholds = [Threshold(reference(np.ones(n, dtype=np.int64), "equal"), t=Decimal("0.2"))]
+    joined = merge_classes(
+        np.arange(n / 5)[:, None], np.full(n // 5, 5), [np.arange(n)], np.arange(0, n + 1, 5), thresholds
+    )
+    assert not joined.any()
+
+
+@pytest.mark.parametrize("partner", PARTNERS)
 def test_an_unreachable_l_ends_in_one_class(partner) -> None:
     """Three values never make four; the loop ends all the same."""
     thresholds = [Threshold(reference([4, 4, 4], "equal"), l=Decimal(4))]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.kernels.closeness.reference import reference
-from duckanon.kernels.closeness.threshold import Threshold, violation, violations_per_class
+from duckanon.kernels.closeness.threshold import Threshold, least_records, violation, violations_per_class
 from tests.examples import examples
 from tests.kernels.distances import slow_emd, slow_meets
 from tests.kernels.test_emd import tables
@@ -193,3 +193,34 @@ def test_threshold_refuses(options, message) -> None:
 def test_thresholds_and_attributes_must_pair() -> None:
     with pytest.raises(ValueError, match="1 thresholds for 2 attributes"):
         violations_per_class([Threshold(SALARY, t=Decimal(1))], [[0], [0]], [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("counts", "distance", "t", "least"),
+    [
+        ([1] * 10, "equal", "0.2", 8),  # s of ten different values: EMD is 1 - s / 10
+        ([1] * 10, "equal", "0.25", 8),
+        ([1] * 10, "equal", "1", 1),
+        ([6, 2, 1, 1], "equal", "0.4", 1),  # the most frequent value alone: 1 - 6/10
+        ([6, 2, 1, 1], "equal", "0.399", 2),
+        ([6, 2, 1, 1], "equal", "0", 4),
+        ([1] * 10, "ordered", "0.01", 1),
+    ],
+)
+def test_fewer_records_than_the_least_never_satisfy_t(counts, distance, t: str, least: int) -> None:
+    assert least_records(Threshold(reference(counts, distance), t=Decimal(t))) == least
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(
+    st.lists(st.integers(0, 5), min_size=1, max_size=12),
+    st.sampled_from(["ordered", "equal", "hierarchical"]),
+    st.fractions(0, 1, max_denominator=60),
+    st.data(),
+)
+def test_a_class_that_satisfies_t_has_the_least_records(drawn, distance: str, t, data: st.DataObject) -> None:
+    present, codes = np.unique(drawn, return_inverse=True)
+    paths = [[v, v // 2, 0] for v in present] if distance == "hierarchical" else None
+    threshold = Threshold(reference(np.bincount(codes), distance, paths), t=t)
+    some = data.draw(st.lists(st.integers(0, len(present) - 1), min_size=1, max_size=14))
+    assert violation(threshold, some) > 0.0 or len(some) >= least_records(threshold)

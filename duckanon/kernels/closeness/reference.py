@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
 
 import numpy as np
@@ -64,6 +65,11 @@ class Reference:
     def total(self) -> int:
         """Number of records of the table."""
         return self.edges.total
+
+    @cached_property
+    def most_frequent(self) -> NDArray[np.int64]:
+        """Records of the most frequent value, of the two most frequent, and so on: (m,), int64."""
+        return np.asarray(np.cumsum(np.sort(self.counts)[::-1]))
 
     def positions(self, codes: ArrayLike) -> NDArray[np.int64]:
         """Return the positions of value codes.

@@ -247,6 +247,21 @@ class Threshold:
             raise ValueError(f"c must be above 0 and below {LARGEST_C}, not {self.c}")
 
 
+def least_records(threshold: Threshold) -> int:
+    """Return a number of records, at least 1, below which no class satisfies t; 1 if ordered.
+
+    The edges above the leaves alone make EMD at least (1 - A) / H, where A is the sum over the values of the
+    smaller of both shares, in the class and in the table. A class of s records holds at most s values, so A
+    is at most the share of the s most frequent values in the table. O(log m), the first time O(m log m).
+    """
+    edges = threshold.reference.edges
+    if threshold.t is None or len(edges.nodes) == 0:
+        return 1
+    height = len(edges.nodes) // len(edges.cumulative)
+    shared = math.ceil((1 - Fraction(threshold.t) * height) * edges.total)
+    return int(np.searchsorted(threshold.reference.most_frequent, shared)) + 1
+
+
 def violation(threshold: Threshold, codes: ArrayLike) -> float:
     """Return by how much a class violates a threshold, weighted by its size.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from duckanon.kernels.closeness.emd import emd_per_class
 from duckanon.kernels.closeness.histograms import checked_offsets, class_histograms
-from duckanon.kernels.closeness.threshold import Rules, rules_of, violations_per_class
+from duckanon.kernels.closeness.threshold import Rules, least_records, rules_of, violations_per_class
 from duckanon.kernels.merging.partner import merge_all, merge_round
 from duckanon.kernels.merging.state import MergeState, copied, merge_state_of
 from duckanon.kernels.neighbours.centroids import nearest, principal
@@ -84,9 +84,11 @@ def merge_classes(
     Notes
     -----
     Deterministic; ties to the lowest index. Each step leaves one class fewer, so it ends; one single class
-    satisfies every t, and every l that any partition can satisfy. O(m^2 d) time up to 2000 classes and for
-    'nearest'; beyond, 'efficient' searches the neighbours in kd-trees of the centroids and of their mirror
-    images in the distribution of the attributes, renewed after each round, until few enough classes violate.
+    satisfies every t, and every l that any partition can satisfy. O(n + m d) time where t leaves one class
+    only, as where nearly all values differ and are equally far apart (`least_records`). Else O(m^2 d) up to
+    2000 classes and for 'nearest'; beyond, 'efficient' searches the neighbours in kd-trees of the centroids
+    and of their mirror images in the distribution of the attributes, renewed after each round, until few
+    enough classes violate.
 
     References
     ----------
@@ -100,6 +102,9 @@ def merge_classes(
     if not thresholds:
         return np.arange(len(points), dtype=np.int64)
     coded = [x.reference.positions(column) for x, column in zip(thresholds, members, strict=True)]
+    if any(2 * least_records(x) > bounds[-1] for x in thresholds):
+        # Of two classes or more one is too small to satisfy that threshold: only one class ends the merging.
+        return np.zeros(len(points), dtype=np.int64)
     rules = rules_of(thresholds)
     described = [_described(x.reference, column, bounds) for x, column in zip(thresholds, coded, strict=True)]
     by_emd = partner == "nearest" and len(thresholds) == 1 and thresholds[0].l is None

@@ -11,7 +11,7 @@ from duckanon.database import engine, templates
 from duckanon.policy.bind import Role
 from duckanon.release.stages.embed import EXACT_VALUES
 from duckanon.release.stages.flattened import flattened
-from duckanon.release.stages.plan import candidates, sample, trial
+from duckanon.release.stages.plan import candidates, most_classes, sample, trial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -192,12 +192,15 @@ def _better_t(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
     """Smallest t of a growing sequence at which the middle tile does not collapse."""
     points, codes = sample(con, bucketed)
     thresholds = bucketed.limited.thresholds
+    wanted = len(points) / (FEW_CLASSES * policy.k)
     t = Decimal(str(float(min(threshold.t for threshold in thresholds if threshold.t is not None))))
     while t < 1:
         t = min(Decimal(1), (t * Decimal("1.25")).quantize(Decimal("0.01"), rounding=ROUND_CEILING))
         wider = [replace(h, t=max(Fraction(h.t), Fraction(t))) if h.t is not None else h for h in thresholds]
         for recipe in candidates(bucketed.open_size, policy, wider, columns=points.shape[1]):
+            if most_classes(len(points), recipe, wider) < wanted:
+                continue
             classes, loss = trial(points, codes, policy, recipe, wider)
-            if classes >= len(points) / (FEW_CLASSES * policy.k) and loss <= MUCH_LOSS:
+            if classes >= wanted and loss <= MUCH_LOSS:
                 return t
     return None

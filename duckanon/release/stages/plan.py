@@ -10,6 +10,7 @@ import numpy as np
 
 from duckanon.errors import PolicyError
 from duckanon.kernels import compose as kernel
+from duckanon.kernels.closeness.threshold import least_records
 from duckanon.kernels.compose import EXACT, Recipe, recipes
 from duckanon.kernels.loss import information_loss
 from duckanon.literature.registry import PUBLISHED, run_named
@@ -133,6 +134,13 @@ def trial(
     quick = replace(recipe, effort="fast" if recipe.effort else None, partner=recipe.partner or "efficient")
     labels = classes_of(points, codes, policy, quick, thresholds, **how)
     return int(labels.max()) + 1, information_loss(points, labels)
+
+
+def most_classes(n: int, recipe: Recipe, thresholds: Sequence[Threshold]) -> int:
+    """Largest number of classes that a `trial` on n records can end with, n where that is not known."""
+    if recipe.start not in get_args(kernel.Start):
+        return n
+    return max(1, min((n // least_records(threshold) for threshold in thresholds), default=n))
 
 
 def classes_of(
