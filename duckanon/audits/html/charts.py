@@ -129,9 +129,13 @@ def _inlined(figure: Figure, name: str, *, title: str, description: str) -> str:
     Colours are CSS variables, fonts those of the page, no reference leads out. `name` begins all ids and is
     unique in the page; a screen reader says title and description.
     """
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     written = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    figure.savefig(written, format="svg", metadata=nothing)
+    # As figure.savefig, which draws everything once more to lay it out; a drawing does that by itself.
+    canvas: Any = FigureCanvasSVG(figure)
+    canvas.print_svg(written, metadata=nothing)
     root = ET.fromstring(written.getvalue())
     for parent in list(root.iter()):
         for child in list(parent):
