@@ -149,7 +149,7 @@ def _others(
     ours |= {f"table {SCHEMA}.{name}" for name in METADATA} | written.columns
     ours |= {f"table {SCHEMA}.{column.tree}" for release in recorded for column in release.columns}
     query = templates.render("evidence/objects.sql.j2", catalog=home, metadata=METADATA)
-    for kind, schema, name, _ in engine.rows(con, query, STAGE):
+    for kind, schema, name in engine.rows(con, query, STAGE):
         what = f"{kind} {name if schema is None else f'{schema}.{name}'}"
         if what not in ours:
             yield what

@@ -190,7 +190,7 @@ def _place(
     con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease
 ) -> tuple[str | None, list[str]]:
     """Find the rows of a release as SQL text, and say what is wrong with the place they are in."""
-    query = templates.render("evidence/objects.sql.j2", catalog=home, metadata=())
+    query = templates.render("evidence/relations.sql.j2", catalog=home)
     rows = engine.rows(con, query, STAGE)
     view = release.target
     if release.exported:
