@@ -27,11 +27,19 @@ TABLES = int(os.environ.get("DUCKANON_TABLES", "800"))
 pytestmark = pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 
 
-@pytest.fixture
-def con() -> Iterator[duckanon.Connection]:
+@pytest.fixture(scope="module")
+def registered() -> Iterator[duckanon.Connection]:
     with duckanon.connect() as connection:
         duckanon.register(connection.duckdb)
         yield connection
+
+
+@pytest.fixture
+def con(registered: duckanon.Connection) -> Iterator[duckanon.Connection]:
+    """One connection with our functions, which are long to parse, and without the table and view of a test."""
+    yield registered
+    registered.sql("DROP ANONYMIZED VIEW IF EXISTS v")
+    registered.execute("DROP TABLE IF EXISTS p")
 
 
 def test_no_type_of_duckdb_is_forgotten(fresh_db: duckdb.DuckDBPyConnection) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import duckanon
 from duckanon import dbt
+from duckanon.database.quoting import ident
 from duckanon.dbt import Plugin, package
 
 if TYPE_CHECKING:
@@ -29,15 +30,24 @@ def plugin() -> Plugin:
     return Plugin.__new__(Plugin)
 
 
-@pytest.fixture
-def con(plugin: Plugin) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A cursor as a model of dbt has it."""
+@pytest.fixture(scope="module")
+def model(plugin: Plugin) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A cursor as a model of dbt has it; to parse our macros takes DuckDB longer than most tests."""
     with duckdb.connect() as connection:
-        connection.execute(SALARIES)
         plugin.configure_connection(connection)
         with connection.cursor() as cursor:
             plugin.configure_cursor(cursor)
             yield cursor
+
+
+@pytest.fixture
+def con(model: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The cursor in a database that holds nothing but the salaries."""
+    model.execute(SALARIES)
+    yield model
+    tables = model.execute("SELECT table_name FROM duckdb_tables() WHERE NOT temporary").fetchall()
+    for (name,) in tables:
+        model.execute(f"DROP TABLE {ident(name)}")
 
 
 def rendered(test: str, *arguments: Any, **named: Any) -> str:
