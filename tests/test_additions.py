@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -78,18 +79,31 @@ def inserted(file: Path, *, before: str, text: str) -> None:
     file.write_text(code.replace(before, text.lstrip("\n") + before), encoding="utf-8")
 
 
+# One process for all statements: that of the copy has to compile all its files.
+PROGRAM = """
+import contextlib, io, json, sys
+from duckanon.cli.main import main
+told = []
+for statement in sys.argv[1:]:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), contextlib.suppress(SystemExit):
+        main(["sql", statement, "-d", "hospital.duckdb"])
+    told.append(out.getvalue() or err.getvalue())
+print(json.dumps(told))
+"""
+
+
 def answers(copy: Path, *statements: str) -> list[str]:
     """Give what the command line of the copy prints for each statement, or says of its error."""
-    told = []
-    for statement in statements:
-        done = subprocess.run(
-            [sys.executable, "-m", "duckanon", "sql", statement, "-d", "hospital.duckdb"],
-            cwd=copy,
-            env={**os.environ, "PYTHONPATH": str(copy)},
-            capture_output=True,
-            text=True,
-        )
-        told.append(done.stdout or done.stderr)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *statements],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": str(copy)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told: list[str] = json.loads(done.stdout)
     return told
 
 
