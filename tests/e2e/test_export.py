@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,10 +24,18 @@ if TYPE_CHECKING:
 OLD_DUCKDB = Path(sys.prefix) / "duckdb-1.2.2"
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with sixty patients and one release of them, to be copied; its name is that of one in memory."""
+    file = tmp_path_factory.mktemp("made") / "memory.duckdb"
+    with patients(file) as con:
+        con.sql(CREATE.replace("k = 3", "k = 3, t = 0.5"))
+    return file
+
+
 @pytest.fixture
-def con() -> Iterator[duckanon.Connection]:
-    with patients() as connection:
-        connection.sql(CREATE.replace("k = 3", "k = 3, t = 0.5"))
+def con(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckanon.Connection]:
+    with duckanon.connect(shutil.copy(made, tmp_path_factory.mktemp("copy") / made.name)) as connection:
         yield connection
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -21,10 +22,18 @@ if TYPE_CHECKING:
 RECORDED = "SELECT DISTINCT audit_id, audited_at, statement, policy, policy_hash, fingerprint, schema_version, duckanon_version, duckdb_version FROM duckanon.audits ORDER BY audited_at"
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with sixty patients and one release of them, to be copied; its name is that of one in memory."""
+    file = tmp_path_factory.mktemp("made") / "memory.duckdb"
+    with patients(file) as con:
+        con.sql(CREATE)
+    return file
+
+
 @pytest.fixture
-def con() -> Iterator[duckanon.Connection]:
-    with patients() as connection:
-        connection.sql(CREATE)
+def con(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckanon.Connection]:
+    with duckanon.connect(shutil.copy(made, tmp_path_factory.mktemp("copy") / made.name)) as connection:
         yield connection
 
 
