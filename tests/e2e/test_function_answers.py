@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 import duckanon
+from duckanon.database.quoting import ident
 from tests.e2e.test_functions import dictionaries
 from tests.oracle import class_emds
 
@@ -23,10 +24,31 @@ pytestmark = pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 
 
 @pytest.fixture
-def con() -> Iterator[duckdb.DuckDBPyConnection]:
+def alone() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection that a test may put into any state."""
     with duckdb.connect() as connection:
         duckanon.register(connection)
         yield connection
+
+
+@pytest.fixture(scope="module")
+def registered() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        duckanon.register(connection)
+        yield connection
+
+
+@pytest.fixture
+def con(registered: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """One connection with our functions, which are long to parse; what a test makes is gone after it."""
+    yield registered
+    relations = """
+        SELECT 'VIEW', view_name FROM duckdb_views() WHERE NOT internal AND NOT temporary
+        UNION ALL
+        SELECT 'TABLE', table_name FROM duckdb_tables() WHERE NOT temporary
+    """
+    for kind, name in registered.execute(relations).fetchall():
+        registered.execute(f"DROP {kind} {ident(name)}")
 
 
 def released(con: duckdb.DuckDBPyConnection, relation: str, others: str = "insensitive := '*'") -> list[Any]:
@@ -149,62 +171,62 @@ def test_a_file_that_was_rewritten(con: duckdb.DuckDBPyConnection, tmp_path: Pat
             assert released(con, str(file)) == [(str(value),)] * 4
 
 
-def test_the_time_zone_of_the_session_is_that_of_the_answer(con: duckdb.DuckDBPyConnection) -> None:
+def test_the_time_zone_of_the_session_is_that_of_the_answer(alone: duckdb.DuckDBPyConnection) -> None:
     """23:00 in London on the first of January is the second of January in Tokyo (UTC+9)."""
-    con.execute(
+    alone.execute(
         "CREATE TABLE p AS SELECT TIMESTAMPTZ '2020-01-01 23:00:00+00' AS moment FROM range(4); CREATE VIEW w AS SELECT moment::DATE AS a FROM p"
     )
     for zone, day in (("UTC", "2020-01-01"), ("Asia/Tokyo", "2020-01-02"), ("UTC", "2020-01-01")):
-        con.execute(f"SET TimeZone = '{zone}'")
-        assert con.execute("SELECT DISTINCT a::VARCHAR FROM w").fetchall() == [(day,)]
-        assert set(released(con, "w")) == {(day,)}
+        alone.execute(f"SET TimeZone = '{zone}'")
+        assert alone.execute("SELECT DISTINCT a::VARCHAR FROM w").fetchall() == [(day,)]
+        assert set(released(alone, "w")) == {(day,)}
 
 
-def test_a_name_means_what_it_means_to_the_caller(con: duckdb.DuckDBPyConnection) -> None:
-    con.execute("CREATE SCHEMA other; ATTACH ':memory:' AS away")
+def test_a_name_means_what_it_means_to_the_caller(alone: duckdb.DuckDBPyConnection) -> None:
+    alone.execute("CREATE SCHEMA other; ATTACH ':memory:' AS away")
     places = {"main": 1, "other": 2, "away.main": 3}
     for place, value in places.items():
-        con.execute(f"CREATE TABLE {place}.p AS SELECT {value} AS a FROM range(4)")
+        alone.execute(f"CREATE TABLE {place}.p AS SELECT {value} AS a FROM range(4)")
     for place in ("main", "other", "away.main", "memory.main"):
-        con.execute(f"USE {place}")
+        alone.execute(f"USE {place}")
         value = places[place.replace("memory.", "")]
-        assert con.execute("SELECT DISTINCT a FROM p").fetchall() == [(value,)]
-        assert set(released(con, "p")) == {(str(value),)}, place
-    con.execute("SET search_path = 'memory.other,memory.main'")
-    assert set(released(con, "p")) == {("2",)}
+        assert alone.execute("SELECT DISTINCT a FROM p").fetchall() == [(value,)]
+        assert set(released(alone, "p")) == {(str(value),)}, place
+    alone.execute("SET search_path = 'memory.other,memory.main'")
+    assert set(released(alone, "p")) == {("2",)}
 
 
-def test_a_temporary_relation_that_hides_another_is_not_passed_over(con: duckdb.DuckDBPyConnection) -> None:
+def test_a_temporary_relation_that_hides_another_is_not_passed_over(alone: duckdb.DuckDBPyConnection) -> None:
     """`FROM p` means the temporary table; the function would see the other one."""
-    con.execute("CREATE TABLE p AS SELECT 1 AS a FROM range(4)")
-    con.execute("CREATE TEMP TABLE P AS SELECT 2 AS a FROM range(4)")
+    alone.execute("CREATE TABLE p AS SELECT 1 AS a FROM range(4)")
+    alone.execute("CREATE TEMP TABLE P AS SELECT 2 AS a FROM range(4)")
     with pytest.raises(duckdb.Error, match="has a temporary one called"):
-        released(con, "p")
-    assert set(released(con, "main.p")) == {("1",)}
-    con.execute("DROP TABLE temp.p; CREATE TEMP VIEW p AS SELECT 2 AS a FROM range(4)")
+        released(alone, "p")
+    assert set(released(alone, "main.p")) == {("1",)}
+    alone.execute("DROP TABLE temp.p; CREATE TEMP VIEW p AS SELECT 2 AS a FROM range(4)")
     with pytest.raises(duckdb.Error, match="has a temporary one called"):
-        released(con, '"p"')
+        released(alone, '"p"')
 
 
-def test_a_prepared_statement_has_rows_that_were_audited(con: duckdb.DuckDBPyConnection) -> None:
+def test_a_prepared_statement_has_rows_that_were_audited(alone: duckdb.DuckDBPyConnection) -> None:
     """It may keep the rows of its preparation or have new ones, never those of other data under its name."""
-    con.execute("CREATE TABLE p AS SELECT 1 AS a FROM range(4)")
-    con.execute("PREPARE kept AS FROM anonymize('p', quasi_identifiers := ['a'], k := 2)")
-    con.execute("UPDATE p SET a = 2")
-    assert released(con, "p") == [("2",)] * 4
-    assert con.execute("EXECUTE kept").fetchall() in ([(1,)] * 4, [(2,)] * 4)
+    alone.execute("CREATE TABLE p AS SELECT 1 AS a FROM range(4)")
+    alone.execute("PREPARE kept AS FROM anonymize('p', quasi_identifiers := ['a'], k := 2)")
+    alone.execute("UPDATE p SET a = 2")
+    assert released(alone, "p") == [("2",)] * 4
+    assert alone.execute("EXECUTE kept").fetchall() in ([(1,)] * 4, [(2,)] * 4)
 
 
-def test_settings_of_the_connection_are_left_alone(con: duckdb.DuckDBPyConnection) -> None:
-    con.execute("CREATE TABLE p AS SELECT i AS a, i::HUGEINT AS b FROM range(6) r(i)")
-    con.execute("SET TimeZone = 'Asia/Tokyo'; CREATE SCHEMA other; USE other")
+def test_settings_of_the_connection_are_left_alone(alone: duckdb.DuckDBPyConnection) -> None:
+    alone.execute("CREATE TABLE p AS SELECT i AS a, i::HUGEINT AS b FROM range(6) r(i)")
+    alone.execute("SET TimeZone = 'Asia/Tokyo'; CREATE SCHEMA other; USE other")
     query = "SELECT name, value FROM duckdb_settings()"
-    with con.cursor() as cursor:
-        before = con.execute(query).fetchall(), cursor.execute(query).fetchall()
-        released(con, "main.p")
+    with alone.cursor() as cursor:
+        before = alone.execute(query).fetchall(), cursor.execute(query).fetchall()
+        released(alone, "main.p")
         call = "FROM equivalence_classes('main.p', quasi_identifiers := ['a'], insensitive := '*', k := 2)"
-        assert len(con.sql(call).fetchall()) == 6
-        assert (con.execute(query).fetchall(), cursor.execute(query).fetchall()) == before
+        assert len(alone.sql(call).fetchall()) == 6
+        assert (alone.execute(query).fetchall(), cursor.execute(query).fetchall()) == before
 
 
 def test_one_call_is_answered_once(con: duckdb.DuckDBPyConnection, caplog: pytest.LogCaptureFixture) -> None:
@@ -216,17 +238,17 @@ def test_one_call_is_answered_once(con: duckdb.DuckDBPyConnection, caplog: pytes
     assert sum("-- recode: candidate" in record.getMessage() for record in caplog.records) == 1
 
 
-def test_a_configuration_that_is_locked(con: duckdb.DuckDBPyConnection) -> None:
+def test_a_configuration_that_is_locked(alone: duckdb.DuckDBPyConnection) -> None:
     """Nothing can be set then: types that need it are refused by name, the others leave."""
-    con.execute(
+    alone.execute(
         "CREATE TABLE p AS SELECT i AS a, i::UHUGEINT AS b, TIMETZ '01:02:03+04' AS c FROM range(6) r(i)"
     )
-    con.execute(
+    alone.execute(
         "CREATE VIEW w AS SELECT a, b::VARCHAR AS b, c::VARCHAR AS c FROM p; SET lock_configuration = true"
     )
-    assert len(released(con, "w")) == 6
+    assert len(released(alone, "w")) == 6
     with pytest.raises(duckdb.Error, match=r"column 'c' of type TIME WITH TIME ZONE .*CAST it to VARCHAR"):
-        released(con, "p")
+        released(alone, "p")
 
 
 def test_a_source_with_a_class_id_is_told(con: duckdb.DuckDBPyConnection) -> None:

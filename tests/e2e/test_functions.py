@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 import duckanon
+from duckanon.database.quoting import ident
 from duckanon.errors import StatementError
 from tests.e2e.scenes import PATIENTS, QI
 from tests.oracle import class_emds, k_anonymity
@@ -18,12 +19,25 @@ if TYPE_CHECKING:
 CALL = "anonymize('patients', quasi_identifiers := ['age', 'zip'], sensitive := ['charge'], identifiers := ['id'], insensitive := ['diagnosis'], k := 3, t := 0.4)"
 
 
-@pytest.fixture
-def con() -> Iterator[duckdb.DuckDBPyConnection]:
+@pytest.fixture(scope="module")
+def registered() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as connection:
-        connection.execute(PATIENTS)
         duckanon.register(connection)
         yield connection
+
+
+@pytest.fixture
+def con(registered: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """One connection with our functions, which are long to parse, and sixty patients as its only table."""
+    registered.execute(PATIENTS)
+    yield registered
+    relations = """
+        SELECT 'VIEW', view_name FROM duckdb_views() WHERE NOT internal AND NOT temporary
+        UNION ALL
+        SELECT 'TABLE', table_name FROM duckdb_tables() WHERE NOT temporary
+    """
+    for kind, name in registered.execute(relations).fetchall():
+        registered.execute(f"DROP {kind} {ident(name)}")
 
 
 def dictionaries(con: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:

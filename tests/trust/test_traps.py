@@ -13,17 +13,30 @@ import pytest
 
 import duckanon
 from duckanon.audits.macros import macro_statements
+from duckanon.database.quoting import ident
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@pytest.fixture
-def con() -> Iterator[duckanon.Connection]:
+@pytest.fixture(scope="module")
+def auditor() -> Iterator[duckanon.Connection]:
     with duckanon.connect() as connection:
         for statement in macro_statements(temporary=True):
             connection.execute(statement)
         yield connection
+
+
+@pytest.fixture
+def con(auditor: duckanon.Connection) -> Iterator[duckanon.Connection]:
+    """One connection with the macros, which are long to parse; what a test makes and sets is gone after it."""
+    yield auditor
+    auditor.execute("RESET default_collation")
+    auditor.sql("DROP ANONYMIZED VIEW IF EXISTS v")
+    for (name,) in auditor.execute(
+        "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main' AND NOT temporary"
+    ).fetchall():
+        auditor.execute(f"DROP TABLE {ident(name)}")
 
 
 def table(con: duckanon.Connection, columns: str, values: str) -> None:
