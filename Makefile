@@ -28,9 +28,10 @@ demo: $(INSTALLED) ## the main job on real data: 299,285 persons become an audit
 	@mkdir -p build && rm -f build/census.duckdb
 	@$(BIN)/duckanon demo --export build/census.duckdb
 
-# One worker a core; threads of linear algebra in each of them would only wait for one another.
+# One worker a core; threads of linear algebra in each of them would only wait for one another. Files come in the
+# order of tests/conftest.py.
 test: $(INSTALLED) ## all tests
-	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST_ARGS)
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-long: $(INSTALLED) ## the random tests with all their cases, of which make test tries a part
 	@OPENBLAS_NUM_THREADS=1 DUCKANON_TESTS=long $(BIN)/python -m pytest -n auto --dist worksteal \
