@@ -162,7 +162,7 @@ def check_that_an_export_is_verified(case: Case) -> None:
         assert verify(file) == 0
 
 
-@settings(max_examples=examples(200, few=5), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200, few=3), suppress_health_check=[HealthCheck.too_slow])
 @given(case=cases())
 def test_random_releases_are_exported_and_verified(case: Case) -> None:
     check_that_an_export_is_verified(case)

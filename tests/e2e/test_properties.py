@@ -66,7 +66,7 @@ def released(con: duckanon.Connection, case: Case) -> list[dict[str, object]] | 
 
 
 @settings(
-    max_examples=examples(150),
+    max_examples=examples(150, 20),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(case=cases())

@@ -222,7 +222,7 @@ ALTERED: dict[str, tuple[str, str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", some(ALTERED, one_of=2))
+@pytest.mark.parametrize("what", some(ALTERED, one_of=3))
 def test_every_change_is_noticed(
     originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:

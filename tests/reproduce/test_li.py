@@ -132,6 +132,7 @@ def test_full_domain_draws_both_figures() -> None:
     assert all(row.remark for row in section.rows)
 
 
+@pytest.mark.long
 def test_the_pipeline_keeps_k_and_t_and_closeness_costs() -> None:
     """Source: Definition 2; 30162 records in classes of 5 at least, larger ones where t is asked for too."""
     try:

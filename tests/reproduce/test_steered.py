@@ -79,6 +79,7 @@ def test_census_reaches_t_before_the_printed_weight() -> None:
     assert repeats(table, "0.1", 306.0) == (0, 216)
 
 
+@pytest.mark.long
 def test_moderate_correlation_names_what_matches() -> None:
     """Source: section VI; Census has 1080 records, and no class has two records of a bucket."""
     _, rows = made(steered.moderate_correlation)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 COLUMNS = ("age", "zip", "charge", "disease")
 QI, SENSITIVE = ["age", "zip"], ["charge", "disease"]
 many = settings(
-    max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(15, 6), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 record = st.tuples(
     st.integers(0, 2),
