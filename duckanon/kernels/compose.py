@@ -52,7 +52,8 @@ SEARCHES = 3
 """Searches that share the work of a table of up to `EXACT` records: from both starts, and from the best."""
 
 TURNS = 8
-"""Times that 'best' searches a table of up to `EXACT` records as 'balanced' does, with other choices."""
+"""Times that 'best' searches a table of up to `EXACT` records as 'balanced' does, with other choices; as many
+longer searches go on from where these end, and as many from where all of it ends."""
 
 EFFORTS: tuple[Effort, ...] = ("fast", "balanced", "best")
 """Each takes more work than the one before, and never loses more."""
@@ -301,17 +302,20 @@ class _Searches:
     def best(
         self, one: NDArray[np.int64], other: NDArray[np.int64], ended: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Search from both starts again and again, then longer from the two best; never more loss."""
-        pool = [ended]
-        for turn in range(1, TURNS):
-            start = combine(self.points, one, other)
-            pool.append(self.balanced(one, other, start, SEARCHES * turn))
-        pool.sort(key=lambda labels: sse(self.points, labels))
-        first = reduce(partial(combine, self.points), pool)
+        """Search from both starts again and again, then longer from each end; never more loss."""
+        start = combine(self.points, one, other)
+        pool = [ended, *(self.balanced(one, other, start, SEARCHES * turn) for turn in range(1, TURNS))]
+        pool.insert(0, self._combined(pool))
         number = SEARCHES * TURNS
-        found = (self._refined(labels, "best", number + i) for i, labels in enumerate((first, pool[1])))
-        first = combine(self.points, *found)
-        return self._refined(self._refined(first, "best", number + 2), "best", number + 3)
+        found = [self._refined(labels, "best", number + i) for i, labels in enumerate(pool)]
+        least = self._combined(found)
+        for turn in range(TURNS):
+            least = self._refined(least, "best", number + len(pool) + turn)
+        return least
+
+    def _combined(self, partitions: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Put the better parts of several partitions together, beginning with those that lose least."""
+        return reduce(partial(combine, self.points), sorted(partitions, key=partial(sse, self.points)))
 
 
 def _grown(
