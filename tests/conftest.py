@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
+import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -40,8 +42,25 @@ FIRST = (
 them out and compile none twice. The next need none. The demo is long, and would leave a worker idle at the end."""
 
 
+MINUTES, ORDER = os.environ.get("DUCKANON_TESTS_MINUTES"), os.environ.get("DUCKANON_TESTS_ORDER", "")
+"""Where minutes are given, tests come in a random order, the same for the same text, and those that have not
+begun when they are over are skipped: so a run that has little time tries other long cases for each commit."""
+
+STARTED = time.monotonic()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what comes too late."""
+    if MINUTES and time.monotonic() - STARTED > 60 * float(MINUTES):
+        pytest.skip(f"the {MINUTES} minutes of DUCKANON_TESTS_MINUTES are over: make test-long runs all")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the files in the order in which workers take them: those above, then those with the most tests."""
+    if MINUTES:
+        items.sort(key=lambda item: item.nodeid)
+        random.Random(ORDER).shuffle(items)
+        return
     files = [item.location[0] for item in items]
     places = {name: place for place, name in enumerate(FIRST)}
     numbers = Counter(files)
