@@ -15,6 +15,7 @@ from duckanon.kernels.exchange.refine import Effort, Stop, reduce_violations, re
 from duckanon.kernels.first.blocks import blocks
 from duckanon.kernels.first.dissolve import dissolve
 from duckanon.kernels.first.mdav import mdav, mdav1
+from duckanon.kernels.first.repeated import repeated
 from duckanon.kernels.first.spanning_tree import forest
 from duckanon.kernels.first.tcloseness_first import class_size, stratified_parts
 from duckanon.kernels.first.univariate import univariate
@@ -252,14 +253,17 @@ def _refined_freely(
 ) -> NDArray[np.int64]:  # fmt: skip
     """Return classes refined without thresholds, each effort from what the one below ends with.
 
-    Beside the given start the clusters of a spanning tree are taken, in larger tables where it pays; what
-    both lose least is put together.
+    Beside the given start the clusters of a spanning tree are taken, in larger tables where it pays, and in
+    others classes of equal records; what all lose least is put together.
     """
     n = len(points)
     one = other = ended = _grown(points, start, k, stop)
-    if not (stop is not None and stop()) and (n <= EXACT or _has_gaps(points, k)):
+    if not (stop is not None and stop()) and (n <= EXACT or _has_gaps(points, k, stop)):
         other = _grown(points, forest(points, k, largest=EXACT), k, stop)
         ended = refine(points, combine(points, one, other), k, effort="fast", stop=stop)
+    equal = repeated(points, k) if n <= EXACT else None
+    if equal is not None:
+        ended = combine(points, ended, _grown(points, equal, k, stop))
     if n > EXACT:
         for level in EFFORTS[1 : EFFORTS.index(effort) + 1]:
             ended = refine(points, ended, k, effort=level, share=share, seed=seed, stop=stop)
@@ -328,13 +332,18 @@ def _grown(
     return refine(points, dissolve(points, labels, k), k, effort="fast", stop=stop)
 
 
-def _has_gaps(points: NDArray[np.float64], k: int) -> bool:
-    """Tell whether in one block of neighbours a spanning tree finds clusters that MDAV cuts."""
+def _has_gaps(points: NDArray[np.float64], k: int, stop: Stop | None) -> bool:
+    """Tell whether in one block of neighbours a spanning tree finds clusters that MDAV cuts.
+
+    Not looked for with a k that needs larger trees than `EXACT`, which cost the square of that.
+    """
+    if 4 * k > EXACT:
+        return False
     order, offsets = kd_blocks(points, k, max(BLOCK, 4 * k))
     middle = len(offsets) // 2
     block = points[np.sort(order[offsets[middle - 1] : offsets[middle]])]
-    one = _grown(block, blocks(block, k, threads=1), k, None)
-    other = _grown(block, forest(block, k, largest=len(block)), k, None)
+    one = _grown(block, blocks(block, k, threads=1), k, stop)
+    other = _grown(block, forest(block, k, largest=len(block)), k, stop)
     return sse(block, combine(block, one, other)) <= GAPS * sse(block, one)
 
 

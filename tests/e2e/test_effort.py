@@ -102,7 +102,9 @@ def test_the_recipe_that_loses_least_in_the_trial_is_taken(
 ) -> None:
     tried = []
 
-    def trial(points: object, codes: object, policy: object, recipe: Recipe, thresholds: object) -> Any:
+    def trial(
+        points: object, codes: object, policy: object, recipe: Recipe, thresholds: object, **how: object
+    ) -> Any:
         tried.append(recipe)
         return 1, float(abs(len(tried) - 1 - best))
 

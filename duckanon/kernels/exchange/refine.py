@@ -120,7 +120,8 @@ def refine(
     seed : int
         Of the random choices.
     stop : callable, optional
-        Asked between passes: the search ends when it says True.
+        Asked between passes, and now and then while neighbourhoods are rebuilt: the search ends when it says
+        True.
 
     Returns
     -------

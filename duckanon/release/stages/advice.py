@@ -198,7 +198,7 @@ def _better_t(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
         t = min(Decimal(1), (t * Decimal("1.25")).quantize(Decimal("0.01"), rounding=ROUND_CEILING))
         wider = [replace(h, t=max(Fraction(h.t), Fraction(t))) if h.t is not None else h for h in thresholds]
         for recipe in candidates(bucketed.open_size, policy, wider, columns=points.shape[1]):
-            if most_classes(len(points), recipe, wider) < wanted:
+            if most_classes(len(points), policy, recipe, wider) < wanted:
                 continue
             classes, loss = trial(points, codes, policy, recipe, wider)
             if classes >= wanted and loss <= MUCH_LOSS:

@@ -77,12 +77,15 @@ def bucket(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) -> 
     """
     embedded, staged = limited.embedded, limited.embedded.staged
     ready, labels = _ready(con, limited, policy)
-    if 0 < staged.size - len(labels) < policy.k:
-        # Too few are left for a class of their own, so ready classes open again: all of them where the
-        # kernel can look at the whole table, else the last one.
-        keep = labels < (labels.max() if staged.size > TILE else 0)
-        ready, labels = _subset(ready, keep), labels[keep]
     open_size = staged.size - len(labels)
+    searched = policy.method == "auto" and policy.refine and not limited.thresholds
+    together = searched and staged.size <= compose.EXACT
+    if open_size and (together or open_size < policy.k):
+        # All ready classes open again where the kernel weighs them against others; the last one where too
+        # few are left for a class of their own.
+        keep = labels < (labels.max() if staged.size > TILE and not together else 0)
+        ready, labels = _subset(ready, keep), labels[keep]
+        open_size = staged.size - len(labels)
     tiles = f"{staged.workspace}_tiles"
     tile_count = 0
     if open_size:

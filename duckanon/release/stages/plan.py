@@ -85,7 +85,7 @@ def choose_plan(
         how = {
             "mdav": "exact MDAV",
             "blocks": f"more than {EXACT} records in a tile: MDAV in blocks",
-            "univariate": "in one column these classes lose least of all",
+            "univariate": "one column: of all classes of a tile these lose least",
         }[tried[0].start]
         return Plan(tried[0], f"only k is asked for; {how}")
     points, codes = sample(con, bucketed)
@@ -136,9 +136,9 @@ def trial(
     return int(labels.max()) + 1, information_loss(points, labels)
 
 
-def most_classes(n: int, recipe: Recipe, thresholds: Sequence[Threshold]) -> int:
-    """Largest number of classes that a `trial` on n records can end with, n where that is not known."""
-    if recipe.start not in get_args(kernel.Start):
+def most_classes(n: int, policy: Policy, recipe: Recipe, thresholds: Sequence[Threshold]) -> int:
+    """Largest number of classes that a `trial` on n records, which merges, can end with; n if not known."""
+    if recipe.start not in get_args(kernel.Start) or policy.method == "univariate":
         return n
     return max(1, min((n // least_records(threshold) for threshold in thresholds), default=n))
 
