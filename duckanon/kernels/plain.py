@@ -12,11 +12,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import math
 import os
+import stat
 import sys
 import threading
 import time
 from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,25 +33,37 @@ ROWS: Mapping[str | None, int] = {None: 400, "fast": 400, "balanced": 300, "best
 """Records of a table up to which kernels may run as plain Python: about 5 to 10 CPU s at each effort."""
 
 RELEASE = 10.0
-"""CPU seconds that plain Python may cost one release; what is left of it is done by compiled code."""
+"""CPU seconds after which a release goes on with compiled code; asked before each kernel, not within one."""
 
 PATIENCE = 30.0
 """CPU seconds that plain Python may cost an installation before kernels are compiled: what compiling does."""
 
-SPENT = "duckanon-plain.seconds"
-"""File beside the compiled code that has a byte for every second spent."""
+SPENT = "duckanon-plain.hundredths"
+"""File beside the compiled code that has a byte for every hundredth of a second spent."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_until: ContextVar[float] = ContextVar("until", default=0.0)
-_lock = threading.RLock()
+
+@dataclass
+class _Budget:
+    """CPU seconds that a release may spend on plain Python, and those that it has spent."""
+
+    allowed: float
+    spent: float = 0.0
+
+
+_budget: ContextVar[_Budget | None] = ContextVar("budget", default=None)
+_lock = threading.Lock()
 _spent = 0.0
 
 
 @contextlib.contextmanager
-def small(records: int, effort: str | None) -> Iterator[None]:
+def small(records: int, effort: str | None, work: int = 1) -> Iterator[None]:
     """Let kernels that are not compiled yet run as plain Python if a table is small.
+
+    Whoever has many small tables is better off with compiled code. So what plain Python has cost is added
+    up, in this process and beside the compiled code, and after `PATIENCE` kernels are compiled.
 
     Parameters
     ----------
@@ -56,26 +71,27 @@ def small(records: int, effort: str | None) -> Iterator[None]:
         Records of the table.
     effort : {'fast', 'balanced', 'best', None}
         Refinement, on which depends what is small: see `ROWS`.
+    work : int
+        `work_of` the thresholds, by which the permitted records are divided: nothing ends a kernel.
 
     Yields
     ------
     None
         While the work goes on; other threads are not concerned, but for what is `carried` there.
-
-    Notes
-    -----
-    Whoever has many small tables is better off with compiled code. So what plain Python has cost is added
-    up, in this process and beside the compiled code, and after `PATIENCE` kernels are compiled; within one
-    release after `RELEASE`, for a few records under a strict threshold can be as much work as many.
     """
-    outside, before = _until.get(), _spent
-    left = min(RELEASE, PATIENCE - max(_spent, _noted()))
-    _until.set(before + left if records <= ROWS[effort] else 0.0)
+    global _spent
+    outside, here = _budget.get(), None
+    if records * work <= ROWS[effort]:
+        here = _Budget(min(RELEASE, PATIENCE - max(_spent, _noted(0.0))))
+    _budget.set(here)
     try:
         yield
     finally:
-        _until.set(outside)
-        _note(int(_spent) - int(before))
+        _budget.set(outside)
+        if here is not None and here.spent:
+            with _lock:
+                _spent += here.spent
+            _noted(here.spent)
 
 
 def carried(work: Callable[[Item], Result]) -> Callable[[Item], Result]:
@@ -86,7 +102,8 @@ def carried(work: Callable[[Item], Result]) -> Callable[[Item], Result]:
 
 def preferred(function: Callable[..., object]) -> bool:
     """Tell whether a kernel that this process has not compiled is to run as plain Python."""
-    return _spent < _until.get() and not _stored(function)
+    budget = _budget.get()
+    return budget is not None and budget.spent < budget.allowed and not _stored(function)
 
 
 def run(function: Callable[..., object], arguments: tuple[Any, ...], *, by_entry: bool) -> Any:
@@ -94,15 +111,15 @@ def run(function: Callable[..., object], arguments: tuple[Any, ...], *, by_entry
 
     As in compiled code, whole numbers wrap around and a division by zero of numpy's numbers gives infinity.
     """
-    global _spent
     text = _texts(function.__module__)[function.__name__]
+    budget = _budget.get() or _Budget(0.0)
     begun = time.thread_time()
     try:
         with np.errstate(all="ignore"):
             return text(*map(_rows, arguments)) if by_entry else text(*arguments)
     finally:
         with _lock:
-            _spent += time.thread_time() - begun
+            budget.spent += time.thread_time() - begun
 
 
 class _Rows(list[Any]):
@@ -125,14 +142,9 @@ def _rows(argument: Any) -> Any:
     return memoryview(argument.data) if argument.ndim == 1 else _Rows(argument)
 
 
+@functools.cache
 def _texts(name: str) -> dict[str, Any]:
     """Return the names of a module with the texts of all kernels, its own and those that it imports."""
-    with _lock:
-        return _made(name)
-
-
-@functools.cache
-def _made(name: str) -> dict[str, Any]:
     import ast
     import inspect
 
@@ -141,7 +153,7 @@ def _made(name: str) -> dict[str, Any]:
     own = dict(vars(module))
     kernels = {key: value.py_func for key, value in own.items() if hasattr(value, "py_func")}
     for key, function in kernels.items():
-        own[key] = function if function.__module__ == name else _made(function.__module__)[function.__name__]
+        own[key] = function if function.__module__ == name else _texts(function.__module__)[function.__name__]
     # Typed for the compiler; a Python number is faster.
     own.update({key: int(value) for key, value in own.items() if isinstance(value, np.int64)})
     tree.body = [_undecorated(each) for each in tree.body if getattr(each, "name", None) in kernels]
@@ -179,55 +191,38 @@ def _indexing() -> type[ast.NodeTransformer]:
 
 
 def _stored(function: Callable[..., object]) -> bool:
-    """Tell whether numba has code of a kernel on disk, without importing numba.
-
-    Its files are named ``<file>.<function>-<line>.py<version>.nbi``; those older than the source are no use.
-    """
+    """Tell whether numba has code of a kernel on disk, if of an older source, without importing numba."""
     code = function.__code__
     version = f"py{sys.version_info[0]}{sys.version_info[1]}{getattr(sys, 'abiflags', '')}"
     file = f"{Path(code.co_filename).stem}.{function.__qualname__}-{code.co_firstlineno}.{version}.nbi"
-    return any(_fresh(folder / file, code.co_filename) is not None for folder in _folders(code.co_filename))
+    return os.path.exists(os.path.join(_folder(code.co_filename), file))
 
 
-def _folders(source: str) -> list[Path]:
+def _folder(source: str) -> str:
     """Return where numba keeps compiled code of a source file: where it is told to, beside it, or at home."""
-    folder = Path(source).absolute().parent
-    own = f"{folder.name}_{hashlib.sha1(str(folder).encode(), usedforsecurity=False).hexdigest()}"
+    folder = os.path.dirname(os.path.abspath(source))
+    own = f"{os.path.basename(folder)}_{hashlib.sha1(folder.encode(), usedforsecurity=False).hexdigest()}"
     if told := os.environ.get("NUMBA_CACHE_DIR"):
-        return [Path(told) / own]
-    return [folder / "__pycache__", _home() / own]
+        return os.path.join(told, own)
+    beside = os.path.join(folder, "__pycache__")
+    if os.access(beside if os.path.exists(beside) else folder, os.W_OK):
+        return beside
+    caches = os.environ.get("XDG_CACHE_HOME", "~/.cache") + "/numba"
+    if sys.platform in ("win32", "darwin"):
+        caches = {"win32": "~/AppData/Local/numba/Cache", "darwin": "~/Library/Caches/numba"}[sys.platform]
+    return os.path.join(os.path.expanduser(caches), own)  # where no home is known "~" stays, as in numba
 
 
-def _home() -> Path:
-    """Return the folder of numba among the caches of the user."""
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", "")) / "numba" / "Cache"
-    if sys.platform == "darwin":
-        return Path("~/Library/Caches/numba").expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "numba"
-
-
-def _fresh(file: Path, source: str) -> os.stat_result | None:
-    """Return what is known of a file that is not older than a source file, None if there is no such file."""
-    try:
-        found = file.stat()
-        return found if found.st_mtime >= Path(source).stat().st_mtime else None
-    except OSError:
-        return None
-
-
-def _noted() -> int:
-    """Return the seconds that plain Python has cost this installation, as far as they are noted."""
-    known = (_fresh(folder / SPENT, __file__) for folder in _folders(__file__))
-    return max((found.st_size for found in known if found is not None), default=0)
-
-
-def _note(seconds: int) -> None:
-    """Note seconds in the first folder that can be written; where there is none, the process knows them."""
-    for folder in _folders(__file__) if seconds else ():
-        with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            stale = _fresh(folder / SPENT, __file__) is None
-            with (folder / SPENT).open("wb" if stale else "ab") as file:
-                file.write(b"." * seconds)
-            return
+def _noted(seconds: float) -> float:
+    """Note seconds beside the compiled code, rounded up; return all noted there, 0 where nothing can be."""
+    with contextlib.suppress(OSError, RuntimeError):
+        folder = _folder(__file__)
+        os.makedirs(folder, exist_ok=True)
+        # Neither through a link nor into what waits for a reader.
+        careful = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        file = os.open(os.path.join(folder, SPENT), os.O_WRONLY | os.O_APPEND | os.O_CREAT | careful, 0o666)
+        with open(file, "ab", buffering=0) as notes:
+            if stat.S_ISREG(os.fstat(file).st_mode):
+                notes.write(b"." * math.ceil(100 * seconds))
+                return os.fstat(file).st_size / 100
+    return 0.0

@@ -10,6 +10,7 @@ from duckanon.database import engine, interrupts, templates
 from duckanon.database.handover import handed_over
 from duckanon.database.relations import named
 from duckanon.errors import SourceError, tell
+from duckanon.kernels.closeness.threshold import work_of
 from duckanon.kernels.plain import small
 from duckanon.release.stages.advice import advise
 from duckanon.release.stages.audit import audit
@@ -62,8 +63,9 @@ def through(
             # Partition shows its tiles itself.
             with contextlib.nullcontext() if each is partition else progress.step(each.__name__):
                 result = each(con, result, policy)
-            if each is stage:
-                kernels.enter_context(small(result.size, policy.effort if policy.refine else None))
+            if each is limit:
+                effort = policy.effort if policy.refine else None
+                kernels.enter_context(small(result.embedded.staged.size, effort, work_of(result.thresholds)))
         yield result
 
 
