@@ -71,6 +71,7 @@ def test_plain_python_makes_the_classes_of_compiled_code_for_many_tables(
     compare(range(100, 220), tmp_path, monkeypatch)
 
 
+@pytest.mark.long
 def test_plain_python_asks_often_whether_time_is_up(tmp_path: Path) -> None:
     """CPU between two questions of the largest tables, measured in loops of 0.1 s on a usual machine.
 
