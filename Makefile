@@ -68,4 +68,4 @@ install-sql: $(INSTALLED) ## write sql/install.sql, sql/gate.sql and the tables 
 
 clean: ## remove the environment, what was built, and compiled kernels
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find duckanon -name '*.nb[ic]' -delete
+	find duckanon \( -name '*.nb[ic]' -o -name 'duckanon-plain.*' \) -delete
