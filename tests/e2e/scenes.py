@@ -6,11 +6,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckanon
+from duckanon.database.quoting import ident
 from duckanon.kernels.compiled import COMPILING
 from tests.e2e import launcher
+
+if TYPE_CHECKING:
+    import duckdb
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,12 +40,24 @@ CREATE = f"CREATE ANONYMIZED VIEW v AS SELECT * FROM patients WITH ({OPTIONS})"
 
 QI = ("age", "zip")
 
+RELATIONS = """
+SELECT 'VIEW', view_name FROM duckdb_views() WHERE NOT internal AND NOT temporary
+UNION ALL
+SELECT 'TABLE', table_name FROM duckdb_tables() WHERE NOT temporary
+"""
+
 
 def patients(database: str | Path = ":memory:") -> duckanon.Connection:
     """Give a connection with sixty patients."""
     con = duckanon.connect(database)
     con.execute(PATIENTS)
     return con
+
+
+def emptied(con: duckdb.DuckDBPyConnection) -> None:
+    """Drop the views and tables that a test made on a connection that several share, for our macros are long to parse."""
+    for kind, name in con.execute(RELATIONS).fetchall():
+        con.execute(f"DROP {kind} {ident(name)}")
 
 
 def rows(con: duckanon.Connection, query: str) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon.database.quoting import ident
+from tests.e2e.scenes import emptied
 from tests.e2e.test_functions import dictionaries
 from tests.oracle import class_emds
 
@@ -42,13 +42,7 @@ def registered() -> Iterator[duckdb.DuckDBPyConnection]:
 def con(registered: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
     """One connection with our functions, which are long to parse; what a test makes is gone after it."""
     yield registered
-    relations = """
-        SELECT 'VIEW', view_name FROM duckdb_views() WHERE NOT internal AND NOT temporary
-        UNION ALL
-        SELECT 'TABLE', table_name FROM duckdb_tables() WHERE NOT temporary
-    """
-    for kind, name in registered.execute(relations).fetchall():
-        registered.execute(f"DROP {kind} {ident(name)}")
+    emptied(registered)
 
 
 def released(con: duckdb.DuckDBPyConnection, relation: str, others: str = "insensitive := '*'") -> list[Any]:

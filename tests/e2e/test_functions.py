@@ -8,9 +8,8 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon.database.quoting import ident
 from duckanon.errors import StatementError
-from tests.e2e.scenes import PATIENTS, QI
+from tests.e2e.scenes import PATIENTS, QI, emptied
 from tests.oracle import class_emds, k_anonymity
 
 if TYPE_CHECKING:
@@ -31,13 +30,7 @@ def con(registered: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnec
     """One connection with our functions, which are long to parse, and sixty patients as its only table."""
     registered.execute(PATIENTS)
     yield registered
-    relations = """
-        SELECT 'VIEW', view_name FROM duckdb_views() WHERE NOT internal AND NOT temporary
-        UNION ALL
-        SELECT 'TABLE', table_name FROM duckdb_tables() WHERE NOT temporary
-    """
-    for kind, name in registered.execute(relations).fetchall():
-        registered.execute(f"DROP {kind} {ident(name)}")
+    emptied(registered)
 
 
 def dictionaries(con: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:

@@ -26,7 +26,10 @@ from duckanon.kernels.compose import (
     smallest_size,
     stratum_size,
 )
+from duckanon.kernels.exchange.refine import refine
 from duckanon.kernels.first.mdav import mdav, mdav1
+from duckanon.kernels.first.repeated import repeated
+from duckanon.kernels.loss import sse
 from duckanon.literature.partitions import information_loss, partition
 from tests.examples import examples
 from tests.kernels.test_ledger import DISTANCES, Attribute, attribute_of, emd_of, meets
@@ -227,3 +230,15 @@ def test_refinement_never_loses_more(method: str) -> None:
 def test_effort_is_one_of_three_words(effort: Any, refine: bool) -> None:
     with pytest.raises(PolicyError, match="effort must be 'fast', 'balanced' or 'best'"):
         partition(np.zeros((6, 1)), 3, refine=refine, effort=effort)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_with_equal_records_no_start_alone_loses_less(seed: int) -> None:
+    """Sixteen places and sixty records: classes of equal ones, and MDAV, each exchanged as 'fast' does."""
+    points = np.random.default_rng(seed).integers(0, 4, (60, 2)).astype(np.float64)
+    equal = repeated(points, 4)
+    assert equal is not None
+    starts = (equal, mdav(points, 4))
+    least = min(sse(points, refine(points, labels, 4, effort="fast")) for labels in starts)
+    found = compose(points, [], 4, [], Recipe("mdav", 4, "efficient", "fast"))
+    assert sse(points, found) <= least * (1 + 1e-9)

@@ -1,8 +1,8 @@
 """Classes between others are dissolved, so that the others grow from k to 2k-1 records where it pays.
 
 Own variant of the second stage of DBA-2 and MDAV-2 (Lin, Wen, Hsieh and Chang, Expert Systems with
-Applications 37(4), 2010; see `duckanon.literature.dissolve`): near classes alone are looked at, sizes stay
-below 2k, and gains are exact.
+Applications 37(4), 2010; see `duckanon.literature.dissolve`): near classes alone are looked at, none grows
+to 2k, and gains are exact.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def dissolve(points: NDArray[np.float64], labels: NDArray[np.int64], k: int) -> 
     points : ndarray of shape (n, d), float64
         All records.
     labels : ndarray of shape (n,), int64
-        Class of each record, 0..m-1, every size in [k, 2k-1].
+        Class of each record, 0..m-1, every size at least k; no record joins one of 2k-1 or more.
     k : int
         Smallest class size.
 
     Returns
     -------
     ndarray of shape (n,), int64
-        Classes of k..2k-1 records, 0..m'-1, with at most the SSE of the given ones.
+        Classes of at least k records, 0..m'-1, with at most the SSE of the given ones.
 
     Notes
     -----
