@@ -82,8 +82,8 @@ def assert_release_valid(
 
 
 def assert_ordered_by_values(released: Sequence[Row]) -> None:
-    """Fail unless the rows are in the order of their values, column by column, NULL last."""
-    keys = [tuple(key(value) for value in row.values()) for row in released]
+    """Fail unless the rows are in the order of their values, column by column, NULL last, 0.0 before -0.0."""
+    keys = [tuple((key(value), str(value) == "-0.0") for value in row.values()) for row in released]
     assert keys == sorted(keys), "the order of the rows is not that of their values"
 
 

@@ -10,7 +10,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, event, example, given, settings
 
 import duckanon
 from duckanon.errors import DuckanonError, DuckanonWarning, InfeasibleError, PolicyError
@@ -30,6 +30,14 @@ REFUSALS = ("needs t", "takes one sensitive column", "takes one column", "ranks 
 
 REFUSALS_OF = {"auto": (), "tcloseness_merge": REFUSALS[:1]}
 """Of the methods that can do nearly everything: merging wants a threshold to merge for."""
+
+ZEROS = Case(
+    columns=(("age", "INTEGER"), ("score", "DOUBLE"), ("ward", "VARCHAR")),
+    rows=((1, 0.0, "b"), (1, -0.0, "a"), (1, 0.0, "a"), (1, -0.0, "b")),
+    policy={"quasi_identifiers": ["age"], "sensitive": ["score", "ward"], "k": 2},
+    trees={},
+)
+"""0.0 and -0.0 are equal and differ: rows that hold them have one order all the same."""
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +77,7 @@ def released(con: duckanon.Connection, case: Case) -> list[dict[str, object]] | 
     max_examples=examples(150, 20),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+@example(case=ZEROS)
 @given(case=cases())
 def test_auto_always_keeps_every_threshold(con: duckanon.Connection, case: Case) -> None:
     rows = released(con, case)
