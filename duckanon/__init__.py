@@ -5,8 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from duckanon.api.connection import Connection, connect
-from duckanon.api.python import anonymize, anonymize_table, audit
-from duckanon.api.sql_functions import register, unregister
+from duckanon.api.python import anonymize, anonymize_table, audit, register, unregister
 from duckanon.audits.report import Measure, Report, Violation
 from duckanon.errors import (
     AuditFailure,

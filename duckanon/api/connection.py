@@ -11,6 +11,7 @@ import duckdb
 from duckdb import DuckDBPyConnection, DuckDBPyRelation, ExpectedResultType
 
 from duckanon.api.execute import Outcome, run_statement
+from duckanon.api.sql_functions import add_called
 from duckanon.database import engine
 from duckanon.database.interrupts import interruptible, watching
 from duckanon.errors import SOURCE_QUERY, DuckanonError, Place, StatementError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Connection:
-    """A DuckDB connection on which scripts may hold our statements.
+    """A DuckDB connection on which scripts may hold our statements and call our functions.
 
     Parameters
     ----------
@@ -99,6 +100,7 @@ class Connection:
             for piece in pieces[:-1]:
                 self._run(script, piece, None, lazy=False)
             with _located(script, pieces[-1]), watching(self._connection):
+                add_called(self._connection, pieces[-1].text)
                 return self._connection.execute(pieces[-1].text, params)
         return self.sql(text, params) or self._connection
 
@@ -194,6 +196,7 @@ class Connection:
     def _rows(self, text: str, params: object, *, lazy: bool) -> DuckDBPyRelation | None:
         """Run a statement of DuckDB's; a count of changed rows or a success is not a result to show."""
         with watching(self._connection):
+            add_called(self._connection, text)
             relation = self._connection.sql(text, params=params)
         (statement,) = self._connection.extract_statements(text)
         kinds = statement.expected_result_type

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 
+from duckanon.api import sql_functions
 from duckanon.api.connection import Connection
 from duckanon.audits.run import audit_relation
 from duckanon.database import engine, templates
@@ -64,7 +65,7 @@ def anonymize(
     DuckanonError
         Source, policy or name is wrong, or the audit failed; nothing is visible then.
     """
-    plain = con.duckdb if isinstance(con, Connection) else con
+    plain = _plain(con)
     target = resolve(plain, parse_name(name))
     return create(plain, _query(source), policy, target, or_replace=or_replace, effect=effect)
 
@@ -92,8 +93,42 @@ def audit(con: Connection | duckdb.DuckDBPyConnection, relation: str, policy: Po
     DuckanonError
         The relation or a column does not exist, or the relation is empty: never a pass.
     """
-    plain = con.duckdb if isinstance(con, Connection) else con
-    return audit_relation(plain, _relation(parse_name(relation)), policy, name=relation)
+    return audit_relation(_plain(con), _relation(parse_name(relation)), policy, name=relation)
+
+
+def register(con: Connection | duckdb.DuckDBPyConnection) -> None:
+    """Add our functions to a DuckDB connection, as temporary objects.
+
+    Table functions ``anonymize`` and ``equivalence_classes``, scalar functions ``microaggregate`` and
+    ``emd_ordered``, and the audit macros. Calling it again renews them. A `Connection` has them anyway, from
+    the first statement on that calls one.
+
+    Parameters
+    ----------
+    con : Connection or duckdb.DuckDBPyConnection
+        The connection. Close it, or call `unregister`, before the interpreter ends.
+
+    Notes
+    -----
+    The table functions run when the query is bound, on a cursor of their own: they see committed,
+    non-temporary relations only, and a prepared statement keeps the rows of its preparation.
+    """
+    sql_functions.register(_plain(con))
+
+
+def unregister(con: Connection | duckdb.DuckDBPyConnection) -> None:
+    """Remove what `register` added; nothing happens where nothing was added.
+
+    Parameters
+    ----------
+    con : Connection or duckdb.DuckDBPyConnection
+        The connection. The scalar functions stay while another connection of the database uses them.
+    """
+    sql_functions.unregister(_plain(con))
+
+
+def _plain(con: Connection | duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    return con.duckdb if isinstance(con, Connection) else con
 
 
 def _relation(name: QualifiedName) -> str:

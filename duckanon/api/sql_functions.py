@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import re
 from collections import OrderedDict
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 from duckdb.func import ARROW
 
+from duckanon.audits.headers import audit_names
 from duckanon.database import engine, templates
 from duckanon.database.fingerprint import row_digests, tells_all
 from duckanon.database.interrupts import interruptible
@@ -25,11 +29,10 @@ from duckanon.policy.names import fold
 from duckanon.policy.policy import Policy
 from duckanon.release import pipeline
 from duckanon.statements.names import parse_name
+from duckanon.statements.tokens import tokenize, unquoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import duckdb
+    from collections.abc import Callable, Collection, Mapping
 
     from duckanon.database.handover import Handover
 
@@ -39,26 +42,49 @@ SLOTS = 16
 PLANNER = "duckanon_plan_"
 """Begin of the name of the scalar function that a connection's table functions call."""
 
+TABLE_FUNCTIONS = ("anonymize", "equivalence_classes")
+"""Those that the planner answers."""
+
 _serial = itertools.count(1)
 
 
+def add_called(con: duckdb.DuckDBPyConnection, statement: str) -> None:
+    """Add those of our functions that a statement calls and the connection lacks."""
+    called = _called(statement)
+    if not called:
+        return
+    query = templates.render("functions/known.sql.j2", names=sorted(called))
+    lacking = called.difference(row[0] for row in engine.rows(con, query, "register"))
+    if not lacking.isdisjoint((*SCALARS, *TABLE_FUNCTIONS)):
+        _add_functions(con)
+    _add_macros(con, lacking)
+
+
+def _called(statement: str) -> set[str]:
+    if not _any_name().search(statement):
+        return set()
+    tokens = list(tokenize(statement))
+    calls = [at for at, token in enumerate(tokens[1:]) if token.text == "("]
+    # The first name before a parenthesis is that of a macro that is made here.
+    makes = calls and not {"MACRO", "FUNCTION"}.isdisjoint(token.keyword for token in tokens[: calls[0]])
+    names = (unquoted(tokens[at]) for at in (calls[1:] if makes else calls))
+    return {name.lower() for name in names if _any_name().fullmatch(name)}
+
+
+@cache
+def _any_name() -> re.Pattern[str]:
+    """Pattern of the names of our functions, from the files: writing the macros takes longer."""
+    return re.compile("|".join((*SCALARS, *TABLE_FUNCTIONS, "audit", *audit_names())), re.IGNORECASE)
+
+
 def register(con: duckdb.DuckDBPyConnection) -> None:
-    """Add our functions to a plain DuckDB connection, as temporary objects.
-
-    Table functions ``anonymize`` and ``equivalence_classes``, scalar functions ``microaggregate`` and
-    ``emd_ordered``, and the audit macros. Calling it again renews them.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection. Close it, or call `unregister`, before the interpreter ends.
-
-    Notes
-    -----
-    The table functions run when the query is bound, on a cursor of their own: they see committed,
-    non-temporary relations only, and a prepared statement keeps the rows of its preparation.
-    """
+    """Add our functions to a plain connection; see `duckanon.register`."""
     unregister(con)
+    _add_functions(con)
+    _add_macros(con, {name for name, _ in _macros()})
+
+
+def _add_functions(con: duckdb.DuckDBPyConnection) -> None:
     serial = next(_serial)
     slots = {_slot_name(serial, number): Slot() for number in range(SLOTS)}
     for name, slot in slots.items():
@@ -66,12 +92,8 @@ def register(con: duckdb.DuckDBPyConnection) -> None:
     # Functions belong to the database instance, so every connection has a planner of its own.
     con.create_function(_planner_name(serial), planner(con, slots), ["VARCHAR"] * 4, "VARCHAR")
     present = _present(con)
-    if "microaggregate" not in present:
-        con.create_function(
-            "microaggregate", _microaggregate, ["DOUBLE[][]", "INTEGER"], "INTEGER[]", type=ARROW
-        )
-    if "emd_ordered" not in present:
-        con.create_function("emd_ordered", _emd_ordered, ["DOUBLE[]"] * 2, "DOUBLE", type=ARROW)
+    for name in sorted(SCALARS.keys() - present):
+        _create_scalar(con, name)
     macros = templates.render(
         "functions/table_functions.sql.j2",
         planner=_planner_name(serial),
@@ -79,32 +101,45 @@ def register(con: duckdb.DuckDBPyConnection) -> None:
         settings=SESSION,
     )
     engine.run(con, macros, "register")
+
+
+def _create_scalar(con: duckdb.DuckDBPyConnection, name: str) -> None:
+    function, given, result = SCALARS[name]
+    try:
+        con.create_function(name, function, given, result, type=ARROW)
+    except duckdb.NotImplementedException as taken:
+        # DuckDB keeps the name and forgets the function where the transaction that made it was rolled back.
+        raise DuckanonError(
+            f"DuckDB does not make {name}() again after a ROLLBACK on this connection: "
+            "open another one, and call duckanon.register(con) before BEGIN"
+        ) from taken
+
+
+def _add_macros(con: duckdb.DuckDBPyConnection, names: Collection[str]) -> None:
     # sqlglot, which writes these macros, is a quarter of the start of every command.
     from duckanon.audits import macros as auditsql
 
-    for statement in auditsql.macro_statements(temporary=True):
-        engine.run(con, statement, "register")
+    for (name, _), statement in zip(
+        auditsql.macro_names(), auditsql.macro_statements(temporary=True), strict=True
+    ):
+        if name in names:
+            engine.run(con, statement, "register")
 
 
 def unregister(con: duckdb.DuckDBPyConnection) -> None:
-    """Remove what `register` added; nothing happens where nothing was added.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The connection. The scalar functions stay while another connection of the database uses them.
-    """
+    """Remove what `register` added; see `duckanon.unregister`."""
     serials = [row[0] for row in engine.rows(con, templates.read("functions/serials.sql"), "unregister")]
     engine.run(con, templates.render("functions/remove.sql.j2", macros=_macros()), "unregister")
     for serial in serials:
         con.remove_function(_planner_name(serial))
         for number in range(SLOTS):
             con.unregister(_slot_name(serial, number))
+    if not serials:
+        return
     left = _present(con)
-    if serials and not any(name.startswith(PLANNER) for name in left):
-        for name in ("microaggregate", "emd_ordered"):
-            if name in left:
-                con.remove_function(name)
+    if not any(name.startswith(PLANNER) for name in left):
+        for name in left.intersection(SCALARS):
+            con.remove_function(name)
 
 
 def _present(con: duckdb.DuckDBPyConnection) -> set[str]:
@@ -140,6 +175,13 @@ def _emd(members: list[float | None], population: list[float | None]) -> float:
         raise DuckanonError(f"emd_ordered(): {wrong}") from wrong
 
 
+SCALARS: Mapping[str, tuple[Callable[..., pa.Array], list[Any], str]] = {
+    "microaggregate": (_microaggregate, ["DOUBLE[][]", "INTEGER"], "INTEGER[]"),
+    "emd_ordered": (_emd_ordered, ["DOUBLE[]", "DOUBLE[]"], "DOUBLE"),
+}
+"""Scalar functions, their arguments and results; they belong to the database instance."""
+
+
 def _planner_name(serial: int) -> str:
     return f"{PLANNER}{serial}"
 
@@ -151,7 +193,7 @@ def _slot_name(serial: int, number: int) -> str:
 def _macros() -> list[tuple[str, bool]]:
     from duckanon.audits import macros as auditsql
 
-    return [("anonymize", True), ("equivalence_classes", True), *auditsql.macro_names()]
+    return [*((name, True) for name in TABLE_FUNCTIONS), *auditsql.macro_names()]
 
 
 LEFT_OUT = "(left out)"
@@ -175,8 +217,6 @@ SESSION = (
 """Settings that a session has for itself and that change which rows a name stands for."""
 
 STAGE = "table function"
-
-_serial = itertools.count(1)
 
 
 class Slot:

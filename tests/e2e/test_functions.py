@@ -8,12 +8,14 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon.errors import StatementError
-from tests.e2e.scenes import PATIENTS, QI, emptied
+from duckanon.audits.macros import macro_names
+from duckanon.errors import DuckanonError, StatementError
+from tests.e2e.scenes import PATIENTS, QI, command, emptied
 from tests.oracle import class_emds, k_anonymity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 CALL = "anonymize('patients', quasi_identifiers := ['age', 'zip'], sensitive := ['charge'], identifiers := ['id'], insensitive := ['diagnosis'], k := 3, t := 0.4)"
 
@@ -38,6 +40,90 @@ def dictionaries(con: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, A
     cursor = con.execute(query)
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+CALLS = (
+    ("FROM k_anonymity('pairs', ['age'])", [(2, 3, 6)]),
+    ("FROM K_ANONYMITY('pairs', ['age'])", [(2, 3, 6)]),
+    ("SELECT emd_ordered([1.0], [1.0, 2.0])", [(0.5,)]),
+    (
+        "FROM anonymize('pairs', quasi_identifiers := ['age'], k := 2)",
+        [(0,), (0,), (1,), (1,), (2,), (2,)],
+    ),
+)
+"""Calls and their rows by hand, on six records of the ages 0, 0, 1, 1, 2, 2."""
+
+PAIRS = "CREATE TABLE pairs AS SELECT range // 2 AS age FROM range(6)"
+
+
+@pytest.mark.parametrize("door", ["sql", "execute"])
+@pytest.mark.parametrize(("call", "rows"), CALLS)
+def test_a_connection_of_ours_has_them_when_a_statement_calls_one(
+    call: str, rows: list[tuple[Any, ...]], door: str
+) -> None:
+    with duckanon.connect() as con:
+        con.sql(PAIRS)
+        assert getattr(con, door)(f"BEGIN; {call}").fetchall() == rows
+        con.sql("COMMIT")
+        duckanon.unregister(con)
+
+
+def test_what_a_rollback_takes_away_comes_back_or_says_why_not() -> None:
+    with duckanon.connect() as con:
+        con.sql(PAIRS)
+        macro, scalar = CALLS[0], CALLS[2]
+        for call, rows in (macro, scalar):
+            assert con.sql(f"BEGIN; {call}").fetchall() == rows
+            con.sql("ROLLBACK")
+        assert con.sql(macro[0]).fetchall() == macro[1]
+        with pytest.raises(
+            DuckanonError, match=r"emd_ordered\(\) again after a ROLLBACK .*: open another one"
+        ):
+            con.sql(scalar[0])
+        duckanon.unregister(con)
+
+
+def test_it_brings_what_is_called_and_hides_nothing_of_the_user() -> None:
+    with duckanon.connect() as con:
+        con.sql(
+            f"{PAIRS}; CREATE MACRO similarity(a, b) AS a + b; CREATE MACRO audit(tbl) AS TABLE SELECT 7 AS mine"
+        )
+        sizes = con.sql("FROM class_sizes('pairs', ['age']) ORDER BY ALL").fetchall()
+        assert sizes == [({"age": age}, 2) for age in range(3)]
+        assert con.sql("SELECT similarity(1, 2)").fetchall() == [(3,)]
+        assert con.sql("FROM audit('pairs')").fetchall() == [(7,)]
+        with pytest.raises(duckdb.CatalogException, match="k_anonymity does not exist"):
+            con.duckdb.execute("FROM k_anonymity('pairs', ['age'])")
+        with pytest.raises(duckdb.CatalogException, match="nosuch does not exist"):
+            con.sql("FROM nosuch('pairs') -- k_anonymity(")
+
+
+def test_every_macro_is_known_by_its_name() -> None:
+    """The names that a statement is searched for are those of files, and the macros are made from others, too."""
+    for name, _ in macro_names():
+        with duckanon.connect() as con, pytest.raises(duckdb.Error) as refused:
+            con.sql(f"FROM {name}('nothing')")
+        assert "does not exist" not in str(refused.value).partition("\n")[0] or "nothing" in str(
+            refused.value
+        )
+
+
+def test_a_script_audits_what_it_releases(tmp_path: Path) -> None:
+    script = tmp_path / "nightly.sql"
+    script.write_text(f"{PAIRS};\nFROM k_anonymity('pairs', ['age']);\n")
+    ran = command("run", script)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "2 │       3 │       6" in ran.stdout
+
+
+def test_register_takes_a_connection_of_ours() -> None:
+    with duckanon.connect() as con:
+        con.sql(PAIRS)
+        duckanon.register(con)
+        assert con.duckdb.execute("FROM k_anonymity('pairs', ['age'])").fetchall() == [(2, 3, 6)]
+        duckanon.unregister(con)
+        with pytest.raises(duckdb.CatalogException):
+            con.duckdb.execute("FROM k_anonymity('pairs', ['age'])")
 
 
 def test_anonymize_gives_released_rows(con: duckdb.DuckDBPyConnection) -> None:
