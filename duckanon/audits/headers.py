@@ -80,6 +80,14 @@ def header(name: str) -> Header:
     return Header(**parts)
 
 
+def rule(measure: str) -> str:
+    """What the verdict of a measure asks and what breaks it, as its header says; empty without a verdict."""
+    if measure not in verdicts():
+        return ""
+    said = header(verdict_name(measure))
+    return f"{said.question} Violated: {said.violation}."
+
+
 def rows_of(measure: str) -> Rows | None:
     """Rows of another audit that the verdict of a measure reads, as its header says; None without such."""
     name = verdict_name(measure)

@@ -205,8 +205,8 @@ class _Limited:
     def rank(self, labels: NDArray[np.int64]) -> tuple[float, float]:
         """What all classes violate, and the SSE: the less the better."""
         offsets, members = class_members(labels, self.codes)
-        missed = violations_per_class(self.thresholds, np.asarray(members), offsets).sum()
-        return float(missed), sse(self.points, labels)
+        violation = violations_per_class(self.thresholds, np.asarray(members), offsets).sum()
+        return float(violation), sse(self.points, labels)
 
 
 def _refined_under(

@@ -83,7 +83,7 @@ def _partition_rows(
             "repair",
             None,
             repair.get(recipe.partner or "", "none"),
-            "classes that miss t or l after the partition",
+            "classes that violate t or l after the partition",
         ),
         ("refinement", None, recipe.effort or "none", EFFORTS[recipe.effort]),
         ("class_size", None, f"{recipe.size}", f"k = {policy.k}, and what t and l need"),

@@ -11,6 +11,7 @@ import pytest
 
 from duckanon.audits import headers, macros, portable
 from duckanon.audits.formats import formatted
+from duckanon.audits.html.verdict import card
 from duckanon.audits.report import Measure, Report
 from duckanon.database import templates
 from tests.slt import read_blocks, run_in_python, run_in_stock
@@ -99,6 +100,7 @@ def test_a_new_verdict_says_its_own_rule_and_what_it_reads(own_sql: Path) -> Non
     assert headers.rows_of("new_pairs") == ("pair", "new_pairs", ("class", "weight"))
     light = Measure("new_pairs", None, Decimal(2), 1.5, 2, 1, 1, passed=False)
     assert "Which pairs are too light? Violated: weight < w." in formatted(Report("t", (light,)), "sarif")
+    assert card(light).means == "Which pairs are too light? Violated: weight < w."
     page = macros.generated()["README.md"]
     assert "(audit/new_pairs.sql), [verdict_new_pairs](audit/verdict_new_pairs.sql) |" in page
 

@@ -61,7 +61,7 @@ def compare(seeds: range, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_plain_python_makes_the_classes_of_compiled_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compare(range(8), tmp_path, monkeypatch)
+    compare(range(4), tmp_path, monkeypatch)
 
 
 @pytest.mark.long

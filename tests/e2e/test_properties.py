@@ -98,7 +98,7 @@ def test_a_named_method_keeps_every_threshold_or_is_refused(con: duckanon.Connec
 
 
 @settings(
-    max_examples=examples(40),
+    max_examples=examples(40, 6),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(case=cases())

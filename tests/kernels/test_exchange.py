@@ -73,7 +73,7 @@ def searches(draw: st.DrawFn) -> Search:
     return searched(points, random.permutation(labels), k, attributes)
 
 
-@settings(max_examples=examples(400, 60))
+@settings(max_examples=examples(400, 30))
 @given(searches(), st.integers(1, 8), st.lists(st.sampled_from(PRICES), min_size=1, max_size=3))
 def test_the_same_exchanges_in_the_same_order(search: Search, near: int, prices: list[float]) -> None:
     """Order of the members, sums to the last bit and the clock tell of each swap and move that was made."""

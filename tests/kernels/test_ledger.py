@@ -223,7 +223,7 @@ def exchanges(draw: st.DrawFn) -> tuple[list[Attribute], Whole, Whole]:
     return attributes, one, two
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(60, 8))
 @given(exchanges())
 def test_every_swap_and_move_has_the_violation_that_fractions_give(
     case: tuple[list[Attribute], Whole, Whole],

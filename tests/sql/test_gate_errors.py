@@ -153,6 +153,7 @@ def test_what_cannot_be_judged_is_an_error_of_one_or_two_lines_that_says_why(
     assert len(str(failure.value).splitlines()) <= 2
 
 
+@pytest.mark.long
 def test_duckdb_1_2_2_says_the_same(desk: Path) -> None:
     found = runs_in_1_2_2(desk, [("plain.duckdb", True, script(wrong(case)[0])) for case in WRONG])
     for case, line in zip(WRONG, found, strict=True):

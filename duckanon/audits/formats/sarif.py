@@ -58,10 +58,9 @@ def sarif(report: Report) -> str:
 
 
 def _rule(name: str) -> dict[str, Any]:
-    words, file = f"The table keeps its threshold of {name}.", "sql/audit"
-    if name in headers.verdicts():
-        audit = headers.header(headers.verdict_name(name))
-        words, file = f"{audit.question} Violated: {audit.violation}.", f"{file}/{audit.audit}.sql"
+    words, file = headers.rule(name), f"sql/audit/{headers.verdict_name(name)}.sql"
+    if not words:
+        words, file = f"The table keeps its threshold of {name}.", "sql/audit"
     return {
         "id": name,
         "shortDescription": {"text": name.replace("_", " ")},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from duckanon.audits import headers
 from duckanon.audits.html.numbers import clean, counted, number, percent, threshold
 from duckanon.policy.bind import Role
 
@@ -189,6 +190,7 @@ _MEANS = {
     "recursive_l_diversity": "The most frequent sensitive value of a class does not outweigh the rarer ones.",
     "t_closeness": "No class differs more than this from the whole table, on a scale from 0 to 1.",
 }
+"""What a reader is promised; other measures are explained by the header of their audit."""
 _SYMBOLS = {"k_anonymity": "k", "t_closeness": "t"}
 
 RISKS = {
@@ -232,7 +234,7 @@ def card(measure: Measure) -> Card:
         bool(measure.passed),
         _value(measure),
         asked if measure.measure in NAMES else f"threshold: {limit}",
-        _MEANS.get(measure.measure, ""),
+        _MEANS.get(measure.measure) or headers.rule(measure.measure),
         _counts(measure),
     )
 
