@@ -22,7 +22,7 @@ MILLION, TEN_MILLION, WARM = 1_000_000, 10_000_000, 30_000
 LONGEST = 3_600.0
 """Seconds after which a run is stopped: far beyond every bar."""
 MOST_REFINED, MOST_PLAIN, MOST_TEN_MILLION = 60.0, 12.0, 150.0
-MOST_OF_ALGORITHM_3, MOST_MEMORY, MOST_EXPONENT = 0.7, 2.5, 1.15
+MOST_OF_ALGORITHM_3, MOST_MEMORY, MOST_EXPONENT = 0.7, 1.6, 1.15
 MEMORY_LIMIT = "1GB"
 TABLE = "CREATE ANONYMIZED VIEW, 5 quasi-identifiers, k = 5, t = 0.1"
 PLAIN, REFINED, K_ONLY = "t, refine = false", "t, refine = true", "k alone, refine = true"

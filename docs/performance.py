@@ -56,9 +56,10 @@ and publication. Every run is a process of its own; its peak memory includes the
 tiles is a partition only; every tile holds its share of each stratum of the whole table. An exponent of 1
 is linear cost; it is the greater one of wall and CPU time.
 
-DuckDB holds the table and keeps to `memory_limit`. Python holds 8 bytes a record, 8 more for each sensitive
-column with a threshold, and as many tiles of at most 16,384 records as there are cores, and two more. A tile
-that is refined needs about ten times the bytes of its coordinates (8 a record and dimension).""",
+DuckDB holds the table and keeps to `memory_limit`. Python holds as many tiles of at most 16,384 records as
+there are cores, and two more; a tile that is refined needs about ten times the bytes of its coordinates (8 a
+record and dimension). While a number is embedded, it holds 8 bytes a record. Labels and means wait on disk.
+""".rstrip(),
 }
 
 REPEAT = """\

@@ -17,7 +17,7 @@ from duckanon.release.stages.audit import audit
 from duckanon.release.stages.bucket import bucket
 from duckanon.release.stages.embed import embed
 from duckanon.release.stages.partition import partition
-from duckanon.release.stages.recode import classes_relation, labels_table, recode
+from duckanon.release.stages.recode import classes_relation, labels_relation, recode
 from duckanon.release.stages.repair import repair
 from duckanon.release.stages.stage import Request, stage
 from duckanon.release.stages.thresholds import limit
@@ -123,12 +123,15 @@ def _told(con: duckdb.DuckDBPyConnection, query: str, policy: Policy, template: 
     """
     with through(advise, con, query, policy, keep_source=True) as candidate:
         staged = candidate.staged
-        labels, answer = f"{staged.workspace}_labels", f"{staged.workspace}_answer"
+        answer = f"{staged.workspace}_answer"
         statement = templates.render(
-            template, staged=staged, labels=labels, classes=classes_relation(staged), answer=answer
+            template,
+            staged=staged,
+            labels=labels_relation(staged),
+            classes=classes_relation(staged),
+            answer=answer,
         )
-        with engine.registered(con, {labels: labels_table(candidate.labels)}):
-            engine.run(con, statement, "release")
+        engine.run(con, statement, "release")
         yield named("temp", answer)
 
 

@@ -176,7 +176,7 @@ def _collapse(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Poli
     """Loud warning when the thresholds cost the data, with the t that would not."""
     bucketed, thresholds = candidate.bucketed, candidate.bucketed.limited.thresholds
     classes = candidate.classes
-    released, loss = int((candidate.labels >= 0).sum()), candidate.information_loss
+    released, loss = candidate.released, candidate.information_loss
     few = classes < released / (FEW_CLASSES * policy.k) and loss > LITTLE_LOSS
     if not (few or loss > MUCH_LOSS):
         return ()

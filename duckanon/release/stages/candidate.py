@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Bucketed
@@ -55,9 +52,9 @@ class Candidate:
         return self.recoded.repaired.partitioned.plan
 
     @property
-    def labels(self) -> npt.NDArray[np.int64]:
-        """Class of the partition of record_id 1, 2, ...; -1 where suppressed."""
-        return self.recoded.repaired.labels
+    def released(self) -> int:
+        """Records of the release."""
+        return self.staged.size - self.recoded.repaired.suppressed
 
     @property
     def suppressed(self) -> int:

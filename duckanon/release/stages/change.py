@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.audits.report import text_table
 from duckanon.database import engine, templates
-from duckanon.release.stages.recode import classes_relation, labels_table
+from duckanon.release.stages.recode import classes_relation, labels_relation
 
 if TYPE_CHECKING:
     import duckdb
@@ -53,19 +53,14 @@ class Effect:
 def effects(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[Effect, ...]:
     """Effect of a release on each quasi-identifier, in source order. O(n), one scan and two joins."""
     staged = candidate.staged
-    labels = f"{staged.workspace}_effect_labels"
     query = templates.render(
         "recode/effect.sql.j2",
         quasi=staged.quasi,
         records=staged.records,
-        labels=labels,
+        labels=labels_relation(staged),
         classes=classes_relation(staged),
     )
-    con.register(labels, labels_table(candidate.labels))
-    try:
-        records, *changes = engine.rows(con, query, "effect")[0]
-    finally:
-        con.unregister(labels)
+    records, *changes = engine.rows(con, query, "effect")[0]
     return tuple(
         Effect(field.name, str(field.recode), records, changed, mean, _unit(field.kind, mean))
         for field, changed, mean in zip(staged.quasi, changes[::2], changes[1::2], strict=True)

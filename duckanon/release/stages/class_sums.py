@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
 
@@ -18,6 +20,27 @@ class Classes:
     sums: npt.NDArray[np.float64]  # (m, d), of the coordinates
     squares: npt.NDArray[np.float64]  # (m,), of the squared coordinates
     sizes: npt.NDArray[np.int64]  # (m,), records
+
+
+class Spread(NamedTuple):
+    """Totals of some classes, of which the loss of them all is made.
+
+    Attributes
+    ----------
+    sums : ndarray of shape (d,)
+        Of the coordinates.
+    squares : float
+        Of the squared coordinates.
+    records : int
+        How many there are.
+    within : float
+        Squared distances of the records to the centroids of their classes.
+    """
+
+    sums: npt.NDArray[np.float64]
+    squares: float
+    records: int
+    within: float
 
 
 def sums_of(points: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]) -> Classes:
@@ -54,8 +77,17 @@ def joined(classes: Classes, merged: npt.NDArray[np.int64]) -> Classes:
     return Classes(sums, squares, sizes)
 
 
-def information_loss(classes: Classes) -> float:
-    """IL = 100 SSE / SST of some classes, in per cent; 0 when all records are equal."""
-    total = classes.squares.sum() - (classes.sums.sum(axis=0) ** 2).sum() / max(classes.sizes.sum(), 1)
+def spread_of(classes: Classes) -> Spread:
+    """Totals of some classes. O(m d)."""
     within = (classes.squares - (classes.sums**2).sum(axis=1) / np.maximum(classes.sizes, 1)).sum()
-    return float(min(max(100 * within / total, 0.0), 100.0)) if total > 1e-12 * classes.squares.sum() else 0.0
+    return Spread(
+        classes.sums.sum(axis=0), float(classes.squares.sum()), int(classes.sizes.sum()), float(within)
+    )
+
+
+def information_loss(parts: Sequence[Spread]) -> float:
+    """IL = 100 SSE / SST of all classes, in per cent; 0 when all records are equal."""
+    squares, records = sum(part.squares for part in parts), sum(part.records for part in parts)
+    total = squares - float((np.sum([part.sums for part in parts], axis=0) ** 2).sum()) / max(records, 1)
+    within = sum(part.within for part in parts)
+    return min(max(100 * within / total, 0.0), 100.0) if total > 1e-12 * squares else 0.0

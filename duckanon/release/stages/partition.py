@@ -15,16 +15,19 @@ import numpy as np
 
 from duckanon import progress
 from duckanon.database import interrupts
+from duckanon.database.spool import Spool, spool_folder
 from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.merging.merge import class_members
 from duckanon.kernels.plain import carried
 from duckanon.release.stages.bucket import stream
-from duckanon.release.stages.class_sums import Classes, sums_of
+from duckanon.release.stages.class_sums import Classes, Spread, information_loss, spread_of, sums_of
 from duckanon.release.stages.embed import coordinates
+from duckanon.release.stages.means import class_means
 from duckanon.release.stages.plan import Plan, choose_plan, classes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
+    from pathlib import Path
 
     import duckdb
     import numpy.typing as npt
@@ -32,34 +35,39 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Bucketed, Records
+    from duckanon.release.stages.stage import Field, Staged
 
 
 Done = TypeVar("Done")
 
 
 class _Tile(NamedTuple):
-    """Records of a tile, their classes, the sums of those and the violation of each."""
+    """Records of a tile, their classes, and of each class its sums, its means and its violation."""
 
-    records: Records
+    record_id: npt.NDArray[np.int64]
     labels: npt.NDArray[np.int64]
     sums: Classes
+    means: dict[str, npt.NDArray[np.float64]]
     violations: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Partitioned:
-    """Labels of all records before repair."""
+    """Classes of all records before repair; what grows with the records waits on disk."""
 
     bucketed: Bucketed
-    labels: npt.NDArray[np.int64]  # (n,), class of record_id 1, 2, ...
-    codes: npt.NDArray[np.int64]  # (s, n), of the sensitive columns with a threshold
-    classes: Classes
-    violations: npt.NDArray[np.float64]  # (m,), the violation of each class; 0.0 if none
+    labels: Spool  # record_id and class_id of every record
+    sums: Spool  # size, squares and sums of every class, in order; of none where there is no threshold
+    means: Spool  # class_id of every class, and the means of its floating-point columns
+    class_count: int
+    violating: npt.NDArray[np.int64]  # (v,), the classes that violate a threshold
+    violations: npt.NDArray[np.float64]  # (v,), how far
+    information_loss: float  # IL = 100 SSE / SST in per cent
     plan: Plan
 
 
 def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy) -> Partitioned:
-    """Labels of all records, k or more in every class, refined; what a tile cannot repair is left to repair.
+    """Classes of all records, of k or more each, refined; what a tile cannot repair is left to repair.
 
     Tiles run on all cores; the result does not depend on their number. As many tiles as cores are in memory,
     and two more. Whatever ends it, no worker goes on for longer than a pass.
@@ -71,12 +79,6 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
     def stop() -> bool:
         return ended.is_set() or (until is not None and time.monotonic() > until)
 
-    labels = np.full(staged.size, -1, dtype=np.int64)
-    codes = np.zeros((len(limited.codes), staged.size), dtype=np.int64)
-    parts: list[Classes] = []
-    count = _place(labels, codes, bucketed.ready, bucketed.ready_labels, 0)
-    parts.append(sums_of(coordinates(embedded.axes, bucketed.ready.columns), bucketed.ready_labels))
-    violations = [np.zeros(count)]
     plan = choose_plan(con, bucketed, policy, stop)
 
     def tile(records: Records) -> _Tile:
@@ -86,21 +88,79 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
             share=len(points) / bucketed.open_size, seed=policy.seed, stop=stop,
             merging=policy.suppression_limit == 0,
         )  # fmt: skip
-        return _Tile(records, local, sums_of(points, local), _violations(records.codes, local, thresholds))
+        return _described(staged, records, points, local, _violations(records.codes, local, thresholds))
 
+    points, labels = coordinates(embedded.axes, bucketed.ready.columns), bucketed.ready_labels
+    found = _Found(spool_folder(con), keep_sums=bool(thresholds))
+    found.add(_described(staged, bucketed.ready, points, labels, np.zeros(len(np.unique(labels)))))
     with (
         progress.step("partition", total=bucketed.tile_count, unit="tiles") as step,
         closing(_on_all_cores(tile, stream(con, bucketed), ended)) as results,
     ):
         for done in results:
-            count = _place(labels, codes, done.records, done.labels, count)
-            parts.append(done.sums)
-            violations.append(done.violations)
+            found.add(done)
             step.advance()
-    joined = [
-        np.concatenate([getattr(part, name) for part in parts]) for name in Classes.__dataclass_fields__
-    ]
-    return Partitioned(bucketed, labels, codes, Classes(*joined), np.concatenate(violations), plan)
+    return found.partitioned(bucketed, plan)
+
+
+def averaged(staged: Staged) -> list[Field]:
+    """Quasi-identifiers whose class means are computed here: sums in SQL may depend on the order of rows."""
+    return [field for field in staged.quasi if field.recode == "mean" and not field.exact]
+
+
+def _described(
+    staged: Staged,
+    records: Records,
+    points: npt.NDArray[np.float64],
+    labels: npt.NDArray[np.int64],
+    violations: npt.NDArray[np.float64],
+) -> _Tile:
+    """Return what is kept of the classes 0..m-1 of some records."""
+    means = {
+        field.column: class_means(records.columns[f"x_{field.column}"], labels, len(violations))
+        for field in averaged(staged)
+    }
+    return _Tile(records.record_id, labels, sums_of(points, labels), means, violations)
+
+
+class _Found:
+    """The classes of one tile after the other, numbered on."""
+
+    def __init__(self, folder: Path | None, *, keep_sums: bool) -> None:
+        self._labels, self._sums, self._means = Spool(folder), Spool(folder), Spool(folder)
+        self._keep_sums = keep_sums
+        self._count = 0
+        self._violating: list[npt.NDArray[np.int64]] = []
+        self._violations: list[npt.NDArray[np.float64]] = []
+        self._spreads: list[Spread] = []
+
+    def add(self, tile: _Tile) -> None:
+        """Add the classes of a tile."""
+        first, size = self._count, len(tile.violations)
+        self._labels.add({"record_id": tile.record_id, "class_id": tile.labels + first})
+        self._means.add({"class_id": np.arange(first, first + size), **tile.means})
+        if self._keep_sums:
+            sums = {f"sum_{axis}": column for axis, column in enumerate(tile.sums.sums.T)}
+            self._sums.add({"size": tile.sums.sizes, "squares": tile.sums.squares, **sums})
+        violating = np.flatnonzero(tile.violations)
+        self._violating.append(violating + first)
+        self._violations.append(tile.violations[violating])
+        self._spreads.append(spread_of(tile.sums))
+        self._count += size
+
+    def partitioned(self, bucketed: Bucketed, plan: Plan) -> Partitioned:
+        """All that was added."""
+        return Partitioned(
+            bucketed,
+            self._labels,
+            self._sums,
+            self._means,
+            self._count,
+            np.concatenate(self._violating),
+            np.concatenate(self._violations),
+            information_loss(self._spreads),
+            plan,
+        )
 
 
 def _violations(
@@ -132,15 +192,3 @@ def _on_all_cores(
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-
-
-def _place(
-    labels: npt.NDArray[np.int64],
-    codes: npt.NDArray[np.int64],
-    records: Records,
-    local: npt.NDArray[np.int64],
-    first: int,
-) -> int:
-    labels[records.record_id - 1] = local + first
-    codes[:, records.record_id - 1] = records.codes
-    return first + (int(local.max()) + 1 if len(local) else 0)

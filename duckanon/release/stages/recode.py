@@ -12,10 +12,10 @@ import pyarrow as pa
 from duckanon.database import arrow, engine, templates
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.release.stages.means import class_means
+from duckanon.release.stages.partition import averaged
 
 if TYPE_CHECKING:
     import duckdb
-    import numpy.typing as npt
 
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.repair import Repaired
@@ -38,32 +38,32 @@ def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -
     both from 1970); 'mode' takes the smallest of several values, NULL last.
     """
     del policy
-    staged, labels = repaired.partitioned.bucketed.limited.embedded.staged, repaired.labels
-    candidate = f"{staged.workspace}_candidate"
-    relations = {"labels": f"{staged.workspace}_labels", "means": f"{staged.workspace}_means"}
-    averaged = [field for field in staged.quasi if field.recode == "mean" and not field.exact]
+    staged = repaired.partitioned.bucketed.limited.embedded.staged
+    candidate, means = f"{staged.workspace}_candidate", f"{staged.workspace}_means"
+    _load(con, labels_relation(staged), repaired.labels.read())
+    _load(con, means, _means(con, repaired) if repaired.means is None else repaired.means.read())
+    in_sql = [field for field in staged.quasi if field not in averaged(staged)]
     statement = templates.render(
         "recode/candidate.sql.j2",
         candidate=candidate,
         classes=classes_relation(staged),
         records=staged.records,
-        **relations,
+        labels=labels_relation(staged),
+        means=means,
         fields=staged.fields,
         quasi=staged.quasi,
-        in_sql=[field for field in staged.quasi if field not in averaged],
+        in_sql=in_sql,
         keys=_sort_keys(staged.fields),
     )
-    means = _means(con, staged, averaged, labels)
-    with engine.registered(con, {relations["labels"]: labels_table(labels), relations["means"]: means}):
-        try:
-            engine.run(con, statement, "recode")
-        except DuckanonError as failure:
-            if "Out of Range" not in str(failure):
-                raise
-            raise SourceError(
-                "recode: the numbers of a quasi-identifier are too large for an exact mean: "
-                "CAST the column to DOUBLE in the source query, or recode it by 'mode', 'range' or 'set'"
-            ) from failure
+    try:
+        engine.run(con, statement, "recode")
+    except DuckanonError as failure:
+        if "Out of Range" not in str(failure):
+            raise
+        raise SourceError(
+            "recode: the numbers of a quasi-identifier are too large for an exact mean: "
+            "CAST the column to DOUBLE in the source query, or recode it by 'mode', 'range' or 'set'"
+        ) from failure
     return Recoded(repaired, candidate)
 
 
@@ -76,16 +76,28 @@ def classes_relation(staged: Staged) -> str:
     return f"{staged.workspace}_classes"
 
 
-def _means(
-    con: duckdb.DuckDBPyConnection, staged: Staged, averaged: list[Field], labels: npt.NDArray[np.int64]
-) -> pa.Table:
+def labels_relation(staged: Staged) -> str:
+    """Name of the temporary table (record_id, class_id) of the released records, made by `recode`."""
+    return f"{staged.workspace}_labels"
+
+
+def _load(con: duckdb.DuckDBPyConnection, table: str, rows: pa.Table | pa.RecordBatchReader) -> None:
+    """Make a temporary table of rows, which DuckDB keeps within its memory."""
+    with engine.registered(con, {f"{table}_rows": rows}):
+        engine.run(con, templates.render("recode/load.sql.j2", table=table, rows=f"{table}_rows"), "recode")
+
+
+def _means(con: duckdb.DuckDBPyConnection, repaired: Repaired) -> pa.Table:
     """Arrow table of every class_id and the means of the floating-point columns; NULL where there is none."""
-    classes = int(labels.max(initial=-1)) + 1
-    columns = {"class_id": arrow.arrow(np.arange(classes))}
-    for field in averaged:
+    staged = repaired.partitioned.bucketed.limited.embedded.staged
+    kept = repaired.labels.columns()
+    labels = np.full(staged.size, -1, dtype=np.int64)
+    labels[kept["record_id"] - 1] = kept["class_id"]
+    columns = {"class_id": arrow.arrow(np.arange(repaired.class_count))}
+    for field in averaged(staged):
         query = templates.render("relation/numbers.sql.j2", records=staged.records, column=field.column)
-        means = class_means(engine.column(con, query, "recode", staged.size), labels, classes)
-        columns[field.column] = arrow.arrow(means)
+        values = engine.column(con, query, "recode", staged.size)
+        columns[field.column] = arrow.arrow(class_means(values, labels, repaired.class_count))
     return pa.table(columns)
 
 
@@ -96,11 +108,3 @@ def _sort_keys(fields: tuple[Field, ...]) -> list[tuple[Field, ...]]:
         run = tuple(group)
         keys.extend([run] if quasi else [(field,) for field in run])
     return keys
-
-
-def labels_table(labels: npt.NDArray[np.int64]) -> pa.Table:
-    """Arrow table (record_id, class_id) of the records that are released; negative labels are suppressed."""
-    record_id = np.arange(1, len(labels) + 1)
-    if len(labels) and labels.min() < 0:
-        record_id, labels = record_id[labels >= 0], labels[labels >= 0]
-    return pa.table({"record_id": arrow.arrow(record_id), "class_id": arrow.arrow(labels)})

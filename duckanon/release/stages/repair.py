@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from duckanon.database import engine, templates
+from duckanon.database.spool import Spool, spool_folder
 from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.merging.merge import class_members, merge_classes
 from duckanon.kernels.neighbours.centroids import nearest
-from duckanon.release.stages.class_sums import information_loss, joined, without_empty
+from duckanon.release.stages.class_sums import Classes, information_loss, joined, spread_of, without_empty
 from duckanon.release.stages.thresholds import thresholds_without
 
 if TYPE_CHECKING:
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.merging.merge import Partner
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.class_sums import Classes
     from duckanon.release.stages.partition import Partitioned
+    from duckanon.release.stages.thresholds import Limited
 
 
 WHOLE = 100_000
@@ -38,45 +40,93 @@ class Repaired:
     """The final classes."""
 
     partitioned: Partitioned
-    labels: npt.NDArray[np.int64]  # (n,), class of record_id 1, 2, ...; -1 where suppressed
+    labels: Spool  # record_id and class_id of every record that is released
+    means: Spool | None  # see `Partitioned`; None where classes have changed since
     class_count: int  # of the partition; recoding may give several of them equal values
     suppressed: int  # number of suppressed records
     information_loss: float  # IL = 100 SSE / SST of the released records, in per cent
+
+
+@dataclass(frozen=True)
+class Whole:
+    """All records and classes in memory, which only a repair needs."""
+
+    labels: npt.NDArray[np.int64]  # (n,), class of record_id 1, 2, ...
+    codes: npt.NDArray[np.int64]  # (s, n), of the sensitive columns with a threshold
+    classes: Classes
+    violations: npt.NDArray[np.float64]  # (m,), the violation of each class; 0.0 if none
 
 
 def repair(con: duckdb.DuckDBPyConnection, partitioned: Partitioned, policy: Policy) -> Repaired:
     """Classes that satisfy every threshold, by suppressing whole worst classes and by merging.
 
     Always ends: every merge removes a class, and one class of all records has EMD 0. Where nothing violates,
-    which is the rule after merging within tiles, it costs O(n) without a copy of the records.
+    which is the rule after merging within tiles, it costs nothing; else 8 bytes of memory for each record and
+    sensitive column, and for each coordinate of a class.
     """
-    del con
-    limited, suppression_limit = partitioned.bucketed.limited, policy.suppression_limit
-    labels, codes = partitioned.labels, partitioned.codes
-    violations: npt.NDArray[np.float64] | None = partitioned.violations
+    recipe = partitioned.plan.recipe
+    if not len(partitioned.violating) or (recipe.partner is None and policy.suppression_limit == 0):
+        return Repaired(
+            partitioned,
+            partitioned.labels,
+            partitioned.means,
+            partitioned.class_count,
+            0,
+            partitioned.information_loss,
+        )
+    limited = partitioned.bucketed.limited
+    labels, classes = mended(_whole(con, partitioned), limited, recipe.partner, policy)
+    released = np.flatnonzero(labels >= 0)
+    kept = Spool(spool_folder(con))
+    kept.add({"record_id": released + 1, "class_id": labels[released]})
+    loss = information_loss([spread_of(classes)])
+    return Repaired(partitioned, kept, None, len(classes.sizes), len(labels) - len(released), loss)
+
+
+def _whole(con: duckdb.DuckDBPyConnection, partitioned: Partitioned) -> Whole:
+    limited = partitioned.bucketed.limited
+    embedded, size = limited.embedded, limited.embedded.staged.size
+    kept = partitioned.labels.columns()
+    labels = np.empty(size, dtype=np.int64)
+    labels[kept["record_id"] - 1] = kept["class_id"]
+    codes = np.empty((len(limited.codes), size), dtype=np.int64)
+    for number, column in enumerate(limited.codes):
+        query = templates.render("relation/numbers.sql.j2", records=embedded.coded, column=column)
+        codes[number] = engine.column(con, query, "repair", size)
+    summed = partitioned.sums.columns()
+    sizes, squares = summed.pop("size"), summed.pop("squares")
+    violations = np.zeros(partitioned.class_count)
+    violations[partitioned.violating] = partitioned.violations
+    sums = np.column_stack([*summed.values()]) if summed else np.zeros((len(sizes), 0))
+    return Whole(labels, codes, Classes(np.ascontiguousarray(sums), squares, sizes), violations)
+
+
+def mended(
+    whole: Whole, limited: Limited, partner: Partner | None, policy: Policy
+) -> tuple[npt.NDArray[np.int64], Classes]:
+    """Labels (n,), -1 where suppressed, and classes that satisfy every threshold, as `repair` says."""
+    labels, codes = whole.labels, whole.codes
+    violations: npt.NDArray[np.float64] | None = whole.violations
     thresholds = limited.thresholds
-    if thresholds and suppression_limit > 0 and partitioned.violations.any():
-        gone = _suppressed(partitioned, int(suppression_limit * len(labels)))
+    if policy.suppression_limit > 0:
+        gone = _suppressed(whole, int(policy.suppression_limit * len(labels)))
         # Every class violates and all may go: a release of nothing helps nobody, so they are merged.
         if gone.any() and not gone.all():
             labels = np.where(gone[labels], -1, labels)
             # The reference of an EMD is the released table.
             thresholds, codes = thresholds_without(limited, policy, codes, labels >= 0)
             violations = None
-    labels, classes = without_empty(labels, partitioned.classes)
+    labels, classes = without_empty(labels, whole.classes)
     if violations is None:
         released = labels >= 0
         offsets, members = class_members(labels[released], codes[:, released])
         violations = np.asarray(violations_per_class(thresholds, members, offsets).sum(axis=0))
-    partner = partitioned.plan.recipe.partner
     if violations.any() and partner is not None:
         # Over the whole table: a good partner of a class often lies in another tile.
         merged = _merged(labels, codes, classes, np.flatnonzero(violations), thresholds, partner)
         labels = np.where(labels >= 0, merged[labels], -1)
         classes = joined(classes, merged)
-    return Repaired(
-        partitioned, labels, len(classes.sizes), int((labels < 0).sum()), information_loss(classes)
-    )
+    return labels, classes
 
 
 def _merged(
@@ -114,9 +164,9 @@ def _merged(
     return np.asarray(np.unique(holder, return_inverse=True)[1], dtype=np.int64)
 
 
-def _suppressed(partitioned: Partitioned, limit: int) -> npt.NDArray[np.bool_]:
+def _suppressed(whole: Whole, limit: int) -> npt.NDArray[np.bool_]:
     """Tell of each class (m,) whether it is suppressed."""
-    violations, sizes = partitioned.violations, partitioned.classes.sizes
+    violations, sizes = whole.violations, whole.classes.sizes
     gone = np.zeros(len(sizes), dtype=bool)
     # The worst per record first; a class that does not fit in the limit any more is left for merging.
     for number in np.argsort(-violations / sizes, kind="stable"):

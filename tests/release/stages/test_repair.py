@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pytest
@@ -15,14 +15,13 @@ from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.policy.policy import Policy
 from duckanon.release.stages import repair as stage
 from duckanon.release.stages.class_sums import sums_of
-from duckanon.release.stages.partition import Partitioned, _violations
+from duckanon.release.stages.partition import _violations
 from tests.oracle import class_emds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from duckanon.release.stages.bucket import Bucketed
-    from duckanon.release.stages.plan import Plan
+    from duckanon.release.stages.thresholds import Limited
 
 M, K = 120, 4
 POLICY = Policy(quasi_identifiers="a", k=K)
@@ -35,17 +34,16 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage, "NEAREST", 6)
 
 
-def partitioned(values: NDArray[np.int64], limit: str) -> Partitioned:
+def whole(values: NDArray[np.int64], limit: str) -> tuple[stage.Whole, Limited]:
     """Classes of four neighbours on a line, whose values are given."""
     points = np.arange(M * K, dtype=np.float64)[:, None]
     labels = np.repeat(np.arange(M), K).astype(np.int64)
     _, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
-    thresholds = [Threshold(reference(counts, "ordered"), t=Decimal(limit))]
+    thresholds = (Threshold(reference(counts, "ordered"), t=Decimal(limit)),)
     codes = codes.astype(np.int64)[None, :]
-    plan = cast("Plan", SimpleNamespace(recipe=SimpleNamespace(partner="efficient")))
     violations = _violations(codes, labels, thresholds)
-    bucketed = cast("Bucketed", SimpleNamespace(limited=SimpleNamespace(thresholds=tuple(thresholds))))
-    return Partitioned(bucketed, labels, codes, sums_of(points, labels), violations, plan)
+    limited = cast("Limited", SimpleNamespace(thresholds=thresholds))
+    return stage.Whole(labels, codes, sums_of(points, labels), violations), limited
 
 
 def emds(labels: NDArray[np.int64], values: NDArray[np.int64]) -> list[Fraction]:
@@ -61,32 +59,32 @@ def test_classes_far_from_a_violation_stay(seed: int) -> None:
     values = np.tile([0, 1, 2, 3], M)
     values[30 * K : 31 * K], values[31 * K : 32 * K] = 0, 3
     values[90 * K : 91 * K] = np.random.default_rng(seed).permutation([0, 0, 3, 3])
-    before = partitioned(values, "0.3")
+    before, limited = whole(values, "0.3")
     assert np.flatnonzero(before.violations).tolist() == [30, 31]
-    after = stage.repair(cast("Any", None), before, POLICY)
-    assert max(emds(after.labels, values)) <= Fraction("0.3")
-    assert after.class_count == M - 1
+    labels, classes = stage.mended(before, limited, "efficient", POLICY)
+    assert max(emds(labels, values)) <= Fraction("0.3")
+    assert len(classes.sizes) == M - 1
     untouched = [c for c in range(M) if c not in (30, 31)]
     for c in untouched:
-        own = after.labels[c * K : (c + 1) * K]
-        assert (after.labels == own[0]).sum() == K
-    assert after.labels[30 * K] == after.labels[31 * K]
+        own = labels[c * K : (c + 1) * K]
+        assert (labels == own[0]).sum() == K
+    assert labels[30 * K] == labels[31 * K]
 
 
 @pytest.mark.usefixtures("few")
 def test_a_neighbourhood_that_cannot_do_it_grows() -> None:
     """A whole half of the line holds one value: its balance is farther away than six classes."""
     values = np.repeat([0, 1], M * K // 2)
-    before = partitioned(values, "0.1")
+    before, limited = whole(values, "0.1")
     assert np.count_nonzero(before.violations) == M
-    after = stage.repair(cast("Any", None), before, POLICY)
-    assert max(emds(after.labels, values)) <= Fraction("0.1")
-    assert after.class_count > 1
+    labels, classes = stage.mended(before, limited, "efficient", POLICY)
+    assert max(emds(labels, values)) <= Fraction("0.1")
+    assert len(classes.sizes) > 1
 
 
 @pytest.mark.usefixtures("few")
 def test_without_violation_nothing_changes() -> None:
-    before = partitioned(np.tile([0, 1, 2, 3], M), "0.3")
-    after = stage.repair(cast("Any", None), before, POLICY)
-    assert after.labels.tolist() == before.labels.tolist()
-    assert after.class_count == M
+    before, limited = whole(np.tile([0, 1, 2, 3], M), "0.3")
+    labels, classes = stage.mended(before, limited, "efficient", POLICY)
+    assert labels.tolist() == before.labels.tolist()
+    assert len(classes.sizes) == M
