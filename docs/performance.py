@@ -58,8 +58,7 @@ is linear cost; it is the greater one of wall and CPU time.
 
 DuckDB holds the table and keeps to `memory_limit`. Python holds as many tiles of at most 16,384 records as
 there are cores, and two more; a tile that is refined needs about ten times the bytes of its coordinates (8 a
-record and dimension). While a number is embedded, it holds 8 bytes a record. Labels and means wait on disk.
-""".rstrip(),
+record and dimension). Labels and means wait on disk; 8 bytes a record while a number is embedded.""",
 }
 
 REPEAT = """\
