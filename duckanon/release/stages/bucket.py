@@ -72,13 +72,14 @@ class Bucketed:
 def bucket(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) -> Bucketed:
     """Ready classes of exact duplicates, which lose no information at all, and tiles of the rest. O(n log n).
 
+    None are ready in a table that one kernel sees whole: settled classes keep others from keeping t.
     Every tile gets its share of equal parts of the sensitive order. Ties are cut by record_id, so the tiles
     do not depend on the physical order of the source.
     """
     embedded, staged = limited.embedded, limited.embedded.staged
     ready, labels = _ready(con, limited, policy)
     open_size = staged.size - len(labels)
-    searched = policy.method == "auto" and policy.refine and not limited.thresholds
+    searched = policy.method == "auto" and policy.refine
     together = searched and staged.size <= compose.EXACT
     if open_size and (together or open_size < policy.k):
         # All ready classes open again where the kernel weighs them against others; the last one where too

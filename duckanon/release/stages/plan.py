@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from duckanon.kernels.closeness.threshold import Threshold
-    from duckanon.kernels.exchange.refine import Stop
+    from duckanon.kernels.exchange.refine import Effort, Stop
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Bucketed
 
@@ -71,8 +71,8 @@ def choose_plan(
 
     For ``auto`` without t and l it is MDAV, in blocks where a tile has more than `EXACT` records, or in one
     column the optimal cut; with them
-    all recipes are tried with little effort on a sample, and the one that loses the least information is
-    taken.
+    all recipes are tried on a sample, and the one that loses the least information is taken: with little
+    effort, or, where the sample is all that there is to partition, with that of the policy up to 'balanced'.
     """
     thresholds = bucketed.limited.thresholds
     columns = dimensions(bucketed.limited.embedded.axes)
@@ -89,7 +89,11 @@ def choose_plan(
         }[tried[0].start]
         return Plan(tried[0], f"only k is asked for; {how}")
     points, codes = sample(con, bucketed)
-    losses = [trial(points, codes, policy, recipe, thresholds, stop=stop)[1] for recipe in tried]
+    whole = len(points) == bucketed.open_size and policy.effort != "fast"
+    losses = [
+        trial(points, codes, policy, recipe, thresholds, effort="balanced" if whole else "fast", stop=stop)[1]
+        for recipe in tried
+    ]
     names = ", ".join(f"{recipe.start} with classes from {recipe.size}" for recipe in tried)
     why = f"least loss on a sample of {len(points)} records of {names}"
     return Plan(tried[int(np.argmin(losses))], why)
@@ -128,11 +132,13 @@ def trial(
     policy: Policy,
     recipe: Recipe,
     thresholds: Sequence[Threshold],
+    *,
+    effort: Effort = "fast",
     **how: Unpack[How],
 ) -> tuple[int, float]:
-    """Number of classes and loss, in per cent, of a recipe on a sample, refined with little effort."""
-    quick = replace(recipe, effort="fast" if recipe.effort else None, partner=recipe.partner or "efficient")
-    labels = classes_of(points, codes, policy, quick, thresholds, **how)
+    """Number of classes and loss, in per cent, of a recipe on a sample, refined if it refines."""
+    tried = replace(recipe, effort=effort if recipe.effort else None, partner=recipe.partner or "efficient")
+    labels = classes_of(points, codes, policy, tried, thresholds, **how)
     return int(labels.max()) + 1, information_loss(points, labels)
 
 
