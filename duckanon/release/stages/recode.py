@@ -49,6 +49,7 @@ def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -
         classes=classes_relation(staged),
         records=staged.records,
         labels=labels_relation(staged),
+        members=f"{staged.workspace}_members",
         means=means,
         fields=staged.fields,
         quasi=staged.quasi,
