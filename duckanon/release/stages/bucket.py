@@ -72,14 +72,17 @@ class Bucketed:
 def bucket(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) -> Bucketed:
     """Ready classes of exact duplicates, which lose no information at all, and tiles of the rest. O(n log n).
 
-    None are ready in a table that one kernel sees whole: settled classes keep others from keeping t.
+    None are ready in a table that one kernel sees whole, unless records may be left out: settled classes keep
+    others from keeping t.
     Every tile gets its share of equal parts of the sensitive order. Ties are cut by record_id, so the tiles
     do not depend on the physical order of the source.
     """
     embedded, staged = limited.embedded, limited.embedded.staged
     ready, labels = _ready(con, limited, policy)
     open_size = staged.size - len(labels)
-    searched = policy.method == "auto" and policy.refine
+    # Where records may be left out, those that keep a threshold as they are do not make up for them.
+    kept = not limited.thresholds or policy.suppression_limit == 0
+    searched = policy.method == "auto" and policy.refine and kept
     together = searched and staged.size <= compose.EXACT
     if open_size and (together or open_size < policy.k):
         # All ready classes open again where the kernel weighs them against others; the last one where too
