@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long lint fmt bench mutate performance reproduce readme install-sql clean
+.PHONY: help install demo test test-slow test-long lint fmt bench mutate performance reproduce readme install-sql clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -30,8 +30,12 @@ demo: $(INSTALLED) ## the main job on real data: 299,285 persons become an audit
 
 # One worker a core; threads of linear algebra in each of them would only wait for one another. Files come in the
 # order of tests/conftest.py.
-test: $(INSTALLED) ## all tests
+test: $(INSTALLED) ## the tests, in some minutes
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+
+test-slow: $(INSTALLED) ## what takes too long for make test: a browser, PostgreSQL, Spark, the tables of the papers
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder \
+		-m "slow and not long" $(PYTEST_ARGS)
 
 test-long: $(INSTALLED) ## the random tests with all their cases, of which make test tries a part
 	@OPENBLAS_NUM_THREADS=1 DUCKANON_TESTS=long $(BIN)/python -m pytest -n auto --dist worksteal \

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest.mark import ParameterSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,9 +53,19 @@ def some(cases: Iterable[Any], one_of: int = PART) -> list[Any]:
     list
         All of them, most with the mark ``long``.
     """
-    return [
-        pytest.param(
-            *(case if isinstance(case, tuple) else (case,)), marks=[pytest.mark.long] * (number % one_of > 0)
-        )
-        for number, case in enumerate(cases)
-    ]
+    return _marked(cases, one_of, pytest.mark.long)
+
+
+def slowly(cases: Iterable[Any], one_of: int = PART) -> list[Any]:
+    """Cases as `some` gives them, most with the mark ``slow``: ``.ci/run`` tries all of these."""
+    return _marked(cases, one_of, pytest.mark.slow)
+
+
+def _marked(cases: Iterable[Any], one_of: int, mark: pytest.MarkDecorator) -> list[Any]:
+    """Mark all but the first and each `one_of`-th after it, beside the marks that a case has."""
+    marked = []
+    for number, case in enumerate(cases):
+        values = case if isinstance(case, tuple) else (case,)
+        given = case if isinstance(case, ParameterSet) else pytest.param(*values)
+        marked.append(given._replace(marks=[*given.marks, mark]) if number % one_of else given)
+    return marked

@@ -107,6 +107,7 @@ def answers(copy: Path, *statements: str) -> list[str]:
     return told
 
 
+@pytest.mark.slow
 def test_a_new_statement_is_an_entry_and_what_runs_it(copy: Path) -> None:
     grammar, execute = copy / "duckanon/statements/grammar.py", copy / "duckanon/api/execute.py"
     inserted(grammar, before="@dataclass(frozen=True)\nclass Form:", text=GRAMMAR)
@@ -121,6 +122,7 @@ def test_a_new_statement_is_an_entry_and_what_runs_it(copy: Path) -> None:
     assert "expected VIEW after ANONYMIZED, found 'TABLE'" in unknown
 
 
+@pytest.mark.slow
 def test_a_new_format_is_an_entry_and_what_writes_it(copy: Path) -> None:
     export = copy / "duckanon/release/export.py"
     inserted(

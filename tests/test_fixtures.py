@@ -69,6 +69,7 @@ def test_the_census_binds_t_closeness() -> None:
     assert CENSUS.stat().st_size < 2_500_000
 
 
+@pytest.mark.slow
 def test_the_census_is_made_from_its_source(tmp_path: Path) -> None:
     made = tmp_path / "made.parquet"
     source = reference_file("census_income.parquet")

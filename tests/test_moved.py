@@ -37,6 +37,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_a_documented_path_can_be_imported() -> None:
     given = "".join(f"{path} {name}\n" for path, name in DOCUMENTED.items())
     done = subprocess.run(

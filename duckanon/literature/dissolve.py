@@ -82,7 +82,12 @@ def dissolved(
     m, d = int(labels.max()) + 1, points.shape[1]
     sums, sizes, left = np.zeros((m, d)), np.zeros(m, np.int64), labels.copy()
     classes = _Classes(left, sizes, sums, np.zeros((m, d)), sizes.copy(), sums.copy())
-    _run(points, classes, np.ascontiguousarray(order), len(points) if limit is None else limit)
+    _run(
+        np.ascontiguousarray(points),
+        classes,
+        np.ascontiguousarray(order),
+        len(points) if limit is None else limit,
+    )
     return np.unique(left, return_inverse=True)[1].astype(np.int64)
 
 

@@ -79,6 +79,7 @@ def test_what_is_no_number_is_refused(column: list[object]) -> None:
         arrow.numbers(pa.array(column))
 
 
+@pytest.mark.slow
 def test_a_release_does_not_load_pandas() -> None:
     """It takes a third of a second, which whoever has it installed would pay for nothing."""
     done = subprocess.run([sys.executable, "-c", RELEASE], capture_output=True, text=True, check=True)

@@ -14,6 +14,7 @@ import pytest
 import duckanon
 from duckanon.errors import DuckanonWarning
 from tests.e2e.scenes import EFFORT, ROOT, command, rows
+from tests.examples import slowly
 from tests.reference import reference_file
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def test_classes_with_one_sensitive_value_are_counted_in_the_release() -> None:
         assert released(query, quasi_identifiers="a", sensitive="s", k=4, **threshold)[1] == []
 
 
+@pytest.mark.slow
 def test_many_adults_have_a_known_salary_class() -> None:
     """About half of the classes of Adult at k = 5 hold one value; counted again from the released rows."""
     path = reference_file("adult/adult.csv")
@@ -98,13 +100,16 @@ def test_a_constant_is_known_of_everyone() -> None:
 
 @pytest.mark.parametrize(
     ("value", "recode", "what"),
-    [
-        ("'Person ' || i", "mode", "is released as that of one of its records"),
-        ("(10000 + i)::VARCHAR", "mode", "is released as that of one of its records"),
-        ("'Person ' || i", "set", "lists all of its"),
-        ("1000.5 * i", "mode", "is released as that of one of its records"),
-        ("md5(i::VARCHAR)::UUID", "mode", "is released as that of one of its records"),
-    ],
+    slowly(
+        [
+            ("'Person ' || i", "mode", "is released as that of one of its records"),
+            ("(10000 + i)::VARCHAR", "mode", "is released as that of one of its records"),
+            ("'Person ' || i", "set", "lists all of its"),
+            ("1000.5 * i", "mode", "is released as that of one of its records"),
+            ("md5(i::VARCHAR)::UUID", "mode", "is released as that of one of its records"),
+        ],
+        one_of=3,
+    ),
 )
 def test_a_value_of_ones_own_is_not_released_as_that_of_five(value: str, recode: str, what: str) -> None:
     query = f"SELECT {value} AS who, i % 60 AS age, i % 11 AS s FROM range(100) r(i)"
@@ -127,7 +132,7 @@ def test_a_value_of_ones_own_is_not_released_as_that_of_five(value: str, recode:
         ("1,234", """CAST(replace("my x", ',', '') AS DOUBLE) if it parts thousands""", 1234.0),
     ],
 )
-@pytest.mark.parametrize("role", ["quasi_identifiers", "sensitive"])
+@pytest.mark.parametrize("role", slowly(["quasi_identifiers", "sensitive"], one_of=3))
 def test_numbers_with_a_decimal_comma_are_pointed_at_and_the_cast_works(
     text: str, cast: str, number: float, role: str
 ) -> None:
@@ -147,7 +152,7 @@ def test_numbers_with_a_decimal_comma_are_pointed_at_and_the_cast_works(
         ]
 
 
-@pytest.mark.parametrize("text", ["1,2,3", "a,b", "1.5", "12", "Berlin, 5", "2020-01-01", ",", ""])
+@pytest.mark.parametrize("text", slowly(["1,2,3", "a,b", "1.5", "12", "Berlin, 5", "2020-01-01", ",", ""]))
 def test_other_texts_are_no_numbers_with_a_comma(text: str) -> None:
     query = f"SELECT i % 9 AS a, ['{text}', '7,125'][1 + i % 2] AS x FROM range(90) r(i)"
     plain = f"SELECT i % 9 AS a, '{text}' || i % 2 AS x FROM range(90) r(i)"
@@ -217,6 +222,7 @@ def test_a_group_effect_that_stays_or_never_was_is_not_told() -> None:
     assert released(chance, quasi_identifiers="town", sensitive="pay", k=5, t="0.2")[1] == []
 
 
+@pytest.mark.slow
 def test_warnings_stand_for_every_type_of_column() -> None:
     """A sensitive or insensitive column may have any type, values without an order or a mean included."""
     columns = {

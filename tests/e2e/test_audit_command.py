@@ -16,6 +16,7 @@ import duckanon
 from duckanon.cli.main import main
 from tests.e2e.pages import cells, tree
 from tests.e2e.scenes import PATIENTS, command
+from tests.examples import slowly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +65,7 @@ def parsed(form: str, text: str) -> Any:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize(("k", "code"), [(15, 0), (16, 1)])
+@pytest.mark.parametrize(("k", "code"), slowly([(15, 0), (16, 1)], one_of=3))
 def test_every_format_has_the_exit_code_and_a_document(
     audit: Audit, hospital: Path, tmp_path: Path, form: str, k: int, code: int
 ) -> None:
@@ -87,6 +88,7 @@ def test_every_format_has_the_exit_code_and_a_document(
         assert "k_anonymity" in document or "k-anonymity" in document
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [(("-k", "15"), 0), (("-k", "16"), 1), (("-k", "16", "--format", "sarif"), 1), (("-k", "many"), 2)],
@@ -199,6 +201,7 @@ def test_a_policy_file_and_a_flag_that_wins(audit: Audit, hospital: Path, tmp_pa
     assert "'sensitive'" in done.stderr
 
 
+@pytest.mark.slow
 def test_against_tells_what_changed_in_every_format(audit: Audit, hospital: Path, tmp_path: Path) -> None:
     source, before = hospital / "patients.csv", tmp_path / "before.json"
     flags = (*QI, "--sensitive", "charge", "--against", before)
@@ -247,6 +250,7 @@ def test_an_earlier_audit_that_is_none_is_an_error_before_the_audit(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["file", "another database", "the same database"])
 def test_the_html_page_shows_the_table_before_and_after(
     audit: Audit, hospital: Path, tmp_path: Path, place: str
@@ -268,6 +272,7 @@ def test_the_html_page_shows_the_table_before_and_after(
     assert "<script src" not in page
 
 
+@pytest.mark.slow
 def test_the_html_page_shows_what_other_k_and_t_would_cost(
     audit: Audit, hospital: Path, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 from tests.e2e.scenes import CREATE, PATIENTS, command
+from tests.examples import slowly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,7 +90,7 @@ def content(file: Path) -> list[tuple[object, ...]]:
         return con.execute(query).fetchall()
 
 
-@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("wrong", slowly(WRONG, one_of=3))
 def test_a_wrong_statement_is_one_or_two_lines_and_writes_nothing(hospital: Path, wrong: str) -> None:
     statement, words = WRONG[wrong]
     before = content(hospital)

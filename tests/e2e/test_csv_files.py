@@ -12,6 +12,7 @@ import duckanon
 from duckanon.api import files
 from duckanon.testing import assert_private
 from tests.e2e.file_scene import k_of, run, write
+from tests.examples import slowly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +37,7 @@ APART = {
 }
 
 
-@pytest.mark.parametrize("name", APART)
+@pytest.mark.parametrize("name", slowly(APART, one_of=3))
 def test_an_audit_keeps_the_texts_of_a_file_apart(tmp_path: Path, name: str) -> None:
     """By hand: each text stands twice, so k = 2; without the last record the last text is alone."""
     rows = [f"{text},{i}\n" for i, text in enumerate(APART[name] * 2)]

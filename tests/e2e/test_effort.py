@@ -54,6 +54,7 @@ def test_no_time_at_all_gives_a_valid_release(con: duckanon.Connection, effort: 
     assert report.passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", ["-1", "-999999999999999999", "999999999999999999"])
 def test_every_seed_gives_one_release(con: duckanon.Connection, seed: str) -> None:
     options = f"k = 4, t = 0.3, effort = 'balanced', seed = {seed}"
@@ -127,6 +128,7 @@ def test_few_values_are_no_collapse(con: duckanon.Connection) -> None:
         con.sql("CREATE ANONYMIZED VIEW f AS FROM few WITH (quasi_identifiers = age, k = 5)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "mdav"])
 def test_the_number_of_cores_leaves_no_trace(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     """Several tiles, refined on one, two and five workers, with as many threads of DuckDB."""

@@ -83,6 +83,7 @@ def check(con: duckdb.DuckDBPyConnection, seed: int) -> None:
     assert [found[number] for number in range(len(found))] == list(released.values())
 
 
+@pytest.mark.slow
 def test_the_classes_are_those_of_the_release_with_identifiers(con: duckdb.DuckDBPyConnection) -> None:
     for seed in range(5):
         check(con, seed)

@@ -13,6 +13,7 @@ import duckanon
 from duckanon.api import files
 from duckanon.testing import assert_private
 from tests.e2e.file_scene import k_of, parquet, run, write
+from tests.examples import slowly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +39,7 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("form", slowly(["csv", "parquet"]))
 @pytest.mark.parametrize("name", NAMES)
 def test_the_file_that_was_named_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, form: str
@@ -64,7 +65,7 @@ def test_a_name_that_no_pattern_matches_is_an_error(tmp_path: Path) -> None:
     assert "rename it" in err
 
 
-@pytest.mark.parametrize("command", ["anonymize", "suggest", "linkage", "compare"])
+@pytest.mark.parametrize("command", slowly(["anonymize", "suggest", "linkage", "compare"], one_of=3))
 def test_every_command_reads_the_file_that_was_named(tmp_path: Path, command: str) -> None:
     """The other file has no column x."""
     write(tmp_path / "data[1].csv", "x,p\n" + "1,1\n2,2\n" * 30)
@@ -122,10 +123,10 @@ def q(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("table", "k"),
-    [
+    slowly([
         ("t", 2), ("T", 2), ("main.t", 2), ('"main"."t"', 2), ("a.c", 3), ('"a.c"', 3), ("main.a.c", 3),
         ('a."b.c"', 4), ('"a"."b.c"', 4), ('"a.b.c"', 6), ('say "x"', 5), ('"say ""x"""', 5),
-    ],
+    ], one_of=3),
 )  # fmt: skip
 def test_every_table_can_be_named(q: Path, table: str, k: int) -> None:
     assert k_of(run(q.parent, "audit", f"{q.name}:{table}", "--qi", "x", "--format", "json")) == k
@@ -172,7 +173,7 @@ def test_a_database_has_its_own_name(tmp_path: Path, stem: str) -> None:
 
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 @pytest.mark.parametrize(
-    "stem", ["memory", "system", "temp", "main", "duckanon", "MEMORY", "information_schema"]
+    "stem", slowly(["memory", "system", "temp", "main", "duckanon", "MEMORY", "information_schema"])
 )
 def test_a_database_with_a_name_that_is_taken_gets_another(tmp_path: Path, stem: str) -> None:
     with duckanon.connect(tmp_path / "x.duckdb") as con:

@@ -16,7 +16,7 @@ from duckanon.audits.evidence import canonical, evidence_of, read_canonical
 from duckanon.database.fingerprint import fingerprint
 from duckanon.policy.policy import AuditPolicy
 from tests.e2e.scenes import CREATE, ROOT, patients, rows, stock_cli
-from tests.examples import examples
+from tests.examples import examples, slowly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +51,10 @@ def test_the_fingerprint_is_that_of_the_rows_in_any_order(rows: list[tuple[Any, 
 
 @pytest.mark.parametrize(
     "setting",
-    ["SET threads = 2", "SET arrow_large_buffer_size = true", "SET produce_arrow_string_view = true"],
+    slowly(
+        ["SET threads = 2", "SET arrow_large_buffer_size = true", "SET produce_arrow_string_view = true"],
+        one_of=3,
+    ),
 )
 def test_many_rows_however_the_session_hands_over_its_texts(setting: str) -> None:
     """More rows than one batch of Arrow has; by hand, from the numbers."""

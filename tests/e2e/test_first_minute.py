@@ -58,6 +58,7 @@ def compare(seeds: range, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found == classes(seeds)
 
 
+@pytest.mark.slow
 def test_plain_python_makes_the_classes_of_compiled_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +181,7 @@ def test_work_of_thresholds() -> None:
     assert (work_of([]), work_of(cheap), work_of([*cheap, *dear])) == (1, 2, 20)
 
 
+@pytest.mark.slow
 def test_a_larger_table_is_compiled(tmp_path: Path) -> None:
     """After `RELEASE` or `PATIENCE` seconds too; the message says so, and it is told in no other case."""
     program = """
@@ -223,6 +225,7 @@ def test_release_and_patience_end_plain_python(tmp_path: Path, monkeypatch: pyte
         assert not goes_on(0.5), "more than PATIENCE"
 
 
+@pytest.mark.slow
 def test_what_plain_python_costs_is_known_to_the_next_process(tmp_path: Path) -> None:
     """Short processes add up, whatever the times of the files: here the source is newer than the notes."""
     program = """

@@ -23,6 +23,7 @@ from duckanon.testing import assert_private
 from tests.e2e.evidence_scene import altered, copied, with_evidence
 from tests.e2e.file_scene import k_of, run, write
 from tests.e2e.scenes import ROOT
+from tests.examples import slowly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -298,7 +299,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("ending", [".duckdb", ".csv", pytest.param(".parquet", marks=pytest.mark.long)])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slowly(KINDS, one_of=3))
 def test_what_is_no_file_is_one_clear_line(tmp_path: Path, kind: str, ending: str) -> None:
     """A pipe that nobody writes to would hang for good, so the test would not end."""
     make, words = KINDS[kind]

@@ -15,6 +15,7 @@ from duckanon.errors import InfeasibleError, MissingExtra, PolicyError, SourceEr
 from duckanon.policy.methods import METHODS
 from duckanon.release.frontier import FRONTIER, picture
 from tests.e2e.scenes import ROOT, command, rows
+from tests.examples import slowly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -231,7 +232,7 @@ def test_method_by_name_shows_what_it_keeps(con: duckanon.Connection) -> None:
     assert cells == {(2, 1.0), (4, 1.0), (8, 1.0), (16, 0.5), (16, 0.75), (16, 1.0)}
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name != "univariate"])
+@pytest.mark.parametrize("method", slowly([name for name in METHODS if name != "univariate"], one_of=4))
 def test_every_method_of_a_policy_has_a_frontier(con: duckanon.Connection, method: str) -> None:
     """With t = 1 nothing but k is asked for, so that every method keeps all of it."""
     cells = frontier(con, f"{PLAIN}, k = 3, t = 1, method = '{method}'")
@@ -255,6 +256,7 @@ def test_it_is_deterministic(con: duckanon.Connection, cells: list[dict[str, Any
     assert [{**row, "seconds": None} for row in again] == [{**row, "seconds": None} for row in cells]
 
 
+@pytest.mark.slow
 def test_command_line_prints_it() -> None:
     statement = "EXPLAIN CREATE ANONYMIZED VIEW v AS SELECT i % 7 AS a FROM range(40) AS r(i) WITH (quasi_identifiers = a, k = 3) frontier"
     done = command("sql", statement)
@@ -297,6 +299,7 @@ def test_picture_without_matplotlib_names_the_command(monkeypatch: pytest.Monkey
         picture(TABLE)
 
 
+@pytest.mark.slow
 def test_the_command_line_draws_the_rows(tmp_path: Path) -> None:
     """One new file, with the lines of the printed rows; an existing one stays as it is."""
     target = tmp_path / "frontier.svg"

@@ -13,6 +13,7 @@ import pytest
 import duckanon
 from tests.e2e.scenes import emptied
 from tests.e2e.test_functions import dictionaries
+from tests.examples import slowly
 from tests.oracle import class_emds
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def test_a_hierarchy_in_a_file_that_was_rewritten(con: duckdb.DuckDBPyConnection
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
+    slowly([
         ("SELECT i AS a, i % 2 AS b FROM range(6) r(i)", "SELECT i AS b, i % 2 AS a FROM range(6) r(i)"),
         ("SELECT i AS a, 7 AS b FROM range(6) r(i)", "SELECT i::DOUBLE AS a, 7 AS b FROM range(6) r(i)"),
         ("SELECT i AS a, 7 AS b FROM range(6) r(i)", "SELECT i AS a, '7' AS b FROM range(6) r(i)"),
@@ -100,7 +101,7 @@ def test_a_hierarchy_in_a_file_that_was_rewritten(con: duckdb.DuckDBPyConnection
         pytest.param("SELECT i AS a, NULL::VARCHAR AS b FROM range(6) r(i)", "SELECT i AS a, '' AS b FROM range(6) r(i)", marks=pytest.mark.long),
         pytest.param("SELECT i AS a, 1::UNION(x INTEGER, y VARCHAR) AS b FROM range(6) r(i)", "SELECT i AS a, '1'::UNION(x INTEGER, y VARCHAR) AS b FROM range(6) r(i)", marks=pytest.mark.long),
         pytest.param("SELECT i AS a, 1 AS b FROM range(6) r(i)", "SELECT i AS a, 1 AS b FROM range(6) r(i) UNION ALL SELECT 5, 1", marks=pytest.mark.long),
-    ],
+    ], one_of=3),
 )  # fmt: skip
 def test_what_changed_in_a_way_that_is_easily_overlooked_gives_another_answer(
     con: duckdb.DuckDBPyConnection, before: str, after: str

@@ -98,6 +98,7 @@ def test_it_brings_what_is_called_and_hides_nothing_of_the_user() -> None:
             con.sql("FROM nosuch('pairs') -- k_anonymity(")
 
 
+@pytest.mark.slow
 def test_every_macro_is_known_by_its_name() -> None:
     """The names that a statement is searched for are those of files, and the macros are made from others, too."""
     for name, _ in macro_names():

@@ -13,6 +13,7 @@ import pytest
 
 from duckanon.database import templates
 from tests.e2e.scenes import ROOT, patients
+from tests.examples import slowly
 from tests.sql.gates import failed, gate, runs_in_1_2_2, script
 from tests.sql.stock import stock_command
 
@@ -65,6 +66,7 @@ def shell(desk: Path, block: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_every_block_runs(desk: Path) -> None:
     """In the order of the page, for later blocks read what earlier ones wrote."""
     said = []
@@ -99,7 +101,7 @@ def guessed(desk: Path, case: str) -> None:
     shutil.copytree(templates.folder(), desk / "sql", dirs_exist_ok=True)
 
 
-@pytest.mark.parametrize("case", GUESSED)
+@pytest.mark.parametrize("case", slowly(GUESSED, one_of=3))
 def test_the_view_of_the_page_tells_apart_what_a_guess_makes_one(tmp_path: Path, case: str) -> None:
     guessed(tmp_path, case)
     failed(
@@ -111,6 +113,7 @@ def test_the_view_of_the_page_tells_apart_what_a_guess_makes_one(tmp_path: Path,
         assert "passed: patients.csv keeps k_anonymity" in by_guess.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", GUESSED)
 def test_duckdb_1_2_2_guesses_and_reads_the_text_too(tmp_path: Path, case: str) -> None:
     guessed(tmp_path, case)

@@ -9,6 +9,7 @@ import pytest
 import duckanon
 from duckanon.errors import PolicyError
 from tests.e2e.scenes import EFFORT, command, rows
+from tests.examples import slowly
 from tests.reference import reference_file
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def released(path: Path, query: str = ILL, ill: str = "ill") -> list[tuple[objec
         return [tuple(row.values()) for row in rows(con, statement)]
 
 
-@pytest.mark.parametrize("name", ["tree.csv", "tree.tsv"])
+@pytest.mark.parametrize("name", slowly(["tree.csv", "tree.tsv"]))
 def test_a_hierarchy_file_without_a_header_loses_no_leaf(tmp_path: Path, name: str) -> None:
     """The same tree with a header is the oracle; so is the same file with its lines in any order."""
     path = tmp_path / name
@@ -40,6 +41,7 @@ def test_a_hierarchy_file_without_a_header_loses_no_leaf(tmp_path: Path, name: s
     assert released(path, "SELECT i % 6 AS a, 'flu' AS ill FROM range(60) AS r(i)")
 
 
+@pytest.mark.slow
 def test_titles_stay_titles(tmp_path: Path) -> None:
     """By hand: a title that is a value of the column has a line of its own; numbers never meet a title."""
     path = tmp_path / "tree.csv"

@@ -13,6 +13,7 @@ import pytest
 import duckanon
 from duckanon.errors import PolicyError, ReleaseError, SourceError
 from tests.e2e.scenes import CREATE, QI, command, patients, rows
+from tests.examples import slowly
 from tests.oracle import class_emds, k_anonymity
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def usual() -> list[str]:
     return released_with("threads = 2")
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("setting", slowly(SETTINGS, one_of=3))
 def test_a_setting_of_the_session_changes_nothing(usual: list[str], setting: str) -> None:
     assert released_with(setting) == usual
 
@@ -81,7 +82,7 @@ def test_a_value_that_a_format_would_change_is_not_exported(tmp_path: Path, valu
 @pytest.mark.parametrize(
     "value", ["'infinity'::DATE", "'nan'::DOUBLE", "'-infinity'::TIMESTAMP", "'10101'::BIT"]
 )
-@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("form", slowly(["text", "json"], one_of=3))
 def test_an_audit_reports_classes_of_any_value(tmp_path: Path, value: str, form: str) -> None:
     file = tmp_path / "odd.parquet"
     with duckdb.connect() as con:

@@ -25,9 +25,12 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-pytestmark = pytest.mark.skipif(
-    pages.CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        pages.CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium"
+    ),
+]
 
 DARK = "--blink-settings=preferredColorScheme=0"
 GREEN, RED = (23, 105, 47), (179, 38, 30)

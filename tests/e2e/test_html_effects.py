@@ -151,6 +151,7 @@ def check_numbers(original: pd.DataFrame, released: pd.DataFrame, by: list[str],
         assert tuple(span) == pytest.approx([bound / len(new) / unit for bound in bounds], rel=1e-8)
 
 
+@pytest.mark.slow
 @given(tables())
 @settings(max_examples=examples(300, few=15), deadline=None)
 def test_the_bounds_of_change_and_loss_are_those_of_all_assignments(

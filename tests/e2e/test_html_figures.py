@@ -29,6 +29,7 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
+@pytest.mark.slow
 def test_what_is_no_number_is_missing_and_in_no_bin(con: duckdb.DuckDBPyConnection) -> None:
     """By hand: every second of 1,000 is a hole, the others spread over 50 odd numbers, ten of each, twice."""
     holes = {"absent": "NULL", "nan": "'NaN'::DOUBLE", "infinite": "'inf'::DOUBLE"}
@@ -65,6 +66,7 @@ def test_the_figures_of_every_column_stand_without_an_original(con: duckdb.DuckD
     assert s == ["s", "release", "4", "0", "2", "–", "–", "–"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["distinct", "entropy", "recursive"])
 def test_a_report_of_other_rows_is_refused_whatever_changed(
     con: duckdb.DuckDBPyConnection, kind: str
@@ -87,6 +89,7 @@ def test_a_report_of_other_rows_is_refused_whatever_changed(
         html_report(con, "t", report, other, now=NOW)
 
 
+@pytest.mark.slow
 def test_single_persons_of_the_original_are_in_no_chart(con: duckdb.DuckDBPyConnection) -> None:
     """One of 1,001 is 80 years old and one lives alone; the release has both values, from nobody's own record."""
     con.execute("""
@@ -118,6 +121,7 @@ def test_a_constant_column_correlates_with_nothing(con: duckdb.DuckDBPyConnectio
     assert rows[2][2] == "1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "shown"), [(5, "k = 5"), (9, "k = 9")])
 def test_the_axis_of_class_sizes_has_whole_sizes_and_k(
     con: duckdb.DuckDBPyConnection, k: int, shown: str
@@ -133,6 +137,7 @@ def test_the_axis_of_class_sizes_has_whole_sizes_and_k(
     assert "4 classes of 5 records." in pages.text(root)
 
 
+@pytest.mark.slow
 def test_many_quasi_identifiers_are_named_one_by_one(con: duckdb.DuckDBPyConnection) -> None:
     columns = [f"a long name of a quasi-identifier {n}" for n in range(8)]
     con.execute("CREATE TABLE wide AS SELECT i AS s, " + ", ".join(f'i AS "{name}"' for name in columns)

@@ -30,6 +30,7 @@ from tests.e2e.html_scene import (
     percents,
 )
 from tests.e2e.scenes import ROOT
+from tests.examples import slowly
 
 if TYPE_CHECKING:
     import xml.etree.ElementTree as ET
@@ -87,6 +88,7 @@ def test_nothing_is_loaded_and_nothing_runs(made: tuple[str, Report], root: ET.E
     assert_self_contained(made[0], root)
 
 
+@pytest.mark.slow
 def test_the_same_input_gives_the_same_bytes(
     con: duckdb.DuckDBPyConnection, made: tuple[str, Report]
 ) -> None:
@@ -178,6 +180,7 @@ def test_hostile_names_and_values_stay_text(con: duckdb.DuckDBPyConnection) -> N
     assert any(name.startswith("<script>") for name in names), "a category on an axis"
 
 
+@pytest.mark.slow
 def test_ranges_sets_dates_and_what_is_not_finite(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("""
         CREATE TABLE before AS SELECT i AS a, i % 30 AS b, DATE '2020-01-01' + CAST(i * 9 AS INTEGER) AS day,
@@ -203,11 +206,14 @@ def test_ranges_sets_dates_and_what_is_not_finite(con: duckdb.DuckDBPyConnection
 
 @pytest.mark.parametrize(
     "rows",
-    [
-        "SELECT 1 AS q, 2 AS s",
-        "SELECT NULL::INTEGER AS q, NULL::DOUBLE AS s FROM range(3)",
-        "SELECT 5 AS q, i AS s FROM range(99) AS r(i)",
-    ],
+    slowly(
+        [
+            "SELECT 1 AS q, 2 AS s",
+            "SELECT NULL::INTEGER AS q, NULL::DOUBLE AS s FROM range(3)",
+            "SELECT 5 AS q, i AS s FROM range(99) AS r(i)",
+        ],
+        one_of=3,
+    ),
     ids=["one row", "nothing but NULL", "one class"],
 )
 def test_degenerate_tables(con: duckdb.DuckDBPyConnection, rows: str) -> None:
@@ -217,6 +223,7 @@ def test_degenerate_tables(con: duckdb.DuckDBPyConnection, rows: str) -> None:
     assert "Every class has the distribution of the whole table." in pages.text(root)
 
 
+@pytest.mark.slow
 def test_large_and_skewed_tables_are_aggregated_in_sql(
     con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,6 +257,7 @@ def test_large_and_skewed_tables_are_aggregated_in_sql(
 # Failures
 
 
+@pytest.mark.slow
 def test_nothing_is_left_in_the_database(con: duckdb.DuckDBPyConnection) -> None:
     report = duckanon.audit(con, "released", POLICY)
     before = con.execute("SELECT count(*) FROM duckdb_tables()").fetchone()
@@ -262,6 +270,7 @@ def test_nothing_is_left_in_the_database(con: duckdb.DuckDBPyConnection) -> None
     assert mpl.rcParams["text.parse_math"], "the settings of the caller are as they were"
 
 
+@pytest.mark.slow
 def test_it_works_in_a_transaction_and_on_a_read_only_file(tmp_path: Any) -> None:
     file = tmp_path / "own.duckdb"
     with duckdb.connect(str(file)) as connection:
@@ -308,6 +317,7 @@ def test_without_matplotlib_it_names_the_command(
         html_report(con, "released", report, POLICY)
 
 
+@pytest.mark.slow
 def test_plan_and_warnings(con: duckdb.DuckDBPyConnection) -> None:
     report = duckanon.audit(con, "released", POLICY).extended((), ("mind <this>",), "mdav & why")
     words = pages.text(pages.tree(html_report(con, "released", report, POLICY, now=NOW)))
@@ -318,6 +328,7 @@ def test_plan_and_warnings(con: duckdb.DuckDBPyConnection) -> None:
 # The documentation
 
 
+@pytest.mark.slow
 def test_the_example_of_the_documentation_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 150

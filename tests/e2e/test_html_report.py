@@ -52,6 +52,7 @@ def emd_ordered(values: list[int], whole: list[int]) -> float:
     return float(np.abs(np.cumsum(gaps)).sum() / (len(domain) - 1))
 
 
+@pytest.mark.slow
 def test_verdicts_come_first_and_are_those_of_the_report(root: ET.Element, made: tuple[str, Report]) -> None:
     main = next(root.iter("main"))
     assert main[0].get("id") == "verdict"

@@ -14,6 +14,7 @@ import duckanon
 from duckanon.errors import ReleaseError, SourceError
 from duckanon.release.verify.verify import verify
 from tests.e2e.scenes import CREATE, EFFORT, QI, command, patients, rows
+from tests.examples import slowly
 from tests.oracle import k_anonymity
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def fails(con: duckanon.Connection, statement: str) -> str:
 # What a plain DROP VIEW leaves.
 
 
-@pytest.mark.parametrize("next_one", ["show", "create", "refresh", "drop"])
+@pytest.mark.parametrize("next_one", slowly(["show", "create", "refresh", "drop"], one_of=3))
 def test_the_table_of_a_view_dropped_by_hand_goes_with_the_next_statement(
     con: duckanon.Connection, next_one: str
 ) -> None:
@@ -162,6 +163,7 @@ def works_under_another_name(con: duckanon.Connection, folder: Path, name: str =
     assert backing(con) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["copied", "attached", "copy from database", "beside"])
 def test_a_database_under_another_name_has_whole_releases(made: Path, tmp_path: Path, way: str) -> None:
     """REFRESH looked for its source in the database of the old name."""
@@ -237,7 +239,7 @@ LOSSES = {
 }
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", slowly(LOSSES, one_of=3))
 def test_every_statement_says_what_is_gone_and_how_to_recover(
     con: duckanon.Connection, tmp_path: Path, loss: str
 ) -> None:
@@ -269,7 +271,7 @@ LEFT = [
 """A loss, and a way out of it; a few of them say nothing new."""
 
 
-@pytest.mark.parametrize(("loss", "way"), LEFT)
+@pytest.mark.parametrize(("loss", "way"), slowly(LEFT, one_of=3))
 def test_what_is_left_of_a_release_can_be_replaced_and_dropped(
     con: duckanon.Connection, loss: str, way: str
 ) -> None:

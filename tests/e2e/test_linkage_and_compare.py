@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.scenes import ROOT, command, patients
+from tests.examples import slowly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,6 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_the_examples_of_a_page_run_and_it_is_short(page: str, folder: Path) -> None:
     assert len((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8").splitlines()) <= 150
@@ -59,7 +61,8 @@ def test_the_examples_of_a_page_run_and_it_is_short(page: str, folder: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "release", ["release.csv", "release.duckdb:patients_anon", "hospital.duckdb:patients_anon"]
+    "release",
+    slowly(["release.csv", "release.duckdb:patients_anon", "hospital.duckdb:patients_anon"], one_of=3),
 )
 def test_linkage_is_the_same_wherever_the_tables_lie(folder: Path, release: str) -> None:
     """Sixty patients in classes of three: nobody links more than a third."""
@@ -90,21 +93,24 @@ def test_linkage_subsets_columns_and_a_file_as_output(folder: Path, tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [
-        (["linkage", "patients.csv", "release.csv"], "--qi is missing"),
-        (["linkage", "patients.csv", "release.csv", "--qi", "agee"], "did you mean 'age'"),
-        (["linkage", "patients.csv", "nowhere.csv", "--qi", "age"], "does not exist"),
-        (["linkage", "hospital.duckdb:patients", "nowhere.duckdb:x", "--qi", "age"], "does not exist"),
-        (["linkage", "hospital.duckdb:nobody", "release.csv", "--qi", "age"], "original is empty"),
-        (["linkage", "patients.csv", "release.csv", "--qi", "age", "--format", "xml"], "unknown format"),
-        (["compare", "patients.csv", "release.csv"], "--queries is missing"),
-        (["compare", "patients.csv", "release.csv", "--queries", "none.sql"], "cannot read the queries"),
-        (["compare", "hospital.duckdb:nobody", "release.csv", "--queries", "queries.sql"], "is empty"),
-        (
-            ["compare", "patients.csv", "release.csv", "--queries", "queries.sql", "--format", "xml"],
-            "unknown format",
-        ),
-    ],
+    slowly(
+        [
+            (["linkage", "patients.csv", "release.csv"], "--qi is missing"),
+            (["linkage", "patients.csv", "release.csv", "--qi", "agee"], "did you mean 'age'"),
+            (["linkage", "patients.csv", "nowhere.csv", "--qi", "age"], "does not exist"),
+            (["linkage", "hospital.duckdb:patients", "nowhere.duckdb:x", "--qi", "age"], "does not exist"),
+            (["linkage", "hospital.duckdb:nobody", "release.csv", "--qi", "age"], "original is empty"),
+            (["linkage", "patients.csv", "release.csv", "--qi", "age", "--format", "xml"], "unknown format"),
+            (["compare", "patients.csv", "release.csv"], "--queries is missing"),
+            (["compare", "patients.csv", "release.csv", "--queries", "none.sql"], "cannot read the queries"),
+            (["compare", "hospital.duckdb:nobody", "release.csv", "--queries", "queries.sql"], "is empty"),
+            (
+                ["compare", "patients.csv", "release.csv", "--queries", "queries.sql", "--format", "xml"],
+                "unknown format",
+            ),
+        ],
+        one_of=3,
+    ),
 )
 def test_bad_input_ends_with_exit_code_2(folder: Path, arguments: list[str], words: str) -> None:
     done = command(*arguments, cwd=folder)
@@ -138,7 +144,7 @@ def test_compare_reads_files_whatever_their_names(folder: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("query", "words"),
-    [
+    slowly([
         ("SELECT 1 AS data", "query 1 does not read"),
         ("SELECT count(*) AS n FROM data; DROP TABLE data", "query 2 is no SELECT: it begins with 'DROP' (line 1, column 33)"),
         ("SELECT count(*) AS n, avg(age) AS data FROM hospital.patients", "query 1 does not read"),
@@ -148,7 +154,7 @@ def test_compare_reads_files_whatever_their_names(folder: Path, tmp_path: Path) 
         ("SELECT count(*) AS n FROM data, read_text('{secret}')", "disabled"),
         ("SELECT count(*) AS n FROM data, '{secret}'", "disabled"),
         ("SELECT count(*) AS n FROM data WHERE nope > 1", "query 1 (line 1) on hospital.duckdb:patients: Binder Error"),
-    ],
+    ], one_of=3),
 )  # fmt: skip
 def test_a_query_reaches_nothing_but_the_two_tables(
     folder: Path, tmp_path: Path, query: str, words: str

@@ -7,6 +7,7 @@ import random
 import pytest
 
 import duckanon
+from tests.examples import slowly
 
 QUERY = "SELECT unnest(?) AS a, unnest(?) AS b"
 CREATE = """
@@ -33,7 +34,7 @@ def loss(
 
 
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
-@pytest.mark.parametrize("seed", [1, 7, 13, 17])
+@pytest.mark.parametrize("seed", slowly([1, 7, 13, 17]))
 def test_with_many_equal_records_no_published_method_loses_less(seed: int) -> None:
     """Classes of k equal records were settled before any partition: what was left lost up to five times as much."""
     draw = random.Random(seed)
@@ -46,7 +47,7 @@ def test_with_many_equal_records_no_published_method_loses_less(seed: int) -> No
 
 
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
-@pytest.mark.parametrize("seed", [1, 13, 41, 55])
+@pytest.mark.parametrize("seed", slowly([1, 13, 41, 55]))
 def test_nor_under_t(seed: int) -> None:
     """So it was with equal records that keep t together, too, in three of ten tables like these."""
     draw = random.Random(seed)

@@ -14,6 +14,7 @@ from duckanon.cli.main import app
 from duckanon.cli.options import check_output, deliver
 from duckanon.errors import DuckanonError
 from tests.e2e.scenes import PATIENTS, command
+from tests.examples import slowly
 
 QUERIES = "SELECT count(*) AS n FROM data"
 POLICY = 'quasi_identifiers = ["age", "zip"]\nk = 2\n'
@@ -45,7 +46,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize(
     ("arguments", "output"),
-    [
+    slowly([
         (["suggest", "patients.csv"], "patients.csv"),
         (["suggest", "patients.csv"], "./other.csv"),
         (["suggest", "patients.csv"], "same.csv"),
@@ -67,7 +68,7 @@ def contents(folder: Path) -> dict[str, bytes]:
             ],
             "tree.csv",
         ),
-    ],
+    ], one_of=3),
 )  # fmt: skip
 def test_what_is_read_is_never_overwritten(folder: Path, arguments: list[str], output: str) -> None:
     before = contents(folder)
@@ -78,7 +79,8 @@ def test_what_is_read_is_never_overwritten(folder: Path, arguments: list[str], o
 
 @pytest.mark.parametrize("arguments", [["suggest", "nobody.csv"], COMPARE, LINKAGE, AUDIT])
 @pytest.mark.parametrize(
-    ("output", "words"), [("nowhere/o.txt", "nowhere' does not exist"), (".", "is a folder")]
+    ("output", "words"),
+    slowly([("nowhere/o.txt", "nowhere' does not exist"), (".", "is a folder")], one_of=3),
 )
 @pytest.mark.usefixtures("folder")
 def test_a_place_that_cannot_be_written_is_an_error_before_the_work(

@@ -98,6 +98,7 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_the_stages_and_stdout_is_what_it_is() -> None:
     code, output, shown = on_terminal("-m", "duckanon", "sql", SCRIPT)
     piped = command("sql", SCRIPT, FORCE_COLOR="1")
@@ -111,6 +112,7 @@ def test_a_terminal_shows_the_stages_and_stdout_is_what_it_is() -> None:
     assert screen(shown) == []
 
 
+@pytest.mark.slow
 def test_a_terminal_without_cursor_movement_shows_nothing() -> None:
     code, output, shown = on_terminal("-m", "duckanon", "sql", SCRIPT, term="dumb")
     assert (code, settled(shown.replace("\r\n", "\n"))) == (0, "")
@@ -147,6 +149,7 @@ def test_ctrl_c_releases_nothing(tmp_path: Path, program: list[str], query: str,
         assert con.execute("SELECT count(*) FROM patients").fetchall() == [(60,)]
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_script_says_that_earlier_statements_have_run(tmp_path: Path) -> None:
     file = tmp_path / "p.duckdb"
     patients(file).close()

@@ -11,6 +11,7 @@ import duckanon
 from duckanon.api.python import arrow_table
 from duckanon.errors import DuckanonWarning, PolicyError, SourceError
 from tests.e2e.scenes import QI, patients, rows
+from tests.examples import slowly
 from tests.oracle import k_anonymity
 
 POLICY = duckanon.Policy(
@@ -27,13 +28,16 @@ def columns() -> dict[str, list[object]]:
 
 @pytest.mark.parametrize(
     "make",
-    [
-        pa.table,
-        pd.DataFrame,
-        pl.DataFrame,
-        lambda c: pa.table(c).to_batches()[0],
-        lambda c: pd.DataFrame(c)[::-1],
-    ],
+    slowly(
+        [
+            pa.table,
+            pd.DataFrame,
+            pl.DataFrame,
+            lambda c: pa.table(c).to_batches()[0],
+            lambda c: pd.DataFrame(c)[::-1],
+        ],
+        one_of=3,
+    ),
 )
 def test_any_table_in_and_the_same_kind_out(make: object) -> None:
     table = make(columns())  # type: ignore[operator]
@@ -119,6 +123,7 @@ def test_nulls() -> None:
         )
 
 
+@pytest.mark.slow
 def test_the_same_release_on_any_number_of_threads() -> None:
     query = "SELECT (i * 7919) % 1000 AS a, (i * 104729) % 97 / 7 AS b, i % 11 AS s FROM range(20000) r(i)"
     policy = duckanon.Policy(quasi_identifiers=["a", "b"], sensitive="s", k=5, t=0.2)

@@ -34,10 +34,12 @@ def census(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return file, module().page(README, file)
 
 
+@pytest.mark.slow
 def test_the_printed_output_is_what_comes_out(census: tuple[Path, str]) -> None:
     assert census[1] == README, "run make readme"
 
 
+@pytest.mark.slow
 def test_the_export_of_the_demo_is_verified(census: tuple[Path, str]) -> None:
     """The census has text QIs of which many classes of the partition are recoded to equal values."""
     done = command("verify", census[0])

@@ -198,6 +198,7 @@ def test_version_1_is_read_audited_and_verified_as_it_is(
     assert "k_anonymity: value 4 -> 3" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_version_1_gets_the_new_columns_with_the_first_write(old: Path) -> None:
     with duckanon.connect(old) as con:
         con.execute("BEGIN")
@@ -215,6 +216,7 @@ def test_version_1_gets_the_new_columns_with_the_first_write(old: Path) -> None:
     assert verify(old) == 0
 
 
+@pytest.mark.slow
 def test_audits_of_version_2_are_not_in_a_chain_and_the_next_ones_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,7 @@ import duckanon
 from duckanon.cli.verify import verify
 from duckanon.errors import ReleaseError
 from tests.e2e.scenes import CREATE, patients, rows
+from tests.examples import slowly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,7 @@ def con(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[du
         yield connection
 
 
-@pytest.mark.parametrize("how", REPLACED)
+@pytest.mark.parametrize("how", slowly(REPLACED, one_of=3))
 def test_nothing_is_done_in_the_name_of_a_replaced_view(
     con: duckanon.Connection, tmp_path: Path, how: str
 ) -> None:

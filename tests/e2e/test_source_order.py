@@ -141,6 +141,7 @@ def test_many_releases_do_not_depend_on_the_order_of_values_that_compare_equal(
     check(con, draw, draw.sample(sorted(OTHERS), 1 + seed % 3), 6)
 
 
+@pytest.mark.slow
 def test_an_exported_file_does_not_depend_on_it_either(con: duckanon.Connection, tmp_path: Path) -> None:
     """CSV keeps the order of the rows, the sign of zero and the words of an interval."""
     load(con, Draw(3), ("number", "span"))

@@ -10,6 +10,7 @@ import pytest
 import duckanon
 from duckanon.errors import DuckanonError, PolicyError, ReleaseError, SourceError, StatementError
 from tests.e2e.scenes import CREATE, OPTIONS, QI, measure, patients, rows
+from tests.examples import slowly
 from tests.oracle import k_anonymity
 
 if TYPE_CHECKING:
@@ -206,7 +207,9 @@ def test_no_temporary_relation_is_left() -> None:
         assert rows(con, query) == []
 
 
-@pytest.mark.parametrize("quoted", ['"my view"', '"a""b"', '"SELECT"', '"with ("', '"v;w"', "ünï"])
+@pytest.mark.parametrize(
+    "quoted", slowly(['"my view"', '"a""b"', '"SELECT"', '"with ("', '"v;w"', "ünï"], one_of=3)
+)
 def test_quoted_names(quoted: str) -> None:
     with patients() as con:
         con.execute('CREATE SCHEMA "the schema"')
@@ -327,7 +330,7 @@ SOURCES = [
 
 
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", slowly(SOURCES, one_of=3))
 def test_any_query_of_duckdb_is_a_source(source: str) -> None:
     with patients() as con:
         con.sql(f"CREATE ANONYMIZED VIEW v AS {source}\nWITH ({OPTIONS});")

@@ -236,6 +236,7 @@ def test_a_large_table_is_sampled_and_the_text_says_what_that_does(monkeypatch: 
     assert "unique in the table" in text
 
 
+@pytest.mark.slow
 def test_wide_tables_take_a_bounded_number_of_sets() -> None:
     columns = ", ".join(f"hash(i * {n}) % {n + 2} AS v{n}" for n in range(1, 41))
     with duckanon.connect() as con:
@@ -246,6 +247,7 @@ def test_wide_tables_take_a_bounded_number_of_sets() -> None:
     assert len(found.examined) == 12
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 def test_census_persons() -> None:
     """Every column of the bundled survey; what single persons earn is sensitive, all else could be known."""
@@ -258,6 +260,7 @@ def test_census_persons() -> None:
         run(con, suggest(con, "census"))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 @pytest.mark.parametrize(
     ("file", "identifiers", "sensitive"),

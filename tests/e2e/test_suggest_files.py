@@ -16,6 +16,7 @@ from duckanon.errors import DuckanonError, SourceError
 from duckanon.suggestion import suggest
 from tests.e2e.people import run
 from tests.e2e.scenes import PATIENTS, ROOT, command
+from tests.examples import slowly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,12 +60,15 @@ def test_the_statement_for_a_file_runs_anywhere(
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 @pytest.mark.parametrize(
     ("table", "view"),
-    [
-        ("patients", "patients_anon"),
-        ("main.PATIENTS", "patients_anon"),
-        ("s.odd name", "odd name_anon"),
-        ('s."odd name"', "odd name_anon"),
-    ],
+    slowly(
+        [
+            ("patients", "patients_anon"),
+            ("main.PATIENTS", "patients_anon"),
+            ("s.odd name", "odd name_anon"),
+            ('s."odd name"', "odd name_anon"),
+        ],
+        one_of=3,
+    ),
 )
 def test_the_statement_for_a_table_runs_on_its_database(
     files: Path, table: str, view: str, tmp_path: Path

@@ -16,6 +16,7 @@ from duckanon.release.verify.chain import checked
 from duckanon.release.verify.record import misworded, read_releases
 from tests.e2e.evidence_scene import altered, copied, everything_wrong, rechained, verified, with_evidence
 from tests.e2e.scenes import command
+from tests.examples import slowly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -221,7 +222,7 @@ ALTERED: dict[str, tuple[str, str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", ALTERED)
+@pytest.mark.parametrize("what", slowly(ALTERED, one_of=5))
 def test_every_change_is_noticed(
     originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
@@ -276,7 +277,7 @@ def broken(con: duckdb.DuckDBPyConnection) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("what", BOUND)
+@pytest.mark.parametrize("what", slowly(BOUND, one_of=3))
 def test_words_are_those_that_are_written_and_the_rest_is_bound_by_the_chain(
     bound: duckdb.DuckDBPyConnection, what: str
 ) -> None:
@@ -322,6 +323,7 @@ def test_a_fingerprint_that_was_kept_elsewhere(originals: Path, capsys: pytest.C
     assert home["releases"][1]["fingerprint"] not in kept
 
 
+@pytest.mark.slow
 def test_a_forger_who_rewrites_everything_is_found_by_the_kept_fingerprint_only(
     originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -339,6 +341,7 @@ def test_a_forger_who_rewrites_everything_is_found_by_the_kept_fingerprint_only(
     assert verified(file, capsys, head=honest["releases"][0]["heads"])[0] == 1
 
 
+@pytest.mark.slow
 def test_the_end_of_a_chain_is_missed_by_who_kept_its_head(
     originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -402,6 +405,7 @@ def test_a_copy_under_another_name_is_verified(
         assert verified(file, capsys)[0] == 0
 
 
+@pytest.mark.slow
 def test_the_command_line(originals: Path, tmp_path: Path) -> None:
     done = command("verify", originals / "file.duckdb")
     assert done.returncode == 0, done.stderr

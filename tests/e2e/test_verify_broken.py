@@ -13,7 +13,7 @@ from duckanon.cli.verify import verify
 from duckanon.errors import DuckanonError, ReleaseError, SourceError
 from duckanon.release.metadata import METADATA
 from tests.e2e.evidence_scene import altered, copied, with_evidence
-from tests.examples import some
+from tests.examples import slowly, some
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,7 +60,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", BROKEN)
+@pytest.mark.parametrize("what", slowly(BROKEN, one_of=3))
 def test_what_cannot_be_verified_is_an_error(originals: Path, tmp_path: Path, what: str) -> None:
     damage, message = BROKEN[what]
     file = copied(originals / "file.duckdb", tmp_path)

@@ -16,6 +16,7 @@ from duckanon.cli.verify import verify
 from duckanon.release.verify.verify import verify as verification
 from tests.e2e.evidence_scene import altered, copied, everything_wrong, rechained, verified, with_evidence
 from tests.e2e.scenes import CREATE, ROOT, patients, rows, stock_cli
+from tests.examples import slowly
 
 LIE = "CREATE OR REPLACE MACRO audit(tbl, qi, s, k := NULL, l := NULL, t := NULL, distance := NULL, l_diversity := 'distinct', c := NULL) AS TABLE SELECT 'k_anonymity' AS measure, 99 AS value, true AS passed"
 
@@ -46,7 +47,7 @@ ALTERED = {
 }
 
 
-@pytest.mark.parametrize("how", ALTERED)
+@pytest.mark.parametrize("how", slowly(ALTERED, one_of=3))
 def test_a_macro_that_is_not_ours_is_a_difference(
     originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], how: str
 ) -> None:
@@ -135,6 +136,7 @@ def test_a_column_that_shows_every_query_something_else_is_a_difference(
     )
 
 
+@pytest.mark.slow
 def test_the_macros_of_a_file_are_recognised_however_often_it_was_written(
     originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -149,6 +151,7 @@ def test_the_macros_of_a_file_are_recognised_however_often_it_was_written(
         )
 
 
+@pytest.mark.slow
 def test_another_version_wrote_the_file(
     originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

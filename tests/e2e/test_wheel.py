@@ -8,12 +8,15 @@ import sys
 import zipfile
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.e2e.scenes import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.slow
 def test_a_wheel_works_on_its_own(tmp_path: Path) -> None:
     built = subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)],

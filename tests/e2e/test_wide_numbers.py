@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import duckanon
+from tests.examples import slowly
 
 WIDE = [
     "1000000000000000000 + i",
@@ -15,7 +16,7 @@ WIDE = [
 ]
 
 
-@pytest.mark.parametrize("wide", WIDE)
+@pytest.mark.parametrize("wide", slowly(WIDE))
 def test_they_are_released_as_the_same_numbers_near_zero_are(wide: str) -> None:
     """By hand: 0..39 in fives lose 40 * 2 of 40 * 133.25 squares, 1.5009 %, wherever zero is."""
     found = {}

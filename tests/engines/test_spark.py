@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 # Spark plans for some tenths of a second whatever the rows are, and longer where an audit reads the rows of another.
 # So these see fewer worlds here than on PostgreSQL.
 HERE = [

@@ -17,7 +17,7 @@ from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.neighbours.kd import kd_blocks
 from duckanon.kernels.points import distance_points
-from tests.examples import examples
+from tests.examples import examples, slowly
 
 Points = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -65,7 +65,7 @@ def test_order_is_that_of_a_recursive_split_in_fractions(case: tuple[Points, int
 
 @pytest.mark.parametrize("highest", [0, 2, 10**6])
 @pytest.mark.parametrize(
-    ("n", "unit", "largest"), [(2000, 7, 14), (1999, 5, 64), (1024, 1, 2), (1023, 8, 17)]
+    ("n", "unit", "largest"), slowly([(2000, 7, 14), (1999, 5, 64), (1024, 1, 2), (1023, 8, 17)], one_of=3)
 )
 def test_order_of_many_levels_is_that_of_the_recursive_split(
     n: int, unit: int, largest: int, highest: int

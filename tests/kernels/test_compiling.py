@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from duckanon.kernels.compiled import COMPILING
 from tests.e2e.scenes import ROOT
 
@@ -68,6 +70,7 @@ def run(folder: Path) -> tuple[list[str], str]:
     return done.stdout.splitlines(), done.stderr
 
 
+@pytest.mark.slow
 def test_compiling_is_told_once_for_an_installation(tmp_path: Path) -> None:
     (tmp_path / "kernels.py").write_text(KERNELS)
     printed, told = run(tmp_path)

@@ -20,6 +20,8 @@ from tests.kernels.test_ledger import DISTANCES, Attribute, attribute_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+pytestmark = pytest.mark.slow
+
 WANTED: tuple[dict[str, Any], ...] = (
     {"t": Decimal("0.1")},
     {"t": Decimal("0.25")},

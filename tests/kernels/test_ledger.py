@@ -30,6 +30,8 @@ from duckanon.kernels.exchange.ledger import (
 from tests import oracle
 from tests.examples import examples
 
+pytestmark = pytest.mark.slow
+
 Function = TypeVar("Function")
 Whole = NDArray[np.int64]
 

@@ -211,6 +211,7 @@ def test_an_unreachable_l_ends_in_one_class(partner) -> None:
     assert got.tolist() == [0, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_many_classes_are_merged_in_rounds() -> None:
     """More than 2000 violating classes take the kd-trees: all thresholds met, less loss than Algorithm 1."""
     points, labels, codes = random_case(1, 2600, 3, 60)

@@ -71,6 +71,7 @@ def on_another_machine(records: int) -> dict[str, str]:
     return dict(json.loads(done.stdout))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 def test_a_release_does_not_depend_on_the_processor() -> None:
     """The directions came from LAPACK, whose code is chosen by processor: census_t of the README had others."""

@@ -119,6 +119,7 @@ def test_sums_beyond_64_bits_are_rounded_only(case: tuple[Any, list[Any]]) -> No
     assert found == pytest.approx(measures.emd(labels, values), abs=1e-14)
 
 
+@pytest.mark.slow
 def test_a_class_of_two_million_records_fits() -> None:
     """By hand: halves of 0..n-1 are n / 4 of n - 1 steps apart from the whole; 4 s n m is near 2^64, as floats."""
     half = 2**20

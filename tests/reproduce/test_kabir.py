@@ -33,6 +33,8 @@ from tests.examples import examples
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
+
 EXACT = ("TFRP-1", "TFRP-2", "MDAV-1", "MDAV-2", "DBA-1", "DBA-2", *SORTS)
 """Rows of which every printed digit comes out, but for one of MDAV-2."""
 

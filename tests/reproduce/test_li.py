@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from reproduce.li_lattice import Lattice, Node
     from reproduce.rows import Maker, Row
 
+pytestmark = pytest.mark.slow
+
 
 def rows_of(maker: Maker) -> dict[str, Row]:
     """Return the rows of a section by place, or skip the test where the data are absent."""

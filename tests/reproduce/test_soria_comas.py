@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from duckanon.literature.partitions import Labels
 
+pytestmark = pytest.mark.slow
+
 
 def made(maker: Callable[[], Section]) -> dict[str, Row]:
     """Return the rows of a section by place, or skip where the reference data are not there."""

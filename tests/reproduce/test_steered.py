@@ -22,6 +22,8 @@ from reproduce.steered_weights import (
 if TYPE_CHECKING:
     from reproduce.rows import Maker, Row, Section
 
+pytestmark = pytest.mark.slow
+
 PCD = "section VI-C, PCD, t = "
 MCD = "section VI-C, MCD, t = 0.1"
 

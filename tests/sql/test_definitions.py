@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from duckanon.database import templates
-from tests.examples import examples
+from tests.examples import examples, slowly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +70,7 @@ def test_a_definition_is_short_and_says_what_it_computes(path: Path) -> None:
 
 
 @each_definition
-@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize("kind", slowly(VALUES, one_of=3))
 @settings(max_examples=examples(6), deadline=None)
 @given(data=st.data())
 def test_audit_and_definition_give_the_same_rows(

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 import duckanon
-from tests.examples import some
+from tests.examples import slowly, some
 from tests.sql.gates import BOTH, GATE, QI, failed, fill, gate, runs, runs_in_1_2_2, script, variables
 from tests.sql.stock import stock_command
 
@@ -126,7 +126,7 @@ def test_a_release_with_a_tree_is_judged_along_it(desk: Path) -> None:
     failed(strict, "gate: main.w violates t_closeness of diagnosis")
 
 
-@pytest.mark.parametrize("table", [None, "w", "main.w", "schema.w", "Schema.Main.W"])
+@pytest.mark.parametrize("table", slowly([None, "w", "main.w", "schema.w", "Schema.Main.W"], one_of=3))
 def test_a_release_from_another_schema_is_judged_in_the_file_it_went_to(
     desk: Path, table: str | None
 ) -> None:
@@ -194,7 +194,7 @@ def test_odd_names(desk: Path) -> None:
     failed(gate(desk, **given, k=4), "violates k_anonymity 3 (asked 4)")
 
 
-@pytest.mark.parametrize("path", ["./{}", "a.b/c.d/{}", "../a.b/{}", '"./{}"', "{}"])
+@pytest.mark.parametrize("path", slowly(["a.b/c.d/{}", "./{}", "../a.b/{}", '"./{}"', "{}"], one_of=3))
 def test_dots_in_a_path_are_no_dots_of_a_table(tmp_path: Path, path: str) -> None:
     # By hand: the file has two records of one class; before DuckDB 2.0 './x.csv' unquoted is table '/x.csv' of
     # schema '', and three dots are an error. The tree puts both values below one root, 1/2 each: EMD 0.
@@ -237,6 +237,7 @@ def test_this_duckdb_runs_it_too(desk: Path) -> None:
             assert runs(con, {}).startswith("passed: main.")
 
 
+@pytest.mark.slow
 def test_duckdb_1_2_2_runs_it_too(desk: Path) -> None:
     found = runs_in_1_2_2(
         desk,

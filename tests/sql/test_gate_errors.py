@@ -11,6 +11,7 @@ import pytest
 
 from duckanon.audits.macros import macro_statements
 from tests.e2e.scenes import CREATE, patients
+from tests.examples import slowly
 from tests.sql.gates import BOTH, QI, Sql, failed, fill, gate, runs, runs_in_1_2_2, script, variables
 from tests.sql.stock import stock_command
 
@@ -113,7 +114,7 @@ def wrong(case: str) -> tuple[dict[str, object], str]:
     return {name: value for name, value in {**PLAIN, **changed}.items() if value is not None}, words
 
 
-@pytest.mark.parametrize("case", CERTAIN)
+@pytest.mark.parametrize("case", slowly(CERTAIN, one_of=3))
 def test_what_cannot_be_judged_is_exit_code_1_and_never_a_pass(desk: Path, case: str) -> None:
     given, words = wrong(case)
     failed(gate(desk, bail=False, **given), words)
@@ -141,7 +142,7 @@ def con(auditor: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     return auditor
 
 
-@pytest.mark.parametrize("case", WRONG)
+@pytest.mark.parametrize("case", slowly(WRONG, one_of=3))
 def test_what_cannot_be_judged_is_an_error_of_one_or_two_lines_that_says_why(
     con: duckdb.DuckDBPyConnection, case: str
 ) -> None:
@@ -162,7 +163,8 @@ def test_duckdb_1_2_2_says_the_same(desk: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", ["t is NULL", "k of a column", "tree without t", "misspelt column", "c without l"]
+    "case",
+    slowly(["t is NULL", "k of a column", "tree without t", "misspelt column", "c without l"], one_of=3),
 )
 def test_a_client_that_goes_on_after_an_error_gets_no_pass_either(
     con: duckdb.DuckDBPyConnection, case: str

@@ -132,6 +132,7 @@ assert con.execute(audit.format("mine")).fetchall() == con.execute(audit.format(
 """
 
 
+@pytest.mark.slow
 def test_they_hold_in_duckdb_1_2_2_too() -> None:
     """The oldest version that the contract names."""
     folder = Path(sys.prefix) / "duckdb-1.2.2"

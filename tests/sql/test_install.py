@@ -12,6 +12,7 @@ import pytest
 from duckanon.audits import macros
 from duckanon.audits.listing import listed
 from duckanon.database import templates
+from tests.examples import slowly
 from tests.sql.stock import stock_command
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def test_check_tells_a_stale_file(
     assert macros.main(["--other"]) == 2
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", slowly(NAMES, one_of=3))
 def test_every_macro_is_documented_with_its_parameters_and_columns(name: str) -> None:
     with duckdb.connect() as con:
         for statement in macros.macro_statements(temporary=False):

@@ -21,6 +21,7 @@ def test_in_python(path: Path) -> None:
     run_in_python(read_blocks(path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_in_the_stock_command_line(path: Path) -> None:
     run_in_stock(read_blocks(path), stock_command())

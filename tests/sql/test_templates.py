@@ -157,6 +157,7 @@ def own_sql(path: Path) -> list[str]:
         ]
 
 
+@pytest.mark.slow
 def test_python_has_no_sql_of_its_own() -> None:
     assert not [text for path in sorted(PACKAGE.rglob("*.py")) for text in own_sql(path)]
 

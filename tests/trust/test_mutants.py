@@ -20,6 +20,7 @@ BODY = (
 )
 
 
+@pytest.mark.slow
 def test_every_mutant_of_k_anonymity_is_caught() -> None:
     fates, faults = mutate_audits.check("k_anonymity")
     assert faults == []
@@ -56,6 +57,7 @@ def test_the_changes_are_those_that_people_make(before: str, after: str) -> None
     assert BODY not in found
 
 
+@pytest.mark.slow
 def test_a_mutant_that_survives_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     """With one query only, nobody notices most changes."""
     blind = slt.Block("query I", "SELECT count(*) FROM class_sizes('t', ['q'])", ("1",), 1)

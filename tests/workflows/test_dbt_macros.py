@@ -221,6 +221,7 @@ def test_cursors_share_scalar_functions_and_nothing_else() -> None:
             assert cursor.execute("FROM k_anonymity('salaries', ['zip'])").fetchall() == [(3, 3, 9)]
 
 
+@pytest.mark.slow
 def test_threads_of_dbt_register_at_the_same_time(plugin: Plugin) -> None:
     failures: list[BaseException] = []
 

@@ -65,6 +65,8 @@ def formation_of(points: NDArray[np.float64], k: int, leaf_size: int | None = No
     """
     n, d = points.shape
     check_class_size(n, k)
+    # Another layout in memory would be compiled once more.
+    points = np.ascontiguousarray(points)
     if leaf_size is None:
         leaf_size = LEAF_SIZE if n >= TREE_RECORDS * 2**d else n
     tree, outermost = box_tree_of(points, leaf_size), empty_outermost(n, d)

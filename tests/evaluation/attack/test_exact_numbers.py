@@ -111,6 +111,7 @@ def variance(values: list[int]) -> Fraction:
     return sum(((value - mean) ** 2 for value in values), Fraction(0)) / len(values)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60))
 @given(tables(), st.sampled_from(["BIGINT", "DECIMAL(38, 3)", "TIMESTAMP_NS"]))
 def test_it_is_what_an_attacker_with_fractions_finds(

@@ -242,6 +242,7 @@ def tables(draw: st.DrawFn) -> tuple[list[Row], list[Row]]:
     return original, released
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40))
 @given(tables())
 def test_it_is_what_a_slow_attacker_finds(case: tuple[list[Row], list[Row]]) -> None:
@@ -362,6 +363,7 @@ def test_extremes_dates_and_null(fresh_db: duckdb.DuckDBPyConnection) -> None:
     assert of(linkage(fresh_db, "one", "one", ["a"]), "a").linked.value == 1.0
 
 
+@pytest.mark.slow
 def test_the_sample_is_reproducible_and_does_not_depend_on_the_order(
     fresh_db: duckdb.DuckDBPyConnection,
 ) -> None:
