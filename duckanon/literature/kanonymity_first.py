@@ -199,7 +199,7 @@ def _best_swap(
     forget_entries(ledger, 1, 0)
     for i in range(len(members)):
         violation = violation_after_swap(
-            ledger, rules, codes, ONLY, ONLY, len(members), members[i], new, ONLY, ONLY
+            ledger, rules, ONLY, ONLY, len(members), i, codes[ONLY, new], ONLY, ONLY
         )
         if violation < least:
             best, least = i, violation

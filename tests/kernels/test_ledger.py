@@ -133,7 +133,7 @@ def every_exchange(
                 i, j = (y, x) if side else (x, y)
                 for a in range(len(codes)):
                     swaps[side, i, j] += violation_after_swap(
-                        ledger, rules, codes, a, side, len(own), own[x], others[y], 1 - side, y
+                        ledger, rules, a, side, len(own), x, codes[a, others[y]], 1 - side, y
                     )
         fill_moves(ledger, rules, codes, side, own)
         for x in range(len(own)):

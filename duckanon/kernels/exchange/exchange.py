@@ -14,9 +14,11 @@ import numpy as np
 
 from duckanon.kernels.compiled import by_entry, spliced, uncounted
 from duckanon.kernels.exchange.ledger import (
+    CODE,
     MOVES,
     NONE,
     NOTHING,
+    START,
     SWAPS,
     forget_entries,
     violation_after_swap,
@@ -119,7 +121,7 @@ def _best(state: ExchangeState, a: int, b: int) -> tuple[float, int, int]:
     return best, i, j
 
 
-@uncounted
+@spliced
 def _measure(state: ExchangeState, a: int, b: int) -> float:
     """Write products and distances of the members of two classes; return their squared distance."""
     points, pair, w, between = state.points, state.pair, state.between, 0.0
@@ -211,13 +213,13 @@ def _priced(
     # The lists of the second class may drop those of the first.
     while ledger.filled[a] == NOTHING or ledger.filled[b] == NOTHING:
         open_ledger(state, a if ledger.filled[a] == NOTHING else b, SWAPS)
-    one, two = state.members[a, i], state.members[b, j]
     after, priced = 0.0, gain
     for side in range(2):
-        c, gone, new, place = (b, two, one, i) if side else (a, one, two, j)
-        own = 0.0
+        c, other, gone, place = (b, a, j, i) if side else (a, b, i, j)
+        own, size, there = 0.0, state.size[c], ledger.span[other, START] + place
         for s in range(codes.shape[0]):
-            own += violation_after_swap(ledger, rules, codes, s, c, state.size[c], gone, new, 1 - side, place)
+            new = ledger.lists[CODE, s, there]
+            own += violation_after_swap(ledger, rules, s, c, size, gone, new, 1 - side, place)
             priced = gain + weight * (before - (after + own))
             if priced <= best:
                 break

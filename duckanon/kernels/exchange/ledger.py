@@ -8,7 +8,9 @@ exchange changes the counts of two nodes a level. All is exact integer arithmeti
 
 What belongs to a class alone is filled at the first question after a change. What depends on the record that
 would enter is computed at the first question about it, O(log s) on a path and O(s H) in a tree; then every
-swap with it takes constant time, or O(H).
+swap with it takes constant time, or O(H). On a path it is one sum: with K, D and U for the prefix sums at the
+own rank, one lower and one higher, a record that enters at rank q for the member of rank r < q changes the
+edge sum by ``(K(r) - D(r + 1)) + (D(q) - K(q) + its own cost)``, one term of either, and likewise for r >= q.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ INSERTION = 32
 NONE = cast("int", np.int64(-1))
 """Typed, so that functions are not compiled once more for a literal."""
 
-ASCENDING, KEPT, DOWN, UP, KEPT_MORE, UP_MORE, SPARE = (cast("int", np.int64(i)) for i in range(7))
+ASCENDING, CODE, RANK, LOWER, HIGHER, ENTERS_HIGH, ENTERS_LOW, KEPT_MORE, UP_MORE, SPARE = (
+    cast("int", np.int64(i)) for i in range(10)
+)
 """Lists of a class and an attribute."""
 
 START, ROOM = range(2)
@@ -60,14 +64,16 @@ class Ledger(NamedTuple):
         What is known of each class: `NOTHING`, `SWAPS`, or `MOVES` too; then the end of the lists in use.
     span : ndarray of shape (m, 2), int64
         `START`, `ROOM`: first place of the lists of each class, and how many places they have.
-    lists : ndarray of shape (7, S, places), int64
-        The positions of the members in ascending order; prefix sums of their costs at the own rank, one lower
-        and one higher; those at the own rank and one higher in a class with one member more; spare.
-    rank : ndarray of shape (S, n), int64
-        Of each record, the members of its class before it in that order.
-    nodes : ndarray of shape (S, height, n, 2), int64
-        In a tree, on each level: `INSIDE`, the members of its class in the node above each record, and
-        `WITHOUT`, what the edge there adds to the edge sum of the class without the record.
+    lists : ndarray of shape (10, S, places), int64
+        `ASCENDING`, the positions of the members in ascending order; by their places in the class `CODE`,
+        their positions, and `RANK`, the members before each in that order. On a path: `LOWER` and `HIGHER`,
+        what a member adds to the edge sum where it gives way to a record of a higher rank, or of none such;
+        by rank `ENTERS_HIGH` and `ENTERS_LOW`, what that record adds then, without its own cost; by rank
+        `KEPT_MORE` and `UP_MORE`, prefix sums of the costs at the own rank and one higher in a class with
+        one member more; spare.
+    nodes : ndarray of shape (S, height, places, 2), int64
+        In a tree, on each level: `INSIDE`, the members of the class in the node above each, by its place, and
+        `WITHOUT`, what the edge there adds to the edge sum of the class without it.
     sums : ndarray of shape (S, m, 4), int64
         `TOTAL`, `BOUND`: edge sum of the class, and the greatest one that t allows; `TOTAL_MORE`,
         `BOUND_MORE`: what does not depend on the record that joins, and the greatest edge sum with it.
@@ -75,8 +81,8 @@ class Ledger(NamedTuple):
         Violation of the class of each record without it.
     entry : ndarray of shape (2, S, 1 + max(2, height), most), int64
         For the members of two classes, the sides 0 and 1, who would enter the other: the rank, or
-        -1 where nothing is known yet, then on a path the costs at that rank and one above, in a tree what the
-        edge on each level adds.
+        -1 where nothing is known yet, then on a path what it adds where it is higher than who gives way, and
+        where it is not, in a tree what the edge on each level adds.
     histogram : ndarray of shape (2, most + 1), int64
         The values of a class and how often each occurs, for the attributes that are not quick.
     """
@@ -85,7 +91,6 @@ class Ledger(NamedTuple):
     filled: NDArray[np.int64]
     span: NDArray[np.int64]
     lists: NDArray[np.int64]
-    rank: NDArray[np.int64]
     nodes: NDArray[np.int64]
     sums: NDArray[np.int64]
     leave: NDArray[np.float64]
@@ -96,7 +101,7 @@ class Ledger(NamedTuple):
 def ledger_of(rules: Rules, records: int, classes: int, most: int) -> Ledger:
     """Return memory for so many records in classes of at most `most`.
 
-    O(S (n H + m + most)) memory: about 180 + 16 H bytes a record and attribute.
+    O(S (n H + m + most)) memory: about 240 + 48 H bytes a record and attribute.
     """
     table, count = rules.table, len(rules.table)
     height = max([0, *table["height"].tolist()])
@@ -107,8 +112,8 @@ def ledger_of(rules: Rules, records: int, classes: int, most: int) -> Ledger:
     whole = np.int64
     return Ledger(
         quick, np.zeros(classes + 1, whole), np.zeros((classes, 2), whole),
-        np.zeros((7, count, places), whole), np.zeros((count, records), whole),
-        np.zeros((count, height, records, 2), whole), np.zeros((count, classes, 4), whole),
+        np.zeros((10, count, places), whole), np.zeros((count, height, places, 2), whole),
+        np.zeros((count, classes, 4), whole),
         np.zeros(records), np.zeros((2, count, 1 + max(2, height), most), whole),
         np.zeros((2, most + 1), whole),
     )  # fmt: skip
@@ -126,14 +131,9 @@ def fill_ledger(
             size, rule = len(members), rules.table[a]
             ledger.sums[a, c, BOUND] = _bound(rules, a, size)
             if rule["height"] == 0:
-                path = path_of(rules, a)
-                _prefix(ledger, rules.arrays, path, a, ledger.span[c, START], size, size, KEPT, DOWN, UP)
-                ledger.sums[a, c, TOTAL] = (
-                    before(rules.arrays, path, size, size, path.values)
-                    + ledger.lists[KEPT, a, ledger.span[c, START] + size]
-                )
+                ledger.sums[a, c, TOTAL] = _fill_path(ledger, rules, a, c, size)
             else:
-                _fill_without(ledger, rules, codes, a, c, members)
+                _fill_without(ledger, rules, a, c, size)
                 ledger.sums[a, c, TOTAL] = _tree_total(ledger, rules, a, c, size, size)
     ledger.filled[c] = SWAPS
 
@@ -156,7 +156,7 @@ def fill_moves(
         if rules.table[a]["height"] == 0:
             _path_moves(ledger, rules, a, c, members)
         else:
-            _tree_moves(ledger, rules, codes, a, c, members)
+            _tree_moves(ledger, rules, a, c, members)
     ledger.filled[c] = MOVES
 
 
@@ -184,22 +184,23 @@ def forget_entries(ledger: Ledger, first: int, second: int) -> None:
 
 @spliced
 def violation_after_swap(
-    ledger: Ledger, rules: Rules, codes: NDArray[np.int64], a: int, c: int, size: int, gone: int, new: int,
-    side: int, place: int,
-) -> float:  # fmt: skip
-    """Return the violation of attribute a by class c whose member `gone` gives way to the record `new`.
+    ledger: Ledger, rules: Rules, a: int, c: int, size: int, gone: int, new: int, side: int, place: int
+) -> float:
+    """Return the violation of attribute a by class c whose member at the place `gone` gives way to another.
 
-    `side` and `place` say where in `Ledger.entry` the new one stands.
+    `new` is the position of that one; `side` and `place` say where in `Ledger.entry` it stands.
     """
+    at, bound = ledger.span[c, START] + gone, ledger.sums[a, c, BOUND]
     if not ledger.quick[a]:
-        return _histogram_violation(ledger, rules, a, c, size, codes[a, gone], codes[a, new])
+        return _histogram_violation(ledger, rules, a, c, size, ledger.lists[CODE, a, at], new)
     if ledger.entry[side, a, 0, place] < 0:
-        _enter(ledger, rules, a, c, size, codes[a, new], side, place)
-    if rules.table[a]["height"] == 0:
-        total = _path_swap(ledger, a, c, gone, side, place)
+        _enter(ledger, rules, a, c, size, new, side, place)
+    if rules.table[a]["height"] > 0:
+        total = _tree_swap(ledger, rules, a, c, at, new, side, place)
+    elif ledger.entry[side, a, 0, place] > ledger.lists[RANK, a, at]:
+        total = ledger.sums[a, c, TOTAL] + ledger.lists[LOWER, a, at] + ledger.entry[side, a, 1, place]
     else:
-        total = _tree_swap(ledger, rules, a, c, gone, codes[a, gone], codes[a, new], side, place)
-    bound = ledger.sums[a, c, BOUND]
+        total = ledger.sums[a, c, TOTAL] + ledger.lists[HIGHER, a, at] + ledger.entry[side, a, 2, place]
     return (total - bound) / rules.table[a]["whole"] if total > bound else 0.0
 
 
@@ -239,28 +240,28 @@ def _make_room(ledger: Ledger, c: int, size: int) -> None:
 
 @spliced
 def _order(ledger: Ledger, codes: NDArray[np.int64], a: int, c: int, members: NDArray[np.int64]) -> None:
-    """Write the ascending positions of the members, and the rank of each."""
+    """Write the ascending positions of the members, and by their places the position and the rank of each."""
     at, size, lists = ledger.span[c, START], len(members), ledger.lists
     for i in range(size):
         code, place = codes[a, members[i]], at + i
+        lists[CODE, a, place] = code
         while size <= INSERTION and place > at and lists[ASCENDING, a, place - 1] > code:
             lists[ASCENDING, a, place] = lists[ASCENDING, a, place - 1]
             place -= 1
         lists[ASCENDING, a, place] = code
     if size > INSERTION:
         ascend(lists[ASCENDING, a, at : at + size])
-    for record in members:
-        ledger.rank[a, record] = _lower(ledger, a, c, size, codes[a, record])
+    for place in range(at, at + size):
+        lists[RANK, a, place] = _lower(lists[ASCENDING, a], at, size, lists[CODE, a, place])
 
 
 @uncounted
-def _lower(ledger: Ledger, a: int, c: int, size: int, code: int) -> int:
-    """Return how many members of a class have a position below the given one."""
-    first = ledger.span[c, START]
+def _lower(ascending: NDArray[np.int64], first: int, size: int, code: int) -> int:
+    """Return how many of so many positions from the first are below the given one."""
     low, high = first, first + size
     while low < high:
         middle = (low + high) // 2
-        if ledger.lists[ASCENDING, a, middle] < code:
+        if ascending[middle] < code:
             low = middle + 1
         else:
             high = middle
@@ -305,43 +306,58 @@ def _excess(rules: Rules, a: int, total: int, bound: int) -> float:
     return (total - bound) / rules.table[a]["whole"] if total > bound else 0.0
 
 
-@uncounted
+@spliced
 def _enter(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int, side: int, place: int) -> None:
     """Write what is to be known of a record that would enter class c in place of a member."""
-    entry, arrays, rank = ledger.entry, rules.arrays, _lower(ledger, a, c, size, code)
+    entry, arrays, at = ledger.entry, rules.arrays, ledger.span[c, START]
+    rank = _lower(ledger.lists[ASCENDING, a], at, size, code)
     entry[side, a, 0, place] = rank
     if rules.table[a]["height"] == 0:
         path = path_of(rules, a)
-        at_1 = before(arrays, path, size, rank, code)
-        entry[side, a, 1, place] = before(arrays, path, size, rank - 1, code) - at_1 if rank > 0 else 0
-        entry[side, a, 2, place] = at_1 - before(arrays, path, size, rank + 1, code) if rank < size else 0
+        at_1, high, low = before(arrays, path, size, rank, code), 0, 0
+        if rank > 0:
+            high = before(arrays, path, size, rank - 1, code) - at_1
+        if rank < size:
+            low = at_1 - before(arrays, path, size, rank + 1, code)
+        entry[side, a, 1, place] = ledger.lists[ENTERS_HIGH, a, at + rank] + high
+        entry[side, a, 2, place] = ledger.lists[ENTERS_LOW, a, at + rank] + low
         return
     tree = tree_of(rules, a)
     for h in range(tree.height):
         below = arrays[tree.below + h * tree.values + code]
-        count = _inside(ledger, arrays, tree, a, c, size, rank, h, code)
+        count = _inside(ledger.lists[ASCENDING, a], arrays, tree, at, size, rank, h, code)
         entry[side, a, 1 + h, place] = edge(tree, count + 1, size, below) - edge(tree, count, size, below)
 
 
 @spliced
-def _path_swap(ledger: Ledger, a: int, c: int, gone: int, side: int, place: int) -> int:
-    """Return the edge sum of a path after a swap."""
-    lists, at, total = ledger.lists, ledger.span[c, START], ledger.sums[a, c, TOTAL]
-    r, q = ledger.rank[a, gone], ledger.entry[side, a, 0, place]
-    if q > r:
-        total += lists[KEPT, a, at + r] - lists[KEPT, a, at + q]
-        total += lists[DOWN, a, at + q] - lists[DOWN, a, at + r + 1] + ledger.entry[side, a, 1, place]
-    else:
-        total += lists[KEPT, a, at + q] - lists[KEPT, a, at + r + 1]
-        total += lists[UP, a, at + r] - lists[UP, a, at + q] + ledger.entry[side, a, 2, place]
-    return int(total)
+def _fill_path(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> int:
+    """Write what the members of a class on a path add after swaps; return its edge sum."""
+    lists, at, arrays, path = ledger.lists, ledger.span[c, START], rules.arrays, path_of(rules, a)
+    kept, down, up = 0, 0, 0
+    lists[ENTERS_HIGH, a, at] = lists[ENTERS_LOW, a, at] = 0
+    for r in range(size):
+        x, place = lists[ASCENDING, a, at + r], at + r
+        at_0 = before(arrays, path, size, r - 1, x) if r > 0 else 0
+        at_1, at_2 = before(arrays, path, size, r, x), before(arrays, path, size, r + 1, x)
+        at_3 = before(arrays, path, size, r + 2, x) if r + 2 <= size else 0
+        # By rank at first, in lists that are filled for moves later.
+        lists[KEPT_MORE, a, place] = kept - (down + at_0 - at_1)
+        lists[UP_MORE, a, place] = up - (kept + at_1 - at_2)
+        down, kept, up = down + at_0 - at_1, kept + at_1 - at_2, up + at_2 - at_3
+        lists[ENTERS_HIGH, a, place + 1] = down - kept
+        lists[ENTERS_LOW, a, place + 1] = kept - up
+    for place in range(at, at + size):
+        rank = lists[RANK, a, place]
+        lists[LOWER, a, place] = lists[KEPT_MORE, a, at + rank]
+        lists[HIGHER, a, place] = lists[UP_MORE, a, at + rank]
+    return int(before(arrays, path, size, size, path.values) + kept)
 
 
 @spliced
 def _path_join(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int) -> int:
     """Return the edge sum of a path that a record joins."""
     lists, at, path = ledger.lists, ledger.span[c, START], path_of(rules, a)
-    q = _lower(ledger, a, c, size, code)
+    q = _lower(lists[ASCENDING, a], at, size, code)
     total = lists[KEPT_MORE, a, at + q] + lists[UP_MORE, a, at + size] - lists[UP_MORE, a, at + q]
     return int(ledger.sums[a, c, TOTAL_MORE] + total + cost(rules.arrays, path, size + 1, q + 1, code))
 
@@ -355,10 +371,10 @@ def _path_moves(ledger: Ledger, rules: Rules, a: int, c: int, members: NDArray[n
         _prefix(ledger, rules.arrays, path, a, at, size, size - 1, kept, down, SPARE)
         whole = before(rules.arrays, path, size - 1, size - 1, path.values) + lists[down, a, at + size]
         bound = _bound(rules, a, size - 1)
-        for record in members:
-            place = at + ledger.rank[a, record]
+        for i in range(size):
+            place = at + lists[RANK, a, at + i]
             total = whole + lists[kept, a, place] - lists[down, a, place + 1]
-            ledger.leave[record] += _excess(rules, a, total, bound)
+            ledger.leave[members[i]] += _excess(rules, a, total, bound)
     _prefix(ledger, rules.arrays, path, a, at, size, size + 1, KEPT_MORE, SPARE, UP_MORE)
     ledger.sums[a, c, TOTAL_MORE] = before(rules.arrays, path, size + 1, size + 1, path.values)
 
@@ -384,11 +400,11 @@ def _prefix(
 
 @spliced
 def _tree_swap(
-    ledger: Ledger, rules: Rules, a: int, c: int, gone: int, leaves: int, enters: int, side: int, place: int
+    ledger: Ledger, rules: Rules, a: int, c: int, gone: int, enters: int, side: int, place: int
 ) -> int:
     """Return the edge sum of a tree after a swap: where both have the same node, it has as many as before."""
     tree, total, h = tree_of(rules, a), ledger.sums[a, c, TOTAL], 0
-    level = tree.nodes
+    level, leaves = tree.nodes, ledger.lists[CODE, a, gone]
     while h < tree.height and rules.arrays[level + leaves] != rules.arrays[level + enters]:
         total += ledger.nodes[a, h, gone, WITHOUT] + ledger.entry[side, a, 1 + h, place]
         level += tree.values
@@ -397,30 +413,28 @@ def _tree_swap(
 
 
 @spliced
-def _tree_moves(
-    ledger: Ledger, rules: Rules, codes: NDArray[np.int64], a: int, c: int, members: NDArray[np.int64]
-) -> None:
+def _tree_moves(ledger: Ledger, rules: Rules, a: int, c: int, members: NDArray[np.int64]) -> None:
     """Add what a tree says of the class without each member."""
-    arrays, tree, size = rules.arrays, tree_of(rules, a), len(members)
+    arrays, tree, at, size = rules.arrays, tree_of(rules, a), ledger.span[c, START], len(members)
     ledger.sums[a, c, TOTAL_MORE] = _tree_total(ledger, rules, a, c, size, size + 1)
     less, bound = _tree_total(ledger, rules, a, c, size, size - 1), _bound(rules, a, size - 1)
-    for record in members if size > 1 else members[:0]:
+    for i in range(size if size > 1 else 0):
         left = less
         for h in range(tree.height):
-            below = arrays[tree.below + h * tree.values + codes[a, record]]
-            count = ledger.nodes[a, h, record, INSIDE]
+            below = arrays[tree.below + h * tree.values + ledger.lists[CODE, a, at + i]]
+            count = ledger.nodes[a, h, at + i, INSIDE]
             left += edge(tree, count - 1, size - 1, below) - edge(tree, count, size - 1, below)
-        ledger.leave[record] += _excess(rules, a, left, bound)
+        ledger.leave[members[i]] += _excess(rules, a, left, bound)
 
 
 @spliced
 def _tree_step(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int) -> int:
     """Return what a record adds to the edge sum of the counts of a class, taken as one with a member more."""
-    arrays, tree, step = rules.arrays, tree_of(rules, a), 0
-    rank = _lower(ledger, a, c, size, code)
+    arrays, tree, step, at = rules.arrays, tree_of(rules, a), 0, ledger.span[c, START]
+    rank = _lower(ledger.lists[ASCENDING, a], at, size, code)
     for h in range(tree.height):
         below = arrays[tree.below + h * tree.values + code]
-        count = _inside(ledger, arrays, tree, a, c, size, rank, h, code)
+        count = _inside(ledger.lists[ASCENDING, a], arrays, tree, at, size, rank, h, code)
         step += edge(tree, count + 1, size + 1, below) - edge(tree, count, size + 1, below)
     return int(step)
 
@@ -446,11 +460,9 @@ def _tree_total(ledger: Ledger, rules: Rules, a: int, c: int, size: int, as_of: 
 
 
 @spliced
-def _fill_without(
-    ledger: Ledger, rules: Rules, codes: NDArray[np.int64], a: int, c: int, members: NDArray[np.int64]
-) -> None:
+def _fill_without(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> None:
     """Write what the edges above each member add without it: members below a node are a run in the order."""
-    arrays, tree, at, size = rules.arrays, tree_of(rules, a), ledger.span[c, START], len(members)
+    arrays, tree, at = rules.arrays, tree_of(rules, a), ledger.span[c, START]
     for h in range(tree.height):
         first, level = 0, tree.nodes + h * tree.values
         for r in range(1, size + 1):
@@ -461,23 +473,23 @@ def _fill_without(
             for x in range(first, r):
                 ledger.lists[SPARE, a, at + x] = r - first
             first = r
-        for record in members:
-            count = ledger.lists[SPARE, a, at + ledger.rank[a, record]]
-            below = arrays[tree.below + h * tree.values + codes[a, record]]
+        for place in range(at, at + size):
+            count = ledger.lists[SPARE, a, at + ledger.lists[RANK, a, place]]
+            below = arrays[tree.below + h * tree.values + ledger.lists[CODE, a, place]]
             step = edge(tree, count - 1, size, below) - edge(tree, count, size, below)
-            ledger.nodes[a, h, record, INSIDE], ledger.nodes[a, h, record, WITHOUT] = count, step
+            ledger.nodes[a, h, place, INSIDE], ledger.nodes[a, h, place, WITHOUT] = count, step
 
 
 @uncounted
 def _inside(
-    ledger: Ledger, arrays: NDArray[np.int64], tree: Tree, a: int, c: int, size: int, rank: int,
+    ascending: NDArray[np.int64], arrays: NDArray[np.int64], tree: Tree, first: int, size: int, rank: int,
     h: int, code: int,
 ) -> int:  # fmt: skip
-    """Return how many members lie below the node of a level above a position of some rank: a run there."""
-    first, level = ledger.span[c, START], tree.nodes + h * tree.values
+    """Return how many of the positions lie below the node of a level above one of some rank: a run there."""
+    level = tree.nodes + h * tree.values
     node, low, high = arrays[level + code], first + rank, first + rank
-    while low > first and arrays[level + ledger.lists[ASCENDING, a, low - 1]] == node:
+    while low > first and arrays[level + ascending[low - 1]] == node:
         low -= 1
-    while high < first + size and arrays[level + ledger.lists[ASCENDING, a, high]] == node:
+    while high < first + size and arrays[level + ascending[high]] == node:
         high += 1
     return int(high - low)
