@@ -55,6 +55,7 @@ class _Budget:
 
 _budget: ContextVar[_Budget | None] = ContextVar("budget", default=None)
 _lock = threading.Lock()
+_parsing = threading.RLock()
 _spent = 0.0
 
 
@@ -111,7 +112,9 @@ def run(function: Callable[..., object], arguments: tuple[Any, ...], *, by_entry
 
     As in compiled code, whole numbers wrap around and a division by zero of numpy's numbers gives infinity.
     """
-    text = _texts(function.__module__)[function.__name__]
+    # Python 3.11 may raise a SystemError where two threads parse at a time.
+    with _parsing:
+        text = _texts(function.__module__)[function.__name__]
     budget = _budget.get() or _Budget(0.0)
     begun = time.thread_time()
     try:
