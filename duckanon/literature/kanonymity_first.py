@@ -17,8 +17,8 @@ from duckanon.kernels.compiled import compiled, inner
 from duckanon.kernels.exchange.ledger import (
     Ledger,
     class_violation,
+    enter,
     fill_ledger,
-    forget_entries,
     ledger_of,
     violation_after_swap,
 )
@@ -196,7 +196,7 @@ def _best_swap(
 ) -> tuple[int, float]:
     """Return the member whose place a record should take, and the violation of the class then."""
     best, least = -1, np.inf
-    forget_entries(ledger, 1, 0)
+    enter(ledger, rules, ONLY, ONLY, len(members), codes[ONLY, new], ONLY, ONLY)
     for i in range(len(members)):
         violation = violation_after_swap(
             ledger, rules, ONLY, ONLY, len(members), i, codes[ONLY, new], ONLY, ONLY

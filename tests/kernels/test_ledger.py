@@ -22,8 +22,9 @@ from duckanon.kernels.exchange.ledger import (
     class_violation,
     fill_ledger,
     fill_moves,
-    forget_entries,
     ledger_of,
+    path_prices,
+    prepare_swaps,
     violation_after_swap,
     violation_with,
 )
@@ -119,13 +120,16 @@ def uncached(function: Function) -> Function:
 @uncached
 def every_exchange(
     ledger: Ledger, rules: Rules, codes: Whole, one: Whole, two: Whole
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return what both sides miss after each swap (2, one, two), without and with each record."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return what both sides miss after each swap (2, one, two), without and with each record; prices at 2."""
     most = max(len(one), len(two))
     swaps, leave, join = np.zeros((2, len(one), len(two))), np.zeros((2, most)), np.zeros((2, most))
-    forget_entries(ledger, len(one), len(two))
     for side in range(2):
         fill_ledger(ledger, rules, codes, side, two if side else one)
+    prepare_swaps(ledger, rules, FIRST, len(one), FIRST + 1, len(two))
+    prices = np.zeros((len(one), len(two)))
+    for i in range(len(one)):
+        path_prices(ledger, rules, 2.0, FIRST, FIRST + 1, i, len(two), prices[i])
     for side in range(2):
         own, others = (two, one) if side else (one, two)
         for x in range(len(own)):
@@ -140,7 +144,7 @@ def every_exchange(
             leave[side, x] = ledger.leave[own[x]]
         for y in range(len(others)):
             join[side, y] = violation_with(ledger, rules, codes, side, len(own), others[y])
-    return swaps, leave, join
+    return swaps, leave, join, prices
 
 
 @uncached
@@ -177,10 +181,15 @@ def check_exchanges(
     """Assert that swaps of some pairs of members, and their moves, have the violation that the oracle gives them."""
     most = max(len(one), len(two))
     own = prepared(attributes, most + 1)
-    swaps, leave, join = every_exchange(*prepared(attributes, most), one, two)
+    swaps, leave, join, prices = every_exchange(*prepared(attributes, most), one, two)
     for i, j in sorted(set(pairs)):
-        check(attributes, np.append(np.delete(one, i), two[j]), swaps[0, i, j], own)
-        check(attributes, np.append(np.delete(two, j), one[i]), swaps[1, i, j], own)
+        after = np.append(np.delete(one, i), two[j]), np.append(np.delete(two, j), one[i])
+        check(attributes, after[0], swaps[0, i, j], own)
+        check(attributes, after[1], swaps[1, i, j], own)
+        paths = [a for a in attributes if a.threshold.l is None]
+        paths = [a for a in paths if a.threshold.reference.distance == "ordered"]
+        price = 2 * sum(violation(a, members) for a in paths for members in after)
+        assert prices[i, j] == pytest.approx(price, rel=1e-9, abs=1e-11)
     for side, (members, others) in enumerate([(one, two), (two, one)]):
         for i in sorted({pair[side] for pair in pairs}) if len(members) > 1 else ():
             check(attributes, np.delete(members, i), leave[side, i], own)
@@ -287,7 +296,7 @@ def test_sums_beyond_a_machine_word_are_taken_from_the_histogram() -> None:
     rules = rules_of([Threshold(known, t=t)])
     ledger = ledger_of(rules, len(positions), 2, 2**12)
     assert not ledger.quick.any()
-    swaps, _, _ = every_exchange(ledger, rules, positions[None, :], one, two)
+    swaps, *_ = every_exchange(ledger, rules, positions[None, :], one, two)
     for (i, j), reached in after.items():
         assert (swaps[0, i, j] == 0.0) == (reached <= t)
         assert swaps[0, i, j] == pytest.approx(float(max(Fraction(0), size * (reached - t))), abs=1e-9)
@@ -300,7 +309,8 @@ def test_nothing_is_asked_nothing_is_violated() -> None:
     attributes = [attribute_of([0, 0, 0, 0], d, t=Fraction(0)) for d in DISTANCES]
     attributes += [attribute_of([0, 1, 2, 3], d, t=Fraction(1)) for d in DISTANCES]
     own = prepared(attributes, 2)
-    swaps, leave, join = every_exchange(*own, np.array([2]), np.array([0, 3]))
+    swaps, leave, join, prices = every_exchange(*own, np.array([2]), np.array([0, 3]))
+    assert not prices.any()
     assert not swaps.any()
     assert not leave.any()
     assert not join.any()

@@ -30,7 +30,7 @@ ENTROPY_MARGIN = 2e-9
 """By how much the entropy of unequal counts must exceed log l, which is rounded; the audit asks for 1e-9."""
 
 LISTED = LARGEST_LISTED * (LARGEST_LISTED + 3) // 2
-"""Entries of the list of quantiles of a path."""
+"""Entries of the list of quantiles of a path, and of what turns there."""
 
 DISTINCT, ENTROPY, RECURSIVE = 1, 2, 3
 
@@ -62,7 +62,7 @@ def rules_of(thresholds: Sequence[Threshold]) -> Rules:
     start = 0
     for entry, threshold in zip(table, thresholds, strict=True):
         edges = threshold.reference.edges
-        parts = [edges.cumulative, edges.prefix, edges.nodes, edges.below, edges.quantiles]
+        parts = [edges.cumulative, edges.prefix, edges.nodes, edges.below, edges.quantiles, _turns(edges)]
         entry["total"], entry["values"] = edges.total, len(edges.cumulative)
         entry["height"], entry["start"] = len(edges.nodes) // len(edges.cumulative), start
         _enter(entry, threshold)
@@ -78,6 +78,16 @@ def work_of(thresholds: Sequence[Threshold]) -> int:
     """
     dear = [x.reference.distance != "ordered" or bool(x.l and x.l_kind != "distinct") for x in thresholds]
     return max(1, len(dear) + (DEAR - 1) * sum(dear))
+
+
+def _turns(edges: Edges) -> NDArray[np.int64]:
+    """Return for each quantile p / s of a path twice ``sum over x < quantile of n p - s cumulative[x]``."""
+    if len(edges.quantiles) == 0:
+        return np.zeros(0, dtype=np.int64)
+    sizes = np.repeat(np.arange(1, LARGEST_LISTED + 1), np.arange(2, LARGEST_LISTED + 2))
+    part = np.arange(LISTED) - (sizes * (sizes + 1) // 2 - 1)
+    turns = edges.total * part * edges.quantiles - sizes * edges.prefix[edges.quantiles]
+    return np.asarray(2 * turns, dtype=np.int64)
 
 
 def _enter(entry: np.void, threshold: Threshold) -> None:

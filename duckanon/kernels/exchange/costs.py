@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from duckanon.kernels.closeness.reference import LARGEST_LISTED
+from duckanon.kernels.closeness.threshold import LISTED
 from duckanon.kernels.compiled import uncounted
 
 if TYPE_CHECKING:
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
 
 
 class Path(NamedTuple):
-    """Where the arrays of one path stand in `Rules.arrays`: cumulative counts, prefix sums, quantiles."""
+    """Where a path stands in `Rules.arrays`: cumulative counts, prefix sums, quantiles and turns."""
 
     total: int
     values: int
     cumulative: int
     prefix: int
     quantiles: int
+    turns: int
 
 
 @uncounted
@@ -32,7 +34,8 @@ def path_of(rules: Rules, a: int) -> Path:
     """Return the places of a path."""
     rule = rules.table[a]
     m, start = rule["values"], rule["start"]
-    return Path(rule["total"], m, start, start + m, start + 2 * m + 1)
+    quantiles = start + 2 * m + 1
+    return Path(rule["total"], m, start, start + m, quantiles, quantiles + LISTED)
 
 
 @uncounted
@@ -46,7 +49,8 @@ def before(arrays: NDArray[np.int64], path: Path, size: int, p: int, x: int) -> 
     """Return the edge sum before position x of a distribution function that stays at p of size records."""
     level = path.total * p
     if size <= LARGEST_LISTED:
-        q = arrays[path.quantiles + size * (size + 1) // 2 - 1 + p]
+        place = size * (size + 1) // 2 - 1 + p
+        q, turn = arrays[path.quantiles + place], arrays[path.turns + place]
     else:
         q, end = 0, path.values
         while q < end:
@@ -55,10 +59,10 @@ def before(arrays: NDArray[np.int64], path: Path, size: int, p: int, x: int) -> 
                 end = middle
             else:
                 q = middle + 1
+        turn = 2 * (level * q - size * arrays[path.prefix + q])
+    # Both are there before the question, which half of all records answer with yes, so that nothing branches.
     value = level * x - size * arrays[path.prefix + x]
-    if x > q:
-        value = 2 * (level * q - size * arrays[path.prefix + q]) - value
-    return int(value)
+    return int(turn - value if x > q else value)
 
 
 class Tree(NamedTuple):

@@ -7,10 +7,11 @@ of the costs at the own rank, one rank lower and one rank higher answer for ever
 exchange changes the counts of two nodes a level. All is exact integer arithmetic, as the audits have it.
 
 What belongs to a class alone is filled at the first question after a change. What depends on the record that
-would enter is computed at the first question about it, O(log s) on a path and O(s H) in a tree; then every
-swap with it takes constant time, or O(H). On a path it is one sum: with K, D and U for the prefix sums at the
-own rank, one lower and one higher, a record that enters at rank q for the member of rank r < q changes the
-edge sum by ``(K(r) - D(r + 1)) + (D(q) - K(q) + its own cost)``, one term of either, and likewise for r >= q.
+would enter is computed on a path for all members of the other class at once, in a tree at the first question
+about it, O(s H); then every swap with it takes constant time, or O(H). On a path it is one sum: with K, D and
+U for the prefix sums at the own rank, one lower and one higher, a record that enters at rank q for the member
+of rank r < q changes the edge sum by ``(K(r) - D(r + 1)) + (D(q) - K(q) + its own cost)``, one term of
+either, and likewise for r >= q.
 """
 
 from __future__ import annotations
@@ -80,8 +81,8 @@ class Ledger(NamedTuple):
     leave : ndarray of shape (n,), float64
         Violation of the class of each record without it.
     entry : ndarray of shape (2, S, 1 + max(2, height), most), int64
-        For the members of two classes, the sides 0 and 1, who would enter the other: the rank, or
-        -1 where nothing is known yet, then on a path what it adds where it is higher than who gives way, and
+        For the members of two classes, the sides 0 and 1, who would enter the other: the rank, in a tree
+        -1 where nothing is known yet; then on a path what it adds where it is higher than who gives way, and
         where it is not, in a tree what the edge on each level adds.
     histogram : ndarray of shape (2, most + 1), int64
         The values of a class and how often each occurs, for the attributes that are not quick.
@@ -126,7 +127,10 @@ def fill_ledger(
     """Fill the ledger of a class, given by its records, for swaps. O(S s (H + log m))."""
     _make_room(ledger, c, len(members))
     for a in range(len(ledger.quick)):
-        _order(ledger, codes, a, c, members)
+        if rules.table[a]["values"] <= len(members):
+            _order_by_counts(ledger, codes, rules.table[a]["values"], a, c, members)
+        else:
+            _order(ledger, codes, a, c, members)
         if ledger.quick[a]:
             size, rule = len(members), rules.table[a]
             ledger.sums[a, c, BOUND] = _bound(rules, a, size)
@@ -173,13 +177,64 @@ def class_violation(ledger: Ledger, rules: Rules, c: int, size: int) -> float:
 
 
 @spliced
-def forget_entries(ledger: Ledger, first: int, second: int) -> None:
-    """Note that nothing is known of those of two classes, of so many records, who would enter the other."""
+def prepare_swaps(ledger: Ledger, rules: Rules, first: int, size: int, second: int, others: int) -> None:
+    """Prepare the questions about swaps of two classes, of so many records, whose ledgers are filled."""
     for a in range(len(ledger.quick)):
-        for i in range(first):
-            ledger.entry[0, a, 0, i] = -1
-        for i in range(second):
-            ledger.entry[1, a, 0, i] = -1
+        if not ledger.quick[a]:
+            continue
+        for side in range(2):
+            c, own, count = (first, size, others) if side else (second, others, size)
+            there, lists = ledger.span[second if side else first, START], ledger.lists
+            for i in range(count):
+                if rules.table[a]["height"] > 0:
+                    ledger.entry[side, a, 0, i] = -1
+                else:
+                    # Classes that are both like the table have a record at about the same rank.
+                    code, rank = lists[CODE, a, there + i], lists[RANK, a, there + i]
+                    _enter_path(ledger, rules, a, c, own, code, rank, side, i)
+
+
+@spliced
+def enter(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int, side: int, place: int) -> None:
+    """Prepare the questions about a record that would enter class c, of so many records, for a member."""
+    if rules.table[a]["height"] == 0:
+        _enter_path(ledger, rules, a, c, size, code, 0, side, place)
+    else:
+        _enter_tree(ledger, rules, a, c, size, code, side, place)
+
+
+@spliced
+def path_prices(
+    ledger: Ledger, rules: Rules, weight: float, first: int, second: int, i: int, size: int,
+    prices: NDArray[np.float64],
+) -> None:  # fmt: skip
+    """Write what violations of paths a swap of member i of a class costs, with each of so many of another.
+
+    `weight` is the price of one; attributes that are not quick, and trees, count nothing here. Nothing
+    branches: most swaps of near classes gain SSE, and it is the violations, by chance, that decide.
+    """
+    lists, entry = ledger.lists, ledger.entry
+    for j in range(size):
+        prices[j] = 0.0
+    for a in range(len(ledger.quick)):
+        if not ledger.quick[a] or rules.table[a]["height"] > 0:
+            continue
+        at, there = ledger.span[first, START] + i, ledger.span[second, START]
+        price, rank, enters = weight / rules.table[a]["whole"], lists[RANK, a, at], entry[0, a, 0, i]
+        excess = ledger.sums[a, first, TOTAL] - ledger.sums[a, first, BOUND]
+        lower, higher = excess + lists[LOWER, a, at], excess + lists[HIGHER, a, at]
+        excess = ledger.sums[a, second, TOTAL] - ledger.sums[a, second, BOUND]
+        high, low = excess + entry[0, a, 1, i], excess + entry[0, a, 2, i]
+        ranks, lowers = lists[RANK, a, there : there + size], lists[LOWER, a, there : there + size]
+        highers, entering = lists[HIGHER, a, there : there + size], entry[1, a, 0]
+        highs, lows = entry[1, a, 1], entry[1, a, 2]
+        for j in range(size):
+            if_high, if_low = lower + highs[j], higher + lows[j]
+            own = if_high if entering[j] > rank else if_low
+            if_high, if_low = lowers[j] + high, highers[j] + low
+            other = if_high if enters > ranks[j] else if_low
+            own, other = own if own > 0 else 0, other if other > 0 else 0
+            prices[j] += price * (own + other)
 
 
 @spliced
@@ -188,14 +243,15 @@ def violation_after_swap(
 ) -> float:
     """Return the violation of attribute a by class c whose member at the place `gone` gives way to another.
 
-    `new` is the position of that one; `side` and `place` say where in `Ledger.entry` it stands.
+    `new` is the position of that one; `side` and `place` say where in `Ledger.entry` it stands. The swaps of
+    the two classes are prepared.
     """
     at, bound = ledger.span[c, START] + gone, ledger.sums[a, c, BOUND]
     if not ledger.quick[a]:
         return _histogram_violation(ledger, rules, a, c, size, ledger.lists[CODE, a, at], new)
-    if ledger.entry[side, a, 0, place] < 0:
-        _enter(ledger, rules, a, c, size, new, side, place)
     if rules.table[a]["height"] > 0:
+        if ledger.entry[side, a, 0, place] < 0:
+            _enter_tree(ledger, rules, a, c, size, new, side, place)
         total = _tree_swap(ledger, rules, a, c, at, new, side, place)
     elif ledger.entry[side, a, 0, place] > ledger.lists[RANK, a, at]:
         total = ledger.sums[a, c, TOTAL] + ledger.lists[LOWER, a, at] + ledger.entry[side, a, 1, place]
@@ -255,6 +311,29 @@ def _order(ledger: Ledger, codes: NDArray[np.int64], a: int, c: int, members: ND
         lists[RANK, a, place] = _lower(lists[ASCENDING, a], at, size, lists[CODE, a, place])
 
 
+@spliced
+def _order_by_counts(
+    ledger: Ledger, codes: NDArray[np.int64], values: int, a: int, c: int, members: NDArray[np.int64]
+) -> None:
+    """Write what `_order` writes where a table has no more values than the class members. O(s)."""
+    at, size, lists, lower = ledger.span[c, START], len(members), ledger.lists, ledger.histogram[0]
+    for x in range(values):
+        lower[x] = 0
+    for i in range(size):
+        code = codes[a, members[i]]
+        lists[CODE, a, at + i] = code
+        lower[code] += 1
+    place = at
+    for x in range(values):
+        count = lower[x]
+        lower[x] = place - at
+        for _ in range(count):
+            lists[ASCENDING, a, place] = x
+            place += 1
+    for i in range(size):
+        lists[RANK, a, at + i] = lower[lists[CODE, a, at + i]]
+
+
 @uncounted
 def _lower(ascending: NDArray[np.int64], first: int, size: int, code: int) -> int:
     """Return how many of so many positions from the first are below the given one."""
@@ -307,22 +386,34 @@ def _excess(rules: Rules, a: int, total: int, bound: int) -> float:
 
 
 @spliced
-def _enter(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int, side: int, place: int) -> None:
-    """Write what is to be known of a record that would enter class c in place of a member."""
-    entry, arrays, at = ledger.entry, rules.arrays, ledger.span[c, START]
-    rank = _lower(ledger.lists[ASCENDING, a], at, size, code)
+def _enter_path(
+    ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int, rank: int, side: int, place: int
+) -> None:
+    """Write what is to be known of a record that would enter class c; its rank is sought near the given."""
+    entry, lists, arrays, path = ledger.entry, ledger.lists, rules.arrays, path_of(rules, a)
+    at = ledger.span[c, START]
+    ascending = lists[ASCENDING, a, at : at + size]
+    rank = rank if rank < size else size
+    while rank > 0 and ascending[rank - 1] >= code:
+        rank -= 1
+    while rank < size and ascending[rank] < code:
+        rank += 1
+    at_1 = before(arrays, path, size, rank, code)
+    high = before(arrays, path, size, rank - 1 if rank > 0 else 0, code) - at_1
+    low = at_1 - before(arrays, path, size, rank + 1 if rank < size else size, code)
     entry[side, a, 0, place] = rank
-    if rules.table[a]["height"] == 0:
-        path = path_of(rules, a)
-        at_1, high, low = before(arrays, path, size, rank, code), 0, 0
-        if rank > 0:
-            high = before(arrays, path, size, rank - 1, code) - at_1
-        if rank < size:
-            low = at_1 - before(arrays, path, size, rank + 1, code)
-        entry[side, a, 1, place] = ledger.lists[ENTERS_HIGH, a, at + rank] + high
-        entry[side, a, 2, place] = ledger.lists[ENTERS_LOW, a, at + rank] + low
-        return
-    tree = tree_of(rules, a)
+    entry[side, a, 1, place] = lists[ENTERS_HIGH, a, at + rank] + high
+    entry[side, a, 2, place] = lists[ENTERS_LOW, a, at + rank] + low
+
+
+@spliced
+def _enter_tree(
+    ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int, side: int, place: int
+) -> None:
+    """Write what is to be known of a record that would enter class c: what it adds on each level."""
+    entry, arrays, at = ledger.entry, rules.arrays, ledger.span[c, START]
+    rank, tree = _lower(ledger.lists[ASCENDING, a], at, size, code), tree_of(rules, a)
+    entry[side, a, 0, place] = rank
     for h in range(tree.height):
         below = arrays[tree.below + h * tree.values + code]
         count = _inside(ledger.lists[ASCENDING, a], arrays, tree, at, size, rank, h, code)

@@ -72,6 +72,8 @@ class ExchangeState(NamedTuple):
         Distance of each record from the mean of its class.
     pair : ndarray of shape (2, 4, most), float64
         Scratch memory of `exchange` for the members of two classes.
+    prices : ndarray of shape (most,), float64
+        Scratch memory: the least that a member's swaps cost in violations.
     between : ndarray of shape (d,), float64
         Scratch memory: the difference of two means.
     ledger : Ledger
@@ -95,6 +97,7 @@ class ExchangeState(NamedTuple):
     mean: NDArray[np.float64]
     away: NDArray[np.float64]
     pair: NDArray[np.float64]
+    prices: NDArray[np.float64]
     between: NDArray[np.float64]
     ledger: Ledger
     rules: Rules
@@ -136,6 +139,7 @@ def exchange_state_of(
         np.zeros((classes, d)),
         np.zeros(n),
         np.zeros((2, 4, most)),
+        np.zeros(most),
         np.zeros(d),
         ledger_of(rules, n, classes, most),
         rules,
