@@ -127,7 +127,7 @@ def published(
         if name == "univariate" and points.shape[1] > 1:
             continue
         if cell.t:
-            if entry.needs_t and re.search(r"\bt( where given: always)?$", entry.method.guarantees):
+            if entry.keeps != "k" and re.search(r"\bt( where given: always)?$", entry.method.guarantees):
                 yield name, partition(points, cell.k, name, sensitive=sensitive, t=cell.t, scale="none")
         elif not entry.needs_t:
             labels = run_named(name, Task(points, cell.k), {})

@@ -147,11 +147,11 @@ def _check_use(name: str, sensitive: object, t: object, options: Mapping[str, ob
         raise PolicyError(f"{given} is given without {missing}: t-closeness needs both")
     if name == "auto":
         return
-    needs = PUBLISHED[name].needs_t
-    if t is not None and not needs:
-        able = ", ".join(["auto", *(other for other, entry in PUBLISHED.items() if entry.needs_t)])
+    keeps = PUBLISHED[name].keeps
+    if t is not None and keeps == "k":
+        able = ", ".join(["auto", *(other for other, entry in PUBLISHED.items() if entry.keeps != "k")])
         raise PolicyError(f"method '{name}' knows nothing of t: use one of {able}, or leave t out")
-    if t is None and needs:
+    if t is None and keeps == "t":
         raise PolicyError(f"method '{name}' needs t and sensitive")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Concatenate
+from typing import Any, Concatenate, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from duckanon.literature import density, dissolve, fixed_size, mhm, sorting, ste
 from duckanon.literature.kanonymity_first import kanonymity_first
 from duckanon.literature.kward import k_ward
 from duckanon.literature.maximum_distance import maximum_distance
+from duckanon.literature.mondrian import mondrian
 from duckanon.literature.mst import m_d
 from duckanon.literature.mu_approx import mu_approx
 from duckanon.literature.sabre import sabre
@@ -47,14 +48,20 @@ class Entry:
         From a task and the options given to labels of shape (n,).
     options : tuple of str
         Names of its own options.
-    needs_t : bool
-        Whether it works on sensitive columns; those that do not know nothing of t.
+    keeps : {'k', 't', 'all'}
+        'k': it looks at the points only, and knows nothing of sensitive columns. 't': it works on sensitive
+        columns, and needs t. 'all': t and l of sensitive columns are kept where they are asked for.
     """
 
     method: Method
     run: Callable[[Task, Options], Labels]
     options: tuple[str, ...] = ()
-    needs_t: bool = False
+    keeps: Literal["k", "t", "all"] = "k"
+
+    @property
+    def needs_t(self) -> bool:
+        """Whether it does nothing without t."""
+        return self.keeps == "t"
 
 
 def run_named(name: str, task: Task, options: Options) -> Labels:
@@ -80,8 +87,20 @@ def _by_points(name: str, kernel: Kernel, *options: str) -> Entry:
 
 
 def _by_t(name: str, run: Callable[[Task, Options], Labels], *options: str) -> Entry:
-    """Return the entry of a method that works on sensitive columns."""
-    return Entry(BY_NAME[name], run, options, needs_t=True)
+    """Return the entry of a method that works on sensitive columns, and needs t."""
+    return Entry(BY_NAME[name], run, options, keeps="t")
+
+
+def _by_cuts(name: str, *, relaxed: bool) -> Entry:
+    """Return the entry of Mondrian, strict or relaxed."""
+
+    def run(task: Task, options: Options) -> Labels:
+        del options
+        return mondrian(
+            task.points, task.k, codes=task.codes, thresholds=task.thresholds, relaxed=relaxed, stop=task.stop
+        )
+
+    return Entry(BY_NAME[name], run, ("paths",), keeps="all")
 
 
 def _single(task: Task, name: str) -> Task:
@@ -164,6 +183,8 @@ _ENTRIES = (
     _by_points("mdav_generic", fixed_size.mdav_generic),
     _by_points("meansort_ps", sorting.meansort_ps),
     _by_points("mhm", mhm.mhm, "order"),
+    _by_cuts("mondrian", relaxed=False),
+    _by_cuts("mondrian_relaxed", relaxed=True),
     _by_points("mu_approx", mu_approx),
     _by_points("multidsort_ps", sorting.multidsort_ps, "resort"),
     _by_t("sabre", _sabre, "paths"),

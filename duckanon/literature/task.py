@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from duckanon.kernels.closeness.reference import Distance
+    from duckanon.kernels.exchange.refine import Stop
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +38,8 @@ class Task:
         What every class must satisfy in each of them.
     limits : sequence of Fraction
         t of each of them.
+    stop : callable, optional
+        Tells when the classes are not wanted any more.
     """
 
     points: NDArray[np.float64]
@@ -44,6 +47,7 @@ class Task:
     codes: Sequence[NDArray[np.int64]] = ()
     thresholds: Sequence[Threshold] = ()
     limits: Sequence[Fraction] = ()
+    stop: Stop | None = None
 
 
 def with_thresholds(

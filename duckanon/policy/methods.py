@@ -35,6 +35,7 @@ _KABIR = "Kabir, Mahmood, Mustafa and Wang, IEEE Transactions on Cloud Computing
 _TORRA = "Domingo-Ferrer and Torra, Data Mining and Knowledge Discovery 11(2), 2005"
 _SORIA_COMAS = "Soria-Comas, Domingo-Ferrer, Sánchez and Martínez, IEEE TKDE 27(11), 2015"
 _STEERED = "Domingo-Ferrer and Soria-Comas, steered microaggregation, 2017"
+_MONDRIAN = "LeFevre, DeWitt and Ramakrishnan, ICDE 2006"
 _SABRE = "Cao, Karras, Kalnis and Tan, The VLDB Journal 20(1), 2011"
 
 _FIXED = "k; classes of k..2k-1"
@@ -63,6 +64,8 @@ BY_NAME = {
         Method("mdav_generic", _FIXED, _SQUARE, _TORRA + ", MDAV-generic"),
         Method("meansort_ps", _FIXED, "O(n^2)", _KABIR + ", Eq. 5 and Algorithm 2"),
         Method("mhm", _FIXED, "O(n^2)", "Domingo-Ferrer et al., The VLDB Journal 15(4), 2006"),
+        Method("mondrian", "k, and t where given: always", "O(n log n)", _MONDRIAN + ", strict"),
+        Method("mondrian_relaxed", "k, and t where given: always", "O(n log n)", _MONDRIAN + ", relaxed"),
         Method(
             "mu_approx",
             _FIXED,

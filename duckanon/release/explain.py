@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from duckanon.release.pipeline import names_of, through
-from duckanon.release.stages.bucket import bucket, tile_size
+from duckanon.release.stages.bucket import WHOLE, bucket, tile_size
 from duckanon.release.stages.embed import EXACT_VALUES
 from duckanon.release.stages.plan import choose_plan
 
@@ -71,6 +71,7 @@ def _partition_rows(
     }
     ordered = any(f.attribute.t is not None and f.attribute.distance == "ordered" for f in staged.sensitive)
     bound = f"{smallest_emd(staged.size, recipe.size):.6g}" if ordered else "none"
+    each = f"of about {tile} records each" if tile < WHOLE else "the whole table at once"
     return [
         (
             "records",
@@ -89,7 +90,7 @@ def _partition_rows(
         ("class_size", None, f"{recipe.size}", f"k = {policy.k}, and what t and l need"),
         ("bound", None, bound, "least ordered EMD of such a class without ties (Soria-Comas 2015, Prop. 1)"),
         ("ready", None, f"{ready}", "records whose class is settled: k or more share all values"),
-        ("tiles", None, f"{bucketed.tile_count}", f"of about {tile} records each"),
+        ("tiles", None, f"{bucketed.tile_count}", each),
         ("cost", None, "n log n", "sorts in SQL; a kernel sees one tile at a time"),
     ]
 

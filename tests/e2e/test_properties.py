@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 METHODS_WITH_REPAIR = ("auto", "kanonymity_first", "tcloseness_merge")
-METHODS_WITHOUT_REPAIR = tuple(name for name in METHODS if name not in METHODS_WITH_REPAIR)
+METHODS_BY_CUTS = ("mondrian", "mondrian_relaxed")
+METHODS_WITHOUT_REPAIR = tuple(name for name in METHODS if name not in METHODS_WITH_REPAIR + METHODS_BY_CUTS)
 
 REFUSALS = ("needs t", "takes one sensitive column", "takes one column", "ranks one 'ordered' column")
 """Of a method by name that cannot do what the policy asks."""
 
-REFUSALS_OF = {"auto": (), "tcloseness_merge": REFUSALS[:1]}
+REFUSALS_OF = {"auto": (), "tcloseness_merge": REFUSALS[:1], **dict.fromkeys(METHODS_BY_CUTS, ())}
 """Of the methods that can do nearly everything: merging wants a threshold to merge for."""
 
 ZEROS = Case(
@@ -84,6 +85,18 @@ def test_auto_always_keeps_every_threshold(con: duckanon.Connection, case: Case)
     if rows is not None:
         assert_release_valid(records_of(con.duckdb, "source_table"), rows, case.policy, trees=case.trees)
         assert_ordered_by_values(rows)
+
+
+@settings(
+    max_examples=examples(60),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(case=cases(methods=METHODS_BY_CUTS))
+def test_cuts_always_keep_every_threshold(con: duckanon.Connection, case: Case) -> None:
+    """What has no repair needs none: neither refused nor missed, whatever the policy."""
+    rows = released(con, case)
+    if rows is not None:
+        assert_release_valid(records_of(con.duckdb, "source_table"), rows, case.policy, trees=case.trees)
 
 
 @settings(

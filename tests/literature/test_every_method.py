@@ -33,8 +33,8 @@ T = "0.2"
 """Binds on most of the tables here."""
 
 WAYS = [(name, False) for name in BY_NAME if name == "auto" or not PUBLISHED[name].needs_t]
-WAYS += [(name, True) for name in BY_NAME if name == "auto" or PUBLISHED[name].needs_t]
-"""Every method as it is called: without t or with it; 'auto' both ways."""
+WAYS += [(name, True) for name in BY_NAME if name == "auto" or PUBLISHED[name].keeps != "k"]
+"""Every method as it is called: without t or with it; those that keep what is asked for both ways."""
 
 ONE_COLUMN = {"univariate"}
 OWN_SCALE = {"steered"}

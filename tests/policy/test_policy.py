@@ -158,7 +158,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"distance": {"charge": "hierarchical"}}, "has no tree: add hierarchies = {charge: 'table'}"),
     ({"hierarchies": {"charge": "tree"}}, "hierarchies of 'charge' is of no use"),
     ({"hierarchies": {"charge": 5}, "distance": {"charge": "hierarchical"}}, "use the name of a table"),
-    ({"method": "mondrian"}, "method = 'mondrian' is unknown"),
+    ({"method": "full_domain"}, "method = 'full_domain' is unknown"),
     ({"recode": {"charge": "mean"}}, "recode names 'charge', which is not in quasi_identifiers"),
     ({"recode": {"age": "hierarchy"}}, "recode of 'age' = 'hierarchy' is not in this version"),
     ({"recode": {"age": "maen"}}, "did you mean 'mean'?"),

@@ -30,6 +30,9 @@ TILE = 4096
 BROAD_TILE = 16384
 """Records of a tile where no kernel has quadratic cost: fewer borders, less loss."""
 
+WHOLE = 2**31
+"""No table has more records: Mondrian, which costs no more than sorting, sees it whole."""
+
 LARGEST = 1024
 """No first partition has classes above this (or above k): merging does the rest."""
 
@@ -95,13 +98,16 @@ def bucket(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) -> 
     if open_size:
         cuts = _cuts(embedded.axes, -(-open_size // tile_size(policy, limited.thresholds)))
         tile_count = math.prod(cut.parts for cut in cuts)
-        strata = stratum_size(staged.size, policy, limited.thresholds) if limited.thresholds else 1
+        shared = limited.thresholds and tile_count > 1
+        strata = stratum_size(staged.size, policy, limited.thresholds) if shared else 1
         _deal(con, limited, tiles=tiles, ready=ready, cuts=cuts, strata=strata)
     return Bucketed(limited, ready, labels, tiles, tile_count, open_size)
 
 
 def tile_size(policy: Policy, thresholds: Sequence[Threshold]) -> int:
-    """Records of a tile, 4 k at least: `TILE` for published methods and merging alone, else `BROAD_TILE`."""
+    """Records of a tile: `WHOLE` for Mondrian; else 4 k at least, `BROAD_TILE` or, if quadratic, `TILE`."""
+    if policy.method in ("mondrian", "mondrian_relaxed"):
+        return WHOLE
     broad = policy.method == "blocks" or (policy.method == "auto" and (policy.refine or not thresholds))
     return max(BROAD_TILE if broad else TILE, 4 * policy.k)
 

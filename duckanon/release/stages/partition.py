@@ -80,12 +80,14 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
         return ended.is_set() or (until is not None and time.monotonic() > until)
 
     plan = choose_plan(con, bucketed, policy, stop)
+    # The time is that of refinement: no first partition is cut short.
+    halt = stop if plan.recipe.effort else ended.is_set
 
     def tile(records: Records) -> _Tile:
         points = coordinates(embedded.axes, records.columns)
         local = classes_of(
             points, records.codes, policy, plan.recipe, thresholds,
-            share=len(points) / bucketed.open_size, seed=policy.seed, stop=stop,
+            share=len(points) / bucketed.open_size, seed=policy.seed, stop=halt,
             merging=policy.suppression_limit == 0,
         )  # fmt: skip
         return _described(staged, records, points, local, _violations(records.codes, local, thresholds))

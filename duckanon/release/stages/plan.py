@@ -167,13 +167,18 @@ def classes_of(
         return kernel.compose(points, codes, policy.k, thresholds, recipe, **how)
     if len(points) < policy.k:
         return np.zeros(len(points), dtype=np.int64)
-    knows_t = PUBLISHED[recipe.start].needs_t
+    keeps = PUBLISHED[recipe.start].keeps
+    if keeps == "k":
+        return run_named(recipe.start, Task(points, policy.k), {})
+    if keeps == "all":
+        task = Task(points, policy.k, [*codes], thresholds, stop=how.get("stop"))
+        return run_named(recipe.start, task, {})
     limited = [
         (code, replace(h, l=None, l_kind="distinct", c=None), Fraction(h.t))
         for code, h in zip(codes, thresholds, strict=True)
         if h.t is not None
     ]
-    if knows_t and not limited:
+    if not limited:
         raise PolicyError(f"method = '{recipe.start}' needs t: give one, or use method = 'auto'")
-    columns = [list(column) for column in zip(*limited, strict=True)] if knows_t else []
-    return run_named(recipe.start, Task(points, policy.k, *columns), {})
+    of_t, with_t, limits = (list(column) for column in zip(*limited, strict=True))
+    return run_named(recipe.start, Task(points, policy.k, of_t, with_t, limits), {})
