@@ -1,6 +1,6 @@
 """Progress of long work on a terminal: a line for every running step, gone when the step ends.
 
-That kernels are compiled is told on any stream, since it takes half a minute where nothing else happens.
+That kernels are compiled is told on any stream, since it takes a minute or two where nothing else happens.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from duckanon.kernels import plain
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-COMPILING = "compiling kernels, once for this installation (up to half a minute)"
+COMPILING = "compiling kernels, once for this installation (up to two minutes)"
 """What is told where compiled code is not in the cache yet."""
 
 Tell = Callable[[str, bool], None]

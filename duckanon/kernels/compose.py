@@ -239,12 +239,20 @@ def _refined_under(
     if recipe.start != "tcloseness_first":
         starts += [kept(level) for level in EFFORTS[1 : EFFORTS.index(effort) + 1]]
     # That of 'best' has no part in what 'balanced' ends with.
-    below, own = starts[: fewest + 1], starts[fewest + 1 :]
+    below, own = _different(starts[: fewest + 1]), starts[fewest + 1 :]
     at_most: Effort = "fast" if effort == "fast" else "balanced"
     ended = min((limited.refined(labels, at_most) for labels in below), key=limited.rank)
     if effort != "best":
         return ended
     return min((limited.refined(labels, effort) for labels in (ended, *own)), key=limited.rank)
+
+
+def _different(partitions: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+    """Return each partition once: where nothing violates, all steps leave it as it is."""
+    found: dict[bytes, NDArray[np.int64]] = {}
+    for labels in partitions:
+        found.setdefault(labels.tobytes(), labels)
+    return list(found.values())
 
 
 def _refined_freely(

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 ROWS: Mapping[str | None, int] = {None: 400, "fast": 400, "balanced": 300, "best": 0}
 """Records of a table up to which kernels may run as plain Python: about 5 to 10 CPU s at each effort."""
 
-RELEASE = 10.0
+RELEASE = 20.0
 """CPU seconds after which a release goes on with compiled code; asked before each kernel, not within one."""
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """CPU seconds that plain Python may cost an installation before kernels are compiled: what compiling does."""
 
 SPENT = "duckanon-plain.hundredths"

@@ -85,11 +85,13 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
 
     def tile(records: Records) -> _Tile:
         points = coordinates(embedded.axes, records.columns)
-        local = classes_of(
-            points, records.codes, policy, plan.recipe, thresholds,
-            share=len(points) / bucketed.open_size, seed=policy.seed, stop=halt,
-            merging=policy.suppression_limit == 0,
-        )  # fmt: skip
+        local = plan.classes
+        if local is None:
+            local = classes_of(
+                points, records.codes, policy, plan.recipe, thresholds,
+                share=len(points) / bucketed.open_size, seed=policy.seed, stop=halt,
+                merging=policy.suppression_limit == 0,
+            )  # fmt: skip
         return _described(staged, records, points, local, _violations(records.codes, local, thresholds))
 
     points, labels = coordinates(embedded.axes, bucketed.ready.columns), bucketed.ready_labels

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypedDict, Unpack, get_args
 
@@ -48,6 +48,8 @@ class Plan:
 
     recipe: Recipe  # first partition, class size, repair, refinement
     why: str  # for EXPLAIN and the report
+    # (n,), classes of all records of the only tile, where to choose the recipe was to do what it says
+    classes: npt.NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
 
     @property
     def method(self) -> str:
@@ -72,7 +74,8 @@ def choose_plan(
     For ``auto`` without t and l it is MDAV, in blocks where a tile has more than `EXACT` records, or in one
     column the optimal cut; with them
     all recipes are tried on a sample, and the one that loses the least information is taken: with little
-    effort, or, where the sample is all that there is to partition, with that of the policy up to 'balanced'.
+    effort, or, where the sample is all that there is to partition, with that of the policy up to 'balanced':
+    what came of it is handed on, unless the release takes more effort, or does not merge.
     """
     thresholds = bucketed.limited.thresholds
     columns = dimensions(bucketed.limited.embedded.axes)
@@ -89,14 +92,19 @@ def choose_plan(
         }[tried[0].start]
         return Plan(tried[0], f"only k is asked for; {how}")
     points, codes = sample(con, bucketed)
-    whole = len(points) == bucketed.open_size and policy.effort != "fast"
-    losses = [
-        trial(points, codes, policy, recipe, thresholds, effort="balanced" if whole else "fast", stop=stop)[1]
-        for recipe in tried
+    # Then the recipe that is taken has made the classes of the release already.
+    whole = len(points) == bucketed.open_size
+    effort: Effort = "fast" if policy.effort == "fast" or not whole else "balanced"
+    recipes_tried = [_on_trial(recipe, effort) for recipe in tried]
+    found = [
+        classes_of(points, codes, policy, recipe, thresholds, seed=policy.seed if whole else 0, stop=stop)
+        for recipe in recipes_tried
     ]
+    best = int(np.argmin([information_loss(points, labels) for labels in found]))
     names = ", ".join(f"{recipe.start} with classes from {recipe.size}" for recipe in tried)
     why = f"least loss on a sample of {len(points)} records of {names}"
-    return Plan(tried[int(np.argmin(losses))], why)
+    done = whole and recipes_tried[best] == tried[best] and policy.suppression_limit == 0
+    return Plan(tried[best], why, found[best] if done else None)
 
 
 def candidates(
@@ -137,9 +145,13 @@ def trial(
     **how: Unpack[How],
 ) -> tuple[int, float]:
     """Number of classes and loss, in per cent, of a recipe on a sample, refined if it refines."""
-    tried = replace(recipe, effort=effort if recipe.effort else None, partner=recipe.partner or "efficient")
-    labels = classes_of(points, codes, policy, tried, thresholds, **how)
+    labels = classes_of(points, codes, policy, _on_trial(recipe, effort), thresholds, **how)
     return int(labels.max()) + 1, information_loss(points, labels)
+
+
+def _on_trial(recipe: Recipe, effort: Effort) -> Recipe:
+    """Return the recipe with so much effort, if it refines, and with merging."""
+    return replace(recipe, effort=effort if recipe.effort else None, partner=recipe.partner or "efficient")
 
 
 def most_classes(n: int, policy: Policy, recipe: Recipe, thresholds: Sequence[Threshold]) -> int:
