@@ -213,16 +213,16 @@ def test_release_and_patience_end_plain_python(tmp_path: Path, monkeypatch: pyte
         return plain.preferred(logarithm.py_func)  # type: ignore[attr-defined]
 
     with plain.small(5, None):
-        assert goes_on(9)
-        assert carried(goes_on)(0.5)
+        assert goes_on(18)
+        assert carried(goes_on)(1)
         with plain.small(5, None):
-            assert goes_on(9)
-            assert not goes_on(3), "more than RELEASE, less than PATIENCE"
-        assert goes_on(0.25)
-    assert plain._noted(0.0) == plain._spent == 21.75
+            assert goes_on(18)
+            assert not goes_on(6), "more than RELEASE, less than PATIENCE"
+        assert goes_on(0.5)
+    assert plain._noted(0.0) == plain._spent == 43.5
     with plain.small(5, None):
-        assert goes_on(8)
-        assert not goes_on(0.5), "more than PATIENCE"
+        assert goes_on(16)
+        assert not goes_on(1), "more than PATIENCE"
 
 
 @pytest.mark.slow
@@ -236,12 +236,12 @@ with plain.small(5, None):
     budget.spent += 0.001
 """
     allowed = []
-    for spent in (0, 2990, 7):
+    for spent in (0, 5990, 7):
         for notes in tmp_path.rglob(plain.SPENT):
             notes.write_bytes(notes.read_bytes() + b"." * spent)
             os.utime(notes, (1, 1))
         allowed.append(float(without_a_compiler(["-c", program], tmp_path).stdout))
-    assert allowed == pytest.approx([10, 0.09, 0.01])
+    assert allowed == pytest.approx([20, 0.09, 0.01])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no links without rights, no FIFO")
@@ -267,7 +267,7 @@ def test_notes_never_fail_and_go_to_a_file_of_their_own(
         assert carried(lambda _: plain.preferred(logarithm.py_func))(0)  # type: ignore[attr-defined]
         budget = plain._budget.get()
         assert budget is not None
-        budget.spent += 31
+        budget.spent += 61
     assert other.read_text() == "mine"
     with plain.small(5, None):
         assert not plain.preferred(logarithm.py_func)  # type: ignore[attr-defined]
