@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 ROWS: Mapping[str | None, int] = {None: 400, "fast": 400, "balanced": 300, "best": 0}
-"""Records of a table up to which kernels may run as plain Python: about 5 to 10 CPU s at each effort."""
+"""Records of a table up to which kernels may run as plain Python: about 5 to 15 CPU s at each effort."""
 
 RELEASE = 20.0
 """CPU seconds after which a release goes on with compiled code; asked before each kernel, not within one."""

@@ -48,7 +48,7 @@ class Plan:
 
     recipe: Recipe  # first partition, class size, repair, refinement
     why: str  # for EXPLAIN and the report
-    # (n,), classes of all records of the only tile, where to choose the recipe was to do what it says
+    # (n,), classes of the records of the only tile, in their order, if trying the recipe has made them
     classes: npt.NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -74,8 +74,8 @@ def choose_plan(
     For ``auto`` without t and l it is MDAV, in blocks where a tile has more than `EXACT` records, or in one
     column the optimal cut; with them
     all recipes are tried on a sample, and the one that loses the least information is taken: with little
-    effort, or, where the sample is all that there is to partition, with that of the policy up to 'balanced':
-    what came of it is handed on, unless the release takes more effort, or does not merge.
+    effort, or, where the sample is all that there is to partition, with that of the policy up to 'balanced'.
+    Then its classes are handed on, unless the release takes more effort, or may leave records out.
     """
     thresholds = bucketed.limited.thresholds
     columns = dimensions(bucketed.limited.embedded.axes)
@@ -91,20 +91,31 @@ def choose_plan(
             "univariate": "one column: of all classes of a tile these lose least",
         }[tried[0].start]
         return Plan(tried[0], f"only k is asked for; {how}")
+    return _tried(con, bucketed, policy, tried, stop)
+
+
+def _tried(
+    con: duckdb.DuckDBPyConnection,
+    bucketed: Bucketed,
+    policy: Policy,
+    tried: Sequence[Recipe],
+    stop: Stop | None,
+) -> Plan:
+    """Plan with the recipe that loses least on a sample."""
     points, codes = sample(con, bucketed)
-    # Then the recipe that is taken has made the classes of the release already.
     whole = len(points) == bucketed.open_size
     effort: Effort = "fast" if policy.effort == "fast" or not whole else "balanced"
-    recipes_tried = [_on_trial(recipe, effort) for recipe in tried]
+    on_trial = [_on_trial(recipe, effort) for recipe in tried]
     found = [
-        classes_of(points, codes, policy, recipe, thresholds, seed=policy.seed if whole else 0, stop=stop)
-        for recipe in recipes_tried
+        classes_of(points, codes, policy, recipe, bucketed.limited.thresholds, seed=policy.seed, stop=stop)
+        for recipe in on_trial
     ]
     best = int(np.argmin([information_loss(points, labels) for labels in found]))
     names = ", ".join(f"{recipe.start} with classes from {recipe.size}" for recipe in tried)
     why = f"least loss on a sample of {len(points)} records of {names}"
-    done = whole and recipes_tried[best] == tried[best] and policy.suppression_limit == 0
-    return Plan(tried[best], why, found[best] if done else None)
+    # The same records, recipe and seed, and merging as in the release: its classes are made.
+    made = whole and on_trial[best] == tried[best] and policy.suppression_limit == 0
+    return Plan(tried[best], why, found[best] if made else None)
 
 
 def candidates(
