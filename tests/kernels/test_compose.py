@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from duckanon.errors import PolicyError
+from duckanon.kernels import compose as module
 from duckanon.kernels.closeness.reference import Distance, reference
 from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.kernels.compose import (
@@ -26,7 +27,7 @@ from duckanon.kernels.compose import (
     smallest_size,
     stratum_size,
 )
-from duckanon.kernels.exchange.refine import refine
+from duckanon.kernels.exchange.refine import Effort, reduce_violations, refine
 from duckanon.kernels.first.mdav import mdav, mdav1
 from duckanon.kernels.first.repeated import repeated
 from duckanon.kernels.loss import sse
@@ -177,6 +178,45 @@ def test_what_is_composed_keeps_k_and_every_threshold(
     assert np.bincount(labels).min() >= min(k, len(points))
     assert satisfied(attributes, labels)
     assert np.array_equal(labels, compose(points, codes, k, thresholds, recipe, share=0.004))
+
+
+def limited(seed: int, t: str) -> tuple[Points, NDArray[np.int64], list[Threshold]]:
+    """Return 60 records whose sensitive values, without ties, go with the first coordinate."""
+    draw, n = np.random.default_rng(seed), 60
+    points = draw.normal(size=(n, 2))
+    codes = np.argsort(np.argsort(points[:, 0] + 0.5 * draw.normal(size=n)))
+    return points, codes[None, :].astype(np.int64), [distinct(n, t)]
+
+
+def test_the_steps_of_each_effort_are_refined_and_the_best_is_kept() -> None:
+    """The reference takes the steps one by one; which of the two ends better depends on the table."""
+    recipe, better = Recipe("mdav", 3, "efficient", "balanced"), set()
+    for seed in range(8):
+        points, codes, thresholds = limited(seed, "0.15")
+        start, ends = first_partition(points, codes, recipe), []
+        efforts: tuple[Effort, ...] = ("fast", "balanced")
+        for effort in efforts:
+            labels = reduce_violations(points, start, 3, codes=codes, thresholds=thresholds, effort=effort)
+            labels = merged(points, codes, thresholds, labels, "efficient")
+            ends.append(refine(points, labels, 3, codes=codes, thresholds=thresholds))
+        best = min((0, 1), key=lambda i: sse(points, ends[i]))
+        better.add(best)
+        assert np.array_equal(compose(points, codes, 3, thresholds, recipe), ends[best])
+    assert better == {0, 1}
+
+
+@pytest.mark.parametrize(("t", "refinements"), [("0.9", 1), ("0.15", 2)])
+def test_equal_starts_are_refined_once(monkeypatch: pytest.MonkeyPatch, t: str, refinements: int) -> None:
+    """Within t = 0.9 no class of MDAV violates, so that no steps are taken; within 0.15 some do."""
+    done = []
+
+    def counted(*arguments: Any, **options: Any) -> Labels:
+        done.append(1)
+        return refine(*arguments, **options)
+
+    monkeypatch.setattr(module, "refine", counted)
+    compose(*limited(0, t)[:2], 3, limited(0, t)[2], Recipe("mdav", 3, "efficient", "balanced"))
+    assert len(done) == refinements
 
 
 def test_without_a_partner_the_first_partition_stays() -> None:
