@@ -91,6 +91,8 @@ def choose_plan(
             "univariate": "one column: of all classes of a tile these lose least",
         }[tried[0].start]
         return Plan(tried[0], f"only k is asked for; {how}")
+    if len(tried) == 1:
+        return Plan(tried[0], "no other class size pays for so many records, or none is allowed")
     return _tried(con, bucketed, policy, tried, stop)
 
 
