@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold
+from duckanon.kernels.exchange.exchange import sweep
 from duckanon.kernels.exchange.refine import reduce_violations, refine
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.loss import information_loss, sse
@@ -184,6 +185,29 @@ def test_no_share_of_the_work_rebuilds_nothing() -> None:
     assert np.array_equal(none[0], none[1])
     assert not np.array_equal(some[0], some[1])
     assert max(sse(points, labels) for labels in some) < sse(points, none[0]) < sse(points, start)
+
+
+@pytest.mark.parametrize(
+    ("share", "limited", "most"), [(0.002, True, 4), (0.002, False, 8), (0.004, True, 8)]
+)
+def test_a_tile_of_a_very_large_table_gets_half_the_passes_under_thresholds(
+    share: float, limited: bool, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 2,000 records, which are the share of a table of 1,000,000 or 500,000: the table of docs/methods/auto.md."""
+    points, k = spread_out(3, 2_000), 5
+    rank = np.argsort(np.argsort(points[:, 0], kind="stable"))
+    threshold = Threshold(reference(np.full(2_000, 1), "ordered"), t=Decimal(1))
+    how: dict[str, Any] = {"codes": [rank], "thresholds": [threshold]} if limited else {}
+    passes = 0
+
+    def counted(*given: Any) -> float:
+        nonlocal passes
+        passes += 1
+        return float(sweep(*given)) + np.inf  # a gain that never ends the passes
+
+    monkeypatch.setattr("duckanon.kernels.exchange.refine.sweep", counted)
+    refine(points, mdav(points, k), k, share=share, effort="balanced", **how)
+    assert passes == most
 
 
 def test_time_that_is_up_leaves_the_classes_as_they_are() -> None:
