@@ -14,7 +14,7 @@ from duckanon.audits.run import audit_relation
 from duckanon.database import engine, paths
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.names import twice
-from duckanon.policy.policy import AuditPolicy
+from duckanon.policy.policy import AuditPolicy, hierarchy_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -138,7 +138,7 @@ def _opened(
         return
     if not paths.split(str(table))[0].suffix:
         raise SourceError(f"{str(table)!r} is no file: for the name of a table, give con=...")
-    trees = policy.hierarchies.values()
+    trees = hierarchy_names(policy)
     with files.opened(table, *trees, trust=trust) as con:
         relation = files.relation(con, str(table), apart=policy.quasi_identifiers, trust=trust)
         files.check_hierarchies(con, trees, trust=trust)

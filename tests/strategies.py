@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from tests.oracle import counts, exact, reaches_l
+from tests.oracle import counts, exact, key, reaches_l
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,13 +90,16 @@ class Case:
     policy : mapping
         Options of the policy by name (contract section 3).
     trees : mapping
-        Rows of the hierarchy of each column that has one.
+        Rows of the hierarchy of each sensitive column that has one.
+    climbs : mapping
+        Rows of the hierarchy of each quasi-identifier that has one: a value of the column, then its labels.
     """
 
     columns: tuple[tuple[str, str], ...]
     rows: tuple[tuple[Any, ...], ...]
     policy: Mapping[str, Any]
     trees: Mapping[str, Sequence[Sequence[Any]]] = field(default_factory=dict)
+    climbs: Mapping[str, Sequence[Sequence[Any]]] = field(default_factory=dict)
 
     @property
     def records(self) -> list[dict[str, Any]]:
@@ -142,6 +145,11 @@ def load(connection: duckdb.DuckDBPyConnection, case: Case, name: str) -> None:
     if case.trees:
         levels = (("leaf", "VARCHAR"), ("parent", "VARCHAR"), ("root", "VARCHAR"))
         _create(connection, TREE_TABLE, levels, TREE)
+    types = dict(case.columns)
+    for column, rows in case.climbs.items():
+        leaf = "VARCHAR" if types[column].startswith("ENUM") else types[column]
+        labels = [(f"level {level}", "VARCHAR") for level in range(1, len(rows[0]))]
+        _create(connection, f"hierarchy of {column}", [("leaf", leaf), *labels], rows)
 
 
 def records_of(connection: duckdb.DuckDBPyConnection, name: str) -> list[dict[str, Any]]:
@@ -158,6 +166,7 @@ def cases(
     max_rows: int = 40,
     methods: Sequence[str] = ("auto",),
     thresholds: bool = True,
+    hierarchies: bool | None = None,
 ) -> Case:
     """Return a strategy for tables of 1 to `max_rows` rows with a policy.
 
@@ -173,6 +182,8 @@ def cases(
         Methods to choose from.
     thresholds : bool
         Whether policies may ask for l and t; without, they ask for k alone.
+    hierarchies : bool, optional
+        Whether quasi-identifiers have hierarchies; by default some tables have some.
     """
     n = draw(st.integers(1, max_rows) | st.integers(min(6, max_rows), max_rows))
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=7, unique=True))
@@ -192,10 +203,22 @@ def cases(
     options |= {draw(st.sampled_from(["insensitive", "identifiers"])): other} if other else {}
     options |= draw(_preferences({c: types[c] for c in quasi}))
     asks, trees = draw(_thresholds(sensitive, types)) if thresholds and sensitive else ({}, {})
+    climbs = {c: draw(_hierarchy(table[c])) for c in quasi if any(value is not None for value in table[c])}
+    if climbs and (draw(st.integers(0, 2)) == 0 if hierarchies is None else hierarchies):
+        chosen = sorted(draw(st.sets(st.sampled_from(sorted(climbs)), min_size=1)))
+        climbs = {c: climbs[c] for c in chosen}
+        options["hierarchies"] = {c: _quoted(f"hierarchy of {c}") for c in chosen}
+        kept = {c: how for c, how in options.get("recode", {}).items() if c not in climbs}
+        by_name = {c: draw(st.sampled_from(["hierarchy", "hierarchy", "mode", "set"])) for c in chosen}
+        options["recode"] = kept | by_name
+    else:
+        climbs = {}
+    if climbs and "hierarchies" in asks:
+        asks["hierarchies"] = asks["hierarchies"] | options["hierarchies"]
     rows = tuple(zip(*table.values(), strict=True))
     if draw(st.integers(0, 4)) == 0:
         rows = tuple(draw(st.lists(st.sampled_from(rows), min_size=n, max_size=n)))
-    return Case(tuple((c, types[c]) for c in order), rows, options | asks, trees)
+    return Case(tuple((c, types[c]) for c in order), rows, options | asks, trees, climbs)
 
 
 def _column(values: st.SearchStrategy[Any], n: int) -> st.SearchStrategy[list[Any]]:
@@ -207,6 +230,19 @@ def _column(values: st.SearchStrategy[Any], n: int) -> st.SearchStrategy[list[An
         values.map(lambda value: [value] * n),
         pools.flatmap(lambda pool: st.lists(st.sampled_from([*pool, None]), min_size=n, max_size=n)),
     )
+
+
+@st.composite
+def _hierarchy(draw: st.DrawFn, column: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Return random labels above each value of a column: up to three levels, the last one the root."""
+    leaves = list({key(value): value for value in column if value is not None}.values())
+    height = draw(st.integers(1, 3))
+    above = [[draw(st.integers(0, 2)) for _ in range(height - 1)] for _ in leaves]
+    # A label names the whole branch, so that no node has two parents.
+    return [
+        (leaf, *("/".join(map(str, branch[: height - level])) for level in range(1, height)), "*")
+        for leaf, branch in zip(leaves, above, strict=True)
+    ]
 
 
 @st.composite

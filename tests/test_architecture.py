@@ -35,11 +35,11 @@ def test_the_rooms_are_written_anew_where_they_change() -> None:
 
 
 def test_there_are_few_rooms() -> None:
-    """Eight modules beside the packages, twelve packages, eleven layers at most."""
+    """Eight modules beside the packages, thirteen packages, twelve layers at most: hierarchies came last."""
     rooms = layers()
     assert len(list(HOUSE.glob("*.py"))) <= 8
-    assert len([path for path in HOUSE.iterdir() if (path / "__init__.py").is_file()]) <= 12
-    assert len(set(rooms.values())) <= 11
+    assert len([path for path in HOUSE.iterdir() if (path / "__init__.py").is_file()]) <= 13
+    assert len(set(rooms.values())) <= 12
 
 
 def test_every_file_that_is_named_is_there() -> None:

@@ -161,7 +161,7 @@ def test_order_by_values() -> None:
         assert_ordered_by_values(rows[::-1])
 
 
-@given(case=cases())
+@given(case=cases(hierarchies=False))
 @settings(max_examples=examples(60))
 def test_one_single_class_is_valid_exactly_if_the_case_is_not_refused(case: Case) -> None:
     # One class has EMD 0 and the table's own l: it is the release that always exists (Li 2007, Fact 2).
@@ -182,7 +182,7 @@ def test_one_single_class_is_valid_exactly_if_the_case_is_not_refused(case: Case
         assert_release_valid(case.records, released, case.policy, trees=case.trees)
 
 
-@given(case=cases())
+@given(case=cases(hierarchies=False))
 @settings(max_examples=examples(25))
 def test_a_case_is_loaded_as_it_is(case: Case) -> None:
     with duckdb.connect() as connection:

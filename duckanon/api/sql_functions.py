@@ -26,7 +26,7 @@ from duckanon.errors import DuckanonError, PolicyError, SourceError
 from duckanon.kernels.closeness.emd import emd_ordered
 from duckanon.literature.partitions import partition
 from duckanon.policy.names import fold
-from duckanon.policy.policy import Policy
+from duckanon.policy.policy import Policy, hierarchy_names
 from duckanon.release import pipeline
 from duckanon.statements.names import parse_name
 from duckanon.statements.tokens import tokenize, unquoted
@@ -333,7 +333,7 @@ def _digest(cursor: duckdb.DuckDBPyConnection, relations: list[str], *others: st
 
 def _trees(cursor: duckdb.DuckDBPyConnection, policy: Policy) -> str | None:
     """Hash of the hierarchies, None where one cannot be read: the release then says what is wrong."""
-    names = sorted(set(policy.hierarchies.values()))
+    names = sorted(set(hierarchy_names(policy)))
     files = [name for name in names if Path(name).is_file()]
     tables = [_tree(name) for name in names if name not in files]
     try:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from duckanon.audits.evidence import evidence_of
 from duckanon.audits.headers import rows_of
 from duckanon.audits.report import Measure, Report, Violation
-from duckanon.audits.tree import audit_tree
 from duckanon.audits.unaudited import Roles, warnings_of
 from duckanon.database import engine, templates
 from duckanon.database.engine import temporary
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import PolicyError, SourceError
+from duckanon.hierarchies.tree import audit_tree
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.policy import AuditPolicy, Policy

@@ -34,6 +34,7 @@ from duckanon.database import paths, templates
 from duckanon.database.interrupts import within
 from duckanon.database.relations import Target
 from duckanon.policy.checks import checked
+from duckanon.policy.policy import hierarchy_names
 from duckanon.release.explain import explain
 from duckanon.release.export import check_target, export
 from duckanon.release.stages.candidate import Source
@@ -81,7 +82,7 @@ def anonymize(
     if not dry_run:
         check_target(path)
     formulas = {} if csv_formulas is None else {"csv_formulas": checked("csv_formulas", csv_formulas)}
-    trees = release_policy.hierarchies.values()
+    trees = hierarchy_names(release_policy)
     opened = files.opened(source, *trees, folders=[path.parent], trust=trust)
     with progress.shown(sys.stderr), opened as con, within(timeout):
         query = templates.render("relation/rows.sql.j2", relation=files.relation(con, source, trust=trust))

@@ -46,7 +46,7 @@ from duckanon.database.interrupts import within
 from duckanon.database.relations import current
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.checks import checked
-from duckanon.policy.policy import AUDIT_OPTIONS, AuditPolicy, Policy, stated_options
+from duckanon.policy.policy import AUDIT_OPTIONS, AuditPolicy, Policy, hierarchy_names, stated_options
 from duckanon.release.frontier import frontier as measured
 from duckanon.release.stages.candidate import Source
 
@@ -97,7 +97,7 @@ def audit(
     flags |= {"distance": distance, "l_diversity": l_diversity, "c": c, "hierarchies": hierarchies}
     options = _options(flags, policy)
     audit_policy = AuditPolicy(**{name: value for name, value in options.items() if name in AUDIT_OPTIONS})
-    check_output(output, source, policy, original, against, *audit_policy.hierarchies.values())
+    check_output(output, source, policy, original, against, *hierarchy_names(audit_policy))
     if form == "html":
         required()
     elif original is not None:
@@ -107,11 +107,11 @@ def audit(
     asked = Policy(**{"insensitive": "*", **options}) if frontier else None
     roles = Roles(*(checked(name, options.get(name, ())) for name in ("insensitive", "identifiers")))
     before = None if against is None else _saved(against)
-    named = [name for name in (source, original, *audit_policy.hierarchies.values()) if name is not None]
+    named = [name for name in (source, original, *hierarchy_names(audit_policy)) if name is not None]
     with progress.shown(sys.stderr), files.opened(*named, trust=trust) as con, within(timeout):
         relation = files.relation(con, source, apart=audit_policy.quasi_identifiers, trust=trust)
         before_release = None if original is None else files.relation(con, original, trust=trust)
-        files.check_hierarchies(con, audit_policy.hierarchies.values(), trust=trust)
+        files.check_hierarchies(con, hierarchy_names(audit_policy), trust=trust)
         proved = form in _PROVED or before is not None
         report = audit_relation(con, relation, audit_policy, name=source, roles=roles, evidence=proved)
         changed = None if before is None else changes.changes(before, json.loads(report.to_json()))

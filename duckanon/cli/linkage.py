@@ -27,6 +27,7 @@ from duckanon.database.interrupts import within
 from duckanon.errors import PolicyError
 from duckanon.evaluation.attack.linkage import Sides, attacked
 from duckanon.evaluation.attack.options import SAMPLE, Attack, Interval
+from duckanon.policy.policy import hierarchy_names
 
 
 def linkage(
@@ -59,7 +60,7 @@ def linkage(
     """Attack a release: link the records of its original to it, and count who is found."""
     known_form(form)
     applied = None if policy is None else policy_of_flags({}, policy)
-    check_output(output, original, release, policy, *(applied.hierarchies.values() if applied else ()))
+    check_output(output, original, release, policy, *(hierarchy_names(applied) if applied else ()))
     attack = Attack(
         quasi_identifiers=_quasi(qi),
         subsets=None if subset is None else [read_names("--subset", [one]) for one in subset],
@@ -71,7 +72,7 @@ def linkage(
         sample=sample,
         seed=seed,
     )
-    trees = () if applied is None else tuple(applied.hierarchies.values())
+    trees = () if applied is None else hierarchy_names(applied)
     named = files.opened(original, release, *trees, trust=trust)
     with progress.shown(sys.stderr), named as con, within(timeout):
         before, after = (files.relation(con, name, trust=trust) for name in (original, release))

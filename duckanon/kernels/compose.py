@@ -41,8 +41,8 @@ GAPS = 0.98
 """They pay where this share of the SSE is left or less."""
 
 WHOLE, PART = 2048, 1024
-"""Up to so many records Algorithm 3 looks among all of them for a class; more are halved until no part has more
-than the second number: half the time of parts of 2,048, and no more loss."""
+"""Up to so many records Algorithm 3 looks among all of them for a class; more are halved until no part has
+more than the second number: half the time of parts of 2,048, and no more loss."""
 
 SHARE = 6000
 """Records to which a full search belongs: the searches of smaller tables are as much shorter."""

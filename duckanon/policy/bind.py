@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from decimal import Decimal
 
+    from duckanon.policy.checks import Hierarchy
     from duckanon.policy.kinds import Kind
     from duckanon.policy.policy import AuditPolicy, Distance, Policy
     from duckanon.policy.recodes import Recode
@@ -69,7 +70,7 @@ class Attribute:
     recode: Recode | None = None  # of a quasi-identifier: a name of `recodes.RULES`
     weight: float = 1.0  # of a quasi-identifier: factor of its squared distance, above 0
     distance: Distance | None = None  # of a sensitive column
-    hierarchy: str | None = None  # of a sensitive column with hierarchical distance: the table of its tree
+    hierarchy: Hierarchy | None = None  # of a quasi-identifier, or a sensitive column of such a distance
     t: Decimal | None = None  # threshold of a sensitive column, as l is
     l: Decimal | None = None  # noqa: E741 - l-diversity has this name everywhere
 
@@ -190,13 +191,29 @@ def _quasi(policy: Policy, name: str, type_text: str) -> Attribute:
         )
     recode = policy.recode.get(name, recodes.default(kind))
     if kind not in recodes.RULES[recode].kinds:
-        able = " or ".join(repr(rule.name) for rule in recodes.RULES.values() if kind in rule.kinds)
+        able = " or ".join(
+            repr(rule.name)
+            for rule in recodes.RULES.values()
+            if kind in rule.kinds and (rule.name != "hierarchy" or name in policy.hierarchies)
+        )
         raise PolicyError(
             f"recode of {name!r} cannot be {recode!r}, which is for numbers, dates and timestamps: "
             f"use {able} for {_short(type_text)}"
         )
+    hierarchy = policy.hierarchies.get(name)
+    if hierarchy is not None and recodes.RULES[recode].kinds == NUMBERS:
+        raise PolicyError(
+            f"hierarchies of {name!r} is of no use where it is recoded by {recode!r}: "
+            f"add recode = {{{name}: 'hierarchy'}}, or leave it out"
+        )
     return Attribute(
-        name, Role.QUASI_IDENTIFIER, type_text, kind, recode=recode, weight=policy.weights.get(name, 1.0)
+        name,
+        Role.QUASI_IDENTIFIER,
+        type_text,
+        kind,
+        recode=recode,
+        weight=policy.weights.get(name, 1.0),
+        hierarchy=hierarchy,
     )
 
 

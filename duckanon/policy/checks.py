@@ -28,6 +28,9 @@ Number = int | float | str | Decimal
 Columns = str | Iterable[str]
 """One column or several."""
 
+Hierarchy = str | tuple[tuple[str, ...], ...]
+"""A table or file, or its rows: a leaf, then the labels above it up to the root."""
+
 STEP = Decimal("1e-12")
 """Finest difference in t and c that the audits see: they compare DECIMAL(18, 12)."""
 
@@ -206,9 +209,44 @@ def _word(known: tuple[str, ...]) -> Callable[[str, Any], str]:
 
 
 def _recode(option: str, value: Any) -> str:
-    if isinstance(value, str) and fold(value) == "hierarchy":
-        raise PolicyError(f"{option} = 'hierarchy' is not in this version: use {' | '.join(RULES)}")
     return _word(tuple(RULES))(option, value)
+
+
+def _hierarchy(option: str, value: Any) -> Hierarchy:
+    """Return the name of a table or file, or rows: a leaf, then the labels up to the root."""
+    if isinstance(value, str):
+        return str(_text(option, value))
+    if isinstance(value, Mapping):
+        labels = {leaf: [one] if isinstance(one, str) else one for leaf, one in value.items()}
+        if not all(isinstance(one, Iterable) for one in labels.values()):
+            raise PolicyError(f"{option}: write for each leaf a list of labels up to the root")
+        value = [(leaf, *above) for leaf, above in labels.items()]
+    if not isinstance(value, Iterable) or not all(isinstance(row, list | tuple) for row in value):
+        raise PolicyError(
+            f"{option} = {_shown(value)}: give a table, a file, or a list of labels for each leaf"
+        )
+    rows = tuple(tuple(_cell(option, cell, level) for level, cell in enumerate(row)) for row in value)
+    _check_rows(option, rows)
+    return rows
+
+
+def _cell(option: str, value: Any, level: int) -> str:
+    """Return a cell of a hierarchy as DuckDB writes a value of its type; a leaf may be the empty text."""
+    if value is None or (value == "" and level) or value != value:
+        raise PolicyError(f"{option} has an empty cell: leave NULL out, it is a leaf of its own")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _check_rows(option: str, rows: tuple[tuple[str, ...], ...]) -> None:
+    heights = {len(row) for row in rows}
+    if not rows or max(heights) < 2:
+        raise PolicyError(f"{option} has no label above a leaf: give each leaf one or more, up to the root")
+    if len(heights) > 1:
+        short = next(row for row in rows if len(row) < max(heights))
+        raise PolicyError(
+            f"{option} gives {short[0]!r} {len(short) - 1} labels and others {max(heights) - 1}: give every "
+            "leaf as many, up to the root"
+        )
 
 
 def _subject(option: str, value: Any) -> None:
@@ -269,7 +307,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "l_diversity": _word(get_args(LDiversity)),
     "c": _optional(_c),
     "distance": _by_column(_word(get_args(Distance))),
-    "hierarchies": _by_column(_text),
+    "hierarchies": _by_column(_hierarchy),
     "method": _word(METHODS),
     "recode": _by_column(_recode),
     "weights": _by_column(_above_zero("a number above 0, or another role for the column")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import wraps
 from inspect import signature
@@ -13,6 +13,7 @@ from duckanon.policy.checks import (
     Columns,
     Distance,
     Effort,
+    Hierarchy,
     LDiversity,
     Nulls,
     Number,
@@ -40,6 +41,7 @@ __all__ = [
     "Nulls",
     "Policy",
     "Recode",
+    "hierarchy_names",
     "stated_options",
 ]
 
@@ -50,6 +52,9 @@ ROLES = ("quasi_identifiers", "sensitive", "identifiers", "insensitive")
 """Options that give columns a role."""
 
 _NO_COLUMN: ByColumn[Any] = ByColumn()
+
+HierarchyRows = Hierarchy | Mapping[Any, Any] | Iterable[Iterable[Any]]
+"""What a hierarchy may be given as: `Hierarchy`, or labels by leaf, or rows."""
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -100,7 +105,7 @@ class AuditPolicy:
     l_diversity: LDiversity
     c: Decimal | None
     distance: ByColumn[Distance]
-    hierarchies: ByColumn[str]
+    hierarchies: ByColumn[Hierarchy]
 
     @_known_options
     def __init__(
@@ -114,7 +119,7 @@ class AuditPolicy:
         l_diversity: LDiversity = "distinct",
         c: Number | None = None,
         distance: Mapping[str, Distance] | None = None,
-        hierarchies: Mapping[str, str] | None = None,
+        hierarchies: Mapping[str, HierarchyRows] | None = None,
     ) -> None:
         given = {name: value for name, value in locals().items() if name != "self"}
         _store(self, {name: value for name, value in given.items() if name != "k"})
@@ -167,11 +172,13 @@ class Policy:
         For recursive l-diversity, above 0; cut off after 12 decimals.
     distance : mapping from column to {'ordered', 'equal', 'hierarchical'}, optional
         Ground distance of sensitive columns; by default it follows the type.
-    hierarchies : mapping from column to str, optional
-        Table of the tree of each sensitive column with hierarchical distance.
+    hierarchies : mapping from column to str or to rows, optional
+        Of a sensitive column with hierarchical distance, or of a quasi-identifier: the name of a table or
+        file with one row a leaf, columns from leaf to root, or these rows: a mapping from each leaf to its
+        labels up to the root.
     method : str
         One of `METHODS`.
-    recode : mapping from column to {'mean', 'median', 'mode', 'range', 'set'}, optional
+    recode : mapping from column to {'mean', 'median', 'mode', 'range', 'set', 'hierarchy'}, optional
         How a quasi-identifier is recoded; by default it follows the type.
     weights : mapping from column to number, optional
         Importance of a quasi-identifier in the distance, above 0; 1 by default.
@@ -214,7 +221,7 @@ class Policy:
     l_diversity: LDiversity = "distinct"
     c: Decimal | None = None
     distance: ByColumn[Distance] = _NO_COLUMN
-    hierarchies: ByColumn[str] = _NO_COLUMN
+    hierarchies: ByColumn[Hierarchy] = _NO_COLUMN
     method: str = "auto"
     recode: ByColumn[Recode] = _NO_COLUMN
     weights: ByColumn[float] = _NO_COLUMN
@@ -240,7 +247,7 @@ class Policy:
         l_diversity: LDiversity = "distinct",
         c: Number | None = None,
         distance: Mapping[str, Distance] | None = None,
-        hierarchies: Mapping[str, str] | None = None,
+        hierarchies: Mapping[str, HierarchyRows] | None = None,
         method: str = "auto",
         recode: Mapping[str, Recode] | None = None,
         weights: Mapping[str, Number] | None = None,
@@ -257,10 +264,14 @@ class Policy:
         check_sensitive(self)
         for option in ("recode", "weights"):
             check_columns(option, getattr(self, option), "quasi_identifiers", self.quasi_identifiers)
+        _check_labels(self)
 
     def audited(self) -> AuditPolicy:
         """Return the part of this policy that an audit checks."""
-        return AuditPolicy(**{name: getattr(self, name) for name in AUDIT_OPTIONS})
+        sensitive = {fold(column) for column in self.sensitive}
+        trees = {column: tree for column, tree in self.hierarchies.items() if fold(column) in sensitive}
+        options = {name: getattr(self, name) for name in AUDIT_OPTIONS}
+        return AuditPolicy(**options | {"hierarchies": trees})
 
     def to_toml(self) -> str:
         """Return the options that differ from their default as TOML, one line each."""
@@ -297,6 +308,11 @@ AUDIT_OPTIONS = tuple(field.name for field in fields(AuditPolicy))
 """Names of the options of an audit."""
 
 
+def hierarchy_names(policy: Policy | AuditPolicy) -> tuple[str, ...]:
+    """Tables and files that hierarchies of a policy are read from; those given as rows have none."""
+    return tuple(tree for tree in policy.hierarchies.values() if isinstance(tree, str))
+
+
 def stated_options(text: str, **overrides: Any) -> dict[str, Any]:
     """Options that the text of a policy file states, overrides first, before they are checked together.
 
@@ -330,7 +346,9 @@ def check_roles(policy: Policy | AuditPolicy, roles: Sequence[str]) -> None:
 
 def check_sensitive(policy: Policy | AuditPolicy) -> None:
     """Raise unless thresholds, distances and hierarchies, each checked already, fit the sensitive columns."""
-    for option in ("t", "l", "distance", "hierarchies"):
+    both = (*policy.quasi_identifiers, *policy.sensitive)
+    check_columns("hierarchies", policy.hierarchies, "quasi_identifiers or sensitive", both)
+    for option in ("t", "l", "distance"):
         value = getattr(policy, option)
         if isinstance(value, Mapping):
             check_columns(option, value, "sensitive", policy.sensitive)
@@ -354,10 +372,17 @@ def _check_hierarchies(policy: Policy | AuditPolicy) -> None:
         if distance == "hierarchical" and column not in policy.hierarchies:
             option = f"hierarchies = {{{column}: 'table'}}"
             raise PolicyError(f"distance of {column!r} is 'hierarchical' and has no tree: add {option}")
-    for column in policy.hierarchies:
-        if policy.distance.get(column) != "hierarchical":
+    for column in policy.sensitive:
+        if column in policy.hierarchies and policy.distance.get(column) != "hierarchical":
             option = f"distance = {{{column}: 'hierarchical'}}"
             raise PolicyError(f"hierarchies of {column!r} is of no use: add {option}, or leave it out")
+
+
+def _check_labels(policy: Policy) -> None:
+    for column, recode in policy.recode.items():
+        if recode == "hierarchy" and column not in policy.hierarchies:
+            option = f"hierarchies = {{{column}: 'table'}}"
+            raise PolicyError(f"recode of {column!r} is 'hierarchy' and has none: add {option}")
 
 
 def _check_diversity(policy: Policy | AuditPolicy) -> None:

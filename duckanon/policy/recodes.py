@@ -14,7 +14,7 @@ from duckanon.policy.kinds import NUMBERS, Kind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Recode = Literal["mean", "median", "mode", "range", "set"]
+Recode = Literal["mean", "median", "mode", "range", "set", "hierarchy"]
 
 _ALL: frozenset[Kind] = frozenset(get_args(Kind)) - {"other"}
 
@@ -42,6 +42,7 @@ RULES: Mapping[str, Rule] = {
         Rule("mode", _ALL, shows="one"),
         Rule("range", NUMBERS, released="STRUCT(low {0}, high {0})"),
         Rule("set", _ALL, released="{0}[]", shows="all"),
+        Rule("hierarchy", _ALL, released="VARCHAR"),
     )
 }
 """By name, in the order in which errors list them."""

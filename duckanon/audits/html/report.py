@@ -31,13 +31,13 @@ from duckanon.audits.html.numbers import clean, counted, legible_lines, number, 
 from duckanon.audits.html.sections import effects
 from duckanon.audits.html.spread import summary
 from duckanon.audits.run import audit_columns, audit_sql, roles_of
-from duckanon.audits.tree import audit_tree
 from duckanon.database import engine, templates
 from duckanon.database.fingerprint import fingerprint
 from duckanon.database.paths import split
 from duckanon.database.quoting import ident, one_file
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import PolicyError, SourceError
+from duckanon.hierarchies.tree import audit_tree
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.policy import Policy

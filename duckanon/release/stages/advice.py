@@ -65,9 +65,12 @@ def _of_columns(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[s
     for field, axis in zip(staged.quasi, embedded.axes, strict=True):
         if axis.corners is None or len(axis.corners) <= EXACT_VALUES or field in {*own_values, *commas}:
             continue
+        what = f"quasi-identifier {field.name!r} has {len(axis.corners)} different"
         warnings.append(
-            f"quasi-identifier {field.name!r} has {len(axis.corners)} different texts: distances are "
-            "approximate (within 15 %); group them in the source query for a better release"
+            f"{what} texts: distances are approximate (within 15 %); group them in the source query, or give "
+            "a hierarchy, for a better release"
+            if field.attribute.hierarchy is None
+            else f"{what} values: distances in its hierarchy are approximate (within 20 %)"
         )
     if staged.left_out:
         warnings.append(

@@ -51,7 +51,7 @@ def _shares(
         records=staged.records,
         candidate=candidate,
         quasi=quasi,
-        numbers=[field for field in quasi if field.kind in NUMBERS],
+        numbers=[field for field in quasi if not field.nominal],
         sensitive=sensitive,
         means=_averaged(sensitive),
         step=-(-staged.size // LOOKED_AT),

@@ -53,6 +53,7 @@ def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -
         means=means,
         fields=staged.fields,
         quasi=staged.quasi,
+        climbs=staged.climbs,
         in_sql=in_sql,
         keys=_sort_keys(staged.fields),
     )

@@ -50,9 +50,10 @@ class Field:
 
         Quasi-identifiers have neither -0.0 nor NaN, and no type whose equal values differ.
         """
-        if self.kind == "text":
-            return self.rule.released.format("VARCHAR") if self.quasi else "VARCHAR"
-        return None if self.quasi else self.type
+        if not self.quasi:
+            return "VARCHAR" if self.kind == "text" else self.type
+        released = self.rule.released.format("VARCHAR" if self.kind == "text" else self.type)
+        return released if self.kind == "text" or released == "VARCHAR" else None
 
     @property
     def recode(self) -> str | None:
@@ -63,6 +64,11 @@ class Field:
     def rule(self) -> Rule:
         """Rule by which a quasi-identifier is recoded."""
         return RULES[str(self.attribute.recode)]
+
+    @property
+    def nominal(self) -> bool:
+        """Whether its values have no distances of their own, but those that a code stands for."""
+        return self.kind in {"text", "boolean"} or self.attribute.hierarchy is not None
 
     @property
     def exact(self) -> bool:
@@ -103,8 +109,14 @@ class Staged:
     row: str | None = None  # column of it that numbers its rows: the source_row of a record
 
     def tree(self, field: Field) -> str:
-        """Temporary table (value, level, node) of a sensitive field with hierarchical distance."""
+        """Temporary table (value, level, node) of a field with a hierarchy."""
         return f"{self.workspace}_tree_{field.column}"
+
+    @property
+    def climbs(self) -> dict[str, str]:
+        """Temporary tables (place, value, level, node) of quasi-identifiers with a hierarchy, by column."""
+        with_tree = [field for field in self.quasi if field.attribute.hierarchy is not None]
+        return {field.column: f"{self.workspace}_climb_{field.column}" for field in with_tree}
 
     @property
     def quasi(self) -> tuple[Field, ...]:

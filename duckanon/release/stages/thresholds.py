@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.audits.tree import make_tree
 from duckanon.errors import InfeasibleError
+from duckanon.hierarchies.tree import make_tree
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import ENTROPY_MARGIN, Threshold
 

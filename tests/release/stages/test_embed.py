@@ -1,19 +1,27 @@
-"""The number of coordinates that is said before any record is read is that of the points."""
+"""Coordinates: as many as is said before any record is read, and as far apart as a hierarchy says."""
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import duckanon
 from duckanon.release import pipeline
+from duckanon.release.stages import embed
 from duckanon.release.stages.bucket import bucket
 from duckanon.release.stages.embed import dimensions
 from duckanon.release.stages.plan import sample
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import duckdb
+    from numpy.typing import NDArray
 
 
 @pytest.mark.parametrize(
@@ -42,3 +50,51 @@ def test_as_many_as_the_points_have(
         found = dimensions(bucketed.limited.embedded.axes)
     assert found == points.shape[1]
     assert coordinates in {None, found}
+
+
+def lowest_common_level(left: Sequence[int], right: Sequence[int]) -> int:
+    """Return the first level, from the leaf up, on which two leaves have the same node."""
+    return next(level for level, (a, b) in enumerate(zip(left, right, strict=True)) if a == b)
+
+
+@st.composite
+def trees(draw: st.DrawFn, largest: int = 12) -> NDArray[np.int64]:
+    """Return the nodes above some leaves: random branches, numbered level by level."""
+    size, height = draw(st.integers(1, largest)), draw(st.integers(1, 4))
+    branches = [tuple(draw(st.integers(0, 2)) for _ in range(height - 1)) for _ in range(size)]
+    names: dict[object, int] = {}
+    return np.array(
+        [
+            [
+                names.setdefault((level, leaf if level == 0 else branch[: height - level]), len(names))
+                for level in range(height + 1)
+            ]
+            for leaf, branch in enumerate(branches)
+        ]
+    )
+
+
+@given(paths=trees())
+def test_squared_distances_in_a_hierarchy_are_levels_over_the_height(paths: NDArray[np.int64]) -> None:
+    """By the definition of docs/design: the level of the lowest common ancestor / height of the tree."""
+    corners, height = embed.tree_corners(paths), paths.shape[1] - 1
+    assert corners.shape == (len(paths), len(paths) - 1)
+    for i, j in itertools.combinations(range(len(paths)), 2):
+        expected = lowest_common_level(paths[i], paths[j]) / height
+        assert ((corners[i] - corners[j]) ** 2).sum() == pytest.approx(expected, abs=1e-12)
+
+
+def test_projected_distances_in_a_hierarchy_are_near_at_every_level() -> None:
+    """1,000 leaves, ten below each of 100 nodes, ten of these below each of ten: levels 1, 2 and 3 of 3."""
+    leaf = np.arange(1_000)
+    paths = np.column_stack([leaf, 1_000 + leaf // 10, 1_100 + leaf // 100, np.full(1_000, 1_110)])
+    points = embed.tree_vectors(paths, 0)
+    assert points.shape == (1_000, embed.CODE_DIRECTIONS)
+    distances = ((points[:, None] - points[None, :]) ** 2).sum(axis=2)
+    level = np.select([paths[:, None, up] == paths[None, :, up] for up in range(3)], [0, 1, 2], default=3)
+    for up in (1, 2, 3):
+        found = distances[level == up] / (up / 3)
+        assert abs(found.mean() - 1) < 0.05
+        assert found.std() < 0.21  # sqrt(2 / 48) = 0.204 for a sum of many signs
+    assert np.array_equal(points, embed.tree_vectors(paths, 0))
+    assert not np.array_equal(points, embed.tree_vectors(paths, 1))

@@ -1,21 +1,26 @@
-"""Tree: a hierarchy table is checked and becomes the tree of a sensitive column's hierarchical distance."""
+"""Tree: a hierarchy table is checked, and becomes rows of a value, a level and the node there."""
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from duckanon.database import arrow, engine, templates
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import PolicyError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import duckdb
     import numpy.typing as npt
 
     from duckanon.policy.bind import Attribute
+    from duckanon.policy.checks import Hierarchy
 
 _DATABASES = (".duckdb", ".db", ".ddb")
 _FORMS = {"csv": (".csv", ".tsv", ".csv.gz", ".tsv.gz"), "parquet": (".parquet",)}
@@ -31,6 +36,20 @@ def make_tree(
     temporary table of the values.
     """
     height = _checked_tree(con, attribute, tree=tree, domain=domain)
+    return _paths(con, tree, domain, height)
+
+
+def make_climb(
+    con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree: str, climb: str, domain: str
+) -> npt.NDArray[np.int64]:
+    """Nodes above every value code, of shape (m, H + 1), codes in an order in which subtrees stand together.
+
+    As `make_tree`; the codes of `domain` become those places, and they are left with the nodes above them in
+    a temporary table (place, value, level, node).
+    """
+    height = _checked_tree(con, attribute, tree=tree, domain=domain)
+    statement = templates.render("tree/climb.sql.j2", climb=climb, tree=tree, domain=domain, height=height)
+    engine.run(con, statement, f"hierarchy of {attribute.name!r}")
     return _paths(con, tree, domain, height)
 
 
@@ -50,25 +69,36 @@ def audit_tree(con: duckdb.DuckDBPyConnection, workspace: str, attribute: Attrib
 
 def _checked_tree(con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree: str, domain: str) -> int:
     """Make the temporary tree of a column, or say what is wrong with its hierarchy; return its height."""
-    hierarchy = str(attribute.hierarchy)
     text = attribute.kind == "text"
     kind = "VARCHAR" if text else attribute.type
-    table, columns, note = _relation(con, hierarchy, kind, domain)
-    height = len(columns) - 1
-    statement = templates.render(
-        "tree/tree.sql.j2", tree=tree, columns=columns, table=table, type=kind, text=text
-    )
-    engine.run(con, statement, f"hierarchy of {attribute.name!r}", error=PolicyError)
-    query = templates.render("tree/flaws.sql.j2", tree=tree, domain=domain, height=height)
-    flaws = engine.rows(con, query, "hierarchy")
-    if flaws:
-        raise PolicyError(
-            f"hierarchy {hierarchy!r} of {attribute.name!r} {flaws[0][1]}{note}: mend the table"
+    of = f"of {attribute.name!r}"
+    with _relation(con, attribute.hierarchy or "", kind, domain) as (name, table, columns, note):
+        statement = templates.render(
+            "tree/tree.sql.j2", tree=tree, columns=columns, table=table, type=kind, text=text
         )
+        engine.run(con, statement, f"{name} {of}", error=PolicyError)
+    height = len(columns) - 1
+    query = templates.render("tree/flaws.sql.j2", tree=tree, domain=domain, height=height)
+    for flaw, remedy in engine.rows(con, query, "hierarchy"):
+        raise PolicyError(f"{name} {of} {flaw}{note}: {remedy}")
     return height
 
 
+@contextlib.contextmanager
 def _relation(
+    con: duckdb.DuckDBPyConnection, hierarchy: Hierarchy, kind: str, domain: str
+) -> Iterator[tuple[str, str, list[str], str]]:
+    """Give what errors call a hierarchy, its relation, its columns, and what its first line was taken for."""
+    if isinstance(hierarchy, str):
+        yield (f"hierarchy {hierarchy!r}", *_named(con, hierarchy, kind, domain))
+        return
+    columns = [f"level_{level}" for level in range(len(hierarchy[0]))]
+    rows = pa.table([pa.array(cells, pa.string()) for cells in zip(*hierarchy, strict=True)], names=columns)
+    with engine.registered(con, {f"{domain}_rows": rows}):
+        yield "hierarchy", named("temp", f"{domain}_rows"), columns, ""
+
+
+def _named(
     con: duckdb.DuckDBPyConnection, hierarchy: str, kind: str, domain: str
 ) -> tuple[str, list[str], str]:
     """Relation as the user wrote it, its columns, and for errors what its first line was taken for.
@@ -85,8 +115,8 @@ def _relation(
             f"hierarchy {hierarchy!r} is a database: give a .csv or .parquet file, or ATTACH it and name "
             "its table"
         )
-    headless = False
-    table = _table(hierarchy, form)
+    headless, texts = False, kind == "VARCHAR"
+    table = _table(hierarchy, form, texts=texts)
     columns = _columns(con, hierarchy, table)
     if form != "csv":
         return table, columns, ""
@@ -99,14 +129,16 @@ def _relation(
         )
         headless = any(engine.rows(con, query, f"hierarchy {hierarchy!r}", error=PolicyError)[0])
     if headless:
-        table = _table(hierarchy, form, headless=True)
+        table = _table(hierarchy, form, headless=True, texts=texts)
         columns = _columns(con, hierarchy, table)
     taken = "as a header" if cells[0] == columns[0] else "as a leaf, not as a header"
     return table, columns, f" (its first line, {';'.join(map(str, cells))!r}, was read {taken})"
 
 
-def _table(hierarchy: str, form: str | None, *, headless: bool = False) -> str:
-    return templates.render("relation/file.sql.j2", name=hierarchy, form=form, headless=headless).strip()
+def _table(hierarchy: str, form: str | None, *, texts: bool, headless: bool = False) -> str:
+    return templates.render(
+        "relation/file.sql.j2", name=hierarchy, form=form, headless=headless, texts=texts
+    ).strip()
 
 
 def _columns(con: duckdb.DuckDBPyConnection, hierarchy: str, table: str) -> list[str]:
