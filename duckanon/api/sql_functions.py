@@ -1,4 +1,4 @@
-"""Functions for any DuckDB connection: table functions, scalar functions and the audit macros."""
+"""Functions for any DuckDB connection: table and scalar functions, macros of audits and hierarchies."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from duckanon.database.fingerprint import row_digests, tells_all
 from duckanon.database.interrupts import interruptible
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import DuckanonError, PolicyError, SourceError
+from duckanon.hierarchies import macros as hierarchies
 from duckanon.kernels.closeness.emd import emd_ordered
 from duckanon.literature.partitions import partition
 from duckanon.policy.names import fold
@@ -74,7 +75,9 @@ def _called(statement: str) -> set[str]:
 @cache
 def _any_name() -> re.Pattern[str]:
     """Pattern of the names of our functions, from the files: writing the macros takes longer."""
-    return re.compile("|".join((*SCALARS, *TABLE_FUNCTIONS, "audit", *audit_names())), re.IGNORECASE)
+    return re.compile(
+        "|".join((*SCALARS, *TABLE_FUNCTIONS, "audit", *audit_names(), *hierarchies.names())), re.IGNORECASE
+    )
 
 
 def register(con: duckdb.DuckDBPyConnection) -> None:
@@ -116,6 +119,11 @@ def _create_scalar(con: duckdb.DuckDBPyConnection, name: str) -> None:
 
 
 def _add_macros(con: duckdb.DuckDBPyConnection, names: Collection[str]) -> None:
+    for name in hierarchies.names():
+        if name in names:
+            engine.run(con, hierarchies.statement(name), "register")
+    if set(names) <= {*hierarchies.names(), *SCALARS, *TABLE_FUNCTIONS}:
+        return
     # sqlglot, which writes these macros, is a quarter of the start of every command.
     from duckanon.audits import macros as auditsql
 
@@ -193,7 +201,8 @@ def _slot_name(serial: int, number: int) -> str:
 def _macros() -> list[tuple[str, bool]]:
     from duckanon.audits import macros as auditsql
 
-    return [*((name, True) for name in TABLE_FUNCTIONS), *auditsql.macro_names()]
+    own = (*TABLE_FUNCTIONS, *hierarchies.names())
+    return [*((name, True) for name in own), *auditsql.macro_names()]
 
 
 LEFT_OUT = "(left out)"

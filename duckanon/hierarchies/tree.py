@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,72 +68,86 @@ def audit_tree(con: duckdb.DuckDBPyConnection, workspace: str, attribute: Attrib
     return named("temp", tree)
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """Where the rows of a hierarchy are read."""
+
+    name: str  # what errors call it
+    table: str  # relation, as SQL text
+    columns: list[str]  # from leaf to root; or where `listed` the leaf, and the list of its labels
+    listed: bool = False
+    note: str = ""  # what the first line of a file was taken for
+
+
 def _checked_tree(con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree: str, domain: str) -> int:
     """Make the temporary tree of a column, or say what is wrong with its hierarchy; return its height."""
     text = attribute.kind == "text"
     kind = "VARCHAR" if text else attribute.type
     of = f"of {attribute.name!r}"
-    with _relation(con, attribute.hierarchy or "", kind, domain) as (name, table, columns, note):
+    with _rows(con, attribute.hierarchy or "", kind, domain) as rows:
         statement = templates.render(
-            "tree/tree.sql.j2", tree=tree, columns=columns, table=table, type=kind, text=text
+            "tree/tree.sql.j2",
+            tree=tree,
+            columns=rows.columns,
+            listed=rows.listed,
+            table=rows.table,
+            type=kind,
+            text=text,
         )
-        engine.run(con, statement, f"{name} {of}", error=PolicyError)
-    height = len(columns) - 1
+        engine.run(con, statement, f"{rows.name} {of}", error=PolicyError)
+    height = int(engine.rows(con, templates.render("tree/height.sql.j2", tree=tree), "hierarchy")[0][0])
     query = templates.render("tree/flaws.sql.j2", tree=tree, domain=domain, height=height)
     for flaw, remedy in engine.rows(con, query, "hierarchy"):
-        raise PolicyError(f"{name} {of} {flaw}{note}: {remedy}")
+        raise PolicyError(f"{rows.name} {of} {flaw}{rows.note}: {remedy}")
     return height
 
 
 @contextlib.contextmanager
-def _relation(
-    con: duckdb.DuckDBPyConnection, hierarchy: Hierarchy, kind: str, domain: str
-) -> Iterator[tuple[str, str, list[str], str]]:
-    """Give what errors call a hierarchy, its relation, its columns, and what its first line was taken for."""
+def _rows(con: duckdb.DuckDBPyConnection, hierarchy: Hierarchy, kind: str, domain: str) -> Iterator[_Rows]:
+    """Give the rows of a hierarchy: those of a table or file, or those that stand in the policy."""
     if isinstance(hierarchy, str):
-        yield (f"hierarchy {hierarchy!r}", *_named(con, hierarchy, kind, domain))
+        yield _named(con, hierarchy, kind, domain)
         return
     columns = [f"level_{level}" for level in range(len(hierarchy[0]))]
     rows = pa.table([pa.array(cells, pa.string()) for cells in zip(*hierarchy, strict=True)], names=columns)
     with engine.registered(con, {f"{domain}_rows": rows}):
-        yield "hierarchy", named("temp", f"{domain}_rows"), columns, ""
+        yield _Rows("hierarchy", named("temp", f"{domain}_rows"), columns)
 
 
-def _named(
-    con: duckdb.DuckDBPyConnection, hierarchy: str, kind: str, domain: str
-) -> tuple[str, list[str], str]:
-    """Relation as the user wrote it, its columns, and for errors what its first line was taken for.
+def _named(con: duckdb.DuckDBPyConnection, hierarchy: str, kind: str, domain: str) -> _Rows:
+    """Rows of a relation as the user wrote it.
 
     It is a name with up to three parts, or a file that exists. The files of ARX have no header, and DuckDB
     takes the first line of text for one, so that the leaf in it would be lost.
     """
+    name = f"hierarchy {hierarchy!r}"
     form = next((form for form, endings in _FORMS.items() if hierarchy.lower().endswith(endings)), None)
     if not Path(hierarchy).is_file():
         form = None
     elif form is None and Path(hierarchy).suffix.lower() in _DATABASES:
         # DuckDB would attach the file and read whatever is in it, a view as well.
         raise PolicyError(
-            f"hierarchy {hierarchy!r} is a database: give a .csv or .parquet file, or ATTACH it and name "
-            "its table"
+            f"{name} is a database: give a .csv or .parquet file, or ATTACH it and name its table"
         )
     headless, texts = False, kind == "VARCHAR"
     table = _table(hierarchy, form, texts=texts)
-    columns = _columns(con, hierarchy, table)
+    columns, listed = _columns(con, name, table)
     if form != "csv":
-        return table, columns, ""
+        return _Rows(name, table, columns, listed)
     first = templates.render("relation/file.sql.j2", name=hierarchy, form="lines").strip()
     query = templates.render("relation/rows.sql.j2", relation=first, limit=1)
-    cells = engine.rows(con, query, f"hierarchy {hierarchy!r}", error=PolicyError)[0]
+    cells = engine.rows(con, query, name, error=PolicyError)[0]
     if len(cells) == len(columns) and None not in cells and cells[0] == columns[0]:
         query = templates.render(
             "tree/headless.sql.j2", table=table, columns=columns, cells=cells, type=kind, domain=domain
         )
-        headless = any(engine.rows(con, query, f"hierarchy {hierarchy!r}", error=PolicyError)[0])
+        headless = any(engine.rows(con, query, name, error=PolicyError)[0])
     if headless:
         table = _table(hierarchy, form, headless=True, texts=texts)
-        columns = _columns(con, hierarchy, table)
+        columns, listed = _columns(con, name, table)
     taken = "as a header" if cells[0] == columns[0] else "as a leaf, not as a header"
-    return table, columns, f" (its first line, {';'.join(map(str, cells))!r}, was read {taken})"
+    note = f" (its first line, {';'.join(map(str, cells))!r}, was read {taken})"
+    return _Rows(name, table, columns, listed, note)
 
 
 def _table(hierarchy: str, form: str | None, *, texts: bool, headless: bool = False) -> str:
@@ -141,12 +156,12 @@ def _table(hierarchy: str, form: str | None, *, texts: bool, headless: bool = Fa
     ).strip()
 
 
-def _columns(con: duckdb.DuckDBPyConnection, hierarchy: str, table: str) -> list[str]:
-    stage = f"hierarchy {hierarchy!r}"
-    columns = [name for name, _ in columns_of(con, table, stage, error=PolicyError)]
+def _columns(con: duckdb.DuckDBPyConnection, name: str, table: str) -> tuple[list[str], bool]:
+    """Return the columns of a hierarchy, and whether the second of two is a list of labels."""
+    columns = columns_of(con, table, name, error=PolicyError)
     if len(columns) < 2:
-        raise PolicyError(f"hierarchy {hierarchy!r} has one column: it needs columns from leaf to root")
-    return columns
+        raise PolicyError(f"{name} has one column: it needs columns from leaf to root")
+    return [column for column, _ in columns], len(columns) == 2 and columns[1][1].endswith("[]")
 
 
 def _paths(con: duckdb.DuckDBPyConnection, tree: str, domain: str, height: int) -> npt.NDArray[np.int64]:

@@ -1,0 +1,161 @@
+"""Build: hierarchies of codes, numbers and dates as rows, in Python; `macros` has those of SQL."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from duckanon.errors import PolicyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+ROOT = "*"
+"""Label of everything."""
+
+Level = Literal["day", "month", "quarter", "year", "decade"]
+
+_DIGITS = Decimal("1e-10")
+
+
+def prefixes(values: Iterable[object], *, mask: str = "*") -> dict[str, list[str]]:
+    """Return the hierarchy of codes that begin alike, as postal codes and ICD do.
+
+    Parameters
+    ----------
+    values : iterable
+        Codes, as text or what `str` makes of them; None is passed over.
+    mask : str
+        One character, for each that is left out.
+
+    Returns
+    -------
+    dict of str to list of str
+        Labels by code, from its prefix with one character less to the root; as many for each as the longest
+        code has characters. The same as ``FROM prefix_hierarchy(table, column)`` gives.
+
+    Raises
+    ------
+    PolicyError
+        The mask is not one character.
+
+    Examples
+    --------
+    >>> prefixes(["012", "013"])
+    {'012': ['01*', '0**', '***'], '013': ['01*', '0**', '***']}
+    """
+    if len(mask) != 1:
+        raise PolicyError(f"mask = {mask!r}: use one character, as *")
+    codes = sorted({str(value) for value in values if value is not None})
+    size = max((*map(len, codes), 1))
+    return {code: [code[: size - level] + mask * level for level in range(1, size + 1)] for code in codes}
+
+
+def intervals(
+    values: Iterable[Any], widths: Sequence[float | str | Decimal], *, origin: float | str | Decimal = 0
+) -> dict[str, list[str]]:
+    """Return the hierarchy of numbers in intervals, which hold their first number and not their last.
+
+    Parameters
+    ----------
+    values : iterable of numbers
+        None is passed over; a float counts as the decimal that it is written as. To ten digits after the
+        point.
+    widths : sequence of numbers
+        Of the intervals of each level, above 0, each a multiple of the one before.
+    origin : number
+        Where one interval of each level begins.
+
+    Returns
+    -------
+    dict of str to list of str
+        Labels by number, from the narrowest interval to ``*``. The same as
+        ``FROM interval_hierarchy(table, column, widths)`` gives.
+
+    Raises
+    ------
+    PolicyError
+        A width, the origin or a value is no number, or the widths are not nested.
+
+    Examples
+    --------
+    >>> intervals([23, 38], [5, 20])
+    {'23': ['[20, 25)', '[20, 40)', '*'], '38': ['[35, 40)', '[20, 40)', '*']}
+    """
+    steps, zero = [_decimal("widths", width) for width in widths], _decimal("origin", origin)
+    nested = all(wide > step and not wide % step for step, wide in itertools.pairwise(steps))
+    if not steps or steps[0] <= 0 or not nested:
+        shown = ", ".join(map(str, widths))
+        raise PolicyError(
+            f"widths = [{shown}]: use numbers above 0, each a multiple of the one before, as [5, 10, 20]"
+        )
+    rows = {}
+    for value in sorted({value for value in values if value is not None}):
+        number = _decimal("values", value)
+        lows = [number - ((number - zero) % step + step) % step for step in steps]
+        ends = [(_text(low), _text(low + step)) for low, step in zip(lows, steps, strict=True)]
+        rows[str(value)] = [*(f"[{low}, {high})" for low, high in ends), ROOT]
+    return rows
+
+
+def dates(
+    values: Iterable[date | None], *, levels: Sequence[Level] = ("month", "quarter", "year")
+) -> dict[str, list[str]]:
+    """Return the hierarchy of dates or timestamps.
+
+    Parameters
+    ----------
+    values : iterable of date or datetime
+        None is passed over.
+    levels : sequence of {'day', 'month', 'quarter', 'year', 'decade'}
+        In this order; 'day' is for timestamps.
+
+    Returns
+    -------
+    dict of str to list of str
+        Labels by date: ``2024-02-28``, ``2024-02``, ``2024-Q1``, ``2024``, ``2020s``, ``*``. The same as
+        ``FROM date_hierarchy(table, column)`` gives.
+
+    Raises
+    ------
+    PolicyError
+        A level is unknown, or they are in another order.
+    """
+    known: tuple[Level, ...] = get_args(Level)
+    if not levels or [level for level in known if level in levels] != list(levels):
+        raise PolicyError(f"levels = {list(levels)}: use some of {', '.join(known)}, in this order")
+    days = sorted({value for value in values if value is not None})
+    return {_leaf(day): [*(_period(day, level) for level in levels), ROOT] for day in days}
+
+
+def _decimal(option: str, value: Any) -> Decimal:
+    try:
+        number = Decimal(str(value)).quantize(_DIGITS)
+    except InvalidOperation:
+        number = None
+    if number is None or isinstance(value, bool) or not number.is_finite():
+        raise PolicyError(f"{option}: {value!r} is no number of at most 18 digits before the point")
+    return number
+
+
+def _text(number: Decimal) -> str:
+    """Return a number without zeros behind."""
+    text = f"{number:f}".rstrip("0").rstrip(".")
+    return "0" if text in {"-0", ""} else text
+
+
+def _leaf(day: date) -> str:
+    return day.isoformat(sep=" ") if isinstance(day, datetime) else day.isoformat()
+
+
+def _period(day: date, level: Level) -> str:
+    year = f"{day.year:04}"
+    return {
+        "day": f"{year}-{day.month:02}-{day.day:02}",
+        "month": f"{year}-{day.month:02}",
+        "quarter": f"{year}-Q{(day.month + 2) // 3}",
+        "year": year,
+        "decade": f"{day.year // 10 * 10}s",
+    }[level]

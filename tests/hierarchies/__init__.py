@@ -1,0 +1,1 @@
+"""Hierarchies: what builds and checks them."""
