@@ -10,7 +10,7 @@ import typer
 
 from duckanon import progress
 from duckanon.api import files
-from duckanon.cli.flags import policy_of_flags, read_names
+from duckanon.cli.flags import policy_of_flags, read_flags, read_names
 from duckanon.cli.options import (
     PASSED,
     Form,
@@ -18,6 +18,7 @@ from duckanon.cli.options import (
     QuasiIdentifiers,
     Table,
     Timeout,
+    Trees,
     Trust,
     check_output,
     deliver,
@@ -50,6 +51,7 @@ def linkage(
     policy: Annotated[
         Path | None, typer.Option(help="policy of the release (TOML): with --id, computes who is who")
     ] = None,
+    hierarchies: Trees = None,
     sample: Annotated[int, typer.Option(help="records of the original that are linked")] = SAMPLE,
     seed: Annotated[int, typer.Option(help="draws another sample")] = 0,
     form: Form = "text",
@@ -60,7 +62,9 @@ def linkage(
     """Attack a release: link the records of its original to it, and count who is found."""
     known_form(form)
     applied = None if policy is None else policy_of_flags({}, policy)
-    check_output(output, original, release, policy, *(hierarchy_names(applied) if applied else ()))
+    given = read_flags({"hierarchies": hierarchies}).get("hierarchies")
+    trees = (*(hierarchy_names(applied) if applied else ()), *(given or {}).values())
+    check_output(output, original, release, policy, *trees)
     attack = Attack(
         quasi_identifiers=_quasi(qi),
         subsets=None if subset is None else [read_names("--subset", [one]) for one in subset],
@@ -69,10 +73,10 @@ def linkage(
         interval=cast("Interval", interval),
         id=id_column,
         policy=applied,
+        hierarchies=given,
         sample=sample,
         seed=seed,
     )
-    trees = () if applied is None else hierarchy_names(applied)
     named = files.opened(original, release, *trees, trust=trust)
     with progress.shown(sys.stderr), named as con, within(timeout):
         before, after = (files.relation(con, name, trust=trust) for name in (original, release))

@@ -20,7 +20,7 @@ from duckanon.policy.kinds import kind_of
 from duckanon.policy.names import columns_listed, fold, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import duckdb
     import numpy.typing as npt
@@ -188,13 +188,15 @@ class Measure(NamedTuple):
 class Column(NamedTuple):
     """A column that both tables have, as the original spells it.
 
-    Released as value, range (a struct of low and high) or set (a list); both measures have the same units.
+    Released as value, range (a struct of low and high), set (a list) or label of a hierarchy, of which
+    `below` is the relation (label, leaf); both measures have the same units.
     """
 
     name: str
     form: str
     original: Measure
     released: Measure
+    below: str | None = None
 
     @property
     def nominal(self) -> bool:
@@ -203,9 +205,16 @@ class Column(NamedTuple):
 
 
 def columns_of(
-    con: duckdb.DuckDBPyConnection, relations: tuple[str, str], names: Sequence[str], option: str
+    con: duckdb.DuckDBPyConnection,
+    relations: tuple[str, str],
+    names: Sequence[str],
+    option: str,
+    *,
+    below: Mapping[str, str],
 ) -> tuple[Column, ...]:
     """Columns by name in any case, as the original and the release (SQL text) have them.
+
+    `below` has the relation (label, leaf) of each column with a hierarchy, by folded name.
 
     Errors name the option. PolicyError if a column does not exist in both, has a type without distances, or
     another type in the release.
@@ -219,7 +228,7 @@ def columns_of(
                 hint = suggestion(name, known) or f": {columns_listed(known)}"
                 raise PolicyError(f"{option} names {name!r}, which the {table} does not have{hint}")
         spelled, text = original[fold(name)]
-        columns.append(_column(spelled, text, release[fold(name)][1]))
+        columns.append(_column(spelled, text, release[fold(name)][1], below.get(fold(name))))
     return tuple(columns)
 
 
@@ -232,9 +241,11 @@ def _types(con: duckdb.DuckDBPyConnection, relation: str) -> dict[str, tuple[str
     return {fold(name): (name, type_text) for name, type_text in described(con, relation, STAGE)}
 
 
-def _column(name: str, original: str, released: str) -> Column:
+def _column(name: str, original: str, released: str, below: str | None) -> Column:
     form, inner = "value", released
-    if (struct := _RANGE.fullmatch(released)) is not None:
+    if below is not None and released == "VARCHAR":
+        form, inner = "label", original
+    elif (struct := _RANGE.fullmatch(released)) is not None:
         form, inner = "range", struct["low"] if struct["low"] == struct["high"] else released
     elif released.endswith("[]"):
         form, inner = "set", released[:-2]
@@ -251,14 +262,14 @@ def _column(name: str, original: str, released: str) -> Column:
             + (
                 "both to the same type, since it depends on the time zone which values are the same"
                 if zoned
-                else "one, or read the release from parquet or DuckDB: a CSV turns ranges and sets into text"
+                else "one; read the release from parquet or DuckDB, for a CSV turns ranges and sets into "
+                "text; or give the hierarchies of its labels"
             )
         )
     kinds = {kind_of(original), kind_of(inner)}
     digits = 0 if "float" in kinds else max(_scale(original), _scale(inner))
-    return Column(
-        name, form, *(_measure(type_text, digits, real="float" in kinds) for type_text in (original, inner))
-    )
+    first, second = (_measure(type_text, digits, real="float" in kinds) for type_text in (original, inner))
+    return Column(name, form, first, second, below if form == "label" else None)
 
 
 def _family(type_text: str) -> str | None:

@@ -50,7 +50,8 @@ def linkage(
     quasi_identifiers : sequence of str
         Columns that an attacker may know.
     **options : object
-        ``subsets``, ``columns``, ``percent``, ``interval``, ``id``, ``policy``, ``sample``, ``seed``: see
+        ``subsets``, ``columns``, ``percent``, ``interval``, ``id``, ``policy``, ``hierarchies``, ``sample``,
+        ``seed``: see
         `duckanon.evaluation.attack.options.Attack`.
 
     Returns
@@ -68,7 +69,8 @@ def linkage(
     -----
     Distances are those of the pipeline: z-scores of the original's columns of numbers and dates, 1 between
     two different texts, and being missing is a coordinate of its own. A released range is as near as its
-    nearest end, a set as its nearest member. Differences are exact: near numbers are not taken for equal.
+    nearest end, a set as its nearest member, a label as the nearest value below it. Differences are exact:
+    near numbers are not taken for equal.
     O(n log n) in SQL, and O((m + r) log m) on average for each subset, with m released classes and a sample
     of r records.
     """

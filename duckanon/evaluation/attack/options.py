@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from duckanon.errors import PolicyError
-from duckanon.policy.names import fold
+from duckanon.policy.checks import checked
+from duckanon.policy.names import ByColumn, fold
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from duckanon.policy.policy import Policy
+    from duckanon.policy.checks import Hierarchy
+    from duckanon.policy.policy import HierarchyRows, Policy
 
 Interval = Literal["range", "rank", "sd"]
 SAMPLE = 10_000
@@ -39,6 +41,9 @@ class Attack:
         Column of the original that says who is who: its released value is the truth.
     policy : Policy, optional
         Policy of the release: with `id` the truth is computed anew, where the release has no such column.
+    hierarchies : mapping from column to str or to rows, optional
+        Of the quasi-identifiers that are released as labels, as in `duckanon.Policy`; by default those of the
+        policy.
     sample : int
         Records of the original that are linked, at least 1; all of them if there are no more.
     seed : int
@@ -57,6 +62,7 @@ class Attack:
     interval: Interval = "range"
     id: str | None = None
     policy: Policy | None = None
+    hierarchies: Mapping[str, HierarchyRows] | None = None
     sample: int = SAMPLE
     seed: int = 0
 
@@ -75,11 +81,23 @@ class Attack:
                 "a policy needs an id: name the column of the original that tells records apart"
             )
         known = {fold(name) for name in self.quasi_identifiers}
+        for column in self.labels():
+            if fold(column) not in known and self.hierarchies is not None:
+                raise PolicyError(f"hierarchies names {column!r}, which is not among the quasi-identifiers")
         for subset in self.subsets or ():
             _check_names(subset, "a subset")
             for name in subset:
                 if fold(name) not in known:
                     raise PolicyError(f"a subset names {name!r}, which is not among the quasi-identifiers")
+
+    def labels(self) -> ByColumn[Hierarchy]:
+        """Hierarchies of the quasi-identifiers that are released as labels."""
+        if self.hierarchies is not None:
+            return ByColumn(checked("hierarchies", self.hierarchies))
+        if self.policy is None:
+            return ByColumn()
+        by_label = [column for column, how in self.policy.recode.items() if how == "hierarchy"]
+        return ByColumn({column: self.policy.hierarchies[column] for column in by_label})
 
     def known(self) -> list[tuple[int, ...]]:
         """Numbers of the columns of each attack, beginning with the attacker who knows nothing."""

@@ -11,10 +11,16 @@ import numpy as np
 
 from duckanon.database import arrow, engine, templates
 from duckanon.database.engine import temporary
+from duckanon.database.relations import columns_of as columns_in
+from duckanon.database.relations import named
 from duckanon.errors import DuckanonWarning, PolicyError, SourceError
 from duckanon.evaluation.attack.cells import cells, counted, deviation, own_value_inside, ranked, suggested
 from duckanon.evaluation.attack.columns import STAGE, columns_of, distribution, has_column, spreads
 from duckanon.evaluation.attack.linking import Problem
+from duckanon.hierarchies.tree import audit_tree
+from duckanon.policy.bind import Attribute, Role
+from duckanon.policy.kinds import kind_of
+from duckanon.policy.names import fold
 from duckanon.release.pipeline import owners_copy
 
 if TYPE_CHECKING:
@@ -159,11 +165,13 @@ def prepare(con: duckdb.DuckDBPyConnection, sides: Sides, attack: Attack) -> Pre
         raise PolicyError(
             f"the original has no column {attack.id!r}: id is the column that tells records apart"
         )
-    quasi = columns_of(con, tables, attack.quasi_identifiers, "quasi_identifiers")
-    guessed = columns_of(con, tables, attack.columns or attack.quasi_identifiers, "columns")
-    every = tuple(dict.fromkeys((*quasi, *guessed)))
-    records, wide = spreads(con, sides.original, every)
     with temporary(con) as workspace:
+        below = _leaves(con, sides.original, attack, workspace)
+        quasi = columns_of(con, tables, attack.quasi_identifiers, "quasi_identifiers", below=below)
+        names = attack.columns or attack.quasi_identifiers
+        guessed = columns_of(con, tables, names, "columns", below=below)
+        every = tuple(dict.fromkeys((*quasi, *guessed)))
+        records, wide = spreads(con, sides.original, every)
         run = Run(con, sides, attack, workspace, quasi, guessed, wide, records)
         run.run("classes", relation=sides.release)
         _check_texts(run)
@@ -176,6 +184,23 @@ def prepare(con: duckdb.DuckDBPyConnection, sides: Sides, attack: Attack) -> Pre
         return _prepared(run, rows, released, truth)
 
 
+def _leaves(con: duckdb.DuckDBPyConnection, original: str, attack: Attack, workspace: str) -> dict[str, str]:
+    """Make the relation (label, leaf) of each quasi-identifier with a hierarchy, by folded name."""
+    made: dict[str, str] = {}
+    for name, hierarchy in attack.labels().items():
+        for spelled, type_text in columns_in(con, original, STAGE):
+            if fold(spelled) != fold(name):
+                continue
+            attribute = Attribute(
+                spelled, Role.QUASI_IDENTIFIER, type_text, kind_of(type_text), hierarchy=hierarchy
+            )
+            tree = audit_tree(con, workspace, attribute, relation=original)
+            below = f"{workspace}_below_{len(made)}"
+            engine.run(con, templates.render("linkage/below.sql.j2", below=below, tree=tree), STAGE)
+            made[fold(name)] = named("temp", below)
+    return made
+
+
 def _check_size(records: int, released: int) -> None:
     if not released:
         raise SourceError("the release is empty: there is nothing to link")
@@ -186,17 +211,22 @@ def _check_size(records: int, released: int) -> None:
 
 
 def _check_texts(run: Run) -> None:
-    """Raise an error for a text that no record of the original has: nothing would be near it."""
+    """Raise an error for a text that nothing in the original would be near to, or a label of no hierarchy."""
     for number, column in enumerate(run.quasi, start=1):
-        if not column.nominal:
+        if not column.nominal and column.form != "label":
             continue
         query = run.text("foreign", relation=run.sides.original, column=column, q=f"q{number}")
         texts, example = engine.rows(run.con, query, STAGE, error=SourceError)[0]
+        if texts and column.form == "label":
+            raise SourceError(
+                f"column {column.name!r} of the release has {texts} labels that its hierarchy does not have, "
+                f"such as {example[:40]!r}: give the hierarchy by which it was released"
+            )
         if texts:
             raise SourceError(
                 f"column {column.name!r} of the release has {texts} texts that the original does not have, "
                 f"such as {example[:40]!r}: give the list of\nthe texts that each stands for (of a CSV, "
-                "which turns lists into text, the parquet or DuckDB file), or NULL"
+                "which turns lists into text, the parquet or DuckDB file), its hierarchy, or NULL"
             )
 
 
