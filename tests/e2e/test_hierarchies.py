@@ -6,6 +6,7 @@ out by hand.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from hypothesis import HealthCheck, assume, given, settings
 import duckanon
 from duckanon.errors import DuckanonError, DuckanonWarning, PolicyError
 from duckanon.release.pipeline import equivalence_classes
-from tests.e2e.scenes import command
+from tests.e2e.scenes import ROOT, command
 from tests.examples import examples
 from tests.oracle import key
 from tests.oracle_release import assert_ordered_by_values, assert_release_valid
@@ -281,6 +282,24 @@ def test_an_audit_of_a_policy_with_hierarchies_needs_none_of_them(con: duckanon.
     with pytest.raises(PolicyError, match="towns"):
         con.execute("REFRESH ANONYMIZED VIEW v")
     assert labels(con.duckdb.execute("FROM v").fetchall()) == BY_HAND
+
+
+def test_the_page_runs() -> None:
+    """Blocks of docs/hierarchies.md: SQL on a table with these columns, Python as it stands."""
+    page = (ROOT / "docs" / "hierarchies.md").read_text(encoding="utf-8")
+    (script,), (python,) = (
+        re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL) for language in ("sql", "python")
+    )
+    with duckanon.connect() as con:
+        con.execute(
+            "CREATE TABLE patients AS SELECT '0' || (1200 + i % 40) AS zip, 20 + i % 50 AS age, i % 9 AS charge "
+            "FROM range(200) AS r(i)"
+        )
+        con.run_script(script)
+        zips = {row[0] for row in con.duckdb.execute("SELECT DISTINCT zip FROM patients_anon").fetchall()}
+    assert zips <= {f"0{prefix}"[:keep].ljust(5, "*") for prefix in range(1200, 1240) for keep in range(6)}
+    assert any("*" in one for one in zips)
+    exec(python, {"duckanon": duckanon})
 
 
 def ancestor(values: Sequence[Any], paths: Mapping[object, Sequence[str]]) -> str | None:

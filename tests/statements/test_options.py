@@ -122,10 +122,6 @@ REFUSED = [
     ("method = 'mdva'", "did you mean 'mdav'?"),
     ("distance = 'ordered'", "distance takes a value for each column: write distance = {column: 'ordered'}"),
     ("distance = {a: 'orderd'}", "distance of 'a' = 'orderd' is unknown, did you mean 'ordered'?"),
-    (
-        "recode = {a: 'hierarchy'}",
-        "recode of 'a' is 'hierarchy' and has none: add hierarchies = {a: 'table'}",
-    ),
     ("subject = person", "subject is not in this version"),
     ("refine = 'yes'", "refine = 'yes': use true or false"),
     ("effort = 'quick'", "effort = 'quick' is unknown: Use fast | balanced | best (line 3, column 1)"),
