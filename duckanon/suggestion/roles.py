@@ -394,6 +394,13 @@ def _of_values(facts: Facts, proposal: Proposal) -> list[str]:
             f"{name} holds codes as numbers, which are near each other where the numbers are: CAST it to "
             "VARCHAR in the query if their order means nothing"
         )
+    zips = facts.column.kind == "text" and facts.share("zip") >= MANY and facts.own_share < OWN
+    if proposal.role is Role.QUASI_IDENTIFIER and zips:
+        quoted = facts.column.name.replace("'", "''")
+        warnings.append(
+            f"{name} looks like postal codes, and can be released by the digits that a class shares: FROM "
+            f"prefix_hierarchy(table, '{quoted}') writes its hierarchy, for recode = 'hierarchy'"
+        )
     return warnings
 
 

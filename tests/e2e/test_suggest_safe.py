@@ -5,6 +5,7 @@ What is expected is what docs/suggest.md promises, counted in tables whose value
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import duckdb
@@ -147,6 +148,18 @@ def test_a_postal_code_of_ones_own_is_kept_and_the_warning_says_how_to_shorten_i
     assert role(con, "zip") is Role.QUASI_IDENTIFIER
     (warning,) = suggest(con, "t").warnings
     assert "shorten it" in warning
+
+
+@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
+def test_postal_codes_of_several_people_are_proposed_a_hierarchy(con: duckanon.Connection) -> None:
+    """What the warning writes makes a hierarchy that a release takes."""
+    table(con, "lpad(CAST(1000 + i % 40 AS VARCHAR), 5, '0') AS \"zip's\"")
+    (warning,) = suggest(con, "t").warnings
+    found = re.search(r"FROM (prefix_hierarchy\(table, .*\)) writes", warning)
+    assert found is not None
+    con.execute(f"CREATE TABLE tree AS FROM {found[1].replace('table', chr(39) + 't' + chr(39))}")
+    options = "quasi_identifiers = (\"zip's\"), insensitive = *, k = 5, hierarchies = {\"zip's\": 'tree'}"
+    con.execute(f"CREATE ANONYMIZED VIEW v AS FROM t WITH ({options}, recode = {{\"zip's\": 'hierarchy'}})")
 
 
 def test_direct_identifiers_are_found_by_their_values_alone(con: duckanon.Connection) -> None:
