@@ -102,3 +102,6 @@ BY_NAME = {
 
 METHODS = tuple(BY_NAME)
 """Their names."""
+
+RECORDED = (*METHODS, "forest")
+"""What metadata may name as the method of a release: of `auto` its first partition."""

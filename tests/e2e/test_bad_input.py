@@ -62,7 +62,10 @@ WRONG = {
         ["age", "BIGINT[]"],
     ),
     "missing WITH": ("CREATE ANONYMIZED VIEW v AS SELECT * FROM patients", ["WITH"]),
-    "recode = 'hierarchy'": (create(OPTIONS + ", recode = {zip: 'hierarchy'}"), ["hierarchy", "version"]),
+    "recode = 'hierarchy'": (
+        create(OPTIONS + ", recode = {zip: 'hierarchy'}"),
+        ["hierarchy", "hierarchies = {zip:"],
+    ),
     "subject": (create(OPTIONS + ", subject = id"), ["subject", "version"]),
     "unknown method": (create(OPTIONS + ", method = 'mdaf'"), ["mdaf", "mdav"]),
     "unknown schema": (create(OPTIONS).replace("VIEW v", "VIEW nowhere.v"), ["nowhere"]),

@@ -10,7 +10,7 @@ import tempfile
 import warnings
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import duckdb
 import pytest
@@ -19,6 +19,8 @@ from hypothesis import HealthCheck, given, settings
 import duckanon
 from duckanon.cli.verify import verify
 from duckanon.errors import DuckanonWarning
+from duckanon.kernels.compose import Start
+from duckanon.policy.methods import RECORDED
 from tests.e2e.evidence_scene import VERSION_2, altered
 from tests.e2e.scenes import rows
 from tests.examples import examples, slowly
@@ -166,6 +168,21 @@ def check_that_an_export_is_verified(case: Case) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
+def test_every_first_partition_of_auto_is_a_method_that_verify_knows(tmp_path: Path) -> None:
+    """With l alone the clusters of a spanning tree may lose least: a method that nobody can choose by name."""
+    assert set(get_args(Start)) <= set(RECORDED)
+    ages = [None] * 13 + [0, -4, 18, -40, -43, -52, -151, 161, -178, 200, 203, 205, 249, 283, 3, 1]
+    with duckanon.connect() as con:
+        con.execute("CREATE TABLE t(age INTEGER, ill BOOLEAN)")
+        con.duckdb.executemany("INSERT INTO t VALUES (?, false)", [[age] for age in ages])
+        options = "quasi_identifiers = age, sensitive = ill, k = 2, l = 1, effort = 'fast'"
+        con.execute(f"CREATE ANONYMIZED VIEW v AS FROM t WITH ({options})")
+        assert con.duckdb.execute("SELECT method FROM duckanon.releases").fetchall() == [("forest",)]
+        con.execute(f"EXPORT ANONYMIZED VIEW v TO '{tmp_path / 'v.duckdb'}'")
+    assert verify(tmp_path / "v.duckdb") == 0
+
+
 @settings(max_examples=examples(200, few=3), suppress_health_check=[HealthCheck.too_slow])
 @given(case=cases())
 def test_random_releases_are_exported_and_verified(case: Case) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
             "quasi_identifiers = (\"my age\"), sensitive = (mood), insensitive = *, k = 4, distance = {mood: 'hierarchical'}, hierarchies = {mood: 'tree'}, t = 0.7",
             "quasi_identifiers = (half, zoned), insensitive = *, k = 2, nulls = 'suppress', suppression_limit = 0.5",
             "quasi_identifiers = (\"my age\", mood), insensitive = *, k = 2, recode = {\"my age\": 'range', mood: 'set'}",
+            "quasi_identifiers = (\"my age\", mood), insensitive = *, k = 9, hierarchies = {mood: 'tree'}, recode = {mood: 'hierarchy'}",
+            "quasi_identifiers = (mood), sensitive = (day), insensitive = *, k = 9, t = 0.9, hierarchies = {mood: 'tree'}, recode = {mood: 'set'}",
         ],
         one_of=3,
     ),

@@ -11,7 +11,7 @@ from duckanon.database import engine, templates
 from duckanon.database.relations import Target
 from duckanon.errors import ReleaseError
 from duckanon.policy.bind import Role
-from duckanon.policy.methods import METHODS
+from duckanon.policy.methods import RECORDED
 from duckanon.policy.policy import AuditPolicy
 from duckanon.policy.recodes import RULES
 from duckanon.release.metadata import SCHEMA
@@ -231,7 +231,7 @@ def misworded(release: RecordedRelease) -> Iterator[str]:
         yield f"the table of the release is recorded as {release.table!r}"
     if release.exported and release.target.schema != "main":
         yield f"the schema of an exported release is recorded as {release.target.schema!r}, and it is 'main'"
-    if release.method not in METHODS:
+    if release.method not in RECORDED:
         yield f"the method is recorded as {release.method!r}, which is none that this version knows"
     yield from _columns(release)
     statements = [audit.statement for audit in release.audits if audit.schema_version > 1]
