@@ -247,7 +247,11 @@ def tree_vectors(paths: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.floa
     below, height = paths[:, :-1], paths.shape[1] - 1
     nodes, places = np.unique(below, return_inverse=True)
     vectors = sign_vectors(len(nodes), seed) / math.sqrt(height)
-    return np.asarray(vectors[places.reshape(below.shape)].sum(axis=1))
+    points = np.zeros((len(paths), CODE_DIRECTIONS))
+    # Level by level: all at once would take the height times the memory.
+    for level in places.reshape(below.shape).T:
+        points += vectors[level]
+    return points
 
 
 def _counts(con: duckdb.DuckDBPyConnection, domain: str) -> npt.NDArray[np.int64]:
