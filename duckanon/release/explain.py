@@ -99,7 +99,7 @@ def _attribute_rows(staged: Staged, embedded: Embedded) -> list[tuple[str, str |
     rows: list[tuple[str, str | None, str, str | None]] = []
     for field, axis in zip(staged.quasi, embedded.axes, strict=True):
         projected = axis.corners is not None and len(axis.corners) > EXACT_VALUES
-        within = "15 %" if field.attribute.hierarchy is None else "20 %, in its hierarchy"
+        within = "15 %" if field.attribute.hierarchy is None else "25 %, in its hierarchy"
         how = f"projected: distances within {within}" if projected else None
         rows.append(("recode", field.name, str(field.recode), how))
     for field in staged.sensitive:

@@ -70,7 +70,7 @@ def _of_columns(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[s
             f"{what} texts: distances are approximate (within 15 %); group them in the source query, or give "
             "a hierarchy, for a better release"
             if field.attribute.hierarchy is None
-            else f"{what} values: distances in its hierarchy are approximate (within 20 %)"
+            else f"{what} values: distances in its hierarchy are approximate (within 25 %)"
         )
     if staged.left_out:
         warnings.append(

@@ -27,6 +27,10 @@ EXACT_VALUES = 64
 CODE_DIRECTIONS = 48
 """Coordinates of a nominal attribute with more values than that."""
 
+TREE_NODES, TREE_DIRECTIONS = 32, 32
+"""Of a hierarchy of more values: nodes of the upper levels with a coordinate of their own, and coordinates of
+all below."""
+
 
 @dataclass(frozen=True)
 class Coordinates:
@@ -57,8 +61,8 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
     """Coordinates of the quasi-identifiers and codes of the sensitive values. O(n log n) in SQL.
 
     A number is z-scored; two values of a nominal attribute are at squared distance 1, with a hierarchy at the
-    level of their lowest common ancestor over its height (up to 15 % and 20 % off, one standard deviation, in
-    the `CODE_DIRECTIONS` of more than `EXACT_VALUES` values); a weight multiplies it. Moments are summed in
+    level of their lowest common ancestor over its height (of more than `EXACT_VALUES` values up to 15 % and
+    25 % off, one standard deviation); a weight multiplies it. Moments are summed in
     the order of record_id, so they do not depend on threads. PolicyError: a hierarchy is unusable.
     """
     nominal = [field for field in staged.quasi if field.nominal]
@@ -205,15 +209,15 @@ def simplex(size: int) -> npt.NDArray[np.float64]:
     return corners
 
 
-def sign_vectors(size: int, seed: int) -> npt.NDArray[np.float64]:
+def sign_vectors(size: int, seed: int, directions: int = CODE_DIRECTIONS) -> npt.NDArray[np.float64]:
     """Nearly orthogonal rows, one a value, of squared length 1/2, from mixed counters (`kernels.splitmix`).
 
     On average two rows are at squared distance 1 (Johnson and Lindenstrauss 1984; Achlioptas 2003: signs
     suffice).
     """
     counters = np.arange(1, size + 1, dtype=np.uint64) + np.uint64(seed % 2**32) * np.uint64(0x9E3779B9)
-    bits = (mixed(counters * STEP)[:, None] >> np.arange(CODE_DIRECTIONS, dtype=np.uint64)) & np.uint64(1)
-    signs: npt.NDArray[np.float64] = (2.0 * bits.astype(np.float64) - 1.0) * math.sqrt(0.5 / CODE_DIRECTIONS)
+    bits = (mixed(counters * STEP)[:, None] >> np.arange(directions, dtype=np.uint64)) & np.uint64(1)
+    signs: npt.NDArray[np.float64] = (2.0 * bits.astype(np.float64) - 1.0) * math.sqrt(0.5 / directions)
     return signs
 
 
@@ -240,18 +244,29 @@ def tree_corners(paths: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
 
 
 def tree_vectors(paths: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.float64]:
-    """Rows, one a leaf, whose squared distance is that of `tree_corners` on average: a sum of `sign_vectors`.
+    """Rows, one a leaf, at most 64 wide, whose squared distance is that of `tree_corners` on average.
 
-    Each node adds one; siblings share those of the nodes above them, so that errors shrink with distances.
+    Each node adds a vector as long as half the way between two siblings: the upper levels, of up to
+    `TREE_NODES` nodes in all, in a coordinate of their own each, so that what costs most is exact; those
+    below in signs.
     """
-    below, height = paths[:, :-1], paths.shape[1] - 1
-    nodes, places = np.unique(below, return_inverse=True)
-    vectors = sign_vectors(len(nodes), seed) / math.sqrt(height)
-    points = np.zeros((len(paths), CODE_DIRECTIONS))
+    size, height = len(paths), paths.shape[1] - 1
+    parts, free, signed = [np.zeros((size, 0))], TREE_NODES, height
+    for level in range(height - 1, -1, -1):
+        nodes, places = np.unique(paths[:, level], return_inverse=True)
+        if len(nodes) > free:
+            break
+        exact = np.zeros((size, len(nodes)))
+        exact[np.arange(size), places] = math.sqrt(0.5 / height)
+        parts.append(exact)
+        free, signed = free - len(nodes), level
+    nodes, places = np.unique(paths[:, :signed], return_inverse=True)
+    vectors = sign_vectors(len(nodes), seed, TREE_DIRECTIONS) / math.sqrt(height)
+    projected = np.zeros((size, TREE_DIRECTIONS if signed else 0))
     # Level by level: all at once would take the height times the memory.
-    for level in places.reshape(below.shape).T:
-        points += vectors[level]
-    return points
+    for level_of in places.reshape(size, signed).T:
+        projected += vectors[level_of]
+    return np.column_stack([*parts, projected])
 
 
 def _counts(con: duckdb.DuckDBPyConnection, domain: str) -> npt.NDArray[np.int64]:
