@@ -9,7 +9,7 @@ import pytest
 
 import duckanon
 from duckanon.api.python import arrow_table
-from duckanon.errors import DuckanonWarning, PolicyError, SourceError
+from duckanon.errors import DuckanonError, DuckanonWarning, PolicyError, SourceError
 from tests.e2e.scenes import QI, patients, rows
 from tests.examples import slowly
 from tests.oracle import k_anonymity
@@ -138,3 +138,15 @@ def test_the_same_release_on_any_number_of_threads() -> None:
 def test_subjects_say_that_they_come_later() -> None:
     with pytest.raises(PolicyError, match="version"):
         duckanon.Policy(quasi_identifiers="a", k=2, subject="person")
+
+
+@pytest.mark.parametrize(
+    ("records", "k", "words"),
+    [(1, 2, "has one record: nobody can hide in a release of one"), (3, 4, "of the source: use k <= 3")],
+)
+def test_a_k_above_the_records_says_which_would_work(records: int, k: int, words: str) -> None:
+    with duckanon.connect() as con:
+        con.execute(f"CREATE TABLE t AS SELECT i AS a FROM range({records}) AS r(i)")
+        with pytest.raises(DuckanonError) as wrong:
+            duckanon.anonymize(con, "t", duckanon.Policy(quasi_identifiers="a", k=k), name="v")
+    assert words in str(wrong.value)

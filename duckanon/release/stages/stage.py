@@ -206,5 +206,7 @@ def _check(con: duckdb.DuckDBPyConnection, records: str, fields: tuple[Field, ..
                 "filter them out or turn them into NULL in the source query"
             )
     if policy.k > size:
+        if size == 1:
+            raise SourceError("the source query has one record: nobody can hide in a release of one")
         raise PolicyError(f"k = {policy.k} is more than the {size} records of the source: use k <= {size}")
     return int(size)
