@@ -81,6 +81,12 @@ def test_a_class_releases_its_lowest_common_ancestor(con: duckanon.Connection) -
     assert con.duckdb.execute("SELECT DISTINCT typeof(town) FROM v").fetchall() == [("VARCHAR",)]
 
 
+def test_the_first_and_the_last_value_do_not_speak_for_one_between_them(con: duckanon.Connection) -> None:
+    """By hand: Bonn and Köln share the Rhine, and Graz, between them in the alphabet, lies in another land."""
+    con.execute("INSERT INTO people VALUES ('Graz', 1)")
+    assert released(con) == BY_HAND | {1: "*"}
+
+
 def test_null_beside_values_is_everything(con: duckanon.Connection) -> None:
     """By hand: nothing but the root is above NULL and a town; alone it stays NULL, or goes, or is refused."""
     con.execute("INSERT INTO people VALUES ('Ulm', 4)")
