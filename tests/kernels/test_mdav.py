@@ -14,6 +14,7 @@ from duckanon.kernels.first.mdav import mdav, mdav1
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.points import zscore
 from tests.examples import examples
+from tests.kernels.distances import magnified
 from tests.reference import eia_points, reference_points
 
 Points = NDArray[np.float64]
@@ -65,7 +66,7 @@ def squared(points: Points, query: Points) -> Points:
 
 def slow_mdav(points: Points, k: int, *, remainder_is_class: bool) -> Labels:
     """MDAV as the docstring of the kernel describes it: one list of remaining records, full scans."""
-    labels = np.full(len(points), -1)
+    points, labels = magnified(points), np.full(len(points), -1)
     left = list(range(len(points)))
     rest = np.zeros(points.shape[1])
     for record in left:

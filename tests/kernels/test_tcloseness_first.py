@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from duckanon.kernels.first.tcloseness_first import class_size, stratified, stratified_parts, tcloseness_first
 from duckanon.kernels.points import zscore
 from tests.examples import examples
+from tests.kernels.distances import magnified
 from tests.reference import reference_points
 
 Points = NDArray[np.float64]
@@ -84,7 +85,7 @@ def slow_strata(order: NDArray[np.float64], size: int) -> list[set[int]]:
 
 def slow_stratified(points: Points, order: NDArray[np.float64], size: int) -> Labels:
     """Algorithm 3 line by line, with sets S_1..S_k of records; `size` is final."""
-    strata = slow_strata(order, size)
+    points, strata = magnified(points), slow_strata(order, size)
     left = set(range(len(points)))
     rest = np.zeros(points.shape[1])
     for record in range(len(points)):

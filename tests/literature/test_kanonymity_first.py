@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.points import zscore
 from duckanon.literature.kanonymity_first import kanonymity_first
 from tests.examples import examples
-from tests.kernels.distances import slow_emd
+from tests.kernels.distances import magnified, slow_emd
 from tests.reference import reference_points
 
 Points = NDArray[np.float64]
@@ -95,7 +95,7 @@ def slow_generate(points, codes, left, seed, k, t, emd) -> list[int]:
 
 def slow_kanonymity_first(points: Points, codes: Labels, k: int, threshold: Threshold, paths) -> Labels:
     """Algorithm 2 line by line."""
-    known = threshold.reference
+    known, points = threshold.reference, magnified(points)
     left, labels, label = set(range(len(points))), np.full(len(points), -1), 0
     rest = np.zeros(points.shape[1])
     for point in points:
@@ -147,7 +147,12 @@ def cases(draw: st.DrawFn):
     return points, codes.astype(np.int64), draw(st.integers(1, n)), threshold, paths
 
 
+SINGLE = Threshold(reference(np.array([3]), "ordered"), t=Fraction(0))
+VANISHING = np.array([[0.0], [7.9e-214], [0.0]]), np.zeros(3, np.int64), 1, SINGLE, None
+
+
 @settings(max_examples=examples(150), deadline=None)
+@example(VANISHING)
 @given(case=cases())
 def test_labels_are_those_of_the_slow_reference(case) -> None:
     """Source: Algorithm 2; sizes of k, the last class k..2k-1."""

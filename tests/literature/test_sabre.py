@@ -19,7 +19,7 @@ from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.kernels.points import zscore
 from duckanon.literature.sabre import buckets_within, class_sizes, obeys, sabre, table_of
 from tests.examples import examples
-from tests.kernels.distances import ground_distance, slow_emd, transport_emd
+from tests.kernels.distances import ground_distance, magnified, slow_emd, transport_emd
 from tests.reference import eia_points, reference_points
 
 Points = NDArray[np.float64]
@@ -109,7 +109,7 @@ def slow_bound(known, buckets, taken, paths) -> Fraction:
 
 def slow_sabre(points: Points, codes: Labels, k: int, known, t: Fraction, paths) -> Labels:
     """Both phases line by line, in fractions and sets of records."""
-    buckets = slow_buckets(known, t, paths)
+    buckets, points = slow_buckets(known, t, paths), magnified(points)
 
     def halves(taken) -> list[list[int]]:
         first, up = [], True
