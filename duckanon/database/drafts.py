@@ -40,18 +40,23 @@ def draft(file: Path) -> Iterator[Path]:
     more.
     """
     sweep(file.parent)
-    made: list[tuple[Path, int]] = []
+    begun: list[Path] = []
+    held: list[tuple[Path, int]] = []
 
     def remove() -> None:
-        for folder, lock in made:
+        for folder, lock in held:
             _remove(folder)
             os.close(lock)
-        made.clear()
+        for folder in begun:
+            with contextlib.suppress(OSError):
+                _sweep(folder)
+        held.clear()
+        begun.clear()
 
     with interrupts.cleanup(None, remove):
-        made.append(_made(file.parent))
+        _make(file.parent, begun, held)
         ending = file.suffix if _OURS.fullmatch(f"draft{file.suffix}") else ""
-        yield made[0][0] / f"draft{ending}"
+        yield held[0][0] / f"draft{ending}"
 
 
 def sweep(parent: Path) -> None:
@@ -63,10 +68,15 @@ def sweep(parent: Path) -> None:
                     _sweep(Path(entry.path))
 
 
-def _made(parent: Path) -> tuple[Path, int]:
-    """Make a folder for a draft and lock it; one that was swept in between is not taken."""
+def _make(parent: Path, begun: list[Path], held: list[tuple[Path, int]]) -> None:
+    """Make a folder for a draft and hold its lock; one that was swept in between is not taken.
+
+    Ctrl-C may come after any step: `begun` has each folder before it is there, `held` each lock before it is
+    taken, for one that is taken and forgotten would keep the folder from being swept.
+    """
     while True:
         folder = parent / f".duckanon-{secrets.token_hex(4)}"
+        begun.append(folder)
         try:
             folder.mkdir(mode=0o700)
         except FileExistsError:
@@ -75,10 +85,12 @@ def _made(parent: Path) -> tuple[Path, int]:
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         except FileNotFoundError:
             continue
+        held.append((folder, lock))
         taken = _taken(lock)
         # On a file system without locks there is no mark, and so nobody removes the folder.
         if taken is None or (taken and _still(folder, lock)):
-            return folder, lock
+            return
+        held.clear()
         os.close(lock)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,6 +17,10 @@ import duckanon
 from duckanon.database import drafts
 from tests.e2e.file_scene import run, write
 from tests.e2e.scenes import CREATE, ROOT, patients
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
 
 # Stops when the draft is written and has no name yet, as a kill at that moment would find it.
 PROGRAM = """
@@ -181,3 +187,37 @@ def test_a_target_that_is_there_is_left_as_it_is(tmp_path: Path, kind: str, endi
     assert ("is a folder" if kind == "folder" else "exists and EXPORT never overwrites") in err
     assert sorted(os.listdir(tmp_path)) == sorted([target.name, "p.csv"])
     assert kind != "file" or target.read_text() == "mine"
+
+
+def test_ctrl_c_after_any_step_of_making_a_draft_leaves_nothing(tmp_path: Path) -> None:
+    """Python raises KeyboardInterrupt between two of its instructions: here after each of them in turn."""
+
+    def trace_until(last: int) -> Callable[..., Any]:
+        passed = 0
+
+        def trace(frame: FrameType, event: str, given: object) -> Any:
+            nonlocal passed
+            del given
+            if frame.f_code is not drafts._make.__code__:
+                return None
+            frame.f_trace_opcodes = True
+            passed += event == "opcode"
+            if passed > last:
+                raise KeyboardInterrupt
+            return trace
+
+        return trace
+
+    for step in itertools.count():
+        sys.settrace(trace_until(step))
+        try:
+            with drafts.draft(tmp_path / "out.csv") as path:
+                sys.settrace(None)
+                assert path.parent.is_dir()
+                break
+        except KeyboardInterrupt:
+            assert list(tmp_path.iterdir()) == [], f"after {step} instructions"
+        finally:
+            sys.settrace(None)
+    assert step > 20
+    assert list(tmp_path.iterdir()) == []
