@@ -59,6 +59,7 @@ def anonymize(
     distance: Words = None,
     hierarchies: Trees = None,
     method: Annotated[str | None, typer.Option(help="see duckanon methods")] = None,
+    objective: Annotated[str | None, typer.Option(help="what full_domain makes smallest")] = None,
     recode: Words = None,
     weights: Numbers = None,
     suppression_limit: Number = None,

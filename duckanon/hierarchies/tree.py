@@ -54,6 +54,25 @@ def make_climb(
     return _paths(con, tree, domain, height)
 
 
+def leaves_of(
+    con: duckdb.DuckDBPyConnection, tree: str, domain: str, shape: tuple[int, int]
+) -> tuple[npt.NDArray[np.int64], int]:
+    """Leaves of the hierarchy below each node above the value codes, of shape (m, H + 1), and all of them.
+
+    After `make_climb`. Leaves that no record has count, and NULL where it is a value.
+    """
+    query = templates.render("tree/leaves.sql.j2", tree=tree, domain=domain)
+    rows = engine.table(con, query, "hierarchy")
+    below = np.ones(shape, dtype=np.int64)
+    below[arrow.numbers(rows.column("code")), arrow.numbers(rows.column("level"))] = arrow.numbers(
+        rows.column("leaves")
+    )
+    if len(rows) < below.size:
+        # NULL is the last code, and one leaf more.
+        below[:, -1] = int(below[0, -1]) + (shape[0] > 1)
+    return below, int(below[0, -1])
+
+
 def audit_tree(con: duckdb.DuckDBPyConnection, workspace: str, attribute: Attribute, *, relation: str) -> str:
     """Tree (value, level, node), as SQL text, of a sensitive column of any relation.
 

@@ -137,6 +137,8 @@ def _check_use(name: str, sensitive: object, t: object, options: Mapping[str, ob
     if name not in METHODS:
         near = get_close_matches(str(name), METHODS, n=1, cutoff=0.0)[0]
         raise PolicyError(f"unknown method '{name}', did you mean '{near}'? Methods: {', '.join(METHODS)}")
+    if name == "full_domain":
+        raise PolicyError("method 'full_domain' climbs hierarchies, points have none: give it in a policy")
     has = PUBLISHED[name].options if name != "auto" else ("paths",)
     unknown = sorted(set(options) - set(has))
     if unknown:

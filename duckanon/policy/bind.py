@@ -189,7 +189,7 @@ def _quasi(policy: Policy, name: str, type_text: str) -> Attribute:
             f"quasi-identifier {name!r} has type {_short(type_text)}, which cannot be recoded: "
             f"{use if use.startswith('CAST') else f'use {use}'}"
         )
-    recode = policy.recode.get(name, recodes.default(kind))
+    recode = _recode(policy, name, kind)
     if kind not in recodes.RULES[recode].kinds:
         able = " or ".join(
             repr(rule.name)
@@ -215,6 +215,14 @@ def _quasi(policy: Policy, name: str, type_text: str) -> Attribute:
         weight=policy.weights.get(name, 1.0),
         hierarchy=hierarchy,
     )
+
+
+def _recode(policy: Policy, name: str, kind: Kind) -> Recode:
+    """Return how a quasi-identifier is recoded."""
+    if policy.method == "full_domain":
+        # A class of it has one value in a column without a hierarchy.
+        return "hierarchy" if name in policy.hierarchies else "mode"
+    return policy.recode.get(name, recodes.default(kind))
 
 
 def _sensitive(policy: Policy | AuditPolicy, name: str, type_text: str) -> Attribute:

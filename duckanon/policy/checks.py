@@ -8,7 +8,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from duckanon.errors import PolicyError
-from duckanon.policy.methods import METHODS
+from duckanon.policy.methods import ALIASES, METHODS
 from duckanon.policy.names import ByColumn, fold, suggestion
 from duckanon.policy.recodes import RULES
 
@@ -19,6 +19,7 @@ Distance = Literal["ordered", "equal", "hierarchical"]
 LDiversity = Literal["distinct", "entropy", "recursive"]
 Nulls = Literal["category", "suppress", "error"]
 Effort = Literal["fast", "balanced", "best"]
+Objective = Literal["loss", "discernibility", "c_avg", "precision"]
 Formulas = Literal["keep", "escape"]
 """What EXPORT does with the cells of a CSV that a spreadsheet takes for formulas."""
 
@@ -208,6 +209,11 @@ def _word(known: tuple[str, ...]) -> Callable[[str, Any], str]:
     return check
 
 
+def _method(option: str, value: Any) -> str:
+    word = _word((*METHODS, *ALIASES))(option, value)
+    return ALIASES.get(word, word)
+
+
 def _recode(option: str, value: Any) -> str:
     return _word(tuple(RULES))(option, value)
 
@@ -308,7 +314,8 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "c": _optional(_c),
     "distance": _by_column(_word(get_args(Distance))),
     "hierarchies": _by_column(_hierarchy),
-    "method": _word(METHODS),
+    "method": _method,
+    "objective": _word(get_args(Objective)),
     "recode": _by_column(_recode),
     "weights": _by_column(_above_zero("a number above 0, or another role for the column")),
     "subject": _subject,

@@ -54,6 +54,12 @@ BY_NAME = {
         Method("cbfs", _FIXED, _SQUARE, _LASZLO),
         Method("dba1", _FIXED, "O(n^2)", _LIN + ", first stage"),
         Method("dba2", _FIXED, "O(n^2)", _LIN + ", both stages"),
+        Method(
+            "full_domain",
+            "k, l and t: always, or an error",
+            "O(n) a node of the lattice",
+            "LeFevre, DeWitt and Ramakrishnan, SIGMOD 2005, Incognito; the optimum, with suppression",
+        ),
         Method("k_ward", _FIXED, "O(n^2)", _DOMINGO_2002 + ", k-Ward"),
         Method("kanonymity_first", "k and t", "O(n^2)", _SORIA_COMAS + ", Algorithm 2, then merging"),
         Method("m_d", _FIXED, "O(n^2)", _LASZLO + ", MST partition, then diameter-based fixed size"),
@@ -102,6 +108,9 @@ BY_NAME = {
 
 METHODS = tuple(BY_NAME)
 """Their names."""
+
+ALIASES = {"incognito": "full_domain"}
+"""Other names of methods, and what each is."""
 
 RECORDED = (*METHODS, "forest")
 """What metadata may name as the method of a release: of `auto` its first partition."""

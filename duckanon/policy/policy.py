@@ -17,6 +17,7 @@ from duckanon.policy.checks import (
     LDiversity,
     Nulls,
     Number,
+    Objective,
     checked,
 )
 from duckanon.policy.methods import METHODS
@@ -39,6 +40,7 @@ __all__ = [
     "Effort",
     "LDiversity",
     "Nulls",
+    "Objective",
     "Policy",
     "Recode",
     "hierarchy_names",
@@ -178,6 +180,8 @@ class Policy:
         labels up to the root.
     method : str
         One of `METHODS`.
+    objective : {'loss', 'discernibility', 'c_avg', 'precision'}
+        What 'full_domain' makes smallest.
     recode : mapping from column to {'mean', 'median', 'mode', 'range', 'set', 'hierarchy'}, optional
         How a quasi-identifier is recoded; by default it follows the type.
     weights : mapping from column to number, optional
@@ -223,6 +227,7 @@ class Policy:
     distance: ByColumn[Distance] = _NO_COLUMN
     hierarchies: ByColumn[Hierarchy] = _NO_COLUMN
     method: str = "auto"
+    objective: Objective = "loss"
     recode: ByColumn[Recode] = _NO_COLUMN
     weights: ByColumn[float] = _NO_COLUMN
     subject: None = None
@@ -249,6 +254,7 @@ class Policy:
         distance: Mapping[str, Distance] | None = None,
         hierarchies: Mapping[str, HierarchyRows] | None = None,
         method: str = "auto",
+        objective: Objective = "loss",
         recode: Mapping[str, Recode] | None = None,
         weights: Mapping[str, Number] | None = None,
         subject: None = None,
@@ -265,6 +271,7 @@ class Policy:
         for option in ("recode", "weights"):
             check_columns(option, getattr(self, option), "quasi_identifiers", self.quasi_identifiers)
         _check_labels(self)
+        _check_full_domain(self)
 
     def audited(self) -> AuditPolicy:
         """Return the part of this policy that an audit checks."""
@@ -383,6 +390,28 @@ def _check_labels(policy: Policy) -> None:
         if recode == "hierarchy" and column not in policy.hierarchies:
             option = f"hierarchies = {{{column}: 'table'}}"
             raise PolicyError(f"recode of {column!r} is 'hierarchy' and has none: add {option}")
+
+
+def _check_full_domain(policy: Policy) -> None:
+    """Raise unless the options of full-domain generalization stand together, and no others beside them."""
+    if policy.method != "full_domain":
+        if policy.objective != "loss":
+            method = f"of method = 'full_domain', not {policy.method!r}"
+            raise PolicyError(f"objective = {policy.objective!r} is {method}: set that, or leave it out")
+        return
+    if not any(column in policy.hierarchies for column in policy.quasi_identifiers):
+        option = f"hierarchies = {{{policy.quasi_identifiers[0]}: 'table'}}"
+        raise PolicyError(f"method = 'full_domain' climbs hierarchies and there are none: add {option}")
+    for column, recode in policy.recode.items():
+        if recode != "hierarchy":
+            raise PolicyError(
+                f"recode of {column!r} is {recode!r} and method = 'full_domain' releases labels of "
+                "hierarchies, and other columns as they are: leave it out"
+            )
+    for column in policy.weights:
+        raise PolicyError(
+            f"weights names {column!r} and method = 'full_domain' takes no distances: leave it out"
+        )
 
 
 def _check_diversity(policy: Policy | AuditPolicy) -> None:

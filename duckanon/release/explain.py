@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pyarrow as pa
 from duckanon.release.pipeline import names_of, through
 from duckanon.release.stages.bucket import WHOLE, bucket, tile_size
 from duckanon.release.stages.embed import EXACT_VALUES
+from duckanon.release.stages.generalize import generalize, minimal_levels
 from duckanon.release.stages.plan import choose_plan
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from duckanon.release.stages.embed import Embedded
     from duckanon.release.stages.plan import Plan
     from duckanon.release.stages.stage import Staged
+    from duckanon.release.stages.thresholds import Limited
 
 EFFORTS = {
     None: "the partition as it is",
@@ -27,6 +30,9 @@ EFFORTS = {
     "balanced": "records change places, and neighbouring classes are formed anew",
     "best": "as balanced, with more tries",
 }
+
+CHECKS, LISTED = 5_000, 20
+"""Nodes that are checked at most to find the minimal ones, and how many of these are shown."""
 
 HEAD = ("property", "attribute", "value", "reason")
 """Columns of a plan."""
@@ -38,13 +44,13 @@ def explain(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> p
     Only temporary tables are made, and removed; whatever CREATE would refuse before the partition is raised.
     """
     with names_of(con, source), through(bucket, con, source.query, policy) as bucketed:
-        plan = choose_plan(con, bucketed, policy)
-    limited, embedded = bucketed.limited, bucketed.limited.embedded
-    staged, limits = embedded.staged, limited.thresholds
-    rows = [
-        *_partition_rows(staged, bucketed, plan, policy, tile_size(policy, limits)),
-        *_attribute_rows(staged, embedded),
-    ]
+        limited, staged = bucketed.limited, bucketed.limited.embedded.staged
+        if policy.method == "full_domain":
+            how = _lattice_rows(con, limited, policy)
+        else:
+            plan, tile = choose_plan(con, bucketed, policy), tile_size(policy, limited.thresholds)
+            how = [*_partition_rows(staged, bucketed, plan, policy, tile), *_recode_rows(limited.embedded)]
+    rows = [_records_row(staged), *how, *_distance_rows(staged)]
     return pa.table(
         {
             name: pa.array(column, pa.string())
@@ -73,12 +79,6 @@ def _partition_rows(
     bound = f"{smallest_emd(staged.size, recipe.size):.6g}" if ordered else "none"
     each = f"of about {tile} records each" if tile < WHOLE else "the whole table at once"
     return [
-        (
-            "records",
-            None,
-            f"{staged.size}",
-            f"{staged.left_out} left out for a NULL" if staged.left_out else None,
-        ),
         ("method", None, plan.method, plan.why),
         (
             "repair",
@@ -95,13 +95,55 @@ def _partition_rows(
     ]
 
 
-def _attribute_rows(staged: Staged, embedded: Embedded) -> list[tuple[str, str | None, str, str | None]]:
+def _lattice_rows(
+    con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy
+) -> list[tuple[str, str | None, str, str | None]]:
+    """Return what full-domain generalization found, and how."""
+    begin = time.process_time()
+    made = generalize(con, limited, policy)
+    seconds = time.process_time() - begin
+    found, staged = made.found, limited.embedded.staged
+    pruned = found.nodes - found.checked
+    allowed = int(policy.suppression_limit * staged.size)
+    rows: list[tuple[str, str | None, str, str | None]] = [
+        ("method", None, policy.method, "chosen by name"),
+        ("objective", None, policy.objective, f"{found.cost:.9g}, the least of all nodes"),
+        ("classes", None, f"{int(found.of_row.max()) + 1}", None),
+        ("suppressed", None, f"{found.suppressed}", f"at most {allowed} records"),
+        ("nodes", None, f"{found.nodes}", f"{found.checked} checked, {pruned} pruned"),
+        ("time", None, f"{seconds:.3g} s", "CPU time of the search"),
+    ]
+    for field, level in zip(staged.quasi, found.levels, strict=True):
+        height = made.heights[field.column]
+        why = f"of {height} above the values" if height else "no hierarchy: as it is"
+        rows.append(("level", field.name, f"{level}", why))
+    minimal = minimal_levels(con, limited, policy, CHECKS)
+    if minimal is None:
+        why = f"not looked for: more than {CHECKS} nodes would have to be checked"
+        return [*rows, ("minimal_nodes", None, "unknown", why)]
+    why = "keep the thresholds, and no node below does"
+    rows.append(("minimal_nodes", None, f"{len(minimal)}", why))
+    shown = [("minimal_node", None, ", ".join(map(str, node)), "levels, as above") for node in minimal]
+    return [*rows, *shown[:LISTED]]
+
+
+def _records_row(staged: Staged) -> tuple[str, str | None, str, str | None]:
+    left_out = f"{staged.left_out} left out for a NULL" if staged.left_out else None
+    return "records", None, f"{staged.size}", left_out
+
+
+def _recode_rows(embedded: Embedded) -> list[tuple[str, str | None, str, str | None]]:
     rows: list[tuple[str, str | None, str, str | None]] = []
-    for field, axis in zip(staged.quasi, embedded.axes, strict=True):
+    for field, axis in zip(embedded.staged.quasi, embedded.axes, strict=True):
         projected = axis.corners is not None and len(axis.corners) > EXACT_VALUES
         within = "15 %" if field.attribute.hierarchy is None else "25 %, in its hierarchy"
         how = f"projected: distances within {within}" if projected else None
         rows.append(("recode", field.name, str(field.recode), how))
+    return rows
+
+
+def _distance_rows(staged: Staged) -> list[tuple[str, str | None, str, str | None]]:
+    rows: list[tuple[str, str | None, str, str | None]] = []
     for field in staged.sensitive:
         limits = [
             f"{name} = {value}"

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from duckanon import progress
 from duckanon.database import arrow, engine, templates
-from duckanon.errors import InfeasibleError, MissingExtra
+from duckanon.errors import InfeasibleError, MissingExtra, PolicyError
 from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.merging.merge import class_members
@@ -112,6 +112,11 @@ def frontier(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> 
     -----
     Deterministic except for ``seconds``. A sample is sparser than its table, so its loss is higher.
     """
+    if policy.method == "full_domain":
+        raise PolicyError(
+            "FRONTIER partitions a sample, and method = 'full_domain' searches levels for the whole table: "
+            "EXPLAIN shows what it finds, or ask with method = 'auto'"
+        )
     with names_of(con, source), through(limit, con, source.query, policy) as limited:
         sample = _sample(con, limited, policy)
     rows = _rows(sample, policy)

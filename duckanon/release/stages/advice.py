@@ -51,18 +51,21 @@ def advise(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy)
     a comma; records left out for a NULL; and what the thresholds cost.
     """
     cost = _collapse(con, candidate, policy) or flattened(con, candidate.staged, candidate=candidate.table)
-    warnings = (*candidate.report.warnings, *_of_columns(con, candidate), *cost)
+    warnings = (*candidate.report.warnings, *_of_columns(con, candidate, policy), *cost)
     return replace(candidate, report=replace(candidate.report, warnings=warnings))
 
 
-def _of_columns(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[str, ...]:
+def _of_columns(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy) -> tuple[str, ...]:
     """Warnings about the columns of a release."""
     embedded, staged = candidate.bucketed.limited.embedded, candidate.staged
-    commas = _commas(con, staged, embedded)
-    own_values = {field: text for field, text in _own_values(con, staged).items() if field not in commas}
+    # Levels are no one's own values, and take no distances.
+    leveled = policy.method == "full_domain"
+    commas = {} if leveled else _commas(con, staged, embedded)
+    own_values = {} if leveled else _own_values(con, staged)
+    own_values = {field: text for field, text in own_values.items() if field not in commas}
     warnings = [*_revealed(con, staged, candidate.table), *_insensitive(con, staged)]
     warnings += [*own_values.values(), *commas.values()]
-    for field, axis in zip(staged.quasi, embedded.axes, strict=True):
+    for field, axis in () if leveled else zip(staged.quasi, embedded.axes, strict=True):
         if axis.corners is None or len(axis.corners) <= EXACT_VALUES or field in {*own_values, *commas}:
             continue
         what = f"quasi-identifier {field.name!r} has {len(axis.corners)} different"
@@ -185,6 +188,8 @@ def _collapse(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Poli
         return ()
     number = f"{classes} class{'' if classes == 1 else 'es'}"
     text = f"the thresholds cost the data: {number} of {released} records, loss {loss:.1f} %"
+    if policy.method == "full_domain":
+        return (f"{text}; method = 'auto' with recode 'hierarchy' gives each class labels of its own",)
     if any(threshold.t is not None for threshold in thresholds) and bucketed.tile_count:
         better = _better_t(con, bucketed, policy)
         text += f"; t = {better} would avoid it" if better else "; a larger t alone would not avoid it"

@@ -108,7 +108,8 @@ def tile_size(policy: Policy, thresholds: Sequence[Threshold]) -> int:
     """Records of a tile: `WHOLE` for Mondrian; else 4 k at least, `BROAD_TILE` or, if quadratic, `TILE`."""
     if policy.method in ("mondrian", "mondrian_relaxed"):
         return WHOLE
-    broad = policy.method == "blocks" or (policy.method == "auto" and (policy.refine or not thresholds))
+    linear = policy.method in ("blocks", "full_domain")
+    broad = linear or (policy.method == "auto" and (policy.refine or not thresholds))
     return max(BROAD_TILE if broad else TILE, 4 * policy.k)
 
 

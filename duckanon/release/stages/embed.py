@@ -55,6 +55,9 @@ class Embedded:
     domains: Mapping[str, str]  # temporary table of the values of each coded field, by field column
     axes: tuple[Coordinates, ...]  # one entry a quasi-identifier
     counts: Mapping[str, npt.NDArray[np.int64]]  # records per value code, by sensitive field column
+    paths: Mapping[
+        str, npt.NDArray[np.int64]
+    ]  # nodes above each value code, by quasi-identifier with a hierarchy
 
 
 def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Embedded:
@@ -108,7 +111,7 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
         for field in staged.quasi
     )
     counts = {field.column: _counts(con, domains[field.column]) for field in staged.sensitive}
-    return Embedded(staged, coded, domains, axes, counts)
+    return Embedded(staged, coded, domains, axes, counts, paths)
 
 
 def coordinates(

@@ -9,7 +9,7 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,9 +21,10 @@ from duckanon.kernels.merging.merge import class_members
 from duckanon.kernels.plain import carried
 from duckanon.release.stages.bucket import stream
 from duckanon.release.stages.class_sums import Classes, Spread, information_loss, spread_of, sums_of
-from duckanon.release.stages.embed import coordinates
+from duckanon.release.stages.embed import coordinates, dimensions
+from duckanon.release.stages.generalize import generalize
 from duckanon.release.stages.means import class_means
-from duckanon.release.stages.plan import Plan, choose_plan, classes_of
+from duckanon.release.stages.plan import Plan, choose_plan, classes_of, generalized_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -64,6 +65,7 @@ class Partitioned:
     violations: npt.NDArray[np.float64]  # (v,), how far
     information_loss: float  # IL = 100 SSE / SST in per cent
     plan: Plan
+    suppressed: int = 0  # records that the method itself left out
 
 
 def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy) -> Partitioned:
@@ -72,6 +74,8 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
     Tiles run on all cores; the result does not depend on their number. As many tiles as cores are in memory,
     and two more. Whatever ends it, no worker goes on for longer than a pass.
     """
+    if policy.method == "full_domain":
+        return _generalized(con, bucketed, policy)
     limited, ended = bucketed.limited, threading.Event()
     embedded, staged, thresholds = limited.embedded, limited.embedded.staged, limited.thresholds
     until = staged.until
@@ -110,6 +114,33 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
 def averaged(staged: Staged) -> list[Field]:
     """Quasi-identifiers whose class means are computed here: sums in SQL may depend on the order of rows."""
     return [field for field in staged.quasi if field.recode == "mean" and not field.exact]
+
+
+def _generalized(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy) -> Partitioned:
+    """Return the classes of full-domain generalization, which keep every threshold."""
+    embedded = bucketed.limited.embedded
+    made = generalize(con, bucketed.limited, policy)
+    count = int(made.labels.max()) + 1
+    shape = count, dimensions(embedded.axes)
+    classes = Classes(np.zeros(shape), np.zeros(count), np.zeros(count, dtype=np.int64))
+    labels = Spool(spool_folder(con))
+    for records in stream(con, bucketed):
+        # Class after class goes through many tiles: what each adds is summed in the order of the tiles.
+        of = made.labels[records.record_id - 1]
+        released = of >= 0
+        labels.add({"record_id": records.record_id[released], "class_id": of[released]})
+        here, local = np.unique(of[released], return_inverse=True)
+        part = sums_of(coordinates(embedded.axes, records.columns)[released], local.astype(np.int64))
+        for whole, added in zip(_arrays(classes), _arrays(part), strict=True):
+            whole[here] += added
+    means = Spool(spool_folder(con))
+    means.add({"class_id": np.arange(count)})
+    none = np.zeros(0, dtype=np.int64)
+    loss = information_loss([spread_of(classes)])
+    return Partitioned(
+        bucketed, labels, Spool(spool_folder(con)), means, count, none, none.astype(np.float64), loss,
+        generalized_plan(made, bucketed.limited.embedded.staged, policy), made.found.suppressed,
+    )  # fmt: skip
 
 
 def _described(
@@ -165,6 +196,10 @@ class _Found:
             information_loss(self._spreads),
             plan,
         )
+
+
+def _arrays(classes: Classes) -> tuple[npt.NDArray[Any], ...]:
+    return classes.sums, classes.squares, classes.sizes
 
 
 def _violations(

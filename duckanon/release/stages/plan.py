@@ -19,7 +19,7 @@ from duckanon.release.stages.bucket import LARGEST, stratum_size, stream, tile_s
 from duckanon.release.stages.embed import coordinates, dimensions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import duckdb
     import numpy.typing as npt
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from duckanon.kernels.exchange.refine import Effort, Stop
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Bucketed
+    from duckanon.release.stages.generalize import Generalization
+    from duckanon.release.stages.stage import Staged
 
 SAMPLE = 4096
 """Records on which the recipes are tried."""
@@ -50,6 +52,7 @@ class Plan:
     why: str  # for EXPLAIN and the report
     # (n,), classes of the records of the only tile, in their order, if trying the recipe has made them
     classes: npt.NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
+    levels: Mapping[str, int] = field(default_factory=dict)  # of full-domain generalization, by column
 
     @property
     def method(self) -> str:
@@ -94,6 +97,19 @@ def choose_plan(
     if len(tried) == 1:
         return Plan(tried[0], "no other class size pays for so many records, or none is allowed")
     return _tried(con, bucketed, policy, tried, stop)
+
+
+def generalized_plan(made: Generalization, staged: Staged, policy: Policy) -> Plan:
+    """Plan of full-domain generalization: the levels that were found, and how."""
+    found, levels = made.found, made.levels
+    named = ", ".join(
+        f"{f.name} {levels[f.column]} of {made.heights[f.column]}" for f in staged.quasi if f.column in levels
+    )
+    why = (
+        f"chosen by name; levels {named}; {policy.objective} {found.cost:.6g}, the least of all "
+        f"{found.nodes} nodes, of which {found.checked} were checked"
+    )
+    return Plan(candidates(staged.size, policy, (), columns=0)[0], why, levels=levels)
 
 
 def _tried(

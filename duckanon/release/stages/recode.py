@@ -54,6 +54,7 @@ def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -
         fields=staged.fields,
         quasi=staged.quasi,
         climbs=staged.climbs,
+        levels=repaired.partitioned.plan.levels,
         in_sql=in_sql,
         keys=_sort_keys(staged.fields),
     )

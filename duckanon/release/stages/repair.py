@@ -71,7 +71,7 @@ def repair(con: duckdb.DuckDBPyConnection, partitioned: Partitioned, policy: Pol
             partitioned.labels,
             partitioned.means,
             partitioned.class_count,
-            0,
+            partitioned.suppressed,
             partitioned.information_loss,
         )
     limited = partitioned.bucketed.limited

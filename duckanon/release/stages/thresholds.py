@@ -14,7 +14,7 @@ from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import ENTROPY_MARGIN, Threshold
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import duckdb
     import numpy.typing as npt
@@ -73,14 +73,24 @@ def thresholds_without(
     A value that is suppressed altogether is not in the domain of the release any more: the ordered distance
     counts ranks of released values only. Codes of suppressed records mean nothing.
     """
-    result, recoded = [], np.zeros_like(codes)
-    for number, field in enumerate(limited.fields):
-        counts = np.bincount(codes[number][released], minlength=len(limited.counts[number])).astype(np.int64)
-        kept = counts > 0
-        paths = limited.paths.get(field.column)
-        result.append(_threshold(field, counts[kept], None if paths is None else paths[kept], policy))
-        recoded[number] = np.maximum(np.cumsum(kept) - 1, 0)[codes[number]]
-    return tuple(result), recoded
+    left, recoded = [], np.zeros_like(codes)
+    for number, all_counts in enumerate(limited.counts):
+        counts = np.bincount(codes[number][released], minlength=len(all_counts)).astype(np.int64)
+        recoded[number] = np.maximum(np.cumsum(counts > 0) - 1, 0)[codes[number]]
+        left.append(counts)
+    return thresholds_of(limited, policy, left), recoded
+
+
+def thresholds_of(
+    limited: Limited, policy: Policy, counts: Sequence[npt.NDArray[np.int64]]
+) -> tuple[Threshold, ...]:
+    """Thresholds against a part of the records: those with each value code are counted, an array a field."""
+    return tuple(
+        _threshold(field, left[left > 0], None if paths is None else paths[left > 0], policy)
+        for field, left, paths in zip(
+            limited.fields, counts, [limited.paths.get(field.column) for field in limited.fields], strict=True
+        )
+    )
 
 
 def _threshold(

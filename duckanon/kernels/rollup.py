@@ -1,0 +1,307 @@
+"""Roll-up: the equivalence classes of a table whose quasi-identifiers are generalized to a level each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from duckanon.kernels.closeness.threshold import Rules, rule_violation, rules_of
+from duckanon.kernels.compiled import compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from duckanon.kernels.closeness.threshold import Threshold
+
+LARGEST_KEY = 2**62
+"""Products of node numbers are below this; more columns are grouped a few at a time."""
+
+DIRECT = 8
+"""A class is looked up by its key where there are at most so many keys for each row, else by its hash."""
+
+
+class Values(NamedTuple):
+    """The values of a sensitive column in each distinct row.
+
+    Row r has the value codes ``codes[starts[r]:starts[r + 1]]``, each once, in as many ``records``.
+    """
+
+    starts: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    records: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Generalized:
+    """A quasi-identifier and what stands above its values.
+
+    Attributes
+    ----------
+    nodes : ndarray of shape (H + 1, m), int64
+        Node of each value code on each level, numbered 0.. within the level; H is 0 where nothing does.
+    leaves : ndarray of shape (H + 1, m), int64
+        How many leaves of the hierarchy that node has, those without a record included.
+    total : int
+        Leaves of the whole hierarchy.
+    """
+
+    nodes: NDArray[np.int64]
+    leaves: NDArray[np.int64]
+    total: int
+
+    @property
+    def height(self) -> int:
+        """Highest level."""
+        return len(self.nodes) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The distinct rows of a table, coded.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (r, d), int32
+        Value code of each quasi-identifier.
+    records : ndarray of shape (r,), int64
+        How many records have them.
+    quasi : tuple of Generalized
+        The d quasi-identifiers.
+    sensitive : tuple of Values
+        Of every sensitive column with a threshold.
+    """
+
+    codes: NDArray[np.int32]
+    records: NDArray[np.int64]
+    quasi: tuple[Generalized, ...]
+    sensitive: tuple[Values, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """The classes of some levels: the class of each row (r,), 0.. by first row, and their sizes."""
+
+    of_row: NDArray[np.int32]
+    sizes: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A threshold as `violating_rows` takes it: its rules, and its position of each value code (m,)."""
+
+    rules: Rules
+    position: NDArray[np.int64]
+
+
+def asked_of(threshold: Threshold, codes: NDArray[np.int64]) -> Asked:
+    """Return a threshold whose domain has the code `codes` of each value code (m,) of a column."""
+    return Asked(rules_of([threshold]), threshold.reference.position[codes])
+
+
+def values_of(row: NDArray[np.int64], codes: NDArray[np.int64], rows: int) -> Values:
+    """Return the `Values` of records of which the row and the value code is given, each (n,). O(n log n)."""
+    span = int(codes.max(initial=0)) + 1
+    keys, records = np.unique(row * span + codes, return_counts=True)
+    starts = np.searchsorted(keys, np.arange(rows + 1) * span)
+    return Values(starts.astype(np.int64), keys % span, records.astype(np.int64))
+
+
+def classes_at(rows: Rows, levels: Sequence[int]) -> Classes:
+    """Return the equivalence classes of the rows, each quasi-identifier at a level.
+
+    Parameters
+    ----------
+    rows : Rows
+        The distinct rows.
+    levels : sequence of int
+        0, the values as they are, to the height of each quasi-identifier.
+
+    Returns
+    -------
+    Classes
+        O(r d) on average; the same on every run.
+    """
+    nodes = [one.nodes[level] for one, level in zip(rows.quasi, levels, strict=True)]
+    spans = [int(node.max()) + 1 for node in nodes]
+    found, count, first = np.zeros(len(rows.records), np.int32), 1, 0
+    while True:
+        last, span = first, count
+        # As many columns at once as a key has room for; one always has.
+        while last < len(nodes) and span * spans[last] < LARGEST_KEY:
+            span, last = span * spans[last], last + 1
+        factors = np.cumprod([count, *spans[first:last]])[:-1].astype(np.int64)
+        steps = [node * factor for node, factor in zip(nodes[first:last], factors, strict=True)]
+        begins = np.cumsum([0, *map(len, steps)])[:-1].astype(np.int64)
+        table = np.concatenate([np.zeros(0, np.int64), *steps])
+        found, sizes = _grouped(rows.codes, rows.records, found, first, begins, table, span)
+        first, count = last, len(sizes)
+        if first == len(nodes):
+            return Classes(found, sizes)
+
+
+@compiled
+def _grouped(
+    codes: NDArray[np.int32],
+    records: NDArray[np.int64],
+    before: NDArray[np.int32],
+    first: int,
+    begins: NDArray[np.int64],
+    table: NDArray[np.int64],
+    span: int,
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return classes of rows with equal keys below the span, and their sizes."""
+    r = len(records)
+    found, sizes = np.empty(r, np.int32), np.zeros(r, np.int64)
+    direct = span <= DIRECT * r
+    room = 1
+    while room < (span if direct else 2 * r):
+        room *= 2
+    place = np.full(room, -1, np.int32)
+    keys = np.empty(1 if direct else room, np.int64)
+    count = 0
+    for row in range(r):
+        key = np.int64(before[row])
+        for column in range(len(begins)):
+            key += table[begins[column] + codes[row, first + column]]
+        slot = key
+        if not direct:
+            # Multiplication by an odd number spreads keys; its upper digits are the best mixed.
+            slot = ((key * np.int64(-7046029254386353131)) >> np.int64(20)) & (room - 1)
+            while place[slot] >= 0 and keys[slot] != key:
+                slot = (slot + 1) & (room - 1)
+            keys[slot] = key
+        if place[slot] < 0:
+            place[slot] = count
+            count += 1
+        found[row] = place[slot]
+        sizes[place[slot]] += records[row]
+    return found, sizes[:count].copy()
+
+
+def rolled_up(rows: Rows, classes: Classes) -> Rows:
+    """Return the rows in which each class of some levels is one row; for these levels and higher ones.
+
+    O(entries log entries), of the sensitive columns. A class has the codes of its first row.
+    """
+    first = _first_rows(classes.of_row, len(classes.sizes))
+    sensitive = tuple(
+        Values(*_united(classes.of_row, len(classes.sizes), values)) for values in rows.sensitive
+    )
+    return Rows(np.ascontiguousarray(rows.codes[first]), classes.sizes, rows.quasi, sensitive)
+
+
+@compiled
+def _first_rows(of_row: NDArray[np.int32], count: int) -> NDArray[np.int64]:
+    """Return the first row of each class; classes are numbered in the order of these rows."""
+    first, number = np.empty(count, np.int64), 0
+    for row in range(len(of_row)):
+        if of_row[row] == number:
+            first[number] = row
+            number += 1
+    return first
+
+
+@compiled
+def _united(of_row: NDArray[np.int32], count: int, values: Values) -> Values:
+    """Return the values of each class."""
+    ends = np.zeros(count + 1, np.int64)
+    for row in range(len(of_row)):
+        ends[of_row[row] + 1] += 1
+    ends = np.cumsum(ends)
+    order, free = np.empty(len(of_row), np.int64), ends[:-1].copy()
+    for row in range(len(of_row)):
+        order[free[of_row[row]]] = row
+        free[of_row[row]] += 1
+    highest = 0
+    for code in values.codes:
+        highest = max(highest, code)
+    held, seen = np.zeros(highest + 1, np.int64), np.empty(highest + 1, np.int64)
+    starts = np.zeros(count + 1, np.int64)
+    codes, records = np.empty(len(values.codes), np.int64), np.empty(len(values.codes), np.int64)
+    filled = 0
+    for number in range(count):
+        different = 0
+        for at in range(ends[number], ends[number + 1]):
+            row = order[at]
+            for entry in range(values.starts[row], values.starts[row + 1]):
+                code = values.codes[entry]
+                if held[code] == 0:
+                    seen[different] = code
+                    different += 1
+                held[code] += values.records[entry]
+        seen[:different].sort()
+        for which in range(different):
+            code = seen[which]
+            codes[filled], records[filled] = code, held[code]
+            held[code] = 0
+            filled += 1
+        starts[number + 1] = filled
+    return Values(starts, codes[:filled].copy(), records[:filled].copy())
+
+
+def violating_rows(
+    rows: Rows,
+    which: int,
+    asked: Asked,
+    gone: NDArray[np.bool_],
+    *,
+    only_one: bool = False,
+) -> NDArray[np.bool_]:
+    """Tell of each class whether it violates a threshold.
+
+    Parameters
+    ----------
+    rows : Rows
+        One a class, see `rolled_up`.
+    which : int
+        Number of the sensitive column.
+    asked : Asked
+        What a class must satisfy.
+    gone : ndarray of shape (r,), bool
+        Classes that are not looked at, and do not violate.
+    only_one : bool
+        Whether to stop at the first that violates.
+
+    Returns
+    -------
+    ndarray of shape (r,), bool
+        Where a class violates; with `only_one` at most one. O(entries log entries).
+    """
+    return np.asarray(
+        _violating(rows.sensitive[which], rows.records, gone, asked.position, asked.rules, only_one)
+    )
+
+
+@compiled
+def _violating(
+    values: Values,
+    sizes: NDArray[np.int64],
+    gone: NDArray[np.bool_],
+    position: NDArray[np.int64],
+    rules: Rules,
+    only_one: bool,
+) -> NDArray[np.bool_]:
+    """Ask the rule of the values of each class, in the order of their positions."""
+    result = np.zeros(len(sizes), np.bool_)
+    held = np.zeros(rules.table[0]["values"], np.int64)
+    seen, weights = np.empty(len(held), np.int64), np.empty(len(held), np.int64)
+    for row in range(len(sizes)):
+        if gone[row]:
+            continue
+        first, last = values.starts[row], values.starts[row + 1]
+        for entry in range(first, last):
+            place = position[values.codes[entry]]
+            seen[entry - first] = place
+            held[place] = values.records[entry]
+        seen[: last - first].sort()
+        for which in range(last - first):
+            weights[which] = held[seen[which]]
+        count = last - first
+        result[row] = rule_violation(seen[:count], weights[:count], sizes[row], rules, 0) > 0.0
+        if only_one and result[row]:
+            break
+    return result

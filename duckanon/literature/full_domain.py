@@ -1,0 +1,486 @@
+"""Full-domain generalization: each quasi-identifier shows one level of its hierarchy, for all records.
+
+Samarati, "Protecting Respondents' Identities in Microdata Release", IEEE TKDE 13(6), 2001; LeFevre, DeWitt
+and Ramakrishnan, "Incognito: Efficient Full-Domain k-Anonymity", SIGMOD 2005, which Li et al. 2007 use.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from duckanon.kernels.rollup import Rows, asked_of, classes_at, rolled_up, violating_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from duckanon.kernels.closeness.threshold import Threshold
+    from duckanon.kernels.rollup import Asked
+
+Objective = Literal["loss", "discernibility", "c_avg", "precision"]
+
+Levels = tuple[int, ...]
+
+Limits = Callable[[Sequence["NDArray[np.int64]"]], Sequence["Threshold"]]
+"""Gives thresholds for a table, from the records of each value (0: it does not occur), an array a column."""
+
+CLOSE = 1e-12
+"""Costs that differ by less, relatively, are compared as fractions."""
+
+SCORED = 50_000
+"""In a lattice of so many nodes each choice of the next is weighed anew, in larger ones not each."""
+
+KEPT = 4
+"""Rows of the roll-ups that are kept, in multiples of the distinct rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Criteria:
+    """What the classes of a node must keep.
+
+    Attributes
+    ----------
+    k : int
+        Smallest class size.
+    thresholds : sequence of Threshold
+        Of each sensitive column, against the whole table.
+    allowed : int
+        Most records that may be suppressed: whole classes that violate.
+    limits : callable, optional
+        The thresholds of the released table, by the records of its values, see `Limits`; by default the
+        distribution in the whole table remains the reference of t.
+    """
+
+    k: int
+    thresholds: Sequence[Threshold] = ()
+    allowed: int = 0
+    limits: Limits | None = None
+
+    @property
+    def monotone(self) -> bool:
+        """Whether what a node keeps, every generalization of it keeps too.
+
+        k and distinct l with suppression, too: classes that keep them are never suppressed by merging. t is
+        not, nor are entropy and recursive l: a merged class may violate what one of its parts kept.
+        """
+        plain = all(one.t is None and (one.l is None or one.l_kind == "distinct") for one in self.thresholds)
+        return self.allowed == 0 or plain
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """A node that was checked.
+
+    Attributes
+    ----------
+    levels : tuple of int
+        Level of each quasi-identifier.
+    keeps : bool
+        Whether the released classes keep the criteria and the suppressed ones are not too many.
+    never : bool
+        Whether no specialization can keep them either.
+    rows : Rows
+        A row a class.
+    gone : ndarray of shape (classes,), bool
+        Which classes are suppressed, where it keeps.
+    """
+
+    levels: Levels
+    keeps: bool
+    never: bool
+    rows: Rows
+    gone: NDArray[np.bool_]
+
+    @property
+    def suppressed(self) -> int:
+        """Suppressed records."""
+        return int(self.rows.records[self.gone].sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The optimum and the way to it.
+
+    Attributes
+    ----------
+    levels : tuple of int
+        Level of each quasi-identifier.
+    cost : float
+        What the objective says of it.
+    of_row : ndarray of shape (r,), int64
+        Class of each distinct row, 0..m-1 by first row; -1 where it is suppressed.
+    suppressed : int
+        Suppressed records.
+    nodes, checked : int
+        Nodes of the lattice, and how many of them were looked at.
+    """
+
+    levels: Levels
+    cost: float
+    of_row: NDArray[np.int64] = field(repr=False)
+    suppressed: int
+    nodes: int
+    checked: int
+
+
+class Lattice:
+    """The nodes above a table, each rolled up from the smallest table below it that is still at hand."""
+
+    def __init__(self, rows: Rows, criteria: Criteria) -> None:
+        self.rows, self.criteria = rows, criteria
+        self.shape = tuple(one.height + 1 for one in rows.quasi)
+        self.checked = 0
+        whole = [one.reference for one in criteria.thresholds]
+        self._whole = tuple(np.asarray(one.counts) for one in whole)
+        every = [np.arange(len(one.counts)) for one in whole]
+        self._steps = [
+            [asked_of(step, codes) if step is not None else None for step in steps]
+            for steps, codes in zip(map(_in_steps, criteria.thresholds), every, strict=True)
+        ]
+        self._kept: list[tuple[NDArray[np.int64], Rows]] = [(np.zeros(len(self.shape), np.int64), rows)]
+
+    def check(self, levels: Levels) -> Checked:
+        """Return what a node keeps."""
+        self.checked += 1
+        below = self._below(levels)
+        classes = classes_at(below, levels)
+        small = classes.sizes < self.criteria.k
+        allowed = self.criteria.allowed
+        unheld = Rows(below.codes[:0], classes.sizes, below.quasi)
+        if classes.sizes[small].sum() > allowed:
+            return Checked(levels, keeps=False, never=True, rows=unheld, gone=small)
+        rows = rolled_up(below, classes)
+        self._keep(levels, rows, of=below)
+        return self._asked(levels, rows, small)
+
+    def _asked(self, levels: Levels, rows: Rows, gone: NDArray[np.bool_]) -> Checked:
+        """Return what the classes of a node of k records each keep: distinct l, other l, then t."""
+        allowed, first = self.criteria.allowed, self.criteria.allowed == 0
+        for step in (0, 1):
+            for which, steps in enumerate(self._steps):
+                asked = steps[step]
+                if asked is not None:
+                    gone = gone | violating_rows(rows, which, asked, gone, only_one=first)
+            if rows.records[gone].sum() > allowed:
+                never = step == 0 or self.criteria.monotone
+                return Checked(levels, keeps=False, never=never, rows=rows, gone=gone)
+        last = [steps[2] for steps in self._steps]
+        while True:
+            if gone.all():
+                return Checked(levels, keeps=False, never=False, rows=rows, gone=gone)
+            if gone.any() and self.criteria.limits is not None and any(last):
+                last = self._against(rows, gone, self.criteria.limits)
+            more = gone
+            for which, asked in enumerate(last):
+                if asked is not None:
+                    more = more | violating_rows(rows, which, asked, more, only_one=first)
+            if rows.records[more].sum() > allowed:
+                return Checked(levels, keeps=False, never=self.criteria.monotone, rows=rows, gone=more)
+            if (more == gone).all():
+                return Checked(levels, keeps=True, never=False, rows=rows, gone=gone)
+            gone = more
+
+    def _against(self, rows: Rows, gone: NDArray[np.bool_], limits: Limits) -> list[Asked | None]:
+        """Return t of each column against the records that are left."""
+        left = []
+        for values, whole in zip(rows.sensitive, self._whole, strict=True):
+            of = np.repeat(gone, np.diff(values.starts))
+            lost = np.bincount(values.codes[of], weights=values.records[of], minlength=len(whole))
+            left.append(whole - lost.astype(np.int64))
+        asked: list[Asked | None] = []
+        for counts, threshold in zip(left, limits(left), strict=True):
+            # A value that is suppressed altogether has no place any more; no class that is left has it.
+            codes = np.maximum(np.cumsum(counts > 0) - 1, 0)
+            step = _in_steps(threshold)[2]
+            asked.append(None if step is None else asked_of(step, codes))
+        return asked
+
+    def _below(self, levels: Levels) -> Rows:
+        """Return the fewest rows at hand that a node can be rolled up from."""
+        wanted = np.asarray(levels)
+        able = [rows for held, rows in self._kept if (held <= wanted).all()]
+        return min(able, key=lambda rows: len(rows.records))
+
+    def _keep(self, levels: Levels, rows: Rows, *, of: Rows) -> None:
+        """Keep the rows of a node, if they are much fewer than those that they were made of."""
+        if 2 * len(rows.records) > len(of.records):
+            return
+        self._kept.append((np.asarray(levels), rows))
+        room = KEPT * len(self.rows.records)
+        while len(self._kept) > 2 and sum(len(one.records) for _, one in self._kept[1:]) > room:
+            del self._kept[1]
+
+
+def _in_steps(threshold: Threshold) -> tuple[Threshold | None, Threshold | None, Threshold | None]:
+    """Return distinct l, another l, and t of a threshold."""
+    alone = replace(threshold, t=None) if threshold.l is not None else None
+    distinct = threshold.l_kind == "distinct"
+    t = replace(threshold, l=None, l_kind="distinct", c=None) if threshold.t is not None else None
+    return (alone if distinct else None, None if distinct else alone, t)
+
+
+def search(rows: Rows, criteria: Criteria, objective: Objective = "loss") -> Found | None:
+    """Return the node of least cost whose classes keep the criteria, the lowest levels of several.
+
+    Parameters
+    ----------
+    rows : Rows
+        The distinct rows of the table, with the values of a sensitive column for each threshold.
+    criteria : Criteria
+        What the classes must keep, and how many records may be suppressed.
+    objective : {'loss', 'discernibility', 'c_avg', 'precision'}
+        'loss': of each quasi-identifier (leaves - 1) / (all leaves - 1) below the node that a record shows, 1
+        if it is suppressed, averaged over the records; of these the geometric mean of 1 + x, minus 1.
+        'precision': level over height, averaged over all cells; 1 for those of a suppressed record.
+        'discernibility': the sum of the squared class sizes; n for each suppressed record. 'c_avg': n over k
+        and the number of classes.
+
+    Returns
+    -------
+    Found or None
+        None where no node keeps them.
+
+    Notes
+    -----
+    Exact for every criterion. Without suppression k, l and t are monotone: a node that fails rules out all
+    below it. With suppression only what k and distinct l suppress is; by these a node rules out those below,
+    and all others are checked (Li et al. 2007, section 4, has no suppression). The loss and the precision of
+    a node are at least what they are without suppression, which depends on its levels alone: no node is
+    checked whose bound is above the best cost. Discernibility and C_avg of all classes, suppressed ones
+    included, are bounds for all generalizations of a node. Of the nodes that are left, the next is one that
+    rules out many, whether it keeps the criteria or not. At worst one roll-up a node, each O(r d) on average
+    and O(entries log entries) with thresholds; costs are compared as fractions where rounding could decide.
+    Deterministic.
+    """
+    lattice = Lattice(rows, criteria)
+    prices = _Prices(rows, criteria, objective)
+    open_nodes = _Open(lattice.shape, prices.bounds(lattice.shape))
+    best: tuple[Fraction, int] | None = None
+    optimum: Checked | None = None
+    while (node := open_nodes.next(best)) is not None:
+        if best is not None and prices.hopeless(node, best):
+            open_nodes.close(node.levels)
+            continue
+        checked = lattice.check(node.levels)
+        if checked.keeps:
+            price = prices.of(checked), node.place
+            if best is None or price < best:
+                best, optimum = price, checked
+        base = prices.base(checked)
+        above = checked.keeps and criteria.allowed == 0
+        above |= best is not None and base is not None and (base, node.place) >= best
+        open_nodes.close(node.levels, below=checked.never, above=above)
+    if optimum is None or best is None:
+        return None
+    classes = classes_at(rows, optimum.levels)
+    number = np.where(optimum.gone, -1, np.cumsum(~optimum.gone) - 1)
+    return Found(
+        optimum.levels,
+        prices.shown(best[0]),
+        number[classes.of_row],
+        optimum.suppressed,
+        math.prod(lattice.shape),
+        lattice.checked,
+    )
+
+
+def minimal_nodes(rows: Rows, criteria: Criteria, most: int | None = None) -> list[Levels] | None:
+    """Return the nodes whose classes keep the criteria and none of whose specializations does, ascending.
+
+    What Incognito finds. None where that would take more than `most` checks: where criteria are not monotone,
+    every node that k and distinct l allow is checked.
+    """
+    keeping = keeping_nodes(rows, criteria, most)
+    if keeping is None:
+        return None
+    minimal = keeping & ~_above(keeping)
+    return [tuple(int(level) for level in levels) for levels in np.argwhere(minimal)]
+
+
+def keeping_nodes(rows: Rows, criteria: Criteria, most: int | None = None) -> NDArray[np.bool_] | None:
+    """Tell of each node, by the level of each quasi-identifier, whether its classes keep the criteria.
+
+    None where that would take more than `most` checks.
+    """
+    lattice = Lattice(rows, criteria)
+    open_nodes, keeping = _Open(lattice.shape, None), np.zeros(lattice.shape, dtype=bool)
+    while (node := open_nodes.next(None)) is not None:
+        if lattice.checked == most:
+            return None
+        checked = lattice.check(node.levels)
+        every = checked.keeps and criteria.monotone
+        keeping[_upwards(node.levels) if every else node.levels] |= checked.keeps
+        open_nodes.close(node.levels, below=checked.never, above=every)
+    return keeping
+
+
+class _Node(NamedTuple):
+    """A node: its levels, and its place in the order of these."""
+
+    levels: Levels
+    place: int
+
+
+class _Prices:
+    """Costs of nodes under an objective, as fractions; of 'loss' the product of 1 + x of all columns."""
+
+    def __init__(self, rows: Rows, criteria: Criteria, objective: Objective) -> None:
+        self._quasi, self._objective, self._k = rows.quasi, objective, criteria.k
+        self._n = int(rows.records.sum())
+        # For a column whose hierarchy is one leaf, nothing is lost but by suppression.
+        self._whole = [max(one.total - 1, 1) for one in rows.quasi]
+        self._unsuppressed = [
+            [self._lost(rows, column, level) for level in range(one.height + 1)]
+            for column, one in enumerate(rows.quasi)
+        ]
+
+    def bounds(self, shape: Levels) -> NDArray[np.float64] | None:
+        """Return the cost of each node without suppression, rounded, where the levels alone say it."""
+        if self._objective not in ("loss", "precision"):
+            return None
+        bounds = np.ones(shape) if self._objective == "loss" else np.zeros(shape)
+        for column, levels in enumerate(shape):
+            along = [1] * len(shape)
+            along[column] = levels
+            parts = np.array([float(self._part(column, level)) for level in range(levels)]).reshape(along)
+            bounds = bounds * (1 + parts) if self._objective == "loss" else bounds + parts / len(shape)
+        return bounds
+
+    def of(self, checked: Checked) -> Fraction:
+        """Return the cost of a node, given the classes that are suppressed."""
+        rows, gone, suppressed = checked.rows, checked.gone, checked.suppressed
+        if self._objective == "discernibility":
+            return Fraction(int((rows.records[~gone] ** 2).sum()) + suppressed * self._n)
+        if self._objective == "c_avg":
+            return Fraction(self._n, int((~gone).sum()) * self._k)
+        if self._objective == "precision":
+            released = self._n - suppressed
+            return (self._bound(checked.levels) * released + suppressed) / self._n
+        kept = Rows(rows.codes[~gone], rows.records[~gone], rows.quasi)
+        return _product(
+            Fraction(self._lost(kept, column, level) + suppressed * whole, self._n * whole)
+            for column, (level, whole) in enumerate(zip(checked.levels, self._whole, strict=True))
+        )
+
+    def base(self, checked: Checked) -> Fraction | None:
+        """Return a cost that no generalization of a node goes below; None where the bounds say more."""
+        records = checked.rows.records
+        if self._objective == "discernibility":
+            return Fraction(int((records**2).sum()))
+        return Fraction(self._n, len(records) * self._k) if self._objective == "c_avg" else None
+
+    def hopeless(self, node: _Node, best: tuple[Fraction, int]) -> bool:
+        """Tell whether a node cannot be better than the best cost and place."""
+        return self._objective in ("loss", "precision") and (self._bound(node.levels), node.place) >= best
+
+    def shown(self, cost: Fraction) -> float:
+        """Return a cost as users know it."""
+        return float(cost) ** (1 / len(self._quasi)) - 1 if self._objective == "loss" else float(cost)
+
+    def _bound(self, levels: Levels) -> Fraction:
+        """Return the cost of a node without suppression."""
+        parts = [self._part(column, level) for column, level in enumerate(levels)]
+        if self._objective == "loss":
+            return _product(parts)
+        return sum(parts, Fraction(0)) / len(parts)
+
+    def _part(self, column: int, level: int) -> Fraction:
+        """Return what a level of a column costs, on average."""
+        if self._objective == "precision":
+            return Fraction(level, max(self._quasi[column].height, 1))
+        return Fraction(self._unsuppressed[column][level], self._n * self._whole[column])
+
+    def _lost(self, rows: Rows, column: int, level: int) -> int:
+        """Return the sum, over the records, of the leaves but one below the node that each shows."""
+        leaves = self._quasi[column].leaves[level]
+        return int((rows.records * (leaves[rows.codes[:, column]] - 1)).sum())
+
+
+class _Open:
+    """The nodes that nothing is known of yet, and which of them to look at next."""
+
+    def __init__(self, shape: Levels, bounds: NDArray[np.float64] | None) -> None:
+        self._open = np.ones(shape, dtype=bool)
+        self._bounds = bounds
+        self._by_bound = None if bounds is None else np.argsort(bounds, axis=None, kind="stable")
+        self._waiting: list[int] = []
+        self._misses = 0
+
+    def next(self, best: tuple[Fraction, int] | None) -> _Node | None:
+        """Return the node to look at next, None where there is no other."""
+        if best is not None and self._bounds is not None:
+            self._open &= self._bounds <= float(best[0]) * (1 + CLOSE)
+        if not self._open.any():
+            return None
+        while not (self._waiting and self._open.flat[self._waiting[-1]]):
+            self._waiting = self._waiting[:-1] or self._chosen()
+        place = self._waiting.pop()
+        return _Node(tuple(int(level) for level in np.unravel_index(place, self._open.shape)), place)
+
+    def close(self, levels: Levels, *, below: bool = False, above: bool = False) -> None:
+        """Take a node out, and its specializations or generalizations."""
+        self._misses = 0 if above else self._misses + 1
+        self._open[levels] = False
+        if below:
+            self._open[tuple(slice(level + 1) for level in levels)] = False
+        if above:
+            self._open[_upwards(levels)] = False
+
+    def _chosen(self) -> list[int]:
+        """Return open nodes, the best last: each rules out as many as it can, whatever is found of it.
+
+        The longer none has kept the criteria, the less it counts that the next might.
+        """
+        below = self._counted(down=True)
+        above = self._counted(down=False) if self._bounds is None else self._dearer()
+        scores = np.where(self._open, np.minimum(below, above * (1.0 + self._misses)), 0).ravel()
+        wanted = 1 + len(scores) // SCORED
+        if wanted == 1:
+            return [int(scores.argmax())]
+        chosen = np.argsort(scores, kind="stable")[-wanted:]
+        return [int(place) for place in chosen if scores[place] > 0]
+
+    def _counted(self, *, down: bool) -> NDArray[np.int32]:
+        """Return how many open nodes are specializations, or generalizations, of each, itself included."""
+        turn = (slice(None, None, 1 if down else -1),) * self._open.ndim
+        counts = self._open[turn].astype(np.int32)
+        for axis in range(counts.ndim):
+            np.cumsum(counts, axis=axis, out=counts)
+        return counts[turn]
+
+    def _dearer(self) -> NDArray[np.int32]:
+        """Return how many open nodes cost at least as much as each, itself included."""
+        counts = np.empty(self._open.size, dtype=np.int32)
+        in_order = self._open.ravel()[self._by_bound]
+        counts[self._by_bound] = np.cumsum(in_order[::-1])[::-1]
+        return counts.reshape(self._open.shape)
+
+
+def _product(parts: Iterable[Fraction]) -> Fraction:
+    """Return the product of 1 + x."""
+    return math.prod((1 + part for part in parts), start=Fraction(1))
+
+
+def _upwards(levels: Levels) -> tuple[slice, ...]:
+    """Return the nodes from one upwards."""
+    return tuple(slice(level, None) for level in levels)
+
+
+def _above(keeping: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Tell of each node whether a specialization of it is in a set."""
+    reached = keeping.copy()
+    for axis in range(keeping.ndim):
+        np.logical_or.accumulate(reached, axis=axis, out=reached)
+    # What is reached in one level less of any column is above another one.
+    above = np.zeros_like(keeping)
+    for axis in range(keeping.ndim):
+        upper = [slice(None)] * keeping.ndim
+        lower = [slice(None)] * keeping.ndim
+        upper[axis], lower[axis] = slice(1, None), slice(None, -1)
+        above[tuple(upper)] |= reached[tuple(lower)]
+    return above

@@ -1,0 +1,144 @@
+"""Generalize: the levels of full-domain generalization, and the class of every record at them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from duckanon.database import engine, templates
+from duckanon.errors import InfeasibleError, PolicyError
+from duckanon.hierarchies.tree import leaves_of
+from duckanon.kernels.rollup import Generalized, Rows, values_of
+from duckanon.literature.full_domain import Criteria, minimal_nodes, search
+from duckanon.release.stages.thresholds import thresholds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import duckdb
+    import numpy.typing as npt
+
+    from duckanon.kernels.closeness.threshold import Threshold
+    from duckanon.literature.full_domain import Found, Levels
+    from duckanon.policy.policy import Policy
+    from duckanon.release.stages.stage import Field
+    from duckanon.release.stages.thresholds import Limited
+
+LARGEST = 5_000_000
+"""Nodes of the largest lattice that is searched."""
+
+
+@dataclass(frozen=True)
+class Generalization:
+    """The optimum, and the class of every record."""
+
+    found: Found
+    labels: npt.NDArray[np.int64]  # (n,), class of record_id 1, 2, ..., -1 where suppressed
+    heights: dict[str, int]  # levels above the values, by quasi-identifier column
+
+    @property
+    def levels(self) -> dict[str, int]:
+        """Level of each quasi-identifier that has a hierarchy, by column."""
+        chosen = zip(self.heights.items(), self.found.levels, strict=True)
+        return {column: level for (column, height), level in chosen if height}
+
+
+def generalize(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) -> Generalization:
+    """Optimum of the lattice under the objective of the policy.
+
+    PolicyError: the lattice is too large. InfeasibleError: no node of it keeps the thresholds.
+    """
+    rows, row_of = _rows(con, limited)
+    found = search(rows, _criteria(limited, policy), policy.objective)
+    quasi = limited.embedded.staged.quasi
+    if found is None:
+        raise _infeasible(rows, quasi, policy)
+    heights = {field.column: one.height for field, one in zip(quasi, rows.quasi, strict=True)}
+    return Generalization(found, found.of_row[row_of], heights)
+
+
+def minimal_levels(
+    con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy, most: int
+) -> list[Levels] | None:
+    """Levels of the minimal nodes, None where that takes more than `most` checks; see `minimal_nodes`."""
+    rows, _ = _rows(con, limited)
+    return minimal_nodes(rows, _criteria(limited, policy), most)
+
+
+def _criteria(limited: Limited, policy: Policy) -> Criteria:
+    size = limited.embedded.staged.size
+
+    def limits(counts: Sequence[npt.NDArray[np.int64]]) -> Sequence[Threshold]:
+        return thresholds_of(limited, policy, counts)
+
+    return Criteria(policy.k, limited.thresholds, int(policy.suppression_limit * size), limits)
+
+
+def _rows(con: duckdb.DuckDBPyConnection, limited: Limited) -> tuple[Rows, npt.NDArray[np.int64]]:
+    """Return the distinct rows, and that of every record (n,).
+
+    Records that share all quasi-identifiers are neighbours; one column at a time is in memory.
+    """
+    embedded, staged = limited.embedded, limited.embedded.staged
+    quasi = tuple(_generalized(con, limited, field) for field in staged.quasi)
+    _check_size(staged.quasi, quasi)
+    begins = np.zeros(staged.size, dtype=bool)
+    begins[0] = True
+    for field in staged.quasi:
+        begins[1:] |= np.diff(_coded(con, limited, field)) != 0
+    first, row_of = np.flatnonzero(begins), np.cumsum(begins) - 1
+    codes = np.empty((len(first), len(quasi)), dtype=np.int32)
+    for column, field in enumerate(staged.quasi):
+        codes[:, column] = _coded(con, limited, field)[first]
+    sensitive = []
+    for name in limited.codes:
+        query = templates.render("relation/numbers.sql.j2", records=embedded.coded, column=name)
+        values = engine.column(con, query, "partition", staged.size).astype(np.int64)
+        sensitive.append(values_of(row_of, values, len(first)))
+    records = np.bincount(row_of).astype(np.int64)
+    return Rows(codes, records, quasi, tuple(sensitive)), row_of
+
+
+def _coded(con: duckdb.DuckDBPyConnection, limited: Limited, field: Field) -> npt.NDArray[np.int64]:
+    """Return the value code of each record (n,), of NULL the last."""
+    embedded = limited.embedded
+    query = templates.render("relation/numbers.sql.j2", records=embedded.coded, column=f"x_{field.column}")
+    values = engine.column(con, query, "partition", embedded.staged.size)
+    return values.astype(np.int64) if field.nominal else np.unique(values, return_inverse=True)[1]
+
+
+def _generalized(con: duckdb.DuckDBPyConnection, limited: Limited, field: Field) -> Generalized:
+    """Return what stands above the values of a quasi-identifier."""
+    embedded = limited.embedded
+    paths = embedded.paths.get(field.column)
+    if paths is None:
+        values = int(_coded(con, limited, field).max()) + 1
+        return Generalized(np.arange(values)[None, :], np.ones((1, values), dtype=np.int64), values)
+    leaves, total = leaves_of(con, embedded.staged.tree(field), embedded.domains[field.column], paths.shape)
+    nodes = np.stack([np.unique(level, return_inverse=True)[1] for level in paths.T])
+    return Generalized(nodes.astype(np.int64), np.ascontiguousarray(leaves.T), total)
+
+
+def _check_size(fields: Sequence[Field], quasi: Sequence[Generalized]) -> None:
+    nodes = math.prod(one.height + 1 for one in quasi)
+    if nodes > LARGEST:
+        tallest = max(zip(fields, quasi, strict=True), key=lambda pair: pair[1].height)
+        raise PolicyError(
+            f"method = 'full_domain' would search {nodes} nodes, more than {LARGEST}: give the hierarchy of "
+            f"{tallest[0].name!r} fewer than its {tallest[1].height + 1} levels, or take fewer columns"
+        )
+
+
+def _infeasible(rows: Rows, fields: Sequence[Field], policy: Policy) -> InfeasibleError:
+    """Return the error where no node keeps the thresholds: that of all roots does, unless values stay."""
+    stay = [field.name for field, one in zip(fields, rows.quasi, strict=True) if one.height == 0]
+    names = ", ".join(repr(name) for name in stay)
+    few = "suppresses more than it may" if policy.suppression_limit else "misses a threshold"
+    return InfeasibleError(
+        f"method = 'full_domain': even with all hierarchies at their root the release {few}, as {names} "
+        f"{'stays' if len(stay) == 1 else 'stay'} as in the source: give a hierarchy, or use method = 'auto'",
+        0.0,
+    )
