@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 _FORMULA = re.compile(r"'*[=+@\t\r-]")
 """What sql/export/escape.sql.j2 puts a quote in front of."""
 
+_PLAIN = re.compile(r"STRUCT\(low (U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DECIMAL\(\d+,\d+\)), .*")
+"""Ranges of numbers that are written without a sign but that of one below zero: 1e-05 has another."""
+
 
 def export(
     con: duckdb.DuckDBPyConnection, target: Target, path: str, *, csv_formulas: Formulas | None = None
@@ -126,8 +129,9 @@ def _to_csv(
     con: duckdb.DuckDBPyConnection, published: Published, draft: Path, *, escaped: bool = False
 ) -> Report:
     columns = columns_of(con, relation_of(published.target), "export")
-    texts = _texts(columns) if escaped else []
-    _copy(con, published, draft, columns, "csv", escaped=texts, header=_header(columns) if escaped else None)
+    texts, spans = _texts(columns) if escaped else [], _spans(con, published, columns)
+    header = _header(columns) if escaped else None
+    _copy(con, published, draft, columns, "csv", escaped=texts, spans=spans, header=header)
     # What is audited is what stands in the file; only a tree knows nothing of the quote in front of a value.
     graded = {fold(name) for name in metadata.trees(con, published)}
     types = dict(columns)
@@ -135,12 +139,30 @@ def _to_csv(
 
     def read_as(kinds: Columns, restored: Sequence[str]) -> str:
         return templates.render(
-            "export/read_csv.sql.j2", path=str(draft), columns=kinds, escaped=texts, restored=restored
+            "export/read_csv.sql.j2",
+            path=str(draft),
+            columns=kinds,
+            escaped=texts,
+            restored=restored,
+            spans=spans,
         ).strip()
 
     with _reader(con) as reader:
         _require_same(con, reader, published, lambda kinds: read_as(kinds, texts), csv=True)
     return audit_published(con, con, published, read_as(columns, back), home=published.target.catalog)
+
+
+def _spans(con: duckdb.DuckDBPyConnection, published: Published, columns: Columns) -> dict[str, str]:
+    """What stands between the ends of the ranges of a column: ``20-27`` where no sign is in them."""
+    recode = Policy.from_toml(published.policy).recode
+    types = {name: type_text for name, type_text in columns if recode.get(name) == "range"}
+    plain = [name for name, type_text in types.items() if _PLAIN.fullmatch(type_text)]
+    below = set()
+    if plain:
+        relation = relation_of(published.target)
+        query = templates.render("export/negative.sql.j2", columns=plain, relation=relation)
+        below = {name for name, negative in engine.rows(con, query, "export") if negative}
+    return {name: "-" if name in plain and name not in below else " to " for name in types}
 
 
 def _texts(columns: Sequence[tuple[str, str]]) -> list[str]:
@@ -346,6 +368,7 @@ def _copy(
     form: str,
     *,
     escaped: Sequence[str] = (),
+    spans: Mapping[str, str] | None = None,
     header: Sequence[str] | None = None,
 ) -> None:
     statement = templates.render(
@@ -355,6 +378,7 @@ def _copy(
         path=str(draft),
         format=form,
         escaped=escaped,
+        spans=spans or {},
         header=header or [column for column, _ in columns],
     )
     try:

@@ -227,3 +227,39 @@ def test_types_survive_the_export(tmp_path: Path) -> None:
         described = [con.execute(f"DESCRIBE {name}").fetchall() for name in ("v", "e.v")]
         assert [row[:2] for row in described[0]] == [row[:2] for row in described[1]]
         assert con.execute("SELECT count(*) FROM (FROM v EXCEPT ALL FROM e.v)").fetchall() == [(0,)]
+
+
+def test_a_range_is_a_text_in_a_csv(tmp_path: Path) -> None:
+    """By hand: two classes of two; a hyphen stands between numbers without a sign, a word where one could mislead."""
+    with duckanon.connect() as con:
+        con.execute(
+            """CREATE TABLE people AS FROM (VALUES
+                (20, -5, 1.50, DATE '2024-01-01', 1e-7::DOUBLE, NULL::INTEGER), (27, -2, 2.25, DATE '2024-02-01', 2.0, NULL),
+                (70, 3, 7.00, DATE '2025-01-01', 9.0, 4), (70, 4, 8.00, DATE '2025-01-02', 9.5, 4)
+            ) AS v(age, change, price, day, dose, rare)"""
+        )
+        columns = ["age", "change", "price", "day", "dose", "rare"]
+        recode = ", ".join(f"{column}: 'range'" for column in columns)
+        con.execute(
+            f"CREATE ANONYMIZED VIEW v AS FROM people WITH (quasi_identifiers = ({', '.join(columns)}), k = 2, recode = {{{recode}}})"
+        )
+        con.execute(f"EXPORT ANONYMIZED VIEW v TO '{tmp_path / 'o.csv'}'")
+        con.execute(f"EXPORT ANONYMIZED VIEW v TO '{tmp_path / 'e.csv'}' WITH (csv_formulas = 'escape')")
+    first = "20-27,{}-5 to -2,1.50-2.25,2024-01-01 to 2024-02-01,1e-07 to 2.0,"
+    second = "70-70,3 to 4,7.00-8.00,2025-01-01 to 2025-01-02,9.0 to 9.5,4-4"
+    for name, quote in (("o.csv", ""), ("e.csv", "'")):
+        lines = (tmp_path / name).read_text(encoding="utf-8").splitlines()
+        assert lines == [",".join(columns), *[first.format(quote)] * 2, *[second] * 2]
+
+
+def test_a_struct_of_the_source_is_no_range(tmp_path: Path) -> None:
+    """It is released as it is, and stands in a CSV as DuckDB writes it."""
+    with duckanon.connect() as con:
+        con.execute(
+            "CREATE TABLE people AS SELECT i // 2 AS age, {'low': 1, 'high': i % 2} AS span FROM range(8) r(i)"
+        )
+        con.execute(
+            "CREATE ANONYMIZED VIEW v AS FROM people WITH (quasi_identifiers = age, insensitive = span, k = 2)"
+        )
+        con.execute(f"EXPORT ANONYMIZED VIEW v TO '{tmp_path / 'o.csv'}'")
+    assert (tmp_path / "o.csv").read_text(encoding="utf-8").splitlines()[1] == "0,\"{'low': 1, 'high': 0}\""
