@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -79,6 +79,33 @@ def assert_release_valid(
         if recode == "mean" and not suppressed:
             _check_total(kept, released, name)
     _check_thresholds(released, roles, policy, trees or {})
+
+
+def assert_swap_valid(
+    source: Sequence[Row],
+    released: Sequence[Row],
+    policy: Mapping[str, Any],
+    *,
+    trees: Mapping[str, Tree] | None = None,
+) -> None:
+    """Fail unless the released rows are those of the source with quasi-identifiers dealt anew within classes.
+
+    As `assert_release_valid`, where the column class_id, the first one, tells the classes, and each
+    quasi-identifier alone has the values of the source, no oftener.
+    """
+    roles = Roles.of(policy, list(source[0]))
+    expected = [name for name in source[0] if name not in roles.identifiers]
+    assert list(released[0]) == ["class_id", *expected]
+    dropped_nulls = policy.get("nulls") == "suppress"
+    kept = [r for r in source if not dropped_nulls or all(r[q] is not None for q in roles.quasi_identifiers)]
+    _check_untouched(kept, released, [name for name in expected if name not in roles.quasi_identifiers])
+    for name in roles.quasi_identifiers:
+        _check_untouched(kept, released, [name])
+    assert len(kept) - len(released) <= exact(policy.get("suppression_limit", 0)) * len(source)
+    assert sorted({row["class_id"] for row in released}) == list(
+        range(max(r["class_id"] for r in released) + 1)
+    )
+    _check_thresholds(released, replace(roles, quasi_identifiers=("class_id",)), policy, trees or {})
 
 
 def assert_ordered_by_values(released: Sequence[Row]) -> None:

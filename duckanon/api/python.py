@@ -182,6 +182,9 @@ def anonymize_table(table: object, policy: Policy) -> Any:
         query = templates.render("relation/rows.sql.j2", relation="source")
         released = pipeline.released_rows(con, query, policy, plain=True).table
         for place, name in enumerate(released.column_names):
+            if name not in source.column_names:
+                # The number of the class.
+                continue
             audited = released.column(name)
             column = _typed(audited, source.column(name))
             if column.type != audited.type and _is_same(con, audited, column):
@@ -328,7 +331,7 @@ def _pandas(released: pa.Table, source: pa.Table) -> Any:
     same = {
         field.name
         for field in released.schema
-        if field.type == source.schema.field(field.name).type
+        if field.name in source.schema.names and field.type == source.schema.field(field.name).type
     }  # fmt: skip
     told["columns"] = [one for one in told.get("columns", []) if one.get("field_name", one["name"]) in same]
     return released.replace_schema_metadata({"pandas": json.dumps(told)}).to_pandas()
@@ -338,7 +341,7 @@ def _polars(released: pa.Table, given: Any) -> Any:
     polars = sys.modules["polars"]
     frame = polars.from_arrow(released)
     for name in frame.columns:
-        was = given.schema[name]
+        was = given.schema.get(name)
         if isinstance(was, polars.Enum) and frame.schema[name] != was:
             values = frame[name].cast(polars.String)
             kept = polars.Enum([one for one in was.categories if one in set(values)])

@@ -62,6 +62,7 @@ def anonymize(
     objective: Annotated[str | None, typer.Option(help="what full_domain makes smallest")] = None,
     recode: Words = None,
     weights: Numbers = None,
+    release: Annotated[str | None, typer.Option(help="table, or swap: values dealt anew in a class")] = None,
     suppression_limit: Number = None,
     nulls: Annotated[str | None, typer.Option(help="category, suppress or error")] = None,
     effort: Annotated[str | None, typer.Option(help="fast, balanced or best: how much to refine")] = None,

@@ -46,6 +46,7 @@ from duckanon.database.interrupts import within
 from duckanon.database.relations import current
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.checks import checked
+from duckanon.policy.names import CLASS, fold
 from duckanon.policy.policy import AUDIT_OPTIONS, AuditPolicy, Policy, hierarchy_names, stated_options
 from duckanon.release.frontier import frontier as measured
 from duckanon.release.stages.candidate import Source
@@ -96,7 +97,7 @@ def audit(
     flags: dict[str, Any] = {"quasi_identifiers": qi, "sensitive": sensitive, "k": k, "t": t, "l": l}
     flags |= {"distance": distance, "l_diversity": l_diversity, "c": c, "hierarchies": hierarchies}
     options = _options(flags, policy)
-    audit_policy = AuditPolicy(**{name: value for name, value in options.items() if name in AUDIT_OPTIONS})
+    audit_policy = _audited(options, by_flag=qi is not None)
     check_output(output, source, policy, original, against, *hierarchy_names(audit_policy))
     if form == "html":
         required()
@@ -136,6 +137,17 @@ def _options(flags: dict[str, Any], file: Path | None) -> dict[str, Any]:
             "--qi is missing: name the quasi-identifiers, as in --qi age,zip, or give a --policy file"
         )
     return options
+
+
+def _audited(options: dict[str, Any], *, by_flag: bool) -> AuditPolicy:
+    """What is audited: where a policy file swaps values, the number of the class tells the classes."""
+    asked = {name: value for name, value in options.items() if name in AUDIT_OPTIONS}
+    if options.get("release") == "swap" and not by_flag:
+        quasi = {fold(name) for name in checked("quasi_identifiers", options["quasi_identifiers"])}
+        trees = dict(asked.get("hierarchies") or {})
+        asked["hierarchies"] = {column: tree for column, tree in trees.items() if fold(column) not in quasi}
+        asked["quasi_identifiers"] = CLASS
+    return AuditPolicy(**asked)
 
 
 def _saved(file: Path) -> dict[str, Any]:

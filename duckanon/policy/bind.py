@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from duckanon.errors import PolicyError
 from duckanon.policy import recodes
 from duckanon.policy.kinds import NUMBERS, kind_of
-from duckanon.policy.names import ByColumn, columns_listed, fold, suggestion
+from duckanon.policy.names import CLASS, ByColumn, columns_listed, fold, suggestion
 from duckanon.policy.policy import ROLES
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class Role(Enum):
     """What the release does with a column."""
 
     IDENTIFIER = "identifier"
+    CLASS = "class"  # the number of the class, where quasi-identifiers do not tell it
     QUASI_IDENTIFIER = "quasi_identifier"
     SENSITIVE = "sensitive"
     INSENSITIVE = "insensitive"
@@ -67,7 +68,7 @@ class Attribute:
     role: Role
     type: str  # as DESCRIBE writes it
     kind: Kind
-    recode: Recode | None = None  # of a quasi-identifier: a name of `recodes.RULES`
+    recode: Recode | Literal["swap"] | None = None  # of a quasi-identifier: see `recodes.rule_of`
     weight: float = 1.0  # of a quasi-identifier: factor of its squared distance, above 0
     distance: Distance | None = None  # of a sensitive column
     hierarchy: Hierarchy | None = None  # of a quasi-identifier, or a sensitive column of such a distance
@@ -90,6 +91,10 @@ def bind(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute,
     }
     if policy.insensitive == "*":
         roles = {fold(name): Role.INSENSITIVE for name in types} | roles
+    if policy.release == "swap" and CLASS in types:
+        raise PolicyError(
+            f"release = 'swap' adds a column {CLASS!r}, which the source has: rename it with AS"
+        )
     bare = [name for name in types if fold(name) not in roles]
     if bare:
         names = ", ".join(repr(name) for name in bare)
@@ -190,7 +195,7 @@ def _quasi(policy: Policy, name: str, type_text: str) -> Attribute:
             f"{use if use.startswith('CAST') else f'use {use}'}"
         )
     recode = _recode(policy, name, kind)
-    if kind not in recodes.RULES[recode].kinds:
+    if kind not in recodes.rule_of(recode).kinds:
         able = " or ".join(
             repr(rule.name)
             for rule in recodes.RULES.values()
@@ -201,7 +206,7 @@ def _quasi(policy: Policy, name: str, type_text: str) -> Attribute:
             f"use {able} for {_short(type_text)}"
         )
     hierarchy = policy.hierarchies.get(name)
-    if hierarchy is not None and recodes.RULES[recode].kinds == NUMBERS:
+    if hierarchy is not None and recodes.rule_of(recode).kinds == NUMBERS:
         raise PolicyError(
             f"hierarchies of {name!r} is of no use where it is recoded by {recode!r}: "
             f"add recode = {{{name}: 'hierarchy'}}, or leave it out"
@@ -217,8 +222,10 @@ def _quasi(policy: Policy, name: str, type_text: str) -> Attribute:
     )
 
 
-def _recode(policy: Policy, name: str, kind: Kind) -> Recode:
+def _recode(policy: Policy, name: str, kind: Kind) -> Recode | Literal["swap"]:
     """Return how a quasi-identifier is recoded."""
+    if policy.release == "swap":
+        return "swap"
     if policy.method == "full_domain":
         # A class of it has one value in a column without a hierarchy.
         return "hierarchy" if name in policy.hierarchies else "mode"

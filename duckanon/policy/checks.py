@@ -20,6 +20,7 @@ LDiversity = Literal["distinct", "entropy", "recursive"]
 Nulls = Literal["category", "suppress", "error"]
 Effort = Literal["fast", "balanced", "best"]
 Objective = Literal["loss", "discernibility", "c_avg", "precision"]
+Release = Literal["table", "swap"]
 Formulas = Literal["keep", "escape"]
 """What EXPORT does with the cells of a CSV that a spreadsheet takes for formulas."""
 
@@ -316,6 +317,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "hierarchies": _by_column(_hierarchy),
     "method": _method,
     "objective": _word(get_args(Objective)),
+    "release": _word(get_args(Release)),
     "recode": _by_column(_recode),
     "weights": _by_column(_above_zero("a number above 0, or another role for the column")),
     "subject": _subject,

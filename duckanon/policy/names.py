@@ -21,6 +21,10 @@ _MOST, _LONGEST = 20, 100
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
+CLASS = "class_id"
+"""The column of the class in a release whose quasi-identifiers do not tell it."""
+
+
 def fold(name: str) -> str:
     """Form in which names are equal if DuckDB takes them for one: ASCII letters in lower case.
 

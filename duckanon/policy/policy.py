@@ -18,10 +18,11 @@ from duckanon.policy.checks import (
     Nulls,
     Number,
     Objective,
+    Release,
     checked,
 )
 from duckanon.policy.methods import METHODS
-from duckanon.policy.names import ByColumn, fold, suggestion, unknown_option
+from duckanon.policy.names import CLASS, ByColumn, fold, suggestion, unknown_option
 from duckanon.policy.recodes import Recode
 from duckanon.policy.toml import options_from_toml, options_to_toml
 
@@ -188,6 +189,9 @@ class Policy:
         Importance of a quasi-identifier in the distance, above 0; 1 by default.
     subject : None
         Not in this version.
+    release : {'table', 'swap'}
+        'table': quasi-identifiers recoded, one value a class. 'swap': each column of them dealt anew within
+        every class, and the number of the class in a column of its own.
     suppression_limit : number
         Fraction of the records that may be left out, 0 to 1.
     nulls : {'category', 'suppress', 'error'}
@@ -231,6 +235,7 @@ class Policy:
     recode: ByColumn[Recode] = _NO_COLUMN
     weights: ByColumn[float] = _NO_COLUMN
     subject: None = None
+    release: Release = "table"
     suppression_limit: float = 0.0
     nulls: Nulls = "category"
     refine: bool = True
@@ -258,6 +263,7 @@ class Policy:
         recode: Mapping[str, Recode] | None = None,
         weights: Mapping[str, Number] | None = None,
         subject: None = None,
+        release: Release = "table",
         suppression_limit: Number = 0,
         nulls: Nulls = "category",
         refine: bool = True,
@@ -272,12 +278,15 @@ class Policy:
             check_columns(option, getattr(self, option), "quasi_identifiers", self.quasi_identifiers)
         _check_labels(self)
         _check_full_domain(self)
+        _check_swap(self)
 
     def audited(self) -> AuditPolicy:
         """Return the part of this policy that an audit checks."""
         sensitive = {fold(column) for column in self.sensitive}
         trees = {column: tree for column, tree in self.hierarchies.items() if fold(column) in sensitive}
         options = {name: getattr(self, name) for name in AUDIT_OPTIONS}
+        if self.release == "swap":
+            options["quasi_identifiers"] = (CLASS,)
         return AuditPolicy(**options | {"hierarchies": trees})
 
     def to_toml(self) -> str:
@@ -411,6 +420,20 @@ def _check_full_domain(policy: Policy) -> None:
     for column in policy.weights:
         raise PolicyError(
             f"weights names {column!r} and method = 'full_domain' takes no distances: leave it out"
+        )
+
+
+def _check_swap(policy: Policy) -> None:
+    """Raise unless the options go with values that are dealt anew and not recoded."""
+    if policy.release != "swap":
+        return
+    for column in policy.recode:
+        raise PolicyError(
+            f"recode names {column!r} and release = 'swap' releases values as they are: leave it out"
+        )
+    if policy.method == "full_domain":
+        raise PolicyError(
+            "method = 'full_domain' releases labels and release = 'swap' values as they are: use one of them"
         )
 
 

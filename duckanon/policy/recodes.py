@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Recode = Literal["mean", "median", "mode", "range", "set", "hierarchy"]
+"""What a policy can name."""
 
 _ALL: frozenset[Kind] = frozenset(get_args(Kind)) - {"other"}
 
@@ -23,7 +24,7 @@ _ALL: frozenset[Kind] = frozenset(get_args(Kind)) - {"other"}
 class Rule:
     """A recode rule; it `shows` one or all values of its records as they are, None where it need be none."""
 
-    name: Recode
+    name: Recode | Literal["swap"]
     kinds: frozenset[Kind]  # of columns that it takes: all but `other`, or only those of `NUMBERS`
     released: str = "{0}"  # type of the released values, {0} for the type of the column
     shows: Literal["one", "all"] | None = None
@@ -46,6 +47,15 @@ RULES: Mapping[str, Rule] = {
     )
 }
 """By name, in the order in which errors list them."""
+
+
+SWAP = Rule("swap", _ALL)
+"""What ``release = 'swap'`` does with a quasi-identifier: the values of a class are dealt anew in it."""
+
+
+def rule_of(name: str) -> Rule:
+    """Rule of a quasi-identifier by the name that metadata have."""
+    return SWAP if name == SWAP.name else RULES[name]
 
 
 def default(kind: Kind) -> Recode:

@@ -9,7 +9,7 @@ from duckanon import progress
 from duckanon.database import engine, interrupts, templates
 from duckanon.database.handover import handed_over
 from duckanon.database.relations import named
-from duckanon.errors import SourceError, tell
+from duckanon.errors import PolicyError, SourceError, tell
 from duckanon.kernels.closeness.threshold import work_of
 from duckanon.kernels.plain import small
 from duckanon.release.stages.advice import advise
@@ -110,7 +110,12 @@ def equivalence_classes(con: duckdb.DuckDBPyConnection, query: str, policy: Poli
 def owners_copy(
     con: duckdb.DuckDBPyConnection, query: str, policy: Policy
 ) -> contextlib.AbstractContextManager[str]:
-    """Give a temporary table of the source's columns, quasi-identifiers as released; for the owner alone."""
+    """Give a temporary table of the source's columns, quasi-identifiers as released; for the owner alone.
+
+    PolicyError where nobody knows any more whose a released value was.
+    """
+    if policy.release == "swap":
+        raise PolicyError("with release = 'swap' no released value belongs to a record: leave the id out")
     return _told(con, query, policy, "recode/owners_copy.sql.j2")
 
 

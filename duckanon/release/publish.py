@@ -45,7 +45,7 @@ def publish(con: duckdb.DuckDBPyConnection, candidate: Candidate, source: Source
             schema=target.schema,
             view=target.name,
             table=table,
-            fields=candidate.staged.fields,
+            fields=candidate.fields,
             candidate=candidate.table,
             comment=metadata.comment(release_id),
         )
@@ -142,7 +142,7 @@ def _columns(
             "distance": field.attribute.distance,
             "tree": trees.get(field.name),
         }
-        for field in candidate.staged.fields
+        for field in candidate.fields
     ]
 
 

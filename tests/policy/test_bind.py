@@ -163,7 +163,8 @@ def test_rules_of_each_column_are_found_in_any_case() -> None:
         Attribute("id", Role.IDENTIFIER, "UUID", "text"),
         Attribute("x", Role.INSENSITIVE, "BLOB", "other"),
     ]
-    assert [role.value for role in Role] == ["identifier", "quasi_identifier", "sensitive", "insensitive"]
+    roles = ["identifier", "class", "quasi_identifier", "sensitive", "insensitive"]
+    assert [role.value for role in Role] == roles
 
 
 def test_star_takes_the_rest() -> None:

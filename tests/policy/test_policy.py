@@ -39,10 +39,11 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert (small.l_diversity, small.method, small.nulls) == ("distinct", "auto", "category")
     assert (small.suppression_limit, small.refine, small.seed) == (0.0, True, 0)
     assert (small.effort, small.time_limit, small.objective) == ("balanced", None, "loss")
+    assert small.release == "table"
     assert len(small.distance) == len(small.hierarchies) == len(small.recode) == len(small.weights) == 0
     assert tuple(OPTIONS) == (
         *("quasi_identifiers", "k", "sensitive", "identifiers", "insensitive", "t", "l", "l_diversity", "c"),
-        *("distance", "hierarchies", "method", "objective", "recode", "weights", "subject"),
+        *("distance", "hierarchies", "method", "objective", "recode", "weights", "subject", "release"),
         *("suppression_limit", "nulls", "refine", "effort", "time_limit", "seed"),
     )
 

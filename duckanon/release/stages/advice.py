@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.database import engine, templates
 from duckanon.policy.bind import Role
+from duckanon.release.stages.candidate import class_fields
 from duckanon.release.stages.embed import EXACT_VALUES
 from duckanon.release.stages.flattened import flattened
 from duckanon.release.stages.plan import candidates, most_classes, sample, trial
@@ -63,7 +64,8 @@ def _of_columns(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Po
     commas = {} if leveled else _commas(con, staged, embedded)
     own_values = {} if leveled else _own_values(con, staged)
     own_values = {field: text for field, text in own_values.items() if field not in commas}
-    warnings = [*_revealed(con, staged, candidate.table), *_insensitive(con, staged)]
+    classes = class_fields(staged, policy)
+    warnings = [*_revealed(con, staged, candidate.table, classes), *_insensitive(con, staged)]
     warnings += [*own_values.values(), *commas.values()]
     for field, axis in () if leveled else zip(staged.quasi, embedded.axes, strict=True):
         if axis.corners is None or len(axis.corners) <= EXACT_VALUES or field in {*own_values, *commas}:
@@ -82,14 +84,14 @@ def _of_columns(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Po
     return tuple(warnings)
 
 
-def _revealed(con: duckdb.DuckDBPyConnection, staged: Staged, candidate: str) -> list[str]:
+def _revealed(
+    con: duckdb.DuckDBPyConnection, staged: Staged, candidate: str, classes_by: Sequence[Field]
+) -> list[str]:
     """Sensitive columns without a threshold of which released classes hold one value only."""
     free = [field for field in staged.sensitive if field.attribute.t is None and field.attribute.l is None]
     if not free:
         return []
-    query = templates.render(
-        "advice/revealed.sql.j2", candidate=candidate, sensitive=free, quasi=staged.quasi
-    )
+    query = templates.render("advice/revealed.sql.j2", candidate=candidate, sensitive=free, quasi=classes_by)
     *counts, classes, records = engine.rows(con, query, "advice")[0]
     warnings = []
     for field, alike, members in zip(free, counts[::2], counts[1::2], strict=True):

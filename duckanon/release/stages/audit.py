@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from duckanon.audits.run import audit_columns, audit_sql
 from duckanon.database.relations import named
 from duckanon.errors import AuditFailure, InfeasibleError
-from duckanon.release.stages.candidate import Candidate
+from duckanon.release.stages.candidate import Candidate, class_fields
 from duckanon.release.verify.record import of_the_source
 
 if TYPE_CHECKING:
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.recode import Recoded
+
+
+SWAPPED = (
+    "; released as 'swap': values are exact and dealt anew within each class, among whose k records a person "
+    "is hidden (probabilistic k-anonymity)"
+)
 
 
 def audit(con: duckdb.DuckDBPyConnection, recoded: Recoded, policy: Policy) -> Candidate:
@@ -31,7 +37,7 @@ def audit(con: duckdb.DuckDBPyConnection, recoded: Recoded, policy: Policy) -> C
     }
     asked = audit_columns([field.attribute for field in staged.sensitive], policy.audited(), trees)
     relation = named("temp", recoded.table)
-    quasi = [field.name for field in staged.quasi]
+    quasi = [field.name for field in class_fields(staged, policy)]
     report = audit_sql(con, relation, quasi, asked, k=policy.k, name="the candidate")
     _require_pass(report, policy)
     candidate = Candidate(recoded, policy, report)
@@ -39,7 +45,8 @@ def audit(con: duckdb.DuckDBPyConnection, recoded: Recoded, policy: Policy) -> C
     extra = of_the_source(
         report.classes, information_loss=candidate.information_loss, suppressed=candidate.suppressed
     )
-    return Candidate(recoded, policy, report.extended(extra, warnings=(), plan=candidate.plan.text))
+    plan = candidate.plan.text + (SWAPPED if policy.release == "swap" else "")
+    return Candidate(recoded, policy, report.extended(extra, warnings=(), plan=plan))
 
 
 def _require_pass(report: Report, policy: Policy) -> None:

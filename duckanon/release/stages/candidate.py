@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from duckanon.release.stages.stage import CLASS_FIELD
+
 if TYPE_CHECKING:
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Bucketed
     from duckanon.release.stages.plan import Plan
     from duckanon.release.stages.recode import Recoded
-    from duckanon.release.stages.stage import Staged
+    from duckanon.release.stages.stage import Field, Staged
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,16 @@ class Source:
     query: str
     catalog: str
     schema: str
+
+
+def released_fields(staged: Staged, policy: Policy) -> tuple[Field, ...]:
+    """Columns of a release, in their order."""
+    return staged.fields if policy.release == "table" else (CLASS_FIELD, *staged.fields)
+
+
+def class_fields(staged: Staged, policy: Policy) -> tuple[Field, ...]:
+    """Columns of a release that tell the class of a record."""
+    return staged.quasi if policy.release == "table" else (CLASS_FIELD,)
 
 
 @dataclass(frozen=True)
@@ -45,6 +57,11 @@ class Candidate:
     def staged(self) -> Staged:
         """The records that it was made from."""
         return self.bucketed.limited.embedded.staged
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Columns of the release, in their order."""
+        return released_fields(self.staged, self.policy)
 
     @property
     def plan(self) -> Plan:

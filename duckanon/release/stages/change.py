@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.audits.report import text_table
 from duckanon.database import engine, templates
+from duckanon.errors import PolicyError
 from duckanon.release.stages.recode import classes_relation, labels_relation
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ class Effect:
 def effects(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[Effect, ...]:
     """Effect of a release on each quasi-identifier, in source order. O(n), one scan and two joins."""
     staged = candidate.staged
+    if candidate.policy.release == "swap":
+        raise PolicyError(
+            "the effect of release = 'swap' cannot be told: nobody knows any more whose a value was"
+        )
     query = templates.render(
         "recode/effect.sql.j2",
         quasi=staged.quasi,

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from duckanon.database import arrow, engine, templates
 from duckanon.errors import DuckanonError, SourceError
+from duckanon.policy.names import CLASS
 from duckanon.release.stages.means import class_means
 from duckanon.release.stages.partition import averaged
 
@@ -37,11 +38,25 @@ def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -
     TIMESTAMP are exact and rounded half away from zero (a date counts in days, a timestamp in its own unit,
     both from 1970); 'mode' takes the smallest of several values, NULL last.
     """
-    del policy
     staged = repaired.partitioned.bucketed.limited.embedded.staged
     candidate, means = f"{staged.workspace}_candidate", f"{staged.workspace}_means"
     _load(con, labels_relation(staged), repaired.labels.read())
     _load(con, means, _means(con, repaired) if repaired.means is None else repaired.means.read())
+    if policy.release == "swap":
+        statement = templates.render(
+            "recode/swap.sql.j2",
+            candidate=candidate,
+            classes=classes_relation(staged),
+            records=staged.records,
+            labels=labels_relation(staged),
+            members=f"{staged.workspace}_members",
+            fields=staged.fields,
+            quasi=staged.quasi,
+            number=CLASS,
+            seed=policy.seed,
+        )
+        engine.run(con, statement, "recode")
+        return Recoded(repaired, candidate)
     in_sql = [field for field in staged.quasi if field not in averaged(staged)]
     statement = templates.render(
         "recode/candidate.sql.j2",

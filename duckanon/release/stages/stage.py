@@ -12,11 +12,11 @@ from duckanon.database import engine, interrupts, templates
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import SOURCE_QUERY, PolicyError, SourceError
 from duckanon.policy import bind
-from duckanon.policy.bind import Role
-from duckanon.policy.recodes import RULES
+from duckanon.policy.bind import Attribute, Role
+from duckanon.policy.names import CLASS
+from duckanon.policy.recodes import rule_of
 
 if TYPE_CHECKING:
-    from duckanon.policy.bind import Attribute
     from duckanon.policy.kinds import Kind
     from duckanon.policy.policy import Policy
     from duckanon.policy.recodes import Rule
@@ -63,7 +63,7 @@ class Field:
     @property
     def rule(self) -> Rule:
         """Rule by which a quasi-identifier is recoded."""
-        return RULES[str(self.attribute.recode)]
+        return rule_of(str(self.attribute.recode))
 
     @property
     def nominal(self) -> bool:
@@ -84,6 +84,10 @@ class Field:
     def quasi(self) -> bool:
         """Whether it is a quasi-identifier."""
         return self.attribute.role is Role.QUASI_IDENTIFIER
+
+
+CLASS_FIELD = Field(Attribute(CLASS, Role.CLASS, "BIGINT", "integer"), CLASS)
+"""The class of a record, first in a release that is no table of recoded quasi-identifiers."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from duckanon.errors import ReleaseError
 from duckanon.policy.bind import Role
 from duckanon.policy.methods import RECORDED
 from duckanon.policy.policy import AuditPolicy
-from duckanon.policy.recodes import RULES
+from duckanon.policy.recodes import RULES, SWAP
 from duckanon.release.metadata import SCHEMA
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class RecordedRelease:
         sensitive = [column for column in self.columns if column.role == "sensitive"]
         k = next(iter(thresholds.get("k_anonymity", {}).values()), None)
         return AuditPolicy(
-            quasi_identifiers=[column.name for column in self.columns if column.role == "quasi_identifier"],
+            quasi_identifiers=self._classes(),
             sensitive=[column.name for column in sensitive],
             k=None if k is None else int(k),
             t=thresholds.get("t_closeness") or None,
@@ -139,6 +139,13 @@ class RecordedRelease:
             distance={column.name: column.distance for column in sensitive if column.distance is not None},
             hierarchies={column.name: column.tree for column in sensitive if column.tree is not None},
         )
+
+    def _classes(self) -> list[str]:
+        """Columns that tell the class: its number, where there is one, else the quasi-identifiers."""
+        by_role = {
+            role.value: [column.name for column in self.columns if column.role == role.value] for role in Role
+        }
+        return by_role[Role.CLASS.value] or by_role[Role.QUASI_IDENTIFIER.value]
 
     def _kind(self) -> str:
         """Kind of l-diversity that was reported without a threshold, which only the audits tell."""
@@ -248,11 +255,13 @@ def _columns(release: RecordedRelease) -> Iterator[str]:
     positions = [column.position for column in release.columns]
     if positions != list(range(1, len(positions) + 1)):
         yield f"{SCHEMA}.columns numbers the columns {positions}, and not from 1 on"
+    swapped = any(column.role == Role.CLASS.value for column in release.columns)
+    recodes = (SWAP.name,) if swapped else RULES
     for column in release.columns:
         if column.role not in _RELEASED:
             yield f"the role of {column.name!r} is recorded as {column.role!r}, which is no role of a release"
         quasi = column.role == Role.QUASI_IDENTIFIER.value
-        if (column.recode not in RULES) if quasi else column.recode is not None:
+        if (column.recode not in recodes) if quasi else column.recode is not None:
             yield f"column {column.name!r} is recorded as recoded by {column.recode!r}"
         if (column.tree is not None) != (column.distance == "hierarchical"):
             yield f"column {column.name!r} is recorded with {column.distance!r} and the tree {column.tree!r}"
