@@ -81,6 +81,12 @@ class Rows:
     sensitive: tuple[Values, ...] = ()
 
 
+def rows_memory(rows: Rows) -> int:
+    """Return the bytes of the arrays of some rows, but for those of the hierarchies, which all share."""
+    values = sum(one.starts.nbytes + one.codes.nbytes + one.records.nbytes for one in rows.sensitive)
+    return rows.codes.nbytes + rows.records.nbytes + values
+
+
 @dataclass(frozen=True, eq=False)
 class Classes:
     """The classes of some levels: the class of each row (r,), 0.. by first row, and their sizes."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.rollup import Rows, asked_of, classes_at, rolled_up, violating_rows
+from duckanon.kernels.rollup import Rows, asked_of, classes_at, rolled_up, rows_memory, violating_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +36,7 @@ SCORED = 50_000
 """In a lattice of so many nodes each choice of the next is weighed anew, in larger ones not each."""
 
 KEPT = 4
-"""Rows of the roll-ups that are kept, in multiples of the distinct rows."""
+"""Memory of the roll-ups that are kept, in multiples of that of the distinct rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,12 +207,12 @@ class Lattice:
         return min(able, key=lambda rows: len(rows.records))
 
     def _keep(self, levels: Levels, rows: Rows, *, of: Rows) -> None:
-        """Keep the rows of a node, if they are much fewer than those that they were made of."""
+        """Keep the rows of a node, if much fewer than those that they were made of; the oldest ones go."""
         if 2 * len(rows.records) > len(of.records):
             return
         self._kept.append((np.asarray(levels), rows))
-        room = KEPT * len(self.rows.records)
-        while len(self._kept) > 2 and sum(len(one.records) for _, one in self._kept[1:]) > room:
+        room = KEPT * rows_memory(self.rows)
+        while len(self._kept) > 2 and sum(rows_memory(one) for _, one in self._kept[1:]) > room:
             del self._kept[1]
 
 
@@ -296,8 +296,11 @@ def minimal_nodes(rows: Rows, criteria: Criteria, most: int | None = None) -> li
     every node that k and distinct l allow is checked.
     """
     keeping = keeping_nodes(rows, criteria, most)
-    if keeping is None:
-        return None
+    return None if keeping is None else minimal_of(keeping)
+
+
+def minimal_of(keeping: NDArray[np.bool_]) -> list[Levels]:
+    """Return the nodes of a set, an axis a quasi-identifier, that are above no other one; ascending."""
     minimal = keeping & ~_above(keeping)
     return [tuple(int(level) for level in levels) for levels in np.argwhere(minimal)]
 

@@ -245,7 +245,7 @@ def price(asked: Asked, levels: tuple[int, ...], node: Node, gone: NDArray[np.bo
     return result if asked.objective == "loss" else total
 
 
-@settings(max_examples=examples(200, 6), deadline=None)
+@settings(max_examples=examples(200, 3), deadline=None)
 @given(asked=questions())
 def test_the_search_finds_what_all_nodes_have(asked: Asked) -> None:
     """Source: brute force, in whole numbers and fractions; of equal costs the lowest levels."""

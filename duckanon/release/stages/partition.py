@@ -119,7 +119,8 @@ def averaged(staged: Staged) -> list[Field]:
 def _generalized(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy) -> Partitioned:
     """Return the classes of full-domain generalization, which keep every threshold."""
     embedded = bucketed.limited.embedded
-    made = generalize(con, bucketed.limited, policy)
+    with progress.step("partition"):
+        made = generalize(con, bucketed.limited, policy)
     count = int(made.labels.max()) + 1
     shape = count, dimensions(embedded.axes)
     classes = Classes(np.zeros(shape), np.zeros(count), np.zeros(count, dtype=np.int64))
