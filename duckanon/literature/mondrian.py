@@ -7,17 +7,19 @@ IEEE TKDE 22(7), 2010, as Soria-Comas et al., IEEE TKDE 27(11), 2015, section 2,
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Rules, rule_violation, rules_of
 from duckanon.kernels.compiled import compiled, inner, uncounted
-from duckanon.kernels.points import check_class_size, distance_points
+from duckanon.kernels.points import check_class_size, distance_points, squared_points
 from duckanon.kernels.splitmix import draw
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -35,6 +37,7 @@ def mondrian(
     codes: Sequence[ArrayLike] = (),
     thresholds: Sequence[Threshold] = (),
     relaxed: bool = False,
+    trees: Mapping[int, Tree] | None = None,
     stop: Stop | None = None,
 ) -> NDArray[np.int64]:
     """Return classes of at least k records by Mondrian.
@@ -54,6 +57,8 @@ def mondrian(
         What every class must satisfy, with t, l or both. Their reference may be a larger table.
     relaxed : bool
         Whether the records with the median value may be divided.
+    trees : mapping from int to Tree, optional
+        Columns of the points that hold places in a hierarchy, and that hierarchy.
     stop : callable, optional
         Asked after each level: True leaves the parts as they are, which keep k and the thresholds.
 
@@ -81,6 +86,10 @@ def mondrian(
     takes those that are least in the next widest column, of equal ones in the next one, in the end by record
     number; after all others, columns without a range are cut, too.
 
+    A column with a hierarchy is as wide as the lowest node above all of the part. It is cut between two
+    branches below the highest node that leaves k records on both sides, nearest to the middle; if that is not
+    allowed, between the two values nearest to the middle. A relaxed cut divides a value only after that.
+
     Parts are stretches of all columns, which a cut divides in place; the records of each also stand in the
     order of every sensitive attribute, so that the values of both sides are counted in one pass. A level
     costs O(n (d + S)), and O(n S) for every cut that a threshold forbids: O(n (d + S) log n) where few are
@@ -96,10 +105,10 @@ def mondrian(
     >>> mondrian([[0.0], [3.0], [3.0], [3.0]], 2, relaxed=True).tolist()
     [0, 0, 1, 1]
     """
-    matrix = distance_points(points)
+    matrix = squared_points(points) if trees else distance_points(points)
     n = len(matrix)
     check_class_size(n, k)
-    parts = _parts_of(matrix, _positions(codes, thresholds, n))
+    parts = _parts_of(matrix, _positions(codes, thresholds, n), trees or {})
     rules = rules_of(thresholds)
     nodes = np.array([[0, n]])
     while len(nodes) and not (stop is not None and stop()):
@@ -109,6 +118,46 @@ def mondrian(
     begins = np.zeros(n, np.int64)
     begins[parts.begin] = 1
     return np.asarray(np.cumsum(begins)[parts.begin] - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A hierarchy of the values of a column.
+
+    Attributes
+    ----------
+    paths : ndarray of shape (m, H + 1), int64
+        Node above each value, in an order in which the values below a node stand together, on level 0 (the
+        value) to H (the root). A point has the number of its value, 0..m-1.
+    widths : ndarray of shape (H + 1,), float64
+        How wide a part is of which a node of that level is the lowest above all values; ascending from 0.
+    """
+
+    paths: NDArray[np.int64]
+    widths: NDArray[np.float64]
+
+
+def tree_of(
+    values: NDArray[np.float64], paths: ArrayLike, height: float = 1.0
+) -> tuple[NDArray[np.float64], Tree]:
+    """Return the places (n,) of values in a hierarchy, and the hierarchy as `mondrian` takes it.
+
+    Row i of the paths, (m, H + 1), has the nodes above the i-th different value, ascending. Two values are as
+    far apart as the square root of the level of their lowest common ancestor over H, times `height`.
+    ValueError if the paths are no tree over the values.
+    """
+    different, code, counts = np.unique(values, return_inverse=True, return_counts=True)
+    given = np.asarray(paths)
+    if len(given) != len(different):
+        raise ValueError(f"a hierarchy has {len(given)} rows for {len(different)} different values")
+    position = reference(counts, "hierarchical", given).position
+    ordered = given[np.argsort(position)].astype(np.int64)
+    return position[code].astype(np.float64), Tree(ordered, level_widths(given.shape[1] - 1, height))
+
+
+def level_widths(top: int, height: float = 1.0) -> NDArray[np.float64]:
+    """Return how far apart two values are whose lowest common ancestor is on level 0 to the top."""
+    return np.asarray(height * np.sqrt(np.arange(top + 1) / max(top, 1)))
 
 
 class _Parts(NamedTuple):
@@ -136,6 +185,13 @@ class _Parts(NamedTuple):
         Sensitive values on the right and on the left, ascending, and the records with each.
     spare : ndarray of shape (n,), float64
     spare_record : ndarray of shape (n,), int32
+    nodes : ndarray of shape (total,), int64
+        Of each column with a hierarchy its paths, one after the other.
+    levels : ndarray of shape (total,), float64
+        Of each of these columns the width of each level.
+    trees : ndarray of shape (d, 3), int64
+        Of each column where its paths begin, where its levels begin, and how many levels there are; 0 levels
+        where there is no hierarchy.
     random_state : ndarray of shape (1,), uint64
         For pivots: no order of records makes medians dear. Medians do not depend on it.
     """
@@ -152,6 +208,9 @@ class _Parts(NamedTuple):
     weights: NDArray[np.int64]
     spare: NDArray[np.float64]
     spare_record: NDArray[np.int32]
+    nodes: NDArray[np.int64]
+    levels: NDArray[np.float64]
+    trees: NDArray[np.int64]
     random_state: NDArray[np.uint64]
 
 
@@ -167,9 +226,14 @@ def _positions(codes: Sequence[ArrayLike], thresholds: Sequence[Threshold], n: i
     return positions
 
 
-def _parts_of(points: NDArray[np.float64], positions: NDArray[np.int64]) -> _Parts:
+def _parts_of(points: NDArray[np.float64], positions: NDArray[np.int64], trees: Mapping[int, Tree]) -> _Parts:
     """Return the whole table as one part."""
     n, d = points.shape
+    nodes, levels, places = [np.zeros(0, np.int64)], [np.zeros(0)], np.zeros((d, 3), np.int64)
+    for column, tree in trees.items():
+        places[column] = sum(map(len, nodes)), sum(map(len, levels)), len(tree.widths)
+        nodes.append(np.ascontiguousarray(tree.paths, np.int64).ravel())
+        levels.append(tree.widths)
     # Only those with thresholds need room for sensitive values.
     room = n if len(positions) else 0
     orders = np.empty((len(positions), n), np.int32)
@@ -178,7 +242,8 @@ def _parts_of(points: NDArray[np.float64], positions: NDArray[np.int64]) -> _Par
     return _Parts(
         points.T.copy(), np.arange(n, dtype=np.int32), positions, orders, np.zeros(n, np.int64),
         np.empty(n, np.uint8), np.empty(room, np.uint8), np.empty(d), np.empty((2, room), np.int64),
-        np.empty((2, room), np.int64), np.empty(n), np.empty(n, np.int32), np.zeros(1, np.uint64),
+        np.empty((2, room), np.int64), np.empty(n), np.empty(n, np.int32),
+        np.concatenate(nodes), np.concatenate(levels), places, np.zeros(1, np.uint64),
     )  # fmt: skip
 
 
@@ -212,6 +277,13 @@ def _cut(parts: _Parts, rules: Rules, first: int, last: int, k: int, relaxed: bo
         column = _next_widest(parts.widths, column)
         if parts.widths[column] == 0.0 and not relaxed:
             return 0
+        if parts.trees[column, 2] > 0:
+            for highest in (True, False):
+                left = _mark_branch(parts, column, first, last, k, highest)
+                if left > 0 and _allowed(parts, rules, first, last, left):
+                    return left
+            if not relaxed:
+                continue
         median = _median(parts, column, first, last)
         below, up_to = _around(parts.columns[column], first, last, median)
         one, other = (up_to, below) if size - up_to >= below else (below, up_to)
@@ -241,6 +313,41 @@ def _measure(parts: _Parts, first: int, last: int) -> None:
             if values[i] > high:
                 high = values[i]
         parts.widths[column] = high - low
+        if parts.trees[column, 2] > 0:
+            parts.widths[column] = parts.levels[parts.trees[column, 1] + _level(parts, column, low, high)]
+
+
+@uncounted
+def _level(parts: _Parts, column: int, low: float, high: float) -> int:
+    """Return the level of the lowest node above two values."""
+    begin, levels = parts.trees[column, 0], parts.trees[column, 2]
+    one, other, level = begin + int(low) * levels, begin + int(high) * levels, 0
+    while parts.nodes[one + level] != parts.nodes[other + level]:
+        level += 1
+    return level
+
+
+@inner
+def _mark_branch(parts: _Parts, column: int, first: int, last: int, k: int, highest: bool) -> int:
+    """Mark the left side of a cut between two values, and return its size; 0 if no side would have k records.
+
+    Nearest to the middle: of those below the highest node, or of all.
+    """
+    size, values = last - first, parts.columns[column]
+    ordered = parts.spare[:size]
+    ordered[:] = values[first:last]
+    ordered.sort()
+    best, best_level, border = 0, -1, 0.0
+    for left in range(k, size - k + 1):
+        if ordered[left - 1] == ordered[left]:
+            continue
+        level = _level(parts, column, ordered[left - 1], ordered[left]) if highest else 0
+        nearer = abs(2 * left - size) < abs(2 * best - size)
+        if level > best_level or (level == best_level and nearer):
+            best, best_level, border = left, level, ordered[left - 1]
+    for i in range(first, last):
+        parts.on_left[i] = int(values[i] <= border)
+    return best
 
 
 @uncounted

@@ -71,9 +71,10 @@ def partition(
     **method_options
         `paths` (methods with t that take any distance, for 'hierarchical'): ndarray of shape (m, H + 1), int:
         the tree node of each distinct sensitive value, ascending, on level 0 (itself) to H (the root); a list
-        with one entry a sensitive column, None where the distance is another. `gamma` ('vmdav'), `order`
-        ('mhm': 'npn', 'md', 'mdav' or 'cbfs'), `resort` ('multidsort_ps'), `base` ('tcloseness_merge' and
-        'steered': a method on points alone), `weight` and `buckets` ('steered'): see docs/methods.
+        with one entry a sensitive column, None where the distance is another. `hierarchies` ('mondrian' and
+        'mondrian_relaxed'): such paths of distinct values, by column of the points. `gamma` ('vmdav'),
+        `order` ('mhm': 'npn', 'md', 'mdav' or 'cbfs'), `resort` ('multidsort_ps'), `base` ('tcloseness_merge'
+        and 'steered': a method on points alone), `weight` and `buckets` ('steered'): see docs/methods.
 
     Returns
     -------

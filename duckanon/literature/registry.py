@@ -21,7 +21,7 @@ from duckanon.literature import density, dissolve, fixed_size, mhm, sorting, ste
 from duckanon.literature.kanonymity_first import kanonymity_first
 from duckanon.literature.kward import k_ward
 from duckanon.literature.maximum_distance import maximum_distance
-from duckanon.literature.mondrian import mondrian
+from duckanon.literature.mondrian import Tree, mondrian, tree_of
 from duckanon.literature.mst import m_d
 from duckanon.literature.mu_approx import mu_approx
 from duckanon.literature.sabre import sabre
@@ -95,12 +95,26 @@ def _by_cuts(name: str, *, relaxed: bool) -> Entry:
     """Return the entry of Mondrian, strict or relaxed."""
 
     def run(task: Task, options: Options) -> Labels:
-        del options
+        points, trees = _climbed(task, options.get("hierarchies", {}))
         return mondrian(
-            task.points, task.k, codes=task.codes, thresholds=task.thresholds, relaxed=relaxed, stop=task.stop
-        )
+            points, task.k, codes=task.codes, thresholds=task.thresholds, relaxed=relaxed, trees=trees,
+            stop=task.stop,
+        )  # fmt: skip
 
-    return Entry(BY_NAME[name], run, ("paths",), keeps="all")
+    return Entry(BY_NAME[name], run, ("paths", "hierarchies"), keeps="all")
+
+
+def _climbed(task: Task, hierarchies: Any) -> tuple[NDArray[np.float64], dict[int, Tree]]:
+    """Return the points with places for the values of columns that have a hierarchy, and all hierarchies."""
+    columns = range(task.points.shape[1])
+    if not isinstance(hierarchies, Mapping) or any(column not in columns for column in hierarchies):
+        raise PolicyError(
+            f"hierarchies takes paths by column, as in {{0: paths}}, of columns 0..{len(columns) - 1}"
+        )
+    points, trees = task.points.copy() if hierarchies else task.points, dict(task.trees)
+    for column, paths in hierarchies.items():
+        points[:, column], trees[column] = tree_of(points[:, column], paths)
+    return points, trees
 
 
 def _single(task: Task, name: str) -> Task:

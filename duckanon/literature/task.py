@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -13,13 +13,14 @@ from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.kernels.exact import exact_t
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from fractions import Fraction
 
     from numpy.typing import ArrayLike, NDArray
 
     from duckanon.kernels.closeness.reference import Distance
     from duckanon.kernels.exchange.refine import Stop
+    from duckanon.literature.mondrian import Tree
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,8 @@ class Task:
         What every class must satisfy in each of them.
     limits : sequence of Fraction
         t of each of them.
+    trees : mapping from int to Tree
+        For methods that cut: columns of the points that are places in a hierarchy, and that hierarchy.
     stop : callable, optional
         Tells when the classes are not wanted any more.
     """
@@ -47,6 +50,7 @@ class Task:
     codes: Sequence[NDArray[np.int64]] = ()
     thresholds: Sequence[Threshold] = ()
     limits: Sequence[Fraction] = ()
+    trees: Mapping[int, Tree] = field(default_factory=dict)
     stop: Stop | None = None
 
 

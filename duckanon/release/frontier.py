@@ -18,7 +18,8 @@ from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.merging.merge import class_members
 from duckanon.release.pipeline import names_of, through
-from duckanon.release.stages.embed import coordinates
+from duckanon.release.stages.bucket import BY_CUTS
+from duckanon.release.stages.embed import coordinates, cut_points
 from duckanon.release.stages.plan import candidates, classes_of
 from duckanon.release.stages.thresholds import limit, thresholds_without
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from duckanon.kernels.compose import Recipe
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.candidate import Source
+    from duckanon.release.stages.embed import Cuts
     from duckanon.release.stages.thresholds import Limited
 
 SAMPLE = 2000
@@ -57,12 +59,13 @@ FRONTIER = pa.schema(
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """Coordinates (m, d), dense codes (s, m) and s thresholds of some records, and how many the table has."""
+    """Records: coordinates (m, d), dense codes (s, m), s thresholds; how many the table has; and more."""
 
     points: npt.NDArray[np.float64]
     codes: npt.NDArray[np.int64]
     thresholds: tuple[Threshold, ...]
     size: int
+    cuts: Cuts | None
 
 
 class _Cell(NamedTuple):
@@ -199,7 +202,8 @@ def _sample(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) ->
     for row, name in enumerate(limited.codes):
         codes[row] = arrow.numbers(table.column(name))
     limits, dense = thresholds_without(limited, policy, codes, np.ones(len(table), dtype=bool))
-    return _Sample(coordinates(embedded.axes, columns), dense, limits, staged.size)
+    cuts = cut_points(embedded.axes, columns) if policy.method in BY_CUTS else None
+    return _Sample(coordinates(embedded.axes, columns), dense, limits, staged.size, cuts)
 
 
 def _rows(sample: _Sample, policy: Policy) -> list[tuple[object, ...]]:
@@ -256,7 +260,9 @@ def _measure(sample: _Sample, cell: _Cell, policy: Policy) -> _Measured | None:
     best: _Measured | None = None
     for recipe in _recipes(sample, cell, asked):
         begin = time.process_time()
-        labels = classes_of(sample.points, sample.codes, asked, recipe, cell.thresholds, seed=policy.seed)
+        labels = classes_of(
+            sample.points, sample.codes, asked, recipe, cell.thresholds, sample.cuts, seed=policy.seed
+        )
         seconds = time.process_time() - begin
         if not _satisfied(cell.thresholds, sample.codes, labels):
             continue

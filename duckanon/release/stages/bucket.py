@@ -30,6 +30,9 @@ TILE = 4096
 BROAD_TILE = 16384
 """Records of a tile where no kernel has quadratic cost: fewer borders, less loss."""
 
+BY_CUTS = ("mondrian", "mondrian_relaxed")
+"""Methods that cut the table."""
+
 WHOLE = 2**31
 """No table has more records: Mondrian, which costs no more than sorting, sees it whole."""
 
@@ -106,7 +109,7 @@ def bucket(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) -> 
 
 def tile_size(policy: Policy, thresholds: Sequence[Threshold]) -> int:
     """Records of a tile: `WHOLE` for Mondrian; else 4 k at least, `BROAD_TILE` or, if quadratic, `TILE`."""
-    if policy.method in ("mondrian", "mondrian_relaxed"):
+    if policy.method in BY_CUTS:
         return WHOLE
     linear = policy.method in ("blocks", "full_domain")
     broad = linear or (policy.method == "auto" and (policy.refine or not thresholds))

@@ -11,6 +11,7 @@ import numpy as np
 from duckanon.database import arrow, engine, templates
 from duckanon.hierarchies.tree import make_climb
 from duckanon.kernels.splitmix import STEP, mixed
+from duckanon.literature.mondrian import Tree, level_widths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +45,11 @@ class Coordinates:
     missing: bool  # whether a number has NULLs: a coordinate of its own, at squared distance 1
     corners: npt.NDArray[np.float64] | None  # (values, directions), of each value code; None for a number
     variance: float  # total variance of the coordinates: how wide the attribute is
+    paths: npt.NDArray[np.int64] | None = None  # nodes above each value code, where there is a hierarchy
+
+
+Cuts = tuple["npt.NDArray[np.float64]", dict[int, Tree]]
+"""Coordinates (n, d), places in hierarchies among them, and these hierarchies by column."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +61,6 @@ class Embedded:
     domains: Mapping[str, str]  # temporary table of the values of each coded field, by field column
     axes: tuple[Coordinates, ...]  # one entry a quasi-identifier
     counts: Mapping[str, npt.NDArray[np.int64]]  # records per value code, by sensitive field column
-    paths: Mapping[
-        str, npt.NDArray[np.int64]
-    ]  # nodes above each value code, by quasi-identifier with a hierarchy
 
 
 def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Embedded:
@@ -111,7 +114,7 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
         for field in staged.quasi
     )
     counts = {field.column: _counts(con, domains[field.column]) for field in staged.sensitive}
-    return Embedded(staged, coded, domains, axes, counts, paths)
+    return Embedded(staged, coded, domains, axes, counts)
 
 
 def coordinates(
@@ -121,6 +124,20 @@ def coordinates(
     parts = [part for axis in axes for part in _parts(axis, columns[axis.column])]
     length = len(next(iter(columns.values())))
     return np.ascontiguousarray(np.column_stack(parts)) if parts else np.zeros((length, 0))
+
+
+def cut_points(axes: tuple[Coordinates, ...], columns: Mapping[str, npt.NDArray[np.float64]]) -> Cuts:
+    """What a method that cuts takes instead of `coordinates`."""
+    parts: list[npt.NDArray[np.float64]] = []
+    trees: dict[int, Tree] = {}
+    for axis in axes:
+        if axis.paths is None:
+            parts += _parts(axis, columns[axis.column])
+        else:
+            trees[len(parts)] = Tree(axis.paths, level_widths(axis.paths.shape[1] - 1, axis.weight))
+            parts.append(columns[axis.column])
+    length = len(next(iter(columns.values())))
+    return np.ascontiguousarray(np.column_stack(parts)) if parts else np.zeros((length, 0)), trees
 
 
 def dimensions(axes: tuple[Coordinates, ...]) -> int:
@@ -197,7 +214,9 @@ def _nominal(
     else:
         corners = simplex(len(counts)) if len(counts) <= EXACT_VALUES else sign_vectors(len(counts), seed)
         width = float(1 - (shares**2).sum()) / 2
-    return Coordinates(f"x_{field.column}", 0, 0.0, 0.0, math.sqrt(weight), False, corners, weight * width)
+    return Coordinates(
+        f"x_{field.column}", 0, 0.0, 0.0, math.sqrt(weight), False, corners, weight * width, paths
+    )
 
 
 def simplex(size: int) -> npt.NDArray[np.float64]:

@@ -113,7 +113,7 @@ def _coded(con: duckdb.DuckDBPyConnection, limited: Limited, field: Field) -> np
 def _generalized(con: duckdb.DuckDBPyConnection, limited: Limited, field: Field) -> Generalized:
     """Return what stands above the values of a quasi-identifier."""
     embedded = limited.embedded
-    paths = embedded.paths.get(field.column)
+    paths = next(axis.paths for axis in embedded.axes if axis.column == f"x_{field.column}")
     if paths is None:
         values = int(_coded(con, limited, field).max()) + 1
         return Generalized(np.arange(values)[None, :], np.ones((1, values), dtype=np.int64), values)

@@ -19,9 +19,9 @@ from duckanon.database.spool import Spool, spool_folder
 from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.merging.merge import class_members
 from duckanon.kernels.plain import carried
-from duckanon.release.stages.bucket import stream
+from duckanon.release.stages.bucket import BY_CUTS, stream
 from duckanon.release.stages.class_sums import Classes, Spread, information_loss, spread_of, sums_of
-from duckanon.release.stages.embed import coordinates, dimensions
+from duckanon.release.stages.embed import coordinates, cut_points, dimensions
 from duckanon.release.stages.generalize import generalize
 from duckanon.release.stages.means import class_means
 from duckanon.release.stages.plan import Plan, choose_plan, classes_of, generalized_plan
@@ -95,6 +95,7 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
                 points, records.codes, policy, plan.recipe, thresholds,
                 share=len(points) / bucketed.open_size, seed=policy.seed, stop=halt,
                 merging=policy.suppression_limit == 0,
+                cuts=cut_points(embedded.axes, records.columns) if policy.method in BY_CUTS else None,
             )  # fmt: skip
         return _described(staged, records, points, local, _violations(records.codes, local, thresholds))
 

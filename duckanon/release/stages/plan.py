@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from duckanon.kernels.exchange.refine import Effort, Stop
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Bucketed
+    from duckanon.release.stages.embed import Cuts
     from duckanon.release.stages.generalize import Generalization
     from duckanon.release.stages.stage import Staged
 
@@ -196,12 +197,13 @@ def classes_of(
     policy: Policy,
     recipe: Recipe,
     thresholds: Sequence[Threshold],
+    cuts: Cuts | None = None,
     **how: Unpack[How],
 ) -> npt.NDArray[np.int64]:
     """Classes, 0..m-1, that a recipe of ``auto`` or a published method makes of some records.
 
-    One class where there are fewer than k records. A PolicyError where a published method cannot do what is
-    asked.
+    A method that cuts takes `cuts` instead of the points. One class where there are fewer than k records. A
+    PolicyError where a published method cannot do what is asked.
     """
     # Chosen by name, the one for one column says what is wrong with several.
     if recipe.start in get_args(kernel.Start) and policy.method != "univariate":
@@ -212,7 +214,8 @@ def classes_of(
     if keeps == "k":
         return run_named(recipe.start, Task(points, policy.k), {})
     if keeps == "all":
-        task = Task(points, policy.k, [*codes], thresholds, stop=how.get("stop"))
+        cut, trees = cuts or (points, {})
+        task = Task(cut, policy.k, [*codes], thresholds, trees=trees, stop=how.get("stop"))
         return run_named(recipe.start, task, {})
     limited = [
         (code, replace(h, l=None, l_kind="distinct", c=None), Fraction(h.t))
