@@ -106,12 +106,14 @@ def _by_cuts(name: str, *, relaxed: bool) -> Entry:
 
 def _climbed(task: Task, hierarchies: Any) -> tuple[NDArray[np.float64], dict[int, Tree]]:
     """Return the points with places for the values of columns that have a hierarchy, and all hierarchies."""
-    columns = range(task.points.shape[1])
+    if hierarchies == {}:
+        return task.points, dict(task.trees)
+    columns = range(np.shape(task.points)[-1])
     if not isinstance(hierarchies, Mapping) or any(column not in columns for column in hierarchies):
         raise PolicyError(
             f"hierarchies takes paths by column, as in {{0: paths}}, of columns 0..{len(columns) - 1}"
         )
-    points, trees = task.points.copy() if hierarchies else task.points, dict(task.trees)
+    points, trees = task.points.copy(), dict(task.trees)
     for column, paths in hierarchies.items():
         points[:, column], trees[column] = tree_of(points[:, column], paths)
     return points, trees
