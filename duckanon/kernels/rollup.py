@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 LARGEST_KEY = 2**62
 """Products of node numbers are below this; more columns are grouped a few at a time."""
+
+LOOKED_UP = 1024
+"""Values of quasi-identifiers that are looked up as one, at most."""
 
 DIRECT = 8
 """A class is looked up by its key where there are at most so many keys for each row, else by its hash."""
@@ -80,11 +84,35 @@ class Rows:
     quasi: tuple[Generalized, ...]
     sensitive: tuple[Values, ...] = ()
 
+    @cached_property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Neighbouring quasi-identifiers that are looked up as one: few have many values."""
+        groups: list[tuple[int, ...]] = []
+        size = LOOKED_UP + 1
+        for column, one in enumerate(self.quasi):
+            values = one.nodes.shape[1]
+            if size * values <= LOOKED_UP:
+                groups[-1], size = (*groups[-1], column), size * values
+            else:
+                groups.append((column,))
+                size = values
+        return tuple(groups)
+
+    @cached_property
+    def grouped(self) -> NDArray[np.int32]:
+        """Codes of these groups, of shape (r, groups): that of the last column counts by one."""
+        merged = np.zeros((len(self.records), len(self.groups)), np.int32)
+        for place, group in enumerate(self.groups):
+            for column in group:
+                merged[:, place] *= self.quasi[column].nodes.shape[1]
+                merged[:, place] += self.codes[:, column]
+        return merged
+
 
 def rows_memory(rows: Rows) -> int:
     """Return the bytes of the arrays of some rows, but for those of the hierarchies, which all share."""
     values = sum(one.starts.nbytes + one.codes.nbytes + one.records.nbytes for one in rows.sensitive)
-    return rows.codes.nbytes + rows.records.nbytes + values
+    return 2 * rows.codes.nbytes + rows.records.nbytes + values
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,22 +159,31 @@ def classes_at(rows: Rows, levels: Sequence[int]) -> Classes:
     Classes
         O(r d) on average; the same on every run.
     """
-    nodes = [one.nodes[level] for one, level in zip(rows.quasi, levels, strict=True)]
+    nodes = [_nodes_of(rows, group, levels) for group in rows.groups]
     spans = [int(node.max()) + 1 for node in nodes]
     found, count, first = np.zeros(len(rows.records), np.int32), 1, 0
     while True:
         last, span = first, count
-        # As many columns at once as a key has room for; one always has.
+        # As many groups at once as a key has room for; one always has.
         while last < len(nodes) and span * spans[last] < LARGEST_KEY:
             span, last = span * spans[last], last + 1
         factors = np.cumprod([count, *spans[first:last]])[:-1].astype(np.int64)
         steps = [node * factor for node, factor in zip(nodes[first:last], factors, strict=True)]
         begins = np.cumsum([0, *map(len, steps)])[:-1].astype(np.int64)
         table = np.concatenate([np.zeros(0, np.int64), *steps])
-        found, sizes = _grouped(rows.codes, rows.records, found, first, begins, table, span)
+        found, sizes = _grouped(rows.grouped, rows.records, found, first, begins, table, span)
         first, count = last, len(sizes)
         if first == len(nodes):
             return Classes(found, sizes)
+
+
+def _nodes_of(rows: Rows, group: tuple[int, ...], levels: Sequence[int]) -> NDArray[np.int64]:
+    """Return the number of the nodes of a group for each of its codes, each column at its level."""
+    found = np.zeros(1, np.int64)
+    for column in group:
+        nodes = rows.quasi[column].nodes[levels[column]]
+        found = (found[:, None] * (int(nodes.max()) + 1) + nodes).ravel()
+    return found
 
 
 @compiled

@@ -135,6 +135,7 @@ class Lattice:
         self.rows, self.criteria = rows, criteria
         self.shape = tuple(one.height + 1 for one in rows.quasi)
         self.checked = 0
+        self._held = 0
         whole = [one.reference for one in criteria.thresholds]
         self._whole = tuple(np.asarray(one.counts) for one in whole)
         every = [np.arange(len(one.counts)) for one in whole]
@@ -142,7 +143,8 @@ class Lattice:
             [asked_of(step, codes) if step is not None else None for step in steps]
             for steps, codes in zip(map(_in_steps, criteria.thresholds), every, strict=True)
         ]
-        self._kept: list[tuple[NDArray[np.int64], Rows]] = [(np.zeros(len(self.shape), np.int64), rows)]
+        self._kept = [rows]
+        self._levels = np.zeros((1, len(self.shape)), np.int64)
 
     def check(self, levels: Levels) -> Checked:
         """Return what a node keeps."""
@@ -202,18 +204,20 @@ class Lattice:
 
     def _below(self, levels: Levels) -> Rows:
         """Return the fewest rows at hand that a node can be rolled up from."""
-        wanted = np.asarray(levels)
-        able = [rows for held, rows in self._kept if (held <= wanted).all()]
-        return min(able, key=lambda rows: len(rows.records))
+        able = np.flatnonzero((self._levels <= levels).all(axis=1))
+        lengths = [len(self._kept[place].records) for place in able]
+        return self._kept[int(able[int(np.argmin(lengths))])]
 
     def _keep(self, levels: Levels, rows: Rows, *, of: Rows) -> None:
         """Keep the rows of a node, if much fewer than those that they were made of; the oldest ones go."""
         if 2 * len(rows.records) > len(of.records):
             return
-        self._kept.append((np.asarray(levels), rows))
-        room = KEPT * rows_memory(self.rows)
-        while len(self._kept) > 2 and sum(rows_memory(one) for _, one in self._kept[1:]) > room:
-            del self._kept[1]
+        self._kept.append(rows)
+        self._levels = np.vstack([self._levels, levels])
+        self._held += rows_memory(rows)
+        while len(self._kept) > 2 and self._held > KEPT * rows_memory(self.rows):
+            self._held -= rows_memory(self._kept.pop(1))
+            self._levels = np.delete(self._levels, 1, axis=0)
 
 
 def _in_steps(threshold: Threshold) -> tuple[Threshold | None, Threshold | None, Threshold | None]:
