@@ -9,6 +9,7 @@ BENCHMARKS = (
     "bench_kernels",
     "bench_exchange",
     "bench_literature",
+    "bench_generalization",
     "bench_audit",
     "bench_demo",
     "bench_first",
