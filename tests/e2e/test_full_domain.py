@@ -273,6 +273,27 @@ def test_suppression_by_hand(clinic: duckanon.Connection) -> None:
     assert report.passed
 
 
+def test_what_a_node_suppresses_for_t_says_nothing_of_those_below(con: duckanon.Connection) -> None:
+    """By hand: three of Bonn have 2, one of Graz and one of Wien have 0; t = 1/4, two of five records may go.
+
+    As they are, Graz and Wien are alone and go, and Bonn is all that is left: EMD 0. By lands there are three and
+    two records, whose EMD is 2/5 and 3/5: all would go. A search that took that for an answer about the towns would
+    end at the root.
+    """
+    con.execute(
+        "CREATE OR REPLACE TABLE towns AS SELECT unnest(['Bonn', 'Bonn', 'Bonn', 'Graz', 'Wien']) AS town"
+    )
+    tree = {"Bonn": ["D", "*"], "Graz": ["A", "*"], "Wien": ["A", "*"]}
+    policy = duckanon.Policy(
+        quasi_identifiers="town", sensitive="s", k=2, t=0.25, distance={"s": "equal"}, suppression_limit=0.4,
+        method="full_domain", hierarchies={"town": tree},
+    )  # fmt: skip
+    source = "SELECT town, CASE WHEN town = 'Bonn' THEN 2 ELSE 0 END AS s FROM towns"
+    release = duckanon.anonymize(con, source, policy, name="anon", or_replace=True)
+    assert con.duckdb.execute("FROM anon").fetchall() == [("Bonn", 2)] * 3
+    assert release.suppressed == 2
+
+
 def test_nulls_follow_their_option_at_every_level(clinic: duckanon.Connection) -> None:
     """By hand: without the patient whose zip is NULL, the one of 40 is alone at every level."""
     with pytest.raises(InfeasibleError, match="even with all hierarchies at their root"):
