@@ -117,7 +117,7 @@ def _lattice_rows(
         height = made.heights[field.column]
         why = f"of {height} above the values" if height else "no hierarchy: as it is"
         rows.append(("level", field.name, f"{level}", why))
-    minimal = minimal_levels(con, limited, policy, CHECKS)
+    minimal = minimal_levels(made, limited, policy, CHECKS)
     if minimal is None:
         why = f"not looked for: more than {CHECKS} nodes would have to be checked"
         return [*rows, ("minimal_nodes", None, "unknown", why)]

@@ -294,6 +294,30 @@ def test_what_a_node_suppresses_for_t_says_nothing_of_those_below(con: duckanon.
     assert release.suppressed == 2
 
 
+def test_a_number_that_stays_keeps_all_its_digits(con: duckanon.Connection) -> None:
+    """By hand: 2^53 and 2^53 + 1 are one number as DOUBLE, and were one class, all with the value of the smaller."""
+    source = "SELECT 'x' AS a, CASE WHEN i < 2 THEN 0 ELSE 9007199254740992 + i // 4 END::BIGINT AS b FROM range(6) r(i)"
+    policy = duckanon.Policy(
+        quasi_identifiers=["a", "b"], k=2, method="full_domain", hierarchies={"a": {"x": ["*"]}}
+    )
+    duckanon.anonymize(con, source, policy, name="anon", or_replace=True)
+    found = con.duckdb.execute("SELECT b, count(*) FROM anon GROUP BY b ORDER BY b").fetchall()
+    assert found == [(0, 2), (2**53, 2), (2**53 + 1, 2)]
+
+
+@pytest.mark.filterwarnings("default::duckanon.DuckanonWarning")
+def test_sensitive_numbers_with_a_comma_are_told(con: duckanon.Connection) -> None:
+    """Of the quasi-identifier, whose text is a leaf, nothing is said."""
+    source = "SELECT '1,5' AS a, i || ',5' AS s FROM range(8) r(i)"
+    policy = duckanon.Policy(
+        quasi_identifiers="a", sensitive="s", k=2, method="full_domain", hierarchies={"a": {"1,5": ["*"]}}
+    )
+    with pytest.warns(duckanon.DuckanonWarning) as told:
+        duckanon.anonymize(con, source, policy, name="anon", or_replace=True)
+    commas = [str(one.message) for one in told if "decimal comma" in str(one.message)]
+    assert [text.split(" ")[0] for text in commas] == ["'s'"]
+
+
 def test_nulls_follow_their_option_at_every_level(clinic: duckanon.Connection) -> None:
     """By hand: without the patient whose zip is NULL, the one of 40 is alone at every level."""
     with pytest.raises(InfeasibleError, match="even with all hierarchies at their root"):

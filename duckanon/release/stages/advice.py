@@ -61,7 +61,8 @@ def _of_columns(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Po
     embedded, staged = candidate.bucketed.limited.embedded, candidate.staged
     # Levels are no one's own values, and take no distances.
     leveled = policy.method == "full_domain"
-    commas = {} if leveled else _commas(con, staged, embedded)
+    commas = _commas(con, staged, embedded)
+    commas = {field: text for field, text in commas.items() if not (leveled and field.quasi)}
     own_values = {} if leveled else _own_values(con, staged)
     own_values = {field: text for field, text in own_values.items() if field not in commas}
     classes = class_fields(staged, policy)

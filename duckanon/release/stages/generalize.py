@@ -36,6 +36,7 @@ class Generalization:
     """The optimum, and the class of every record."""
 
     found: Found
+    rows: Rows  # the distinct rows that were searched
     labels: npt.NDArray[np.int64]  # (n,), class of record_id 1, 2, ..., -1 where suppressed
     heights: dict[str, int]  # levels above the values, by quasi-identifier column
 
@@ -57,15 +58,12 @@ def generalize(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy)
     if found is None:
         raise _infeasible(rows, quasi, policy)
     heights = {field.column: one.height for field, one in zip(quasi, rows.quasi, strict=True)}
-    return Generalization(found, found.of_row[row_of], heights)
+    return Generalization(found, rows, found.of_row[row_of], heights)
 
 
-def minimal_levels(
-    con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy, most: int
-) -> list[Levels] | None:
+def minimal_levels(made: Generalization, limited: Limited, policy: Policy, most: int) -> list[Levels] | None:
     """Levels of the minimal nodes, None where that takes more than `most` checks; see `minimal_nodes`."""
-    rows, _ = _rows(con, limited)
-    return minimal_nodes(rows, _criteria(limited, policy), most)
+    return minimal_nodes(made.rows, _criteria(limited, policy), most)
 
 
 def _criteria(limited: Limited, policy: Policy) -> Criteria:
@@ -78,44 +76,48 @@ def _criteria(limited: Limited, policy: Policy) -> Criteria:
 
 
 def _rows(con: duckdb.DuckDBPyConnection, limited: Limited) -> tuple[Rows, npt.NDArray[np.int64]]:
-    """Return the distinct rows, and that of every record (n,).
-
-    Records that share all quasi-identifiers are neighbours; one column at a time is in memory.
-    """
+    """Return the distinct rows, and that of every record (n,); those that share all values are neighbours."""
     embedded, staged = limited.embedded, limited.embedded.staged
-    quasi = tuple(_generalized(con, limited, field) for field in staged.quasi)
-    _check_size(staged.quasi, quasi)
+    every = np.empty((len(staged.quasi), staged.size), dtype=np.int32)
     begins = np.zeros(staged.size, dtype=bool)
     begins[0] = True
-    for field in staged.quasi:
-        begins[1:] |= np.diff(_coded(con, limited, field)) != 0
+    for codes, field in zip(every, staged.quasi, strict=True):
+        codes[:] = _coded(con, limited, field)
+        begins[1:] |= np.diff(codes) != 0
+    quasi = tuple(
+        _generalized(con, limited, field, int(codes.max()) + 1)
+        for field, codes in zip(staged.quasi, every, strict=True)
+    )
+    _check_size(staged.quasi, quasi)
     first, row_of = np.flatnonzero(begins), np.cumsum(begins) - 1
-    codes = np.empty((len(first), len(quasi)), dtype=np.int32)
-    for column, field in enumerate(staged.quasi):
-        codes[:, column] = _coded(con, limited, field)[first]
     sensitive = []
     for name in limited.codes:
         query = templates.render("relation/numbers.sql.j2", records=embedded.coded, column=name)
         values = engine.column(con, query, "partition", staged.size).astype(np.int64)
         sensitive.append(values_of(row_of, values, len(first)))
     records = np.bincount(row_of).astype(np.int64)
-    return Rows(codes, records, quasi, tuple(sensitive)), row_of
+    return Rows(np.ascontiguousarray(every[:, first].T), records, quasi, tuple(sensitive)), row_of
 
 
-def _coded(con: duckdb.DuckDBPyConnection, limited: Limited, field: Field) -> npt.NDArray[np.int64]:
-    """Return the value code of each record (n,), of NULL the last."""
-    embedded = limited.embedded
-    query = templates.render("relation/numbers.sql.j2", records=embedded.coded, column=f"x_{field.column}")
-    values = engine.column(con, query, "partition", embedded.staged.size)
-    return values.astype(np.int64) if field.nominal else np.unique(values, return_inverse=True)[1]
+def _coded(con: duckdb.DuckDBPyConnection, limited: Limited, field: Field) -> npt.NDArray[np.float64]:
+    """Return the value code of each record (n,), of NULL the last.
+
+    A number that stays as it is has the rank of its value: coordinates have the digits of DOUBLE only.
+    """
+    embedded, staged = limited.embedded, limited.embedded.staged
+    if field.nominal:
+        named = f"x_{field.column}"
+        query = templates.render("relation/numbers.sql.j2", records=embedded.coded, column=named)
+    else:
+        query = templates.render("relation/ranks.sql.j2", records=staged.records, column=field.column)
+    return engine.column(con, query, "partition", staged.size)
 
 
-def _generalized(con: duckdb.DuckDBPyConnection, limited: Limited, field: Field) -> Generalized:
-    """Return what stands above the values of a quasi-identifier."""
+def _generalized(con: duckdb.DuckDBPyConnection, limited: Limited, field: Field, values: int) -> Generalized:
+    """Return what stands above so many values of a quasi-identifier."""
     embedded = limited.embedded
     paths = next(axis.paths for axis in embedded.axes if axis.column == f"x_{field.column}")
     if paths is None:
-        values = int(_coded(con, limited, field).max()) + 1
         return Generalized(np.arange(values)[None, :], np.ones((1, values), dtype=np.int64), values)
     leaves, total = leaves_of(con, embedded.staged.tree(field), embedded.domains[field.column], paths.shape)
     nodes = np.stack([np.unique(level, return_inverse=True)[1] for level in paths.T])
