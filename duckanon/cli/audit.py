@@ -46,8 +46,14 @@ from duckanon.database.interrupts import within
 from duckanon.database.relations import current
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.checks import checked
-from duckanon.policy.names import CLASS, fold
-from duckanon.policy.policy import AUDIT_OPTIONS, AuditPolicy, Policy, hierarchy_names, stated_options
+from duckanon.policy.policy import (
+    AUDIT_OPTIONS,
+    AuditPolicy,
+    Policy,
+    audited,
+    hierarchy_names,
+    stated_options,
+)
 from duckanon.release.frontier import frontier as measured
 from duckanon.release.stages.candidate import Source
 
@@ -140,14 +146,10 @@ def _options(flags: dict[str, Any], file: Path | None) -> dict[str, Any]:
 
 
 def _audited(options: dict[str, Any], *, by_flag: bool) -> AuditPolicy:
-    """What is audited: where a policy file swaps values, the number of the class tells the classes."""
-    asked = {name: value for name, value in options.items() if name in AUDIT_OPTIONS}
+    """What is audited: whoever names quasi-identifiers by a flag asks about these, however released."""
     if options.get("release") == "swap" and not by_flag:
-        quasi = {fold(name) for name in checked("quasi_identifiers", options["quasi_identifiers"])}
-        trees = dict(asked.get("hierarchies") or {})
-        asked["hierarchies"] = {column: tree for column, tree in trees.items() if fold(column) not in quasi}
-        asked["quasi_identifiers"] = CLASS
-    return AuditPolicy(**asked)
+        return audited(options)
+    return AuditPolicy(**{name: value for name, value in options.items() if name in AUDIT_OPTIONS})
 
 
 def _saved(file: Path) -> dict[str, Any]:

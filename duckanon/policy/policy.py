@@ -282,12 +282,7 @@ class Policy:
 
     def audited(self) -> AuditPolicy:
         """Return the part of this policy that an audit checks."""
-        sensitive = {fold(column) for column in self.sensitive}
-        trees = {column: tree for column, tree in self.hierarchies.items() if fold(column) in sensitive}
-        options = {name: getattr(self, name) for name in AUDIT_OPTIONS}
-        if self.release == "swap":
-            options["quasi_identifiers"] = (CLASS,)
-        return AuditPolicy(**options | {"hierarchies": trees})
+        return audited({name: getattr(self, name) for name in (*AUDIT_OPTIONS, "release")})
 
     def to_toml(self) -> str:
         """Return the options that differ from their default as TOML, one line each."""
@@ -322,6 +317,21 @@ OPTIONS = tuple(field.name for field in fields(Policy))
 
 AUDIT_OPTIONS = tuple(field.name for field in fields(AuditPolicy))
 """Names of the options of an audit."""
+
+
+def audited(options: Mapping[str, Any]) -> AuditPolicy:
+    """What an audit of a release checks, of the options of its policy, checked or not; others do not count.
+
+    Its hierarchies are those of sensitive columns; with ``release = 'swap'`` the number of the class tells
+    the classes.
+    """
+    asked = {name: value for name, value in options.items() if name in AUDIT_OPTIONS}
+    sensitive = {fold(column) for column in checked("sensitive", asked.get("sensitive", ()))}
+    trees = checked("hierarchies", asked.get("hierarchies"))
+    asked["hierarchies"] = {column: tree for column, tree in trees.items() if fold(column) in sensitive}
+    if options.get("release") == "swap":
+        asked["quasi_identifiers"] = CLASS
+    return AuditPolicy(**asked)
 
 
 def hierarchy_names(policy: Policy | AuditPolicy) -> tuple[str, ...]:

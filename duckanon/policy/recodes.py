@@ -53,6 +53,13 @@ SWAP = Rule("swap", _ALL)
 """What ``release = 'swap'`` does with a quasi-identifier: the values of a class are dealt anew in it."""
 
 
+SWAPPED = (
+    "released as 'swap': classes are those of class_id; quasi-identifiers are exact, dealt anew within each "
+    "class, among whose records a person is hidden (probabilistic k-anonymity)"
+)
+"""What whoever reads an audit of such a release has to know."""
+
+
 def rule_of(name: str) -> Rule:
     """Rule of a quasi-identifier by the name that metadata have."""
     return SWAP if name == SWAP.name else RULES[name]

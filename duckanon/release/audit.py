@@ -15,6 +15,7 @@ from duckanon.database.relations import columns_of, current, databases, relation
 from duckanon.errors import DuckanonError, ReleaseError
 from duckanon.policy import bind
 from duckanon.policy.policy import AuditPolicy, Policy
+from duckanon.policy.recodes import SWAPPED
 from duckanon.release import metadata
 from duckanon.release.chain import changed_by_hand, record
 from duckanon.statements.options import options_to_audit
@@ -106,10 +107,13 @@ def _audit_release(
     con: duckdb.DuckDBPyConnection, target: Target, options: Options
 ) -> tuple[Report, Published, Evidence]:
     published = metadata.require(con, target, whole=True)
-    policy = options_to_audit(options, Policy.from_toml(published.policy).audited())
+    stated = Policy.from_toml(published.policy)
+    policy = options_to_audit(options, stated.audited())
     relation = relation_of(target)
     report = audit_published(con, con, published, relation, policy=policy, home=target.catalog)
     evidence = evidence_of(con, relation, policy, trees_of(con, published, target.catalog))
+    if stated.release == "swap":
+        report = replace(report, warnings=(*report.warnings, SWAPPED))
     changed = changed_by_hand(con, published, evidence.fingerprint)
     if changed is not None:
         report = replace(report, warnings=(*report.warnings, changed))

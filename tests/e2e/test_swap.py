@@ -143,6 +143,8 @@ def test_columns_may_have_the_names_that_we_use_inside(con: duckanon.Connection)
 def test_the_report_says_what_k_is(con: duckanon.Connection) -> None:
     release = duckanon.anonymize(con, "patients", POLICY, name="v")
     assert "probabilistic k-anonymity" in release.report.plan
+    outcomes = con.outcomes("AUDIT VIEW v")
+    assert any("probabilistic k-anonymity" in text for one in outcomes for text in one.report.warnings)
     assert release.report.passed
     audited = con.sql("AUDIT VIEW v")
     assert audited is not None
@@ -158,6 +160,8 @@ def test_exported_files_hold_it(con: duckanon.Connection, tmp_path: Path, ending
     if ending == "duckdb":
         verified = command("verify", file)
         assert verified.returncode == 0, verified.stdout + verified.stderr
+        # An auditor who has the file alone must not take k for that of the quasi-identifiers.
+        assert verified.stdout.count("note: released as 'swap': classes are those of class_id") == 1
         file = f"{file}:v"
     audited = command("audit", file, "--qi", "class_id", "--sensitive", "charge", "-k", "4")
     assert audited.returncode == 0, audited.stdout + audited.stderr

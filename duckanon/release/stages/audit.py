@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from duckanon.audits.run import audit_columns, audit_sql
 from duckanon.database.relations import named
 from duckanon.errors import AuditFailure, InfeasibleError
+from duckanon.policy.recodes import SWAPPED
 from duckanon.release.stages.candidate import Candidate, class_fields
 from duckanon.release.verify.record import of_the_source
 
@@ -16,12 +17,6 @@ if TYPE_CHECKING:
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.recode import Recoded
-
-
-SWAPPED = (
-    "; released as 'swap': values are exact and dealt anew within each class, among whose k records a person "
-    "is hidden (probabilistic k-anonymity)"
-)
 
 
 def audit(con: duckdb.DuckDBPyConnection, recoded: Recoded, policy: Policy) -> Candidate:
@@ -45,7 +40,7 @@ def audit(con: duckdb.DuckDBPyConnection, recoded: Recoded, policy: Policy) -> C
     extra = of_the_source(
         report.classes, information_loss=candidate.information_loss, suppressed=candidate.suppressed
     )
-    plan = candidate.plan.text + (SWAPPED if policy.release == "swap" else "")
+    plan = candidate.plan.text + (f"; {SWAPPED}" if policy.release == "swap" else "")
     return Candidate(recoded, policy, report.extended(extra, warnings=(), plan=plan))
 
 

@@ -140,12 +140,15 @@ class RecordedRelease:
             hierarchies={column.name: column.tree for column in sensitive if column.tree is not None},
         )
 
+    @property
+    def swapped(self) -> bool:
+        """Whether a column of its own tells the classes, and not the quasi-identifiers."""
+        return any(column.role == Role.CLASS.value for column in self.columns)
+
     def _classes(self) -> list[str]:
         """Columns that tell the class: its number, where there is one, else the quasi-identifiers."""
-        by_role = {
-            role.value: [column.name for column in self.columns if column.role == role.value] for role in Role
-        }
-        return by_role[Role.CLASS.value] or by_role[Role.QUASI_IDENTIFIER.value]
+        role = Role.CLASS if self.swapped else Role.QUASI_IDENTIFIER
+        return [column.name for column in self.columns if column.role == role.value]
 
     def _kind(self) -> str:
         """Kind of l-diversity that was reported without a threshold, which only the audits tell."""
@@ -255,8 +258,7 @@ def _columns(release: RecordedRelease) -> Iterator[str]:
     positions = [column.position for column in release.columns]
     if positions != list(range(1, len(positions) + 1)):
         yield f"{SCHEMA}.columns numbers the columns {positions}, and not from 1 on"
-    swapped = any(column.role == Role.CLASS.value for column in release.columns)
-    recodes = (SWAP.name,) if swapped else RULES
+    recodes = (SWAP.name,) if release.swapped else RULES
     for column in release.columns:
         if column.role not in _RELEASED:
             yield f"the role of {column.name!r} is recorded as {column.role!r}, which is no role of a release"

@@ -16,6 +16,7 @@ from duckanon.database.fingerprint import digest, fingerprint
 from duckanon.database.relations import Target, columns_of, relation_of
 from duckanon.errors import DuckanonError
 from duckanon.policy.policy import Policy
+from duckanon.policy.recodes import SWAPPED
 from duckanon.release import foreign, metadata
 from duckanon.release.audit import audit_published, trees_of
 from duckanon.release.metadata import SCHEMA, Published
@@ -130,7 +131,7 @@ def _verified(con: duckdb.DuckDBPyConnection, home: str, release: RecordedReleas
         policy_hash=digest(text),
         report=report,
         differences=tuple(differences),
-        notes=(*notes, *chain.notes),
+        notes=(*((SWAPPED,) if release.swapped else ()), *notes, *chain.notes),
     )
 
 
