@@ -369,28 +369,58 @@ SET VARIABLE duckanon_gate_release_id = (SELECT max(release_id) FROM duckanon_ga
 
 CREATE OR REPLACE TEMP TABLE duckanon_gate_column AS
 SELECT
-    column_name AS name, role, distance, position,
+    column_name AS name, role, recode, distance, position,
     CAST(getvariable('duckanon_gate_home') || '"' || replace(tree, '"', '""') || '"' AS VARCHAR) AS tree
 FROM query(
     CASE
         WHEN getvariable('duckanon_gate_home') IS NULL
-        THEN 'SELECT '''' AS column_name, '''' AS role, '''' AS distance, '''' AS tree, 0 AS position, 0 AS release_id '
-            || 'WHERE FALSE'
+        THEN 'SELECT '''' AS column_name, '''' AS role, '''' AS recode, '''' AS distance, '''' AS tree, 0 AS position, '
+            || '0 AS release_id WHERE FALSE'
         ELSE 'FROM ' || getvariable('duckanon_gate_home') || '"columns"'
     END
 )
 WHERE release_id = getvariable('duckanon_gate_release_id')
 UNION ALL
-SELECT name, 'quasi_identifier', NULL, position, NULL
+SELECT name, 'quasi_identifier', NULL, NULL, position, NULL
 FROM duckanon_gate_given
 WHERE setting = 'quasi_identifiers'
 UNION ALL
-SELECT one.name, 'sensitive', distance.value, one.position, relation.text
+SELECT one.name, 'sensitive', NULL, distance.value, one.position, relation.text
 FROM duckanon_gate_given AS one
 LEFT JOIN duckanon_gate_given AS distance ON distance.setting = 'distance' AND lower(distance.name) = lower(one.name)
 LEFT JOIN duckanon_gate_given AS tree ON tree.setting = 'trees' AND lower(tree.name) = lower(one.name)
 LEFT JOIN duckanon_gate_relation AS relation ON relation.name = tree.value
 WHERE one.setting = 'sensitive';
+
+-- A release of two tables is judged by the second one, a row a record, and has as many of each class in the first.
+SET VARIABLE duckanon_gate_first = (
+    SELECT max(relation)
+    FROM duckanon_gate_release
+    WHERE 'anatomy' IN (SELECT recode FROM duckanon_gate_column)
+);
+SET VARIABLE duckanon_gate_second = (
+    left(getvariable('duckanon_gate_first'), len(getvariable('duckanon_gate_first')) - 1) || '_sensitive"'
+);
+CREATE OR REPLACE TEMP TABLE duckanon_gate_record AS
+FROM query(
+    CASE
+        WHEN getvariable('duckanon_gate_first') IS NULL
+        THEN 'SELECT 0 AS class_id WHERE FALSE'
+        ELSE 'SELECT held.* EXCLUDE (records), unnest(range(CASE WHEN differing.classes > 0 '
+            || 'THEN error(''gate: the two tables of a release do not hold equally many records of each class'') '
+            || 'ELSE held.records END)) AS copy '
+            || 'FROM ' || getvariable('duckanon_gate_second') || ' AS held '
+            || 'CROSS JOIN (SELECT count(*) AS classes '
+            || 'FROM (SELECT class_id, count(*) AS records FROM ' || getvariable('duckanon_gate_first')
+            || ' GROUP BY class_id) AS person '
+            || 'FULL JOIN (SELECT class_id, sum(records) AS records, min(coalesce(records, 0)) AS least FROM '
+            || getvariable('duckanon_gate_second') || ' GROUP BY class_id) AS held '
+            || 'ON person.class_id = held.class_id '
+            || 'WHERE person.records IS DISTINCT FROM held.records OR held.least < 1) AS differing'
+    END
+);
+DELETE FROM duckanon_gate_column
+WHERE getvariable('duckanon_gate_first') IS NOT NULL AND role NOT IN ('class', 'sensitive');
 
 CREATE OR REPLACE TEMP TABLE duckanon_gate_threshold AS
 SELECT
@@ -415,7 +445,7 @@ WHERE
 
 -- The same as constants, which is what a macro can pass on.
 SET VARIABLE duckanon_gate_table = (
-    SELECT text
+    SELECT CASE WHEN getvariable('duckanon_gate_first') IS NULL THEN text ELSE 'duckanon_gate_record' END
     FROM duckanon_gate_relation
     WHERE name = coalesce((SELECT max(relation) FROM duckanon_gate_release), getvariable('gate_table'))
 );
@@ -423,7 +453,12 @@ SET VARIABLE duckanon_gate_name = (
     SELECT coalesce((SELECT max(name) FROM duckanon_gate_release), getvariable('gate_table'))
 );
 SET VARIABLE duckanon_gate_qi = (
-    SELECT list(name ORDER BY position) FROM duckanon_gate_column WHERE role = 'quasi_identifier'
+    -- Where quasi-identifiers are released as they are, a column of its own tells the class.
+    SELECT coalesce(
+        list(name ORDER BY position) FILTER (WHERE role = 'class'),
+        list(name ORDER BY position) FILTER (WHERE role = 'quasi_identifier')
+    )
+    FROM duckanon_gate_column
 );
 SET VARIABLE duckanon_gate_s = (
     SELECT list(name ORDER BY position) FROM duckanon_gate_column WHERE role = 'sensitive'
@@ -665,11 +700,16 @@ SELECT CASE
     )
     WHEN judged.kept <> judged.asked
     THEN error('gate: ' || judged.asked || ' thresholds, but ' || judged.kept || ' of them were judged')
-    ELSE 'passed: ' || getvariable('duckanon_gate_name') || ' keeps ' || judged.passes
+    ELSE 'passed: ' || getvariable('duckanon_gate_name') || ' keeps ' || judged.passes || judged.remark
 END AS gate
 FROM (
     SELECT
         (SELECT count(*) FROM duckanon_gate_threshold) AS asked,
+        CASE
+            WHEN (SELECT count(*) FROM duckanon_gate_column WHERE role = 'class') > 0
+            THEN '; classes are those of ' || getvariable('duckanon_gate_qi')[1] || ', quasi-identifiers are exact'
+            ELSE ''
+        END AS remark,
         count(CASE WHEN passed THEN 1 END) AS kept,
         count(CASE WHEN NOT passed THEN 1 END) AS broken,
         string_agg(text, ', ' ORDER BY place, attribute) FILTER (WHERE passed) AS passes,

@@ -108,6 +108,35 @@ def assert_swap_valid(
     _check_thresholds(released, replace(roles, quasi_identifiers=("class_id",)), policy, trees or {})
 
 
+def assert_anatomy_valid(
+    source: Sequence[Row], first: Sequence[Row], second: Sequence[Row], policy: Mapping[str, Any]
+) -> None:
+    """Fail unless two tables are the records of the source, divided, and keep k and the l of Xiao and Tao 2006.
+
+    The first has class_id and all columns but the sensitive ones; the second counts, for each class, how many
+    records have which sensitive values.
+    """
+    roles = Roles.of(policy, list(source[0]))
+    expected = [name for name in source[0] if name not in roles.identifiers]
+    persons = [name for name in expected if name not in roles.sensitive]
+    held = [name for name in expected if name in roles.sensitive]
+    assert list(first[0]) == ["class_id", *persons]
+    assert list(second[0]) == ["class_id", *held, "records"]
+    dropped_nulls = policy.get("nulls") == "suppress"
+    kept = [r for r in source if not dropped_nulls or all(r[q] is not None for q in roles.quasi_identifiers)]
+    values = [row for row in second for _ in range(row["records"])]
+    _check_untouched(kept, first, persons)
+    _check_untouched(kept, values, held)
+    assert len(kept) - len(first) <= exact(policy.get("suppression_limit", 0)) * len(source)
+    sizes = Counter(row["class_id"] for row in first)
+    assert sizes == Counter(row["class_id"] for row in values)
+    assert sorted(sizes) == list(range(len(sizes)))
+    assert min(sizes.values()) >= policy["k"]
+    for name in held:
+        for (number, _), records in Counter((row["class_id"], key(row[name])) for row in values).items():
+            assert records * policy["l"] <= sizes[number], f"{records} of {sizes[number]} have one {name}"
+
+
 def assert_ordered_by_values(released: Sequence[Row]) -> None:
     """Fail unless the rows are in the order of their values, column by column, NULL last, 0.0 before -0.0."""
     keys = [tuple((key(value), str(value) == "-0.0") for value in row.values()) for row in released]

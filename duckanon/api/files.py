@@ -60,6 +60,14 @@ def relation(
     raise SourceError(f"{name!r}: give {form}")
 
 
+def beside(name: str, ending: str) -> str:
+    """Name of what stands beside a file or table: the table or, of a file of one, the file of that ending."""
+    path, table = split(name)
+    return (
+        f"{name}{ending}" if table is not None else str(path.with_name(f"{path.stem}{ending}{path.suffix}"))
+    )
+
+
 def use(con: duckdb.DuckDBPyConnection, path: Path) -> None:
     """Attach a database, read-only, and make it the current one; no other of this name may be attached."""
     check_readable(path)

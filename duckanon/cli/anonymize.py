@@ -36,7 +36,7 @@ from duckanon.database.relations import Target
 from duckanon.policy.checks import checked
 from duckanon.policy.policy import hierarchy_names
 from duckanon.release.explain import explain
-from duckanon.release.export import check_target, export
+from duckanon.release.export import check_target, export, files_of
 from duckanon.release.stages.candidate import Source
 from duckanon.release.verify.record import of_the_source
 from duckanon.release.views import create
@@ -62,7 +62,9 @@ def anonymize(
     objective: Annotated[str | None, typer.Option(help="what full_domain makes smallest")] = None,
     recode: Words = None,
     weights: Numbers = None,
-    release: Annotated[str | None, typer.Option(help="table, or swap: values dealt anew in a class")] = None,
+    release: Annotated[
+        str | None, typer.Option(help="table, anatomy (two tables) or swap (values dealt anew)")
+    ] = None,
     suppression_limit: Number = None,
     nulls: Annotated[str | None, typer.Option(help="category, suppress or error")] = None,
     effort: Annotated[str | None, typer.Option(help="fast, balanced or best: how much to refine")] = None,
@@ -82,7 +84,7 @@ def anonymize(
     release_policy = policy_of_flags({"quasi_identifiers": qi, **flags}, policy)
     path, table = paths.split(target)
     if not dry_run:
-        check_target(path)
+        check_target(path, release_policy.release)
     formulas = {} if csv_formulas is None else {"csv_formulas": checked("csv_formulas", csv_formulas)}
     trees = hierarchy_names(release_policy)
     opened = files.opened(source, *trees, folders=[path.parent], trust=trust)
@@ -98,5 +100,6 @@ def anonymize(
     # The audit is that of the file; what its rows do not tell is what CREATE found.
     beside = of_the_source(made.classes, information_loss=made.information_loss, suppressed=made.suppressed)
     told = replace(report, measures=report.measures + beside, plan=made.report.plan)
-    show(Outcome(f"wrote {path}", None, told, effect=made.effect))
+    written = " and ".join(str(file) for file in files_of(path, release_policy.release))
+    show(Outcome(f"wrote {written}", None, told, effect=made.effect))
     return PASSED

@@ -55,6 +55,7 @@ from duckanon.policy.policy import (
     stated_options,
 )
 from duckanon.release.frontier import frontier as measured
+from duckanon.release.parts import BESIDE, together
 from duckanon.release.stages.candidate import Source
 
 if TYPE_CHECKING:
@@ -114,9 +115,14 @@ def audit(
     asked = Policy(**{"insensitive": "*", **options}) if frontier else None
     roles = Roles(*(checked(name, options.get(name, ())) for name in ("insensitive", "identifiers")))
     before = None if against is None else _saved(against)
-    named = [name for name in (source, original, *hierarchy_names(audit_policy)) if name is not None]
+    in_two = options.get("release") == "anatomy" and qi is None
+    second = files.beside(source, BESIDE) if in_two else None
+    asked_for = (source, second, original, *hierarchy_names(audit_policy))
+    named = [name for name in asked_for if name is not None]
     with progress.shown(sys.stderr), files.opened(*named, trust=trust) as con, within(timeout):
         relation = files.relation(con, source, apart=audit_policy.quasi_identifiers, trust=trust)
+        if second is not None:
+            relation = together(con, relation, files.relation(con, second, trust=trust), f"audit of {source}")
         before_release = None if original is None else files.relation(con, original, trust=trust)
         files.check_hierarchies(con, hierarchy_names(audit_policy), trust=trust)
         proved = form in _PROVED or before is not None
@@ -147,7 +153,7 @@ def _options(flags: dict[str, Any], file: Path | None) -> dict[str, Any]:
 
 def _audited(options: dict[str, Any], *, by_flag: bool) -> AuditPolicy:
     """What is audited: whoever names quasi-identifiers by a flag asks about these, however released."""
-    if options.get("release") == "swap" and not by_flag:
+    if options.get("release", "table") != "table" and not by_flag:
         return audited(options)
     return AuditPolicy(**{name: value for name, value in options.items() if name in AUDIT_OPTIONS})
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from duckanon.errors import PolicyError
 from duckanon.policy import recodes
 from duckanon.policy.kinds import NUMBERS, kind_of
-from duckanon.policy.names import CLASS, ByColumn, columns_listed, fold, suggestion
+from duckanon.policy.names import CLASS, RECORDS, ByColumn, columns_listed, fold, suggestion
 from duckanon.policy.policy import ROLES
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from duckanon.policy.checks import Hierarchy
     from duckanon.policy.kinds import Kind
     from duckanon.policy.policy import AuditPolicy, Distance, Policy
-    from duckanon.policy.recodes import Recode
+    from duckanon.policy.recodes import AsItIs, Recode
 
 V = TypeVar("V")
 
@@ -68,7 +68,7 @@ class Attribute:
     role: Role
     type: str  # as DESCRIBE writes it
     kind: Kind
-    recode: Recode | Literal["swap"] | None = None  # of a quasi-identifier: see `recodes.rule_of`
+    recode: Recode | AsItIs | None = None  # of a quasi-identifier: see `recodes.rule_of`
     weight: float = 1.0  # of a quasi-identifier: factor of its squared distance, above 0
     distance: Distance | None = None  # of a sensitive column
     hierarchy: Hierarchy | None = None  # of a quasi-identifier, or a sensitive column of such a distance
@@ -91,10 +91,7 @@ def bind(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute,
     }
     if policy.insensitive == "*":
         roles = {fold(name): Role.INSENSITIVE for name in types} | roles
-    if policy.release == "swap" and CLASS in types:
-        raise PolicyError(
-            f"release = 'swap' adds a column {CLASS!r}, which the source has: rename it with AS"
-        )
+    _check_added(policy, types, roles)
     bare = [name for name in types if fold(name) not in roles]
     if bare:
         names = ", ".join(repr(name) for name in bare)
@@ -102,6 +99,17 @@ def bind(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute,
             f"no role for {names}: give each a role, or add insensitive = * to release the rest as is"
         )
     return tuple(_attribute(policy, name, roles[fold(name)], types[name]) for name in types)
+
+
+def _check_added(policy: Policy, types: ByColumn[str], roles: Mapping[str, Role]) -> None:
+    """Raise where a column of the source has the name of one that the release adds beside it."""
+    beside = {CLASS: types, RECORDS: [name for name in types if roles.get(fold(name)) is Role.SENSITIVE]}
+    for name in {"table": (), "swap": (CLASS,), "anatomy": (CLASS, RECORDS)}[policy.release]:
+        if fold(name) in {fold(other) for other in beside[name]}:
+            raise PolicyError(
+                f"release = {policy.release!r} adds a column {name!r}, which the source has: "
+                "rename it with AS"
+            )
 
 
 def bind_audit(policy: AuditPolicy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute, ...]:
@@ -161,7 +169,7 @@ def _attribute(policy: Policy, name: str, role: Role, type_text: str) -> Attribu
         )
     if role is not Role.SENSITIVE:
         return Attribute(name, role, type_text, kind_of(type_text))
-    attribute = _sensitive(policy, name, type_text)
+    attribute = _sensitive(policy.audited(), name, type_text)
     if attribute.distance == "ordered" and type_text.startswith("ENUM("):
         raise PolicyError(
             f"distance of {name!r} cannot be 'ordered': an ENUM is released as text, in alphabetical order; "
@@ -222,17 +230,17 @@ def _quasi(policy: Policy, name: str, type_text: str) -> Attribute:
     )
 
 
-def _recode(policy: Policy, name: str, kind: Kind) -> Recode | Literal["swap"]:
+def _recode(policy: Policy, name: str, kind: Kind) -> Recode | AsItIs:
     """Return how a quasi-identifier is recoded."""
-    if policy.release == "swap":
-        return "swap"
+    if policy.release != "table":
+        return policy.release
     if policy.method == "full_domain":
         # A class of it has one value in a column without a hierarchy.
         return "hierarchy" if name in policy.hierarchies else "mode"
     return policy.recode.get(name, recodes.default(kind))
 
 
-def _sensitive(policy: Policy | AuditPolicy, name: str, type_text: str) -> Attribute:
+def _sensitive(policy: AuditPolicy, name: str, type_text: str) -> Attribute:
     kind = kind_of(type_text)
     default: Distance = "ordered" if kind in NUMBERS or type_text == "BIGNUM" else "equal"
     return Attribute(

@@ -20,7 +20,7 @@ LDiversity = Literal["distinct", "entropy", "recursive"]
 Nulls = Literal["category", "suppress", "error"]
 Effort = Literal["fast", "balanced", "best"]
 Objective = Literal["loss", "discernibility", "c_avg", "precision"]
-Release = Literal["table", "swap"]
+Release = Literal["table", "anatomy", "swap"]
 Formulas = Literal["keep", "escape"]
 """What EXPORT does with the cells of a CSV that a spreadsheet takes for formulas."""
 

@@ -24,6 +24,9 @@ _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 CLASS = "class_id"
 """The column of the class in a release whose quasi-identifiers do not tell it."""
 
+RECORDS = "records"
+"""The column of the second table of ``release = 'anatomy'`` that counts them."""
+
 
 def fold(name: str) -> str:
     """Form in which names are equal if DuckDB takes them for one: ASCII letters in lower case.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from decimal import Decimal
 from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, SupportsIndex, TypeVar
@@ -28,7 +29,6 @@ from duckanon.policy.toml import options_from_toml, options_to_toml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from decimal import Decimal
 
 __all__ = [
     "AUDIT_OPTIONS",
@@ -189,9 +189,11 @@ class Policy:
         Importance of a quasi-identifier in the distance, above 0; 1 by default.
     subject : None
         Not in this version.
-    release : {'table', 'swap'}
-        'table': quasi-identifiers recoded, one value a class. 'swap': each column of them dealt anew within
-        every class, and the number of the class in a column of its own.
+    release : {'table', 'anatomy', 'swap'}
+        'table': quasi-identifiers recoded, one value a class. 'anatomy': quasi-identifiers as they are in one
+        table, and sensitive values, counted in each class, in another; no value has more than 1 / l of a
+        class. 'swap': each column of them dealt anew within every class, and the number of the class in a
+        column of its own.
     suppression_limit : number
         Fraction of the records that may be left out, 0 to 1.
     nulls : {'category', 'suppress', 'error'}
@@ -278,7 +280,8 @@ class Policy:
             check_columns(option, getattr(self, option), "quasi_identifiers", self.quasi_identifiers)
         _check_labels(self)
         _check_full_domain(self)
-        _check_swap(self)
+        _check_as_it_is(self)
+        _check_anatomy(self)
 
     def audited(self) -> AuditPolicy:
         """Return the part of this policy that an audit checks."""
@@ -322,16 +325,29 @@ AUDIT_OPTIONS = tuple(field.name for field in fields(AuditPolicy))
 def audited(options: Mapping[str, Any]) -> AuditPolicy:
     """What an audit of a release checks, of the options of its policy, checked or not; others do not count.
 
-    Its hierarchies are those of sensitive columns; with ``release = 'swap'`` the number of the class tells
-    the classes.
+    Its hierarchies are those of sensitive columns; where quasi-identifiers are not recoded, the number of the
+    class tells the classes. The l of ``release = 'anatomy'`` is asked as `share_of` says.
     """
     asked = {name: value for name, value in options.items() if name in AUDIT_OPTIONS}
     sensitive = {fold(column) for column in checked("sensitive", asked.get("sensitive", ()))}
     trees = checked("hierarchies", asked.get("hierarchies"))
     asked["hierarchies"] = {column: tree for column, tree in trees.items() if fold(column) in sensitive}
-    if options.get("release") == "swap":
+    if options.get("release", "table") != "table":
         asked["quasi_identifiers"] = CLASS
+    if options.get("release") == "anatomy" and asked.get("l") is not None:
+        asked |= share_of(_whole_l(checked("l", asked["l"])))
     return AuditPolicy(**asked)
+
+
+def share_of(l: int) -> dict[str, Any]:  # noqa: E741 - as above
+    """Thresholds that no class keeps of which one value has more than 1 / l of the records: the l of Anatomy.
+
+    Recursive l-diversity with l = 1 asks that r_1 < c s, for the records r_1 of the most frequent value and s
+    of the class. c, in steps of 10^-12, is the least above 1 / l, which leaves no room between r_1 <= s / l
+    and r_1 < c s as long as l s is at most 10^12. Xiao and Tao, VLDB 2006, definition 2.
+    """
+    steps = 10**12 // l + 1
+    return {"l": 1, "l_diversity": "recursive", "c": Decimal(steps).scaleb(-12)}
 
 
 def hierarchy_names(policy: Policy | AuditPolicy) -> tuple[str, ...]:
@@ -433,18 +449,49 @@ def _check_full_domain(policy: Policy) -> None:
         )
 
 
-def _check_swap(policy: Policy) -> None:
-    """Raise unless the options go with values that are dealt anew and not recoded."""
-    if policy.release != "swap":
+def _check_as_it_is(policy: Policy) -> None:
+    """Raise unless the options go with quasi-identifiers that are not recoded."""
+    if policy.release == "table":
         return
     for column in policy.recode:
         raise PolicyError(
-            f"recode names {column!r} and release = 'swap' releases values as they are: leave it out"
+            f"recode names {column!r} and release = {policy.release!r} releases values as they are: "
+            "leave it out"
         )
     if policy.method == "full_domain":
         raise PolicyError(
-            "method = 'full_domain' releases labels and release = 'swap' values as they are: use one of them"
+            f"method = 'full_domain' releases labels and release = {policy.release!r} values as they are: "
+            "use one of them"
         )
+
+
+def _check_anatomy(policy: Policy) -> None:
+    """Raise unless one whole l is asked for, and nothing that two tables cannot keep."""
+    if policy.release != "anatomy":
+        return
+    if policy.t is not None:
+        raise PolicyError("t does not go with release = 'anatomy', whose quasi-identifiers are exact: use l")
+    if policy.l is None:
+        raise PolicyError(
+            "release = 'anatomy' hides a person among l sensitive values and no l is asked for: add l = 4"
+        )
+    if policy.l_diversity != "distinct":
+        raise PolicyError(
+            f"l_diversity = {policy.l_diversity!r} does not go with release = 'anatomy', whose l is its own: "
+            "no value in more than 1 / l of a class; leave it out"
+        )
+    _whole_l(policy.l)
+
+
+def _whole_l(l: Decimal | ByColumn[Decimal]) -> int:  # noqa: E741 - as above
+    """Return the l of `release = 'anatomy'`."""
+    if isinstance(l, Mapping):
+        raise PolicyError(
+            "release = 'anatomy' has one second table, and so one l for all sensitive columns: write l = 4"
+        )
+    if l != int(l) or l < 2:
+        raise PolicyError(f"l = {l}: release = 'anatomy' takes a whole number of at least 2")
+    return int(l)
 
 
 def _check_diversity(policy: Policy | AuditPolicy) -> None:

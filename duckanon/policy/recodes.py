@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 Recode = Literal["mean", "median", "mode", "range", "set", "hierarchy"]
 """What a policy can name."""
 
+AsItIs = Literal["swap", "anatomy"]
+"""Releases of which quasi-identifiers are not recoded."""
+
 _ALL: frozenset[Kind] = frozenset(get_args(Kind)) - {"other"}
 
 
@@ -24,7 +27,7 @@ _ALL: frozenset[Kind] = frozenset(get_args(Kind)) - {"other"}
 class Rule:
     """A recode rule; it `shows` one or all values of its records as they are, None where it need be none."""
 
-    name: Recode | Literal["swap"]
+    name: Recode | AsItIs
     kinds: frozenset[Kind]  # of columns that it takes: all but `other`, or only those of `NUMBERS`
     released: str = "{0}"  # type of the released values, {0} for the type of the column
     shows: Literal["one", "all"] | None = None
@@ -49,20 +52,26 @@ RULES: Mapping[str, Rule] = {
 """By name, in the order in which errors list them."""
 
 
-SWAP = Rule("swap", _ALL)
-"""What ``release = 'swap'`` does with a quasi-identifier: the values of a class are dealt anew in it."""
+UNRECODED: Mapping[str, Rule] = {name: Rule(name, _ALL) for name in get_args(AsItIs)}
+"""What stands in place of a rule where quasi-identifiers are released as they are, by the release."""
 
-
-SWAPPED = (
-    "released as 'swap': classes are those of class_id; quasi-identifiers are exact, dealt anew within each "
-    "class, among whose records a person is hidden (probabilistic k-anonymity)"
-)
+TOLD: Mapping[str, str] = {
+    "swap": (
+        "released as 'swap': classes are those of class_id; quasi-identifiers are exact, dealt anew within "
+        "each class, among whose records a person is hidden (probabilistic k-anonymity)"
+    ),
+    "anatomy": (
+        "released as 'anatomy', in two tables: classes are those of class_id; quasi-identifiers are exact, "
+        "so k is the size of a class and no k-anonymity; recursive l-diversity with l = 1, and c just above "
+        "1 / l, says that no sensitive value is in more than 1 / l of a class"
+    ),
+}
 """What whoever reads an audit of such a release has to know."""
 
 
 def rule_of(name: str) -> Rule:
     """Rule of a quasi-identifier by the name that metadata have."""
-    return SWAP if name == SWAP.name else RULES[name]
+    return UNRECODED[name] if name in UNRECODED else RULES[name]
 
 
 def default(kind: Kind) -> Recode:

@@ -11,11 +11,11 @@ from duckanon.audits.evidence import evidence_of
 from duckanon.audits.run import audit_attributes
 from duckanon.database import engine
 from duckanon.database.engine import transaction
-from duckanon.database.relations import columns_of, current, databases, relation_of, resolve
+from duckanon.database.relations import columns_of, current, databases, resolve
 from duckanon.errors import DuckanonError, ReleaseError
 from duckanon.policy import bind
-from duckanon.policy.policy import AuditPolicy, Policy
-from duckanon.policy.recodes import SWAPPED
+from duckanon.policy.policy import AUDIT_OPTIONS, AuditPolicy, Policy, audited
+from duckanon.policy.recodes import TOLD
 from duckanon.release import metadata
 from duckanon.release.chain import changed_by_hand, record
 from duckanon.statements.options import options_to_audit
@@ -109,11 +109,13 @@ def _audit_release(
     published = metadata.require(con, target, whole=True)
     stated = Policy.from_toml(published.policy)
     policy = options_to_audit(options, stated.audited())
-    relation = relation_of(target)
+    if stated.release == "anatomy" and "l" in options and "l_diversity" not in options:
+        policy = audited({"release": "anatomy", **{name: getattr(policy, name) for name in AUDIT_OPTIONS}})
+    relation = metadata.rows(con, published)
     report = audit_published(con, con, published, relation, policy=policy, home=target.catalog)
     evidence = evidence_of(con, relation, policy, trees_of(con, published, target.catalog))
-    if stated.release == "swap":
-        report = replace(report, warnings=(*report.warnings, SWAPPED))
+    if stated.release in TOLD:
+        report = replace(report, warnings=(*report.warnings, TOLD[stated.release]))
     changed = changed_by_hand(con, published, evidence.fingerprint)
     if changed is not None:
         report = replace(report, warnings=(*report.warnings, changed))

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,14 +15,15 @@ from duckanon.database import blocks, drafts, engine, interrupts, templates
 from duckanon.database.engine import transaction
 from duckanon.database.fingerprint import carries_its_type, fingerprint
 from duckanon.database.handover import lossless
-from duckanon.database.relations import columns_of, named, relation_of, subquery
+from duckanon.database.relations import columns_of, named, subquery
 from duckanon.errors import AuditFailure, DuckanonError, ReleaseError, tell
 from duckanon.policy.kinds import kind_of
-from duckanon.policy.names import fold, listed
+from duckanon.policy.names import RECORDS, fold, listed
 from duckanon.policy.policy import Policy
 from duckanon.release import metadata
 from duckanon.release.audit import audit_published, trees_of
 from duckanon.release.chain import changed_by_hand, record
+from duckanon.release.parts import BESIDE, parts_of, sensitive_of, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from duckanon.database.relations import Target
     from duckanon.policy.checks import Formulas
     from duckanon.release.metadata import Published
+    from duckanon.release.parts import Part
 
     Columns = list[tuple[str, str]]
 
@@ -54,30 +57,95 @@ def export(
     """
     published = metadata.require(con, target, whole=True)
     file = Path(path)
-    check_target(file)
+    check_target(file, Policy.from_toml(published.policy).release)
     writer = FORMATS[file.suffix.lower()]
     if csv_formulas is not None and writer is not _to_csv:
         raise ReleaseError(f"csv_formulas is about .csv files, and {path!r} is none: leave it out")
     # One transaction, so that the rows which are looked at are those which are written.
     with transaction(con, whole=False), drafts.draft(file) as draft:
-        changed = changed_by_hand(con, published, fingerprint(con, relation_of(published.target)))
+        rows = metadata.rows(con, published)
+        changed = changed_by_hand(con, published, fingerprint(con, rows))
         if changed is not None:
             raise ReleaseError(f"{target} was not exported: {changed}")
+        release = _release(con, published, rows)
         if csv_formulas is None and writer is _to_csv:
-            _warn_of_formulas(con, published, path)
+            _warn_of_formulas(con, release, path)
         if csv_formulas == "escape":
-            report = _to_csv(con, published, draft, escaped=True)
+            report = _to_csv(con, release, draft, escaped=True)
         else:
-            report = writer(con, published, draft)
+            report = writer(con, release, draft)
         if not report.passed:
             raise AuditFailure(f"{path!r} was not written: read back, it violates the policy", report)
         interrupts.settle()
-        _settle(draft, file)
+        # The file of the name that was asked for comes last: where it is, the other one is.
+        parts = [table.part for table in release.tables[: 1 if writer is _to_database else None]]
+        _settle_all([(_aside(draft, part), _beside(file, part.ending)) for part in reversed(parts)])
     return report
 
 
-def check_target(file: Path) -> None:
+def files_of(file: Path, release: str) -> list[Path]:
+    """Files that a release is exported to: a table each, but for a database, which holds all."""
+    two = release == "anatomy" and file.suffix.lower() != ".duckdb"
+    return [_beside(file, ending) for ending in (("", BESIDE) if two else ("",))]
+
+
+def _beside(file: Path, ending: str) -> Path:
+    return file.with_name(f"{file.stem}{ending}{file.suffix}")
+
+
+def _aside(draft: Path, part: Part) -> Path:
+    """Draft of the file of a table."""
+    return _beside(draft, part.ending.replace("_", "."))
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table of a release."""
+
+    part: Part
+    relation: str
+    columns: Columns
+
+
+@dataclass(frozen=True)
+class _Release:
+    """What is exported."""
+
+    published: Published
+    rows: str  # one a record, as an audit reads them
+    columns: Columns
+    sensitive: tuple[str, ...]  # columns of the second table, where there is one
+    tables: tuple[_Table, ...]
+
+    def read(self, kinds: Columns, table: Callable[[_Table, Columns], str]) -> str:
+        """Rows of the release as they were written, of columns that are read as of these types."""
+        types, relations = dict(kinds), []
+        for one in self.tables:
+            # The count of the second table is no column of the release, whatever another one is called.
+            count = RECORDS if one.part.ending else None
+            own = [(name, kind if name == count else types[name]) for name, kind in one.columns]
+            relations.append(table(one, own))
+        return whole(relations, kinds, self.sensitive)
+
+
+def _release(con: duckdb.DuckDBPyConnection, published: Published, rows: str) -> _Release:
+    released, catalog = metadata.columns(con, published), published.target.catalog
+    parts = parts_of(released)
+    relations = [metadata.backing(catalog, part.of(published.table)) for part in parts]
+    tables = tuple(
+        _Table(part, relation, columns_of(con, relation, "export"))
+        for part, relation in zip(parts, relations, strict=True)
+    )
+    return _Release(published, rows, columns_of(con, rows, "export"), sensitive_of(released), tables)
+
+
+def check_target(file: Path, release: str) -> None:
     """Raise where a release cannot be exported: a file is there, its folder is not, its ending is unknown."""
+    for each in files_of(file, release):
+        _check_file(each)
+
+
+def _check_file(file: Path) -> None:
     shown = repr(str(file))
     if file.suffix.lower() not in FORMATS:
         *others, last = FORMATS
@@ -99,6 +167,19 @@ def check_target(file: Path) -> None:
         raise ReleaseError(f"cannot export to {shown}: nothing can be written in the folder {parent!r}")
 
 
+def _settle_all(names: Sequence[tuple[Path, Path]]) -> None:
+    """Give all drafts their names, or none."""
+    done: list[Path] = []
+    try:
+        for draft, file in names:
+            _settle(draft, file)
+            done.append(file)
+    except ReleaseError:
+        for file in done:
+            file.unlink(missing_ok=True)
+        raise
+
+
 def _settle(draft: Path, file: Path) -> None:
     try:
         # A hard link fails if the name was taken meanwhile; a rename would overwrite.
@@ -116,51 +197,59 @@ def _settle(draft: Path, file: Path) -> None:
         draft.rename(file)
 
 
-def _to_parquet(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> Report:
-    columns = columns_of(con, relation_of(published.target), "export")
-    _copy(con, published, draft, columns, "parquet")
-    relation = templates.render("relation/file.sql.j2", name=str(draft), form="parquet").strip()
+def _to_parquet(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) -> Report:
+    def file(table: _Table, _: Columns) -> str:
+        name = str(_aside(draft, table.part))
+        return templates.render("relation/file.sql.j2", name=name, form="parquet").strip()
+
+    for table in release.tables:
+        _copy(con, table, _aside(draft, table.part), "parquet")
     with _reader(con) as reader:
-        _require_same(con, reader, published, lambda _: relation)
-    return audit_published(con, con, published, relation, home=published.target.catalog)
+        _require_same(con, reader, release, lambda kinds: release.read(kinds, file))
+    rows, home = release.read(release.columns, file), release.published.target.catalog
+    return audit_published(con, con, release.published, rows, home=home)
 
 
 def _to_csv(
-    con: duckdb.DuckDBPyConnection, published: Published, draft: Path, *, escaped: bool = False
+    con: duckdb.DuckDBPyConnection, release: _Release, draft: Path, *, escaped: bool = False
 ) -> Report:
-    columns = columns_of(con, relation_of(published.target), "export")
-    texts, spans = _texts(columns) if escaped else [], _spans(con, published, columns)
-    header = _header(columns) if escaped else None
-    _copy(con, published, draft, columns, "csv", escaped=texts, spans=spans, header=header)
+    published, columns = release.published, release.columns
+    texts, spans = _texts(columns) if escaped else [], _spans(con, release)
+    for table in release.tables:
+        header = _header(table.columns) if escaped else None
+        _copy(con, table, _aside(draft, table.part), "csv", escaped=texts, spans=spans, header=header)
     # What is audited is what stands in the file; only a tree knows nothing of the quote in front of a value.
     graded = {fold(name) for name in metadata.trees(con, published)}
     types = dict(columns)
     back = [name for name in texts if fold(name) in graded or types[name] != "VARCHAR"]
 
     def read_as(kinds: Columns, restored: Sequence[str]) -> str:
-        return templates.render(
-            "export/read_csv.sql.j2",
-            path=str(draft),
-            columns=kinds,
-            escaped=texts,
-            restored=restored,
-            spans=spans,
-        ).strip()
+        def file(table: _Table, own: Columns) -> str:
+            names = {name for name, _ in own}
+            return templates.render(
+                "export/read_csv.sql.j2",
+                path=str(_aside(draft, table.part)),
+                columns=own,
+                escaped=[name for name in texts if name in names],
+                restored=[name for name in restored if name in names],
+                spans={name: between for name, between in spans.items() if name in names},
+            ).strip()
+
+        return release.read(kinds, file)
 
     with _reader(con) as reader:
-        _require_same(con, reader, published, lambda kinds: read_as(kinds, texts), csv=True)
+        _require_same(con, reader, release, lambda kinds: read_as(kinds, texts), csv=True)
     return audit_published(con, con, published, read_as(columns, back), home=published.target.catalog)
 
 
-def _spans(con: duckdb.DuckDBPyConnection, published: Published, columns: Columns) -> dict[str, str]:
+def _spans(con: duckdb.DuckDBPyConnection, release: _Release) -> dict[str, str]:
     """What stands between the ends of the ranges of a column: ``20-27`` where no sign is in them."""
-    recode = Policy.from_toml(published.policy).recode
-    types = {name: type_text for name, type_text in columns if recode.get(name) == "range"}
+    recode = Policy.from_toml(release.published.policy).recode
+    types = {name: type_text for name, type_text in release.columns if recode.get(name) == "range"}
     plain = [name for name, type_text in types.items() if _PLAIN.fullmatch(type_text)]
     below = set()
     if plain:
-        relation = relation_of(published.target)
-        query = templates.render("export/negative.sql.j2", columns=plain, relation=relation)
+        query = templates.render("export/negative.sql.j2", columns=plain, relation=release.rows)
         below = {name for name, negative in engine.rows(con, query, "export") if negative}
     return {name: "-" if name in plain and name not in below else " to " for name in types}
 
@@ -175,13 +264,12 @@ def _header(columns: Sequence[tuple[str, str]]) -> list[str]:
     return [f"'{name}" if _FORMULA.match(name) else name for name, _ in columns]
 
 
-def _warn_of_formulas(con: duckdb.DuckDBPyConnection, published: Published, path: str) -> None:
-    columns = columns_of(con, relation_of(published.target), "export")
+def _warn_of_formulas(con: duckdb.DuckDBPyConnection, release: _Release, path: str) -> None:
     query = templates.render(
         "export/formulas.sql.j2",
-        columns=[name for name, _ in columns],
-        texts=_texts(columns),
-        relation=relation_of(published.target),
+        columns=[name for name, _ in release.columns],
+        texts=_texts(release.columns),
+        relation=release.rows,
     )
     names = [name for name, formulas in engine.rows(con, query, "export") if formulas]
     if names:
@@ -190,15 +278,20 @@ def _warn_of_formulas(con: duckdb.DuckDBPyConnection, published: Published, path
         tell(f"{words} = 'escape' for a quote in front, or 'keep'")
 
 
-def _to_database(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> Report:
-    _fill(con, published, draft)
+def _to_database(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) -> Report:
+    published = release.published
+
+    def written(table: _Table, _: Columns) -> str:
+        return named("export", "main", table.part.of(published.target.name))
+
+    _fill(con, release, draft)
     with _reader(con) as reader:
         attach(reader, draft, new=False)
-        relation = named("export", "main", published.target.name)
-        _require_same(con, reader, published, lambda _: relation)
-        report = audit_published(con, reader, published, relation, home="export")
+        _require_same(con, reader, release, lambda kinds: release.read(kinds, written))
+        rows = release.read(release.columns, written)
+        report = audit_published(con, reader, published, rows, home="export")
         policy = Policy.from_toml(published.policy).audited()
-        evidence = evidence_of(reader, relation, policy, trees_of(con, published, "export"))
+        evidence = evidence_of(reader, rows, policy, trees_of(con, published, "export"))
     with engine.in_memory() as fresh:
         attach(fresh, draft, new=True)
         record(fresh, "export", published.release_id, report.measures, evidence, statement="export")
@@ -208,9 +301,9 @@ def _to_database(con: duckdb.DuckDBPyConnection, published: Published, draft: Pa
     return report
 
 
-def _fill(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> None:
-    target = published.target
-    tables = [("main", target.name, relation_of(target))]
+def _fill(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) -> None:
+    published, target = release.published, release.published.target
+    tables = [("main", table.part.of(target.name), table.relation) for table in release.tables]
     trees = metadata.trees(con, published).values()
     tables += [("duckanon", tree, metadata.backing(target.catalog, tree)) for tree in trees]
     # Another instance writes the file, so nothing of this one can get into it, temporary data or settings.
@@ -278,7 +371,7 @@ def _same_setting(con: duckdb.DuckDBPyConnection, other: duckdb.DuckDBPyConnecti
 def _require_same(
     con: duckdb.DuckDBPyConnection,
     reader: duckdb.DuckDBPyConnection,
-    published: Published,
+    release: _Release,
     written: Callable[[Columns], str],
     *,
     csv: bool = False,
@@ -288,8 +381,7 @@ def _require_same(
     A CSV has no types, so it is read with those of the release. The first column that lost something is
     named.
     """
-    relation = relation_of(published.target)
-    columns = columns_of(con, relation, "export")
+    relation, columns = release.rows, release.columns
     with contextlib.suppress(DuckanonError):
         read = columns_of(reader, written(columns), "export")
         ours, theirs = (
@@ -362,9 +454,8 @@ def _write(
 
 def _copy(
     con: duckdb.DuckDBPyConnection,
-    published: Published,
+    table: _Table,
     draft: Path,
-    columns: list[tuple[str, str]],
     form: str,
     *,
     escaped: Sequence[str] = (),
@@ -373,25 +464,25 @@ def _copy(
 ) -> None:
     statement = templates.render(
         "export/file.sql.j2",
-        columns=columns,
-        relation=relation_of(published.target),
+        columns=table.columns,
+        relation=table.relation,
         path=str(draft),
         format=form,
         escaped=escaped,
         spans=spans or {},
-        header=header or [column for column, _ in columns],
+        header=header or [column for column, _ in table.columns],
     )
     try:
         engine.run(con, statement, "export", error=ReleaseError)
     except ReleaseError as refused:
-        raise _blamed(columns, refused) from refused
+        raise _blamed(table.columns, refused) from refused
 
 
 def _on(con: duckdb.DuckDBPyConnection, statement: str) -> None:
     engine.run(con, statement, "export", error=ReleaseError)
 
 
-FORMATS: Mapping[str, Callable[[duckdb.DuckDBPyConnection, Published, Path], Report]] = {
+FORMATS: Mapping[str, Callable[[duckdb.DuckDBPyConnection, _Release, Path], Report]] = {
     ".duckdb": _to_database,
     ".parquet": _to_parquet,
     ".csv": _to_csv,

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from duckanon.audits.evidence import SCHEMA_VERSION
 from duckanon.database import engine, templates
-from duckanon.database.relations import Target, columns_of, databases, lookup, named
+from duckanon.database.relations import Target, columns_of, databases, lookup, named, relation_of
 from duckanon.errors import ReleaseError
 from duckanon.policy.names import fold
+from duckanon.release.parts import BESIDE, Released, parts_of, read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -173,19 +174,29 @@ def _marked(con: duckdb.DuckDBPyConnection, published: Published) -> bool:
 
 def shows(con: duckdb.DuckDBPyConnection, published: Published) -> bool:
     """Whether a view is the one of a release, whatever its name and comment say; it is not evaluated."""
-    names = _released_columns(con, published)
+    names = _shown_columns(con, published)
     return bool(names) and is_release_view(con, published.target, published.table, names)
 
 
-def _released_columns(con: duckdb.DuckDBPyConnection, published: Published) -> list[str]:
-    """Columns of a release by its metadata, or by its table where someone deleted that."""
+def _shown_columns(con: duckdb.DuckDBPyConnection, published: Published) -> Sequence[str]:
+    """Columns of a view by the metadata, or by its table where someone deleted that."""
     catalog, present = published.target.catalog, tables(con, published.target.catalog)
-    names = []
+    names: Sequence[str] = ()
     if "columns" in present:
-        names = [name for name, _ in _columns(con, published)]
+        names = parts_of(columns(con, published))[0].columns
     if not names and published.table in present:
         names = [name for name, _ in columns_of(con, backing(catalog, published.table), "catalog")]
     return names
+
+
+def rows(con: duckdb.DuckDBPyConnection, published: Published) -> str:
+    """Rows of a release as SQL text: those of its view, or of its two tables together."""
+    released = columns(con, published)
+    parts = parts_of(released)
+    if len(parts) == 1:
+        return relation_of(published.target)
+    relations = [backing(published.target.catalog, part.of(published.table)) for part in parts]
+    return read(con, relations, released, "release")
 
 
 def is_release_view(con: duckdb.DuckDBPyConnection, view: Target, table: str, columns: Sequence[str]) -> bool:
@@ -215,7 +226,10 @@ def require(con: duckdb.DuckDBPyConnection, target: Target, *, whole: bool = Fal
             f"the metadata of {target} has no policy ({target.catalog}.{SCHEMA}.releases): "
             "make it again by CREATE OR REPLACE ANONYMIZED VIEW"
         )
-    gone = sorted({*METADATA, published.table} - tables(con, target.catalog)) if whole else []
+    there = tables(con, target.catalog) if whole else set()
+    gone = sorted({*METADATA, published.table} - there) if whole else []
+    if whole and not gone:
+        gone = sorted({part.of(published.table) for part in parts_of(columns(con, published))} - there)
     if gone:
         raise ReleaseError(
             f"the table {target.catalog}.{SCHEMA}.{gone[0]} of {target} is gone: "
@@ -240,20 +254,29 @@ def absent(con: duckdb.DuckDBPyConnection, target: Target, releases: Sequence[Pu
     return ReleaseError(f"{target} is not an anonymized view; SHOW ANONYMIZED VIEWS lists them")
 
 
-def comment(release_id: int) -> str:
-    """Mark that the view of a release carries, by which it is found under another name; see `shows`."""
-    return f"duckanon release {release_id}"
+def comment(release_id: int, ending: str = "") -> str:
+    """Mark that the view of a release carries, by which it is found under another name; see `shows`.
+
+    A second view has another one, with the ending of its name: it stands for no release alone.
+    """
+    return f"duckanon release {release_id}{ending.replace('_', ' ')}"
+
+
+def views_beside(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> list[Target]:
+    """Second views of a release, whatever their names are now."""
+    query = templates.render("catalog/beside.sql.j2", catalog=catalog, comment=comment(release_id, BESIDE))
+    found = engine.rows(con, query, "catalog", error=ReleaseError)
+    return [Target(catalog, schema, name) for schema, name in found]
 
 
 def trees(con: duckdb.DuckDBPyConnection, published: Published) -> dict[str, str]:
     """Tree tables of the hierarchical columns of a release, by column: names in schema `SCHEMA`."""
-    return {name: tree for name, tree in _columns(con, published) if tree is not None}
+    return {column.name: column.tree for column in columns(con, published) if column.tree is not None}
 
 
-def _columns(con: duckdb.DuckDBPyConnection, published: Published) -> list[tuple[str, str | None]]:
-    """Columns of a release by its metadata, each with its tree where it has one."""
+def columns(con: duckdb.DuckDBPyConnection, published: Published) -> list[Released]:
+    """Columns of a release by its metadata, in their order."""
     query = templates.render(
         "catalog/columns.sql.j2", catalog=published.target.catalog, release_id=published.release_id
     )
-    columns: list[tuple[str, str | None]] = engine.rows(con, query, "catalog", error=ReleaseError)
-    return columns
+    return [Released(*row) for row in engine.rows(con, query, "catalog", error=ReleaseError)]

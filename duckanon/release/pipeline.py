@@ -90,6 +90,10 @@ def released_rows(
 
     In the order of their values; `plain` uses the types that Arrow users know, where they hold every column.
     """
+    if policy.release == "anatomy":
+        raise PolicyError(
+            "release = 'anatomy' makes two tables and this returns one: CREATE ANONYMIZED VIEW makes both"
+        )
     with through(advise, con, query, policy) as candidate:
         warn(candidate)
         relation = named("temp", candidate.table)
@@ -114,8 +118,10 @@ def owners_copy(
 
     PolicyError where nobody knows any more whose a released value was.
     """
-    if policy.release == "swap":
-        raise PolicyError("with release = 'swap' no released value belongs to a record: leave the id out")
+    if policy.release != "table":
+        raise PolicyError(
+            f"with release = {policy.release!r} no released row belongs to a record: leave the id out"
+        )
     return _told(con, query, policy, "recode/owners_copy.sql.j2")
 
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 from duckanon.audits.evidence import SCHEMA_VERSION, evidence_of
 from duckanon.database import engine, templates
 from duckanon.database.engine import transaction
-from duckanon.database.relations import columns_of
+from duckanon.database.relations import columns_of, named
 from duckanon.errors import ReleaseError
 from duckanon.release import metadata
 from duckanon.release.chain import record, renew
+from duckanon.release.parts import BESIDE, counted, parts_of, read, sensitive_of
+from duckanon.release.stages.candidate import released_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -38,17 +40,7 @@ def publish(con: duckdb.DuckDBPyConnection, candidate: Candidate, source: Source
         for old in metadata.recorded(con, target):
             forget(con, target.catalog, old.release_id)
         trees = _trees(con, candidate, target, release_id)
-        _render(
-            con,
-            "publish/release.sql.j2",
-            catalog=target.catalog,
-            schema=target.schema,
-            view=target.name,
-            table=table,
-            fields=candidate.fields,
-            candidate=candidate.table,
-            comment=metadata.comment(release_id),
-        )
+        _tables(con, candidate, target, release_id)
         _record(con, candidate, source, target, release_id=release_id, table=table, trees=trees)
         forget_orphans(con, target.catalog)
     return release_id
@@ -56,9 +48,10 @@ def publish(con: duckdb.DuckDBPyConnection, candidate: Candidate, source: Source
 
 def forget(con: duckdb.DuckDBPyConnection, home: str, release_id: int) -> None:
     """Remove the tables and metadata of a release; the caller owns the transaction and the view."""
-    pattern = re.compile(rf"release_{release_id}|tree_{release_id}_\d+")
+    pattern = re.compile(rf"release_{release_id}({BESIDE})?|tree_{release_id}_\d+")
     tables = sorted(table for table in metadata.tables(con, home) if pattern.fullmatch(table))
-    _render(con, "publish/forget.sql.j2", catalog=home, tables=tables, release_id=release_id)
+    views = metadata.views_beside(con, home, release_id)
+    _render(con, "publish/forget.sql.j2", catalog=home, views=views, tables=tables, release_id=release_id)
 
 
 def forget_orphans(con: duckdb.DuckDBPyConnection, home: str) -> None:
@@ -69,6 +62,33 @@ def forget_orphans(con: duckdb.DuckDBPyConnection, home: str) -> None:
     _render(con, "publish/metadata.sql.j2", catalog=home)
     for release_id in metadata.orphans(con, home):
         forget(con, home, release_id)
+
+
+def _tables(con: duckdb.DuckDBPyConnection, candidate: Candidate, target: Target, release_id: int) -> None:
+    """Write the tables of a release, each with its view."""
+    relation, released = named("temp", candidate.table), released_of(candidate)
+    sorts = [(field.name, field.sort_type) for field in candidate.fields]
+    held = sensitive_of(released)
+    for part in parts_of(released):
+        if part.ending:
+            rows = counted(relation, columns_of(con, relation, "publish"), held)
+        else:
+            order = [(name, kind) for name, kind in sorts if name not in held]
+            rows = templates.render(
+                "relation/select.sql.j2", columns=part.columns, relation=relation, order=order
+            )
+        view = part.beside(target)
+        _render(
+            con,
+            "publish/release.sql.j2",
+            catalog=view.catalog,
+            schema=view.schema,
+            view=view.name,
+            table=part.of(f"release_{release_id}"),
+            columns=part.columns,
+            rows=rows,
+            comment=metadata.comment(release_id, part.ending),
+        )
 
 
 def _trees(
@@ -100,7 +120,9 @@ def _record(
     table: str,
     trees: dict[str, str],
 ) -> None:
-    backing = metadata.backing(target.catalog, table)
+    released = released_of(candidate)
+    relations = [metadata.backing(target.catalog, part.of(table)) for part in parts_of(released)]
+    rows = read(con, relations, released, "publish")
     kept = {column: metadata.backing(target.catalog, tree) for column, tree in trees.items()}
     _render(
         con,
@@ -122,10 +144,10 @@ def _record(
         # The database of the view may have another name tomorrow: its file is copied, renamed or attached.
         source_catalog=None if source.catalog == target.catalog else source.catalog,
         source_schema=source.schema,
-        columns=_columns(candidate, dict(columns_of(con, backing, "publish")), trees),
+        columns=_columns(candidate, dict(columns_of(con, rows, "publish")), trees),
         thresholds=_thresholds(candidate),
     )
-    evidence = evidence_of(con, backing, candidate.policy.audited(), kept)
+    evidence = evidence_of(con, rows, candidate.policy.audited(), kept)
     record(con, target.catalog, release_id, candidate.report.measures, evidence, statement="release")
 
 
@@ -147,7 +169,7 @@ def _columns(
 
 
 def _thresholds(candidate: Candidate) -> list[dict[str, object]]:
-    policy = candidate.policy
+    policy = candidate.policy.audited()
     entries: list[dict[str, object]] = [_entry("k_anonymity", None, policy.k)]
     for field in candidate.staged.sensitive:
         if field.attribute.l is not None:

@@ -13,10 +13,11 @@ from duckanon.audits.legible import legible
 from duckanon.audits.report import shown
 from duckanon.database import drafts, engine, templates
 from duckanon.database.engine import transaction
-from duckanon.database.relations import current, databases, lookup
+from duckanon.database.relations import Target, current, databases, lookup
 from duckanon.errors import ReleaseError
 from duckanon.policy.policy import Policy
 from duckanon.release import metadata
+from duckanon.release.parts import BESIDE
 from duckanon.release.pipeline import names_of, through, warn
 from duckanon.release.publish import forget, forget_orphans, publish
 from duckanon.release.stages.advice import advise
@@ -24,10 +25,11 @@ from duckanon.release.stages.candidate import Source
 from duckanon.release.stages.change import effect_text, effects
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import duckdb
 
     from duckanon.audits.report import Report
-    from duckanon.database.relations import Target
     from duckanon.release.metadata import Published
     from duckanon.release.stages.change import Effect
 
@@ -95,7 +97,7 @@ def create(
     Nothing is visible after an error. An anonymized view may be replaced; a user's table or view never is.
     """
     metadata.check_writable(con, target)
-    _check_free(con, target, or_replace=or_replace)
+    _check_free(con, target, policy, or_replace=or_replace)
     return _release(con, Source(query, *current(con)), policy, target, effect=effect)
 
 
@@ -107,6 +109,7 @@ def refresh(con: duckdb.DuckDBPyConnection, target: Target, *, effect: bool = Fa
     metadata.check_writable(con, target)
     published = metadata.require(con, target)
     policy = Policy.from_toml(published.policy)
+    _check_beside(con, published.target, policy, metadata.recorded(con, target))
     made = _release(con, source_of(con, published), policy, published.target, effect=effect)
     _sweep(con, target.catalog)
     return made
@@ -206,11 +209,11 @@ def _sweep(con: duckdb.DuckDBPyConnection, database: str) -> None:
         drafts.sweep(Path(attached.path).parent)
 
 
-def _check_free(con: duckdb.DuckDBPyConnection, target: Target, *, or_replace: bool) -> None:
-    there = lookup(con, target)
+def _check_free(con: duckdb.DuckDBPyConnection, target: Target, policy: Policy, *, or_replace: bool) -> None:
+    there, releases = lookup(con, target), metadata.recorded(con, target)
+    _check_beside(con, target, policy, releases)
     if there is None:
         return
-    releases = metadata.recorded(con, target)
     if metadata.standing(con, releases) is None and metadata.lost(con, target, releases) is None:
         raise ReleaseError(
             f"{target} is a {there.kind} that duckanon did not make and does not replace: choose another name"
@@ -218,4 +221,20 @@ def _check_free(con: duckdb.DuckDBPyConnection, target: Target, *, or_replace: b
     if not or_replace:
         raise ReleaseError(
             f"{target} exists: use CREATE OR REPLACE ANONYMIZED VIEW or REFRESH ANONYMIZED VIEW"
+        )
+
+
+def _check_beside(
+    con: duckdb.DuckDBPyConnection, target: Target, policy: Policy, releases: Sequence[Published]
+) -> None:
+    """Raise where the name of the second view is that of something else than one that is replaced."""
+    if policy.release != "anatomy":
+        return
+    second = Target(target.catalog, target.schema, f"{target.name}{BESIDE}")
+    there = lookup(con, second)
+    marks = {metadata.comment(release.release_id, BESIDE) for release in releases}
+    if there is not None and (there.kind != "view" or there.comment not in marks):
+        raise ReleaseError(
+            f"{second}, the name of the second table of release = 'anatomy', is a {there.kind} already: "
+            "rename that, or choose another name for the release"
         )

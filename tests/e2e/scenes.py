@@ -99,11 +99,16 @@ def settled(written: str) -> str:
 
 def stock_cli(database: str | Path, *statements: str) -> subprocess.CompletedProcess[str]:
     """Run the stock duckdb command line, which knows nothing of Python."""
+    return stock_script(database, ";\n".join(statements) + ";")
+
+
+def stock_script(database: str | Path, script: str) -> subprocess.CompletedProcess[str]:
+    """Run lines of the stock duckdb command line, its own commands among them."""
     binary = Path(sys.executable).parent / "duckdb"
     arguments = [str(binary), "-readonly", "-bail", "-csv", str(database)]
     return subprocess.run(
         arguments,
-        input=";\n".join(statements) + ";\n",
+        input=f"{script}\n",
         capture_output=True,
         text=True,
         timeout=120,

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import duckanon
+from duckanon.database import templates
 from duckanon.errors import PolicyError
-from tests.e2e.scenes import command
+from tests.e2e.scenes import command, stock_script
 from tests.examples import examples
 from tests.oracle import key
 from tests.oracle_release import assert_ordered_by_values, assert_swap_valid
@@ -162,6 +163,12 @@ def test_exported_files_hold_it(con: duckanon.Connection, tmp_path: Path, ending
         assert verified.returncode == 0, verified.stdout + verified.stderr
         # An auditor who has the file alone must not take k for that of the quasi-identifiers.
         assert verified.stdout.count("note: released as 'swap': classes are those of class_id") == 1
+        gate = stock_script(file, f".read '{templates.folder() / 'gate.sql'}'")
+        assert gate.returncode == 0, gate.stderr
+        assert (
+            "k_anonymity 4 (asked 4); classes are those of class_id, quasi-identifiers are exact"
+            in gate.stdout
+        )
         file = f"{file}:v"
     audited = command("audit", file, "--qi", "class_id", "--sensitive", "charge", "-k", "4")
     assert audited.returncode == 0, audited.stdout + audited.stderr
@@ -201,7 +208,8 @@ def test_what_does_not_go_together_is_an_error(con: duckanon.Connection, more: s
 
 def test_errors_name_the_way_out(con: duckanon.Connection) -> None:
     with pytest.raises(
-        PolicyError, match=r"release = 'swapped' is unknown, did you mean 'swap'\? Use table \| swap"
+        PolicyError,
+        match=r"release = 'swapped' is unknown, did you mean 'swap'\? Use table \| anatomy \| swap",
     ):
         con.execute(CREATE.replace("'swap'", "'swapped'"))
     with pytest.raises(

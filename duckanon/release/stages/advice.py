@@ -51,7 +51,10 @@ def advise(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy)
     quasi-identifiers released as one person's own value, or with approximate distances; numbers written with
     a comma; records left out for a NULL; and what the thresholds cost.
     """
-    cost = _collapse(con, candidate, policy) or flattened(con, candidate.staged, candidate=candidate.table)
+    cost = _collapse(con, candidate, policy)
+    # Two tables say of a class, and not of a record, which values it has.
+    if not cost and policy.release != "anatomy":
+        cost = flattened(con, candidate.staged, candidate=candidate.table)
     warnings = (*candidate.report.warnings, *_of_columns(con, candidate, policy), *cost)
     return replace(candidate, report=replace(candidate.report, warnings=warnings))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from duckanon.audits.run import audit_columns, audit_sql
 from duckanon.database.relations import named
 from duckanon.errors import AuditFailure, InfeasibleError
-from duckanon.policy.recodes import SWAPPED
+from duckanon.policy.recodes import TOLD
 from duckanon.release.stages.candidate import Candidate, class_fields
 from duckanon.release.verify.record import of_the_source
 
@@ -40,7 +40,7 @@ def audit(con: duckdb.DuckDBPyConnection, recoded: Recoded, policy: Policy) -> C
     extra = of_the_source(
         report.classes, information_loss=candidate.information_loss, suppressed=candidate.suppressed
     )
-    plan = candidate.plan.text + (f"; {SWAPPED}" if policy.release == "swap" else "")
+    plan = "; ".join([candidate.plan.text, *([TOLD[policy.release]] if policy.release in TOLD else [])])
     return Candidate(recoded, policy, report.extended(extra, warnings=(), plan=plan))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from duckanon.release.parts import Released
 from duckanon.release.stages.stage import CLASS_FIELD
 
 if TYPE_CHECKING:
@@ -33,6 +34,13 @@ def released_fields(staged: Staged, policy: Policy) -> tuple[Field, ...]:
 def class_fields(staged: Staged, policy: Policy) -> tuple[Field, ...]:
     """Columns of a release that tell the class of a record."""
     return staged.quasi if policy.release == "table" else (CLASS_FIELD,)
+
+
+def released_of(candidate: Candidate) -> list[Released]:
+    """Columns of a release as the metadata will have them, trees left out."""
+    return [
+        Released(field.name, field.attribute.role.value, field.recode, None) for field in candidate.fields
+    ]
 
 
 @dataclass(frozen=True)

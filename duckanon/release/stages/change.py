@@ -54,10 +54,12 @@ class Effect:
 def effects(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[Effect, ...]:
     """Effect of a release on each quasi-identifier, in source order. O(n), one scan and two joins."""
     staged = candidate.staged
-    if candidate.policy.release == "swap":
-        raise PolicyError(
-            "the effect of release = 'swap' cannot be told: nobody knows any more whose a value was"
-        )
+    if candidate.policy.release != "table":
+        why = {
+            "swap": "cannot be told: nobody knows any more whose a value was",
+            "anatomy": "is none: quasi-identifiers are released as they are",
+        }[candidate.policy.release]
+        raise PolicyError(f"the effect of release = {candidate.policy.release!r} {why}")
     query = templates.render(
         "recode/effect.sql.j2",
         quasi=staged.quasi,

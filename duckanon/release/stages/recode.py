@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.database import arrow, engine, templates
+from duckanon.database.relations import columns_of, named, subquery
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.policy.names import CLASS
+from duckanon.release.parts import counted, whole
 from duckanon.release.stages.means import class_means
 from duckanon.release.stages.partition import averaged
 
@@ -42,6 +44,9 @@ def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -
     candidate, means = f"{staged.workspace}_candidate", f"{staged.workspace}_means"
     _load(con, labels_relation(staged), repaired.labels.read())
     _load(con, means, _means(con, repaired) if repaired.means is None else repaired.means.read())
+    if policy.release == "anatomy":
+        _in_two_tables(con, staged, candidate)
+        return Recoded(repaired, candidate)
     if policy.release == "swap":
         statement = templates.render(
             "recode/swap.sql.j2",
@@ -85,6 +90,31 @@ def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -
     return Recoded(repaired, candidate)
 
 
+def _in_two_tables(con: duckdb.DuckDBPyConnection, staged: Staged, candidate: str) -> None:
+    """Make the rows that the two tables of the release will give; whose they were is not told any more."""
+    members = f"{staged.workspace}_members"
+    statement = templates.render(
+        "recode/anatomy.sql.j2",
+        classes=classes_relation(staged),
+        records=staged.records,
+        labels=labels_relation(staged),
+        members=members,
+        fields=staged.fields,
+        quasi=staged.quasi,
+        number=CLASS,
+    )
+    engine.run(con, statement, "recode")
+    relation = named("temp", members)
+    columns = columns_of(con, relation, "recode")
+    held = [field.name for field in staged.sensitive]
+    first = [name for name, _ in columns if name not in held]
+    persons = templates.render("relation/select.sql.j2", columns=first, relation=relation, order=())
+    rows = whole([subquery(persons), subquery(counted(relation, columns, held))], columns, held)
+    _keep(con, candidate, rows)
+    drop = templates.render("relation/drop.sql.j2", parts=("temp", members), view=False)
+    engine.run(con, drop, "recode")
+
+
 def classes_relation(staged: Staged) -> str:
     """Name of the temporary table of the classes that `recode` leaves beside the candidate.
 
@@ -102,7 +132,11 @@ def labels_relation(staged: Staged) -> str:
 def _load(con: duckdb.DuckDBPyConnection, table: str, rows: pa.Table | pa.RecordBatchReader) -> None:
     """Make a temporary table of rows, which DuckDB keeps within its memory."""
     with engine.registered(con, {f"{table}_rows": rows}):
-        engine.run(con, templates.render("recode/load.sql.j2", table=table, rows=f"{table}_rows"), "recode")
+        _keep(con, table, named(f"{table}_rows"))
+
+
+def _keep(con: duckdb.DuckDBPyConnection, table: str, relation: str) -> None:
+    engine.run(con, templates.render("recode/load.sql.j2", table=table, relation=relation), "recode")
 
 
 def _means(con: duckdb.DuckDBPyConnection, repaired: Repaired) -> pa.Table:

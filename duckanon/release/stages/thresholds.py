@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -96,20 +97,23 @@ def thresholds_of(
 def _threshold(
     field: Field, counts: npt.NDArray[np.int64], paths: npt.NDArray[np.int64] | None, policy: Policy
 ) -> Threshold:
-    attribute = field.attribute
-    recursive = attribute.l is not None and policy.l_diversity == "recursive"
+    attribute, asked = field.attribute, policy.audited()
+    recursive = attribute.l is not None and asked.l_diversity == "recursive"
     return Threshold(
         reference(counts, attribute.distance or "equal", paths),
         t=attribute.t,
         l=attribute.l,
-        l_kind=policy.l_diversity,
-        c=policy.c if recursive else None,
+        l_kind=asked.l_diversity,
+        c=asked.c if recursive else None,
     )
 
 
 def _check_l(field: Field, counts: npt.NDArray[np.int64], policy: Policy) -> None:
     threshold = field.attribute.l
     if threshold is None:
+        return
+    if policy.release == "anatomy":
+        _check_share(field, counts, policy)
         return
     best = _whole_l(counts, policy)
     if policy.l_diversity == "recursive":
@@ -126,6 +130,18 @@ def _check_l(field: Field, counts: npt.NDArray[np.int64], policy: Policy) -> Non
             f"{policy.l_diversity} l-diversity with l = {threshold} is out of reach for {field.name!r}: "
             f"the whole table has l = {best:.10g}; ask for l <= {math.floor(best * 1e6) / 1e6:g}",
             best,
+        )
+
+
+def _check_share(field: Field, counts: npt.NDArray[np.int64], policy: Policy) -> None:
+    """Raise where even the whole table has a value in more than 1 / l of the records."""
+    most, total = int(counts.max()), int(counts.sum())
+    way_out = f"ask for l <= {total // most}" if total >= 2 * most else "no l is in reach"
+    if isinstance(policy.l, Decimal) and most * int(policy.l) > total:
+        raise InfeasibleError(
+            f"l = {policy.l} is out of reach of {field.name!r} with release = 'anatomy': one value has "
+            f"{most} of all {total} records; {way_out}",
+            float(total // most),
         )
 
 

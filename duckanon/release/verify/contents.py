@@ -18,6 +18,7 @@ from duckanon.database.relations import columns_of, databases, subquery
 from duckanon.errors import DuckanonError
 from duckanon.release.export import attach, detach, write_macros
 from duckanon.release.metadata import CHAINED, METADATA, SCHEMA
+from duckanon.release.parts import parts_of
 from duckanon.release.verify.record import STAGE
 
 if TYPE_CHECKING:
@@ -145,7 +146,12 @@ def _writers(recorded: Sequence[RecordedRelease]) -> list[tuple[str | None, str 
 def _others(
     con: duckdb.DuckDBPyConnection, home: str, recorded: Sequence[RecordedRelease], written: _Written
 ) -> Iterator[str]:
-    ours = {f"table main.{release.target.name}" for release in recorded} | {f"schema {SCHEMA}"}
+    ours = {
+        f"table main.{part.of(release.target.name)}"
+        for release in recorded
+        for part in parts_of(release.released)
+    }
+    ours |= {f"schema {SCHEMA}"}
     ours |= {f"table {SCHEMA}.{name}" for name in METADATA} | written.columns
     ours |= {f"table {SCHEMA}.{column.tree}" for release in recorded for column in release.columns}
     query = templates.render("evidence/objects.sql.j2", catalog=home, metadata=METADATA)

@@ -13,8 +13,9 @@ from duckanon.errors import ReleaseError
 from duckanon.policy.bind import Role
 from duckanon.policy.methods import RECORDED
 from duckanon.policy.policy import AuditPolicy
-from duckanon.policy.recodes import RULES, SWAP
+from duckanon.policy.recodes import RULES, TOLD, UNRECODED
 from duckanon.release.metadata import SCHEMA
+from duckanon.release.parts import Released
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -141,13 +142,23 @@ class RecordedRelease:
         )
 
     @property
-    def swapped(self) -> bool:
+    def numbered(self) -> bool:
         """Whether a column of its own tells the classes, and not the quasi-identifiers."""
         return any(column.role == Role.CLASS.value for column in self.columns)
 
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What whoever reads an audit of it has to know."""
+        return tuple(TOLD[form] for form in {column.recode for column in self.columns} if form in TOLD)
+
+    @property
+    def released(self) -> tuple[Released, ...]:
+        """Its columns, as the metadata of a release of ours are read."""
+        return tuple(Released(one.name, one.role, one.recode, one.tree) for one in self.columns)
+
     def _classes(self) -> list[str]:
         """Columns that tell the class: its number, where there is one, else the quasi-identifiers."""
-        role = Role.CLASS if self.swapped else Role.QUASI_IDENTIFIER
+        role = Role.CLASS if self.numbered else Role.QUASI_IDENTIFIER
         return [column.name for column in self.columns if column.role == role.value]
 
     def _kind(self) -> str:
@@ -258,7 +269,7 @@ def _columns(release: RecordedRelease) -> Iterator[str]:
     positions = [column.position for column in release.columns]
     if positions != list(range(1, len(positions) + 1)):
         yield f"{SCHEMA}.columns numbers the columns {positions}, and not from 1 on"
-    recodes = (SWAP.name,) if release.swapped else RULES
+    recodes = UNRECODED if release.numbered else RULES
     for column in release.columns:
         if column.role not in _RELEASED:
             yield f"the role of {column.name!r} is recorded as {column.role!r}, which is no role of a release"

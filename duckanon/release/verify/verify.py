@@ -16,10 +16,10 @@ from duckanon.database.fingerprint import digest, fingerprint
 from duckanon.database.relations import Target, columns_of, relation_of
 from duckanon.errors import DuckanonError
 from duckanon.policy.policy import Policy
-from duckanon.policy.recodes import SWAPPED
 from duckanon.release import foreign, metadata
 from duckanon.release.audit import audit_published, trees_of
 from duckanon.release.metadata import SCHEMA, Published
+from duckanon.release.parts import parts_of, read
 from duckanon.release.verify.chain import checked
 from duckanon.release.verify.contents import held
 from duckanon.release.verify.older import in_terms_of_today
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from duckanon.audits.report import Measure, Report
     from duckanon.policy.policy import AuditPolicy
+    from duckanon.release.parts import Part
     from duckanon.release.verify.record import RecordedAudit, RecordedRelease
 
 
@@ -131,7 +132,7 @@ def _verified(con: duckdb.DuckDBPyConnection, home: str, release: RecordedReleas
         policy_hash=digest(text),
         report=report,
         differences=tuple(differences),
-        notes=(*((SWAPPED,) if release.swapped else ()), *notes, *chain.notes),
+        notes=(*release.told, *notes, *chain.notes),
     )
 
 
@@ -193,30 +194,35 @@ def _place(
     """Find the rows of a release as SQL text, and say what is wrong with the place they are in."""
     query = templates.render("evidence/relations.sql.j2", catalog=home)
     rows = engine.rows(con, query, STAGE)
-    view = release.target
+    parts, there = parts_of(release.released), [row[:3] for row in rows]
     if release.exported:
-        table = Target(home, "main", view.name)
-        missing = f"the table {view.name!r} of the release is not in the file"
+        tables = [Target(home, "main", part.of(release.target.name)) for part in parts]
+        missing = "the table {0.name!r} of the release is not in the file"
         differences = []
     else:
-        table = Target(home, SCHEMA, release.table)
-        missing = f"the table {SCHEMA}.{release.table} of the release is gone"
-        differences = list(_view(con, home, release, rows))
-    if ("table", table.schema, table.name) not in [row[:3] for row in rows]:
-        return None, [*differences, missing]
-    try:
-        foreign.stored(con, table, STAGE)
-    except DuckanonError as failure:
-        return None, [*differences, str(failure)]
-    return relation_of(table), differences
+        tables = [Target(home, SCHEMA, part.of(release.table)) for part in parts]
+        missing = "the table {0.schema}.{0.name} of the release is gone"
+        differences = [text for part in parts for text in _view(con, home, release, part, rows)]
+    for table in tables:
+        if ("table", table.schema, table.name) not in there:
+            return None, [*differences, missing.format(table)]
+        try:
+            foreign.stored(con, table, STAGE)
+        except DuckanonError as failure:
+            return None, [*differences, str(failure)]
+    return read(con, [relation_of(table) for table in tables], release.released, STAGE), differences
 
 
 def _view(
-    con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease, rows: Sequence[tuple[Any, ...]]
+    con: duckdb.DuckDBPyConnection,
+    home: str,
+    release: RecordedRelease,
+    part: Part,
+    rows: Sequence[tuple[Any, ...]],
 ) -> Iterator[str]:
-    """Tell whether the view of a release shows its table; what it is, is read, and it never runs."""
-    target = release.target
-    marked = [row[1:3] for row in rows if row[3] == metadata.comment(release.release_id)]
+    """Tell whether the view of a part shows its table; what it is, is read, and it never runs."""
+    target, table = part.beside(release.target), part.of(release.table)
+    marked = [row[1:3] for row in rows if row[3] == metadata.comment(release.release_id, part.ending)]
     if (target.schema, target.name) not in marked:
         now = f"it is now called {'.'.join(marked[0])}" if marked else "it is gone or was replaced"
         yield f"the view {target.schema}.{target.name} does not show the release: {now}"
@@ -224,11 +230,10 @@ def _view(
         marked = [(target.schema, target.name)]
     for schema, name in marked[:1]:
         view = Target(home, schema, name)
-        columns = [column.name for column in release.columns]
-        if not metadata.is_release_view(con, view, release.table, columns):
+        if not metadata.is_release_view(con, view, table, part.columns):
             yield (
                 f"the view {schema}.{name} is not the one that duckanon wrote: its rows were not read, but "
-                f"those of {SCHEMA}.{release.table}"
+                f"those of {SCHEMA}.{table}"
             )
 
 

@@ -1,0 +1,136 @@
+"""The tables of a release, two with ``release = 'anatomy'``, and the rows that an audit reads of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from duckanon.database import templates
+from duckanon.database.relations import Target, columns_of, subquery
+from duckanon.errors import SourceError
+from duckanon.policy.bind import Role
+from duckanon.policy.names import CLASS, RECORDS, columns_listed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import duckdb
+
+    Columns = Sequence[tuple[str, str]]
+
+BESIDE = "_sensitive"
+"""What the name of a second table or file ends in."""
+
+
+@dataclass(frozen=True)
+class Released:
+    """A column of a release, as the metadata have it."""
+
+    name: str
+    role: str
+    recode: str | None
+    tree: str | None  # table in our schema
+
+
+@dataclass(frozen=True)
+class Part:
+    """A table of a release: the columns that it shows, and what its name has behind that of the view."""
+
+    ending: str
+    columns: tuple[str, ...]
+
+    def of(self, name: str) -> str:
+        """Name of the part."""
+        return f"{name}{self.ending}"
+
+    def beside(self, target: Target) -> Target:
+        """View or table of the part."""
+        return Target(target.catalog, target.schema, self.of(target.name))
+
+
+def parts_of(columns: Sequence[Released]) -> tuple[Part, ...]:
+    """The tables of a release, that of the quasi-identifiers first."""
+    names = tuple(column.name for column in columns)
+    held = sensitive_of(columns)
+    if not held:
+        return (Part("", names),)
+    first = tuple(name for name in names if name not in held)
+    return Part("", first), Part(BESIDE, (CLASS, *held, RECORDS))
+
+
+def sensitive_of(columns: Sequence[Released]) -> tuple[str, ...]:
+    """Columns that are in the second table; none where there is one table only."""
+    if not any(column.recode == "anatomy" for column in columns):
+        return ()
+    return tuple(column.name for column in columns if column.role == Role.SENSITIVE.value)
+
+
+def whole(relations: Sequence[str], columns: Columns, sensitive: Sequence[str]) -> str:
+    """Rows of a release, one a record, as what stands after FROM.
+
+    Parameters
+    ----------
+    relations : sequence of str
+        The tables of `parts_of`, as SQL text.
+    columns : sequence of (str, str)
+        Names and types of the columns of the release; those of a single table are not looked at.
+    sensitive : sequence of str
+        `sensitive_of` these columns.
+
+    Returns
+    -------
+    str
+        Of two tables a query that puts the values of each class beside its persons, in the order of both, so
+        that it tells no more than they do. O(n log n).
+    """
+    if len(relations) == 1:
+        return relations[0]
+    first, second = relations
+    query = templates.render(
+        "anatomy/joined.sql.j2",
+        first=first,
+        second=second,
+        number=CLASS,
+        records=RECORDS,
+        fields=[column for column in columns if column[0] != CLASS],
+        sensitive=sensitive,
+    )
+    return subquery(query)
+
+
+def read(
+    con: duckdb.DuckDBPyConnection, relations: Sequence[str], columns: Sequence[Released], stage: str
+) -> str:
+    """Rows of a release, as `whole` gives them, of tables that a connection sees."""
+    if len(relations) == 1:
+        return relations[0]
+    types = {name: kind for relation in relations for name, kind in columns_of(con, relation, stage)}
+    listed = [(column.name, types.get(column.name, "")) for column in columns]
+    return whole(relations, listed, sensitive_of(columns))
+
+
+def together(con: duckdb.DuckDBPyConnection, first: str, second: str, stage: str) -> str:
+    """Rows of a release, as `whole` gives them, of two tables that nobody has a record of.
+
+    SourceError where the second one is none: its columns are the class, sensitive values, and their count.
+    """
+    persons, values = columns_of(con, first, stage), columns_of(con, second, stage)
+    names = [name for name, _ in values]
+    if CLASS not in names or RECORDS not in names:
+        raise SourceError(
+            f"{stage}: the second table of release = 'anatomy' has columns {CLASS!r} and {RECORDS!r}; "
+            f"{columns_listed(names)}"
+        )
+    held = [column for column in values if column[0] not in {CLASS, RECORDS}]
+    return whole([first, second], [*persons, *held], [name for name, _ in held])
+
+
+def counted(relation: str, columns: Columns, sensitive: Sequence[str]) -> str:
+    """Query of the second table, from the rows of a release."""
+    return templates.render(
+        "anatomy/counted.sql.j2",
+        relation=relation,
+        number=CLASS,
+        records=RECORDS,
+        fields=[column for column in columns if column[0] in sensitive],
+    )
