@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 import duckanon
 from duckanon.kernels.closeness.threshold import Threshold
-from duckanon.literature.full_domain import Criteria, Levels, keeping_nodes, minimal_nodes
+from duckanon.literature.full_domain import keeping_nodes, minimal_nodes
+from duckanon.literature.lattice import Criteria, Levels
 from reproduce.li_tables import (
     FEW,
     QUASI_IDENTIFIERS,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from duckanon.kernels.closeness.reference import Reference, reference
 from duckanon.kernels.rollup import Generalized, Rows, classes_at, rolled_up, values_of
-from duckanon.literature.full_domain import Levels
+from duckanon.literature.lattice import Levels
 from reproduce import data
 
 QUASI_IDENTIFIERS = ("age", "workclass", "education", "native-country", "marital-status", "race", "sex")

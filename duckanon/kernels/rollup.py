@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from duckanon.kernels.closeness.kept import most_kept
 from duckanon.kernels.closeness.threshold import Rules, rule_violation, rules_of
 from duckanon.kernels.compiled import compiled
 
@@ -335,16 +336,70 @@ def _violating(
     for row in range(len(sizes)):
         if gone[row]:
             continue
-        first, last = values.starts[row], values.starts[row + 1]
-        for entry in range(first, last):
-            place = position[values.codes[entry]]
-            seen[entry - first] = place
-            held[place] = values.records[entry]
-        seen[: last - first].sort()
-        for which in range(last - first):
-            weights[which] = held[seen[which]]
-        count = last - first
+        count = _in_order(values, row, position, held, seen, weights)
         result[row] = rule_violation(seen[:count], weights[:count], sizes[row], rules, 0) > 0.0
         if only_one and result[row]:
             break
+    return result
+
+
+@compiled
+def _in_order(
+    values: Values,
+    row: int,
+    position: NDArray[np.int64],
+    held: NDArray[np.int64],
+    seen: NDArray[np.int64],
+    weights: NDArray[np.int64],
+) -> int:
+    """Enter the positions of a row that have records, ascending, and their records; return how many."""
+    first, last = values.starts[row], values.starts[row + 1]
+    for entry in range(first, last):
+        place = position[values.codes[entry]]
+        seen[entry - first] = place
+        held[place] = values.records[entry]
+    seen[: last - first].sort()
+    for which in range(last - first):
+        weights[which] = held[seen[which]]
+    return int(last - first)
+
+
+def kept_records(rows: Rows, which: int, asked: Asked, gone: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return how many records of each class can be kept at most if it is split, see `most_kept`.
+
+    Parameters
+    ----------
+    rows : Rows
+        One a class, see `rolled_up`.
+    which : int
+        Number of the sensitive column.
+    asked : Asked
+        The t that every part of a class which is released meets.
+    gone : ndarray of shape (r,), bool
+        Classes of which no record is kept.
+
+    Returns
+    -------
+    ndarray of shape (r,), int64
+        From 0 to the size of the class; O(entries log entries) where all meet t themselves.
+    """
+    return np.asarray(_kept(rows.sensitive[which], rows.records, gone, asked.position, asked.rules))
+
+
+@compiled
+def _kept(
+    values: Values,
+    sizes: NDArray[np.int64],
+    gone: NDArray[np.bool_],
+    position: NDArray[np.int64],
+    rules: Rules,
+) -> NDArray[np.int64]:
+    """Ask of each class how many of its records can be kept."""
+    result = np.zeros(len(sizes), np.int64)
+    held = np.zeros(rules.table[0]["values"], np.int64)
+    seen, weights = np.empty(len(held), np.int64), np.empty(len(held), np.int64)
+    for row in range(len(sizes)):
+        if not gone[row]:
+            count = _in_order(values, row, position, held, seen, weights)
+            result[row] = most_kept(seen[:count], weights[:count], sizes[row], rules, 0)
     return result

@@ -7,99 +7,29 @@ and Ramakrishnan, "Incognito: Efficient Full-Domain k-Anonymity", SIGMOD 2005, w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.rollup import Rows, asked_of, classes_at, rolled_up, rows_memory, violating_rows
+from duckanon.kernels.rollup import Rows, classes_at
+from duckanon.literature.lattice import Lattice
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
-    from duckanon.kernels.closeness.threshold import Threshold
-    from duckanon.kernels.rollup import Asked
+    from duckanon.literature.lattice import Checked, Criteria, Levels
 
 Objective = Literal["loss", "discernibility", "c_avg", "precision"]
-
-Levels = tuple[int, ...]
-
-Limits = Callable[[Sequence["NDArray[np.int64]"]], Sequence["Threshold"]]
-"""Gives thresholds for a table, from the records of each value (0: it does not occur), an array a column."""
 
 CLOSE = 1e-12
 """Costs that differ by less, relatively, are compared as fractions."""
 
 SCORED = 50_000
 """In a lattice of so many nodes each choice of the next is weighed anew, in larger ones not each."""
-
-KEPT = 4
-"""Memory of the roll-ups that are kept, in multiples of that of the distinct rows."""
-
-
-@dataclass(frozen=True, eq=False)
-class Criteria:
-    """What the classes of a node must keep.
-
-    Attributes
-    ----------
-    k : int
-        Smallest class size.
-    thresholds : sequence of Threshold
-        Of each sensitive column, against the whole table.
-    allowed : int
-        Most records that may be suppressed: whole classes that violate.
-    limits : callable, optional
-        The thresholds of the released table, by the records of its values, see `Limits`; by default the
-        distribution in the whole table remains the reference of t.
-    """
-
-    k: int
-    thresholds: Sequence[Threshold] = ()
-    allowed: int = 0
-    limits: Limits | None = None
-
-    @property
-    def monotone(self) -> bool:
-        """Whether what a node keeps, every generalization of it keeps too.
-
-        k and distinct l with suppression, too: classes that keep them are never suppressed by merging. t is
-        not, nor are entropy and recursive l: a merged class may violate what one of its parts kept.
-        """
-        plain = all(one.t is None and (one.l is None or one.l_kind == "distinct") for one in self.thresholds)
-        return self.allowed == 0 or plain
-
-
-@dataclass(frozen=True, eq=False)
-class Checked:
-    """A node that was checked.
-
-    Attributes
-    ----------
-    levels : tuple of int
-        Level of each quasi-identifier.
-    keeps : bool
-        Whether the released classes keep the criteria and the suppressed ones are not too many.
-    never : bool
-        Whether no specialization can keep them either.
-    rows : Rows
-        A row a class.
-    gone : ndarray of shape (classes,), bool
-        Which classes are suppressed, where it keeps.
-    """
-
-    levels: Levels
-    keeps: bool
-    never: bool
-    rows: Rows
-    gone: NDArray[np.bool_]
-
-    @property
-    def suppressed(self) -> int:
-        """Suppressed records."""
-        return int(self.rows.records[self.gone].sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,106 +58,6 @@ class Found:
     checked: int
 
 
-class Lattice:
-    """The nodes above a table, each rolled up from the smallest table below it that is still at hand."""
-
-    def __init__(self, rows: Rows, criteria: Criteria) -> None:
-        self.rows, self.criteria = rows, criteria
-        self.shape = tuple(one.height + 1 for one in rows.quasi)
-        self.checked = 0
-        self._held = 0
-        whole = [one.reference for one in criteria.thresholds]
-        self._whole = tuple(np.asarray(one.counts) for one in whole)
-        every = [np.arange(len(one.counts)) for one in whole]
-        self._steps = [
-            [asked_of(step, codes) if step is not None else None for step in steps]
-            for steps, codes in zip(map(_in_steps, criteria.thresholds), every, strict=True)
-        ]
-        self._kept = [rows]
-        self._levels = np.zeros((1, len(self.shape)), np.int64)
-
-    def check(self, levels: Levels) -> Checked:
-        """Return what a node keeps."""
-        self.checked += 1
-        below = self._below(levels)
-        classes = classes_at(below, levels)
-        small = classes.sizes < self.criteria.k
-        allowed = self.criteria.allowed
-        unheld = Rows(below.codes[:0], classes.sizes, below.quasi)
-        if classes.sizes[small].sum() > allowed:
-            return Checked(levels, keeps=False, never=True, rows=unheld, gone=small)
-        rows = rolled_up(below, classes)
-        self._keep(levels, rows, of=below)
-        return self._asked(levels, rows, small)
-
-    def _asked(self, levels: Levels, rows: Rows, gone: NDArray[np.bool_]) -> Checked:
-        """Return what the classes of a node of k records each keep: distinct l, other l, then t."""
-        allowed, first = self.criteria.allowed, self.criteria.allowed == 0
-        for step in (0, 1):
-            for which, steps in enumerate(self._steps):
-                asked = steps[step]
-                if asked is not None:
-                    gone = gone | violating_rows(rows, which, asked, gone, only_one=first)
-            if rows.records[gone].sum() > allowed:
-                never = step == 0 or self.criteria.monotone
-                return Checked(levels, keeps=False, never=never, rows=rows, gone=gone)
-        last = [steps[2] for steps in self._steps]
-        while True:
-            if gone.all():
-                return Checked(levels, keeps=False, never=False, rows=rows, gone=gone)
-            if gone.any() and self.criteria.limits is not None and any(last):
-                last = self._against(rows, gone, self.criteria.limits)
-            more = gone
-            for which, asked in enumerate(last):
-                if asked is not None:
-                    more = more | violating_rows(rows, which, asked, more, only_one=first)
-            if rows.records[more].sum() > allowed:
-                return Checked(levels, keeps=False, never=self.criteria.monotone, rows=rows, gone=more)
-            if (more == gone).all():
-                return Checked(levels, keeps=True, never=False, rows=rows, gone=gone)
-            gone = more
-
-    def _against(self, rows: Rows, gone: NDArray[np.bool_], limits: Limits) -> list[Asked | None]:
-        """Return t of each column against the records that are left."""
-        left = []
-        for values, whole in zip(rows.sensitive, self._whole, strict=True):
-            of = np.repeat(gone, np.diff(values.starts))
-            lost = np.bincount(values.codes[of], weights=values.records[of], minlength=len(whole))
-            left.append(whole - lost.astype(np.int64))
-        asked: list[Asked | None] = []
-        for counts, threshold in zip(left, limits(left), strict=True):
-            # A value that is suppressed altogether has no place any more; no class that is left has it.
-            codes = np.maximum(np.cumsum(counts > 0) - 1, 0)
-            step = _in_steps(threshold)[2]
-            asked.append(None if step is None else asked_of(step, codes))
-        return asked
-
-    def _below(self, levels: Levels) -> Rows:
-        """Return the fewest rows at hand that a node can be rolled up from."""
-        able = np.flatnonzero((self._levels <= levels).all(axis=1))
-        lengths = [len(self._kept[place].records) for place in able]
-        return self._kept[int(able[int(np.argmin(lengths))])]
-
-    def _keep(self, levels: Levels, rows: Rows, *, of: Rows) -> None:
-        """Keep the rows of a node, if much fewer than those that they were made of; the oldest ones go."""
-        if 2 * len(rows.records) > len(of.records):
-            return
-        self._kept.append(rows)
-        self._levels = np.vstack([self._levels, levels])
-        self._held += rows_memory(rows)
-        while len(self._kept) > 2 and self._held > KEPT * rows_memory(self.rows):
-            self._held -= rows_memory(self._kept.pop(1))
-            self._levels = np.delete(self._levels, 1, axis=0)
-
-
-def _in_steps(threshold: Threshold) -> tuple[Threshold | None, Threshold | None, Threshold | None]:
-    """Return distinct l, another l, and t of a threshold."""
-    alone = replace(threshold, t=None) if threshold.l is not None else None
-    distinct = threshold.l_kind == "distinct"
-    t = replace(threshold, l=None, l_kind="distinct", c=None) if threshold.t is not None else None
-    return (alone if distinct else None, None if distinct else alone, t)
-
-
 def search(rows: Rows, criteria: Criteria, objective: Objective = "loss") -> Found | None:
     """Return the node of least cost whose classes keep the criteria, the lowest levels of several.
 
@@ -253,7 +83,8 @@ def search(rows: Rows, criteria: Criteria, objective: Objective = "loss") -> Fou
     -----
     Exact for every criterion. Without suppression k, l and t are monotone: a node that fails rules out all
     below it. With suppression only what k and distinct l suppress is; by these a node rules out those below,
-    and all others are checked (Li et al. 2007, section 4, has no suppression). The loss and the precision of
+    by t where too much is lost of its classes however they are split, see `loosest` and `most_kept`, and all
+    others are checked (Li et al. 2007, section 4, has no suppression). The loss and the precision of
     a node are at least what they are without suppression, which depends on its levels alone: no node is
     checked whose bound is above the best cost. Discernibility and C_avg of all classes, suppressed ones
     included, are bounds for all generalizations of a node. Of the nodes that are left, the next is one that
@@ -297,7 +128,7 @@ def minimal_nodes(rows: Rows, criteria: Criteria, most: int | None = None) -> li
     """Return the nodes whose classes keep the criteria and none of whose specializations does, ascending.
 
     What Incognito finds. None where that would take more than `most` checks: where criteria are not monotone,
-    every node that k and distinct l allow is checked.
+    every node is checked that no other one rules out.
     """
     keeping = keeping_nodes(rows, criteria, most)
     return None if keeping is None else minimal_of(keeping)

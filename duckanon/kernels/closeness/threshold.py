@@ -125,7 +125,7 @@ def rule_violation(
     kind, least = rule["l_kind"], rule["l"]
     total = 0.0
     if rule["t"] >= 0.0:
-        total += _t_violation(edge_sum(values, weights, size, rule_edges(rules, which)), size, rule)
+        total += t_violation(edge_sum(values, weights, size, rule_edges(rules, which)), size, rule)
     if kind == DISTINCT and len(values) < least:
         total += size * (least - len(values)) / least
     elif kind == ENTROPY:
@@ -151,7 +151,7 @@ def rule_edges(rules: Rules, which: int) -> Edges:
 
 
 @compiled
-def _t_violation(total: tuple[int, float], size: int, rule: np.void) -> float:
+def t_violation(total: tuple[int, float], size: int, rule: np.void) -> float:
     """Return s (EMD - t) from the edge sum, or 0.0 if that is within the bound.
 
     The exact difference of sum and bound is known modulo 2^64: where the rounded difference is below 2^62

@@ -12,7 +12,8 @@ from duckanon.database import engine, templates
 from duckanon.errors import InfeasibleError, PolicyError
 from duckanon.hierarchies.tree import leaves_of
 from duckanon.kernels.rollup import Generalized, Rows, values_of
-from duckanon.literature.full_domain import Criteria, minimal_nodes, search
+from duckanon.literature.full_domain import minimal_nodes, search
+from duckanon.literature.lattice import Criteria
 from duckanon.release.stages.thresholds import thresholds_of
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from duckanon.kernels.closeness.threshold import Threshold
-    from duckanon.literature.full_domain import Found, Levels
+    from duckanon.literature.full_domain import Found
+    from duckanon.literature.lattice import Levels
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.stage import Field
     from duckanon.release.stages.thresholds import Limited
