@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Concatenate, Literal
 
 import numpy as np
@@ -21,9 +22,11 @@ from duckanon.literature import density, dissolve, fixed_size, mhm, sorting, ste
 from duckanon.literature.kanonymity_first import kanonymity_first
 from duckanon.literature.kward import k_ward
 from duckanon.literature.maximum_distance import maximum_distance
-from duckanon.literature.mondrian import Tree, mondrian, tree_of
+from duckanon.literature.mondrian import mondrian
+from duckanon.literature.mondrian_suppressed import mondrian_suppressed
 from duckanon.literature.mst import m_d
 from duckanon.literature.mu_approx import mu_approx
+from duckanon.literature.parts import Tree, tree_of
 from duckanon.literature.sabre import sabre
 from duckanon.literature.task import Task
 from duckanon.literature.vmdav import vmdav
@@ -96,10 +99,12 @@ def _by_cuts(name: str, *, relaxed: bool) -> Entry:
 
     def run(task: Task, options: Options) -> Labels:
         points, trees = _climbed(task, options.get("hierarchies", {}))
-        return mondrian(
-            points, task.k, codes=task.codes, thresholds=task.thresholds, relaxed=relaxed, trees=trees,
-            stop=task.stop,
-        )  # fmt: skip
+        cuts = partial(mondrian, points, task.k)
+        if task.suppression is not None:
+            cuts = partial(mondrian_suppressed, points, task.k, task.suppression)
+        return cuts(
+            codes=task.codes, thresholds=task.thresholds, relaxed=relaxed, trees=trees, stop=task.stop
+        )
 
     return Entry(BY_NAME[name], run, ("paths", "hierarchies"), keeps="all")
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.reference import Distance
     from duckanon.kernels.exchange.refine import Stop
-    from duckanon.literature.mondrian import Tree
+    from duckanon.literature.mondrian_suppressed import Suppression
+    from duckanon.literature.parts import Tree
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,8 @@ class Task:
         For methods that cut: columns of the points that are places in a hierarchy, and that hierarchy.
     stop : callable, optional
         Tells when the classes are not wanted any more.
+    suppression : Suppression, optional
+        For methods that cut: what may be left out of the classes.
     """
 
     points: NDArray[np.float64]
@@ -52,6 +55,7 @@ class Task:
     limits: Sequence[Fraction] = ()
     trees: Mapping[int, Tree] = field(default_factory=dict)
     stop: Stop | None = None
+    suppression: Suppression | None = None
 
 
 def with_thresholds(

@@ -7,10 +7,12 @@ Random small tables (tests/strategies.py) with ties, NULLs, constants, duplicate
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, event, example, given, settings
+from hypothesis import strategies as st
 
 import duckanon
 from duckanon.errors import DuckanonError, DuckanonWarning, InfeasibleError, PolicyError
@@ -101,6 +103,26 @@ def test_cuts_always_keep_every_threshold(con: duckanon.Connection, case: Case) 
     rows = released(con, case)
     if rows is not None:
         assert_release_valid(records_of(con.duckdb, "source_table"), rows, case.policy, trees=case.trees)
+
+
+@settings(
+    max_examples=examples(60),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    case=cases(methods=METHODS_BY_CUTS),
+    share=st.sampled_from([0.05, 0.1, 0.2, 0.3, 0.5, 1]),
+)
+def test_cuts_with_suppression_keep_every_threshold(
+    con: duckanon.Connection, case: Case, share: float
+) -> None:
+    """Whatever a policy gets without suppression it gets with it, too: nothing is refused or left empty."""
+    suppressing = replace(case, policy={**case.policy, "suppression_limit": share})
+    rows = released(con, suppressing)
+    if rows is not None:
+        source = records_of(con.duckdb, "source_table")
+        event(f"suppressed: {len(rows) < len(suppressing.usable)}")
+        assert_release_valid(source, rows, suppressing.policy, trees=case.trees)
 
 
 @settings(

@@ -18,8 +18,9 @@ from duckanon import measures
 from duckanon.errors import InfeasibleError, PolicyError
 from duckanon.kernels import plain
 from duckanon.kernels.points import minmax, zscore
-from duckanon.literature.mondrian import Tree, level_widths, mondrian
+from duckanon.literature.mondrian import mondrian
 from duckanon.literature.partitions import information_loss, partition
+from duckanon.literature.parts import Tree, divide, level_widths
 from duckanon.release.stages import bucket
 from tests.examples import examples
 from tests.kernels.test_ledger import DISTANCES, Attribute, attribute_of, meets
@@ -46,14 +47,16 @@ PATIENTS = np.array(
 """Figure 1 of the paper: zip code, age, and sex with male as 1."""
 
 
+Sides = tuple[list[int], list[int]]
+"""The records on the left and on the right."""
+
+
 def common(tree: Tree, one: float, other: float) -> int:
     """Return the level of the lowest node above two values."""
     return next(level for level, nodes in enumerate(tree.paths.T) if nodes[int(one)] == nodes[int(other)])
 
 
-def branches(
-    points: Points, k: int, records: list[int], column: int, tree: Tree
-) -> list[tuple[list[int], list[int]]]:
+def branches(points: Points, k: int, records: list[int], column: int, tree: Tree) -> list[Sides]:
     """Return the cut below the highest node that is nearest to the middle, and that of all; none if no side has k."""
     values = sorted({points[record, column] for record in records})
     found = []
@@ -68,18 +71,18 @@ def branches(
     return [min(found, key=order)[2] for order in orders if found]
 
 
-def slow_mondrian(
+def slow_cut(
     points: Points,
     k: int,
     allowed: Callable[[list[int]], bool],
+    records: list[int],
     *,
     relaxed: bool,
-    trees: Mapping[int, Tree] | None = None,
-) -> Labels:
-    """Mondrian as its docstring describes it: recursion over lists of records, cuts by comparing values."""
-    above = trees or {}
+    above: Mapping[int, Tree],
+) -> Sides | None:
+    """Return the sides of the first allowed cut of some records, found by comparing values."""
 
-    def cuts(records: list[int], column: int, widest: list[int]) -> list[tuple[list[int], list[int]]]:
+    def cuts(records: list[int], column: int, widest: list[int]) -> list[Sides]:
         values = {record: points[record, column] for record in records}
         between = branches(points, k, records, column, above[column]) if column in above else []
         if relaxed:
@@ -94,17 +97,34 @@ def slow_mondrian(
         found = [(left, [r for r in records if r not in left]) for left in (at_most, less)]
         return sorted(found, key=lambda sides: abs(len(sides[0]) - len(sides[1])))
 
+    width = [width_of(points, records, column, above) for column in range(points.shape[1])]
+    widest = sorted(range(points.shape[1]), key=lambda column: -width[column])
+    for column in widest:
+        for left, right in cuts(records, column, widest):
+            if all(len(side) >= k and allowed(side) for side in (left, right)):
+                return sorted(left), sorted(right)
+    return None
+
+
+def width_of(points: Points, records: list[int], column: int, above: Mapping[int, Tree]) -> float:
+    """Return how wide some records are in a column."""
+    low, high = points[records, column].min(), points[records, column].max()
+    return float(above[column].widths[common(above[column], low, high)] if column in above else high - low)
+
+
+def slow_mondrian(
+    points: Points,
+    k: int,
+    allowed: Callable[[list[int]], bool],
+    *,
+    relaxed: bool,
+    trees: Mapping[int, Tree] | None = None,
+) -> Labels:
+    """Mondrian as its docstring describes it: recursion over lists of records."""
+
     def classes(records: list[int]) -> list[list[int]]:
-        width = [np.ptp(points[records, column]) for column in range(points.shape[1])]
-        for column, tree in above.items():
-            level = common(tree, points[records, column].min(), points[records, column].max())
-            width[column] = tree.widths[level]
-        widest = sorted(range(points.shape[1]), key=lambda column: -width[column])
-        for column in widest:
-            for sides in cuts(records, column, widest):
-                if all(len(side) >= k and allowed(side) for side in sides):
-                    return [part for side in sides for part in classes(sorted(side))]
-        return [records]
+        sides = slow_cut(points, k, allowed, records, relaxed=relaxed, above=trees or {})
+        return [part for side in sides for part in classes(side)] if sides else [records]
 
     labels = np.full(len(points), -1)
     for number, members in enumerate(classes(list(range(len(points))))):
@@ -346,8 +366,8 @@ def test_as_plain_python_it_gives_the_same(monkeypatch: pytest.MonkeyPatch, *, r
     points = np.column_stack([draw.normal(size=(600, 2)), draw.integers(0, 4, 600)])
     limited = [attribute_of(draw.integers(0, 9, 600), "ordered", t=Fraction(1, 4), l=Decimal(2))]
     expected = run(points, 4, limited, relaxed=relaxed)
-    text = plain._texts(mondrian.__module__)["_divide"]
-    monkeypatch.setattr("duckanon.literature.mondrian._divide", text)
+    text = plain._texts(divide.__module__)["divide"]
+    monkeypatch.setattr("duckanon.literature.mondrian.divide", text)
     with np.errstate(all="ignore"):
         assert np.array_equal(run(points, 4, limited, relaxed=relaxed), expected)
 

@@ -94,7 +94,7 @@ def bucket(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) -> 
         # All ready classes open again where the kernel weighs them against others; the last one where too
         # few are left for a class of their own.
         keep = labels < (labels.max() if staged.size > TILE and not together else 0)
-        ready, labels = _subset(ready, keep), labels[keep]
+        ready, labels = subset(ready, keep), labels[keep]
         open_size = staged.size - len(labels)
     tiles = f"{staged.workspace}_tiles"
     tile_count = 0
@@ -184,7 +184,7 @@ def _ready(
         meets = violations_per_class(limited.thresholds, records.codes, offsets).sum(axis=0) == 0
     keep = np.repeat(meets, sizes)
     labels = np.repeat(np.cumsum(meets) - 1, sizes)
-    return _subset(records, keep), labels[keep].astype(np.int64)
+    return subset(records, keep), labels[keep].astype(np.int64)
 
 
 def _deal(
@@ -234,6 +234,7 @@ def _records(table: pa.Table, axes: tuple[Coordinates, ...], codes: tuple[str, .
     return Records(record_id, columns, values)
 
 
-def _subset(records: Records, keep: npt.NDArray[np.bool_]) -> Records:
+def subset(records: Records, keep: npt.NDArray[np.bool_]) -> Records:
+    """Some of the records."""
     columns = {name: column[keep] for name, column in records.columns.items()}
     return Records(records.record_id[keep], columns, np.ascontiguousarray(records.codes[:, keep]))

@@ -11,7 +11,7 @@ import numpy as np
 from duckanon.database import arrow, engine, templates
 from duckanon.hierarchies.tree import make_climb
 from duckanon.kernels.splitmix import STEP, mixed
-from duckanon.literature.mondrian import Tree, level_widths
+from duckanon.literature.parts import Tree, level_widths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,6 +138,14 @@ def cut_points(axes: tuple[Coordinates, ...], columns: Mapping[str, npt.NDArray[
             parts.append(columns[axis.column])
     length = len(next(iter(columns.values())))
     return np.ascontiguousarray(np.column_stack(parts)) if parts else np.zeros((length, 0)), trees
+
+
+def cut_attributes(
+    axes: tuple[Coordinates, ...],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Quasi-identifier of each column of `cut_points`, (d,), and the weight of each quasi-identifier."""
+    columns = [1 if axis.paths is not None else dimensions((axis,)) for axis in axes]
+    return np.repeat(np.arange(len(axes)), columns), np.array([axis.weight**2 for axis in axes])
 
 
 def dimensions(axes: tuple[Coordinates, ...]) -> int:

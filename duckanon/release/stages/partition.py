@@ -9,6 +9,7 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -19,12 +20,14 @@ from duckanon.database.spool import Spool, spool_folder
 from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.merging.merge import class_members
 from duckanon.kernels.plain import carried
-from duckanon.release.stages.bucket import BY_CUTS, stream
+from duckanon.literature.mondrian_suppressed import Suppression
+from duckanon.release.stages.bucket import BY_CUTS, stream, subset
 from duckanon.release.stages.class_sums import Classes, Spread, information_loss, spread_of, sums_of
-from duckanon.release.stages.embed import coordinates, cut_points, dimensions
+from duckanon.release.stages.embed import coordinates, cut_attributes, cut_points, dimensions
 from duckanon.release.stages.generalize import generalize
 from duckanon.release.stages.means import class_means
 from duckanon.release.stages.plan import Plan, choose_plan, classes_of, generalized_plan
+from duckanon.release.stages.thresholds import thresholds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Bucketed, Records
     from duckanon.release.stages.stage import Field, Staged
+    from duckanon.release.stages.thresholds import Limited
 
 
 Done = TypeVar("Done")
@@ -86,6 +90,7 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
     plan = choose_plan(con, bucketed, policy, stop)
     # The time is that of refinement: no first partition is cut short.
     halt = stop if plan.recipe.effort else ended.is_set
+    suppression = _suppression(limited, policy) if policy.method in BY_CUTS else None
 
     def tile(records: Records) -> _Tile:
         points = coordinates(embedded.axes, records.columns)
@@ -96,8 +101,14 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
                 share=len(points) / bucketed.open_size, seed=policy.seed, stop=halt,
                 merging=policy.suppression_limit == 0,
                 cuts=cut_points(embedded.axes, records.columns) if policy.method in BY_CUTS else None,
+                suppression=suppression,
             )  # fmt: skip
-        return _described(staged, records, points, local, _violations(records.codes, local, thresholds))
+        if suppression is None:
+            return _described(staged, records, points, local, _violations(records.codes, local, thresholds))
+        # What is left keeps every threshold against its own distribution.
+        kept = local >= 0
+        none = np.zeros(int(local.max()) + 1)
+        return _described(staged, subset(records, kept), points[kept], local[kept], none)
 
     points, labels = coordinates(embedded.axes, bucketed.ready.columns), bucketed.ready_labels
     found = _Found(spool_folder(con), keep_sums=bool(thresholds))
@@ -110,6 +121,13 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
             found.add(done)
             step.advance()
     return found.partitioned(bucketed, plan)
+
+
+def _suppression(limited: Limited, policy: Policy) -> Suppression | None:
+    """Return what a method that cuts may suppress itself."""
+    most = int(policy.suppression_limit * limited.embedded.staged.size)
+    limits = partial(thresholds_of, limited, policy)
+    return Suppression(most, limits, *cut_attributes(limited.embedded.axes)) if most else None
 
 
 def averaged(staged: Staged) -> list[Field]:
@@ -166,7 +184,7 @@ class _Found:
     def __init__(self, folder: Path | None, *, keep_sums: bool) -> None:
         self._labels, self._sums, self._means = Spool(folder), Spool(folder), Spool(folder)
         self._keep_sums = keep_sums
-        self._count = 0
+        self._count, self._records = 0, 0
         self._violating: list[npt.NDArray[np.int64]] = []
         self._violations: list[npt.NDArray[np.float64]] = []
         self._spreads: list[Spread] = []
@@ -184,6 +202,7 @@ class _Found:
         self._violations.append(tile.violations[violating])
         self._spreads.append(spread_of(tile.sums))
         self._count += size
+        self._records += len(tile.labels)
 
     def partitioned(self, bucketed: Bucketed, plan: Plan) -> Partitioned:
         """All that was added."""
@@ -197,6 +216,7 @@ class _Found:
             np.concatenate(self._violations),
             information_loss(self._spreads),
             plan,
+            bucketed.limited.embedded.staged.size - self._records,
         )
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.exchange.refine import Effort, Stop
+    from duckanon.literature.mondrian_suppressed import Suppression
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Bucketed
     from duckanon.release.stages.embed import Cuts
@@ -198,12 +199,13 @@ def classes_of(
     recipe: Recipe,
     thresholds: Sequence[Threshold],
     cuts: Cuts | None = None,
+    suppression: Suppression | None = None,
     **how: Unpack[How],
 ) -> npt.NDArray[np.int64]:
     """Classes, 0..m-1, that a recipe of ``auto`` or a published method makes of some records.
 
-    A method that cuts takes `cuts` instead of the points. One class where there are fewer than k records. A
-    PolicyError where a published method cannot do what is asked.
+    A method that cuts takes `cuts` instead of the points, and gives -1 to what it suppresses. One class where
+    there are fewer than k records. A PolicyError where a published method cannot do what is asked.
     """
     # Chosen by name, the one for one column says what is wrong with several.
     if recipe.start in get_args(kernel.Start) and policy.method != "univariate":
@@ -215,7 +217,9 @@ def classes_of(
         return run_named(recipe.start, Task(points, policy.k), {})
     if keeps == "all":
         cut, trees = cuts or (points, {})
-        task = Task(cut, policy.k, [*codes], thresholds, trees=trees, stop=how.get("stop"))
+        task = Task(
+            cut, policy.k, [*codes], thresholds, trees=trees, stop=how.get("stop"), suppression=suppression
+        )
         return run_named(recipe.start, task, {})
     limited = [
         (code, replace(h, l=None, l_kind="distinct", c=None), Fraction(h.t))

@@ -1,0 +1,175 @@
+"""What a part of Mondrian gains if few of its records are cut off and suppressed, and where that is most."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from duckanon.kernels.closeness.threshold import Rules, rule_violation
+from duckanon.kernels.compiled import compiled, inner, uncounted
+from duckanon.literature.parts import Parts, count_sides, separate, width_between
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TRIED = 8
+"""Borders of a part that are looked at closely: those that gain most in their column."""
+
+FINEST = 1024
+"""At least one in so many records of a part is cut off, so that the cuts of large parts are few."""
+
+RATE, RECORDS, COLUMN, BORDER, LOW = range(5)
+"""Of an offer: what is gained for each suppressed record, how many they are, and where they are cut off."""
+
+
+@compiled
+def offers_of(
+    parts: Parts,
+    rules: Rules,
+    stretches: NDArray[np.int64],
+    k: int,
+    most: int,
+    scales: NDArray[np.float64],
+    price: float,
+) -> NDArray[np.float64]:
+    """Return the best cut of each part that suppresses at most so many records, (m, 5); at rate 0 none."""
+    offers, tried = np.zeros((len(stretches), 5)), np.empty((TRIED, 5))
+    for i in range(len(stretches)):
+        first, last = stretches[i, 0], stretches[i, 1]
+        if last - first <= k:
+            continue
+        _mark_all(parts, first, last)
+        loss = _loss_of_kept(parts, first, last, scales)
+        count = _collect(parts, first, last, k, most, scales, price - loss, tried)
+        for j in range(count):
+            records = int(tried[j, RECORDS])
+            _mark_beyond(parts, first, last, int(tried[j, COLUMN]), tried[j, BORDER], tried[j, LOW] > 0.0)
+            gained = loss - _loss_of_kept(parts, first, last, scales)
+            rate = _rate(last - first, records, gained, price - loss)
+            if rate > offers[i, RATE] and _keeps(parts, rules, first, last, last - first - records, 1):
+                offers[i] = tried[j]
+                offers[i, RATE] = rate
+    return offers
+
+
+@uncounted
+def _rate(size: int, records: int, gained: float, price: float) -> float:
+    """Return what is gained for each suppressed record: by each of the others, less what they lose more."""
+    return ((size - records) * gained - records * price) / records
+
+
+@inner
+def _collect(
+    parts: Parts,
+    first: int,
+    last: int,
+    k: int,
+    most: int,
+    scales: NDArray[np.float64],
+    price: float,
+    tried: NDArray[np.float64],
+) -> int:
+    """Write the cuts that gain most in their own column, the best first; return how many there are."""
+    size, count = last - first, 0
+    ordered = parts.spare[:size]
+    for column in range(len(parts.columns)):
+        ordered[:] = parts.columns[column, first:last]
+        ordered.sort()
+        if ordered[0] == ordered[size - 1]:
+            continue
+        whole = _squared(parts, column, ordered[0], ordered[size - 1], scales)
+        for low in (True, False):
+            for records in range(-(-size // FINEST), min(most, size - k) + 1):
+                below = records if low else size - records
+                border = ordered[below - 1]
+                if border == ordered[below]:
+                    continue
+                if low:
+                    kept = _squared(parts, column, ordered[below], ordered[size - 1], scales)
+                else:
+                    kept = _squared(parts, column, ordered[0], border, scales)
+                rate = _rate(size, records, whole - kept, price)
+                count = _insert(tried, count, rate, records, column, border, low)
+    return count
+
+
+@uncounted
+def _insert(
+    tried: NDArray[np.float64], count: int, rate: float, records: int, column: int, border: float, low: bool
+) -> int:
+    """Put a cut after those that gain as much; return how many there are."""
+    if count == TRIED and rate <= tried[TRIED - 1, RATE]:
+        return count
+    count = min(count + 1, TRIED)
+    place = count - 1
+    while place > 0 and tried[place - 1, RATE] < rate:
+        for entry in range(5):
+            tried[place, entry] = tried[place - 1, entry]
+        place -= 1
+    tried[place, RATE], tried[place, RECORDS], tried[place, COLUMN] = rate, float(records), float(column)
+    tried[place, BORDER], tried[place, LOW] = border, float(int(low))
+    return count
+
+
+@uncounted
+def _squared(parts: Parts, column: int, low: float, high: float, scales: NDArray[np.float64]) -> float:
+    """Return the loss in a column of a class with these least and greatest values."""
+    share = width_between(parts, column, low, high) / scales[column]
+    return float(share * share)
+
+
+@uncounted
+def _loss_of_kept(parts: Parts, first: int, last: int, scales: NDArray[np.float64]) -> float:
+    """Return the loss of each record of the marked side of a part, as one class."""
+    total = 0.0
+    for column in range(len(parts.columns)):
+        low, high = np.inf, -np.inf
+        for i in range(first, last):
+            if parts.on_left[i] > 0:
+                low, high = min(low, parts.columns[column, i]), max(high, parts.columns[column, i])
+        total += _squared(parts, column, low, high, scales)
+    return total
+
+
+@uncounted
+def _mark_all(parts: Parts, first: int, last: int) -> None:
+    """Put the whole part on the left."""
+    for i in range(first, last):
+        parts.on_left[i] = 1
+
+
+@uncounted
+def _mark_beyond(parts: Parts, first: int, last: int, column: int, border: float, low: bool) -> None:
+    """Put those on the left that are kept: above the border if the low side is cut off, else up to it."""
+    for i in range(first, last):
+        parts.on_left[i] = int((parts.columns[column, i] > border) == low)
+
+
+@inner
+def _keeps(parts: Parts, rules: Rules, first: int, last: int, size: int, side: int) -> bool:
+    """Tell whether the left side (1) or the right one (0), of so many records, satisfies every threshold."""
+    if len(parts.orders) > 0:
+        for i in range(first, last):
+            parts.goes_left[parts.record[i]] = parts.on_left[i]
+    for which in range(len(parts.orders)):
+        right, left = count_sides(parts, which, first, last)
+        different = left if side == 1 else right
+        present, weights = parts.values[side, :different], parts.weights[side, :different]
+        if rule_violation(present, weights, size, rules, which) > 0.0:
+            return False
+    return True
+
+
+@compiled
+def cut_off(
+    parts: Parts, rules: Rules, first: int, last: int, k: int, column: int, border: float, low: bool
+) -> bool:
+    """Put the records beyond a border behind the others; tell whether they keep everything as a class."""
+    _mark_beyond(parts, first, last, column, border, low)
+    size = 0
+    for i in range(first, last):
+        size += int(parts.on_left[i] == 0)
+    keeps = _keeps(parts, rules, first, last, size, 0) and size >= k
+    separate(parts, first, last)
+    return keeps

@@ -1,0 +1,418 @@
+"""The parts of a table that Mondrian cuts: each is a stretch of all columns, which a cut divides in place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from duckanon.kernels.closeness.reference import reference
+from duckanon.kernels.closeness.threshold import Rules, rule_violation
+from duckanon.kernels.compiled import compiled, inner, uncounted
+from duckanon.kernels.splitmix import draw
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from duckanon.kernels.closeness.threshold import Threshold
+
+TIED = 2
+"""Of a place: its record has the median value, and may go to either side."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A hierarchy of the values of a column.
+
+    Attributes
+    ----------
+    paths : ndarray of shape (m, H + 1), int64
+        Node above each value, in an order in which the values below a node stand together, on level 0 (the
+        value) to H (the root). A point has the number of its value, 0..m-1.
+    widths : ndarray of shape (H + 1,), float64
+        How wide a part is of which a node of that level is the lowest above all values; ascending from 0.
+    """
+
+    paths: NDArray[np.int64]
+    widths: NDArray[np.float64]
+
+
+def tree_of(
+    values: NDArray[np.float64], paths: ArrayLike, height: float = 1.0
+) -> tuple[NDArray[np.float64], Tree]:
+    """Return the places (n,) of values in a hierarchy, and the hierarchy as `mondrian` takes it.
+
+    Row i of the paths, (m, H + 1), has the nodes above the i-th different value, ascending. Two values are as
+    far apart as the square root of the level of their lowest common ancestor over H, times `height`.
+    ValueError if the paths are no tree over the values.
+    """
+    different, code, counts = np.unique(values, return_inverse=True, return_counts=True)
+    given = np.asarray(paths)
+    if len(given) != len(different):
+        raise ValueError(f"a hierarchy has {len(given)} rows for {len(different)} different values")
+    position = reference(counts, "hierarchical", given).position
+    ordered = given[np.argsort(position)].astype(np.int64)
+    return position[code].astype(np.float64), Tree(ordered, level_widths(given.shape[1] - 1, height))
+
+
+def level_widths(top: int, height: float = 1.0) -> NDArray[np.float64]:
+    """Return how far apart two values are whose lowest common ancestor is on level 0 to the top."""
+    return np.asarray(height * np.sqrt(np.arange(top + 1) / max(top, 1)))
+
+
+class Parts(NamedTuple):
+    """The parts of the table: each is a stretch first:last, the same of all orders.
+
+    Attributes
+    ----------
+    columns : ndarray of shape (d, n), float64
+        Coordinates, part after part.
+    record : ndarray of shape (n,), int32
+        Their records, ascending in each part.
+    positions : ndarray of shape (S, n), int64
+        Of the sensitive value of each record, as the reference counts them.
+    orders : ndarray of shape (S, n), int32
+        The records of each part by sensitive value.
+    begin : ndarray of shape (n,), int64
+        For the records of classes: where their part begins.
+    on_left : ndarray of shape (n,), uint8
+        1 for the places of a part that the cut in question puts on the left, 0 for the others; `TIED`.
+    goes_left : ndarray of shape (n,), uint8
+        The same for its records; without thresholds nobody asks.
+    widths : ndarray of shape (d,), float64
+        Ranges in one part.
+    values, weights : ndarray of shape (2, n), int64
+        Sensitive values on the right and on the left, ascending, and the records with each.
+    spare : ndarray of shape (n,), float64
+    spare_record : ndarray of shape (n,), int32
+    nodes : ndarray of shape (total,), int64
+        Of each column with a hierarchy its paths, one after the other.
+    levels : ndarray of shape (total,), float64
+        Of each of these columns the width of each level.
+    trees : ndarray of shape (d, 3), int64
+        Of each column where its paths begin, where its levels begin, and how many levels there are; 0 levels
+        where there is no hierarchy.
+    random_state : ndarray of shape (1,), uint64
+        For pivots: no order of records makes medians dear. Medians do not depend on it.
+    """
+
+    columns: NDArray[np.float64]
+    record: NDArray[np.int32]
+    positions: NDArray[np.int64]
+    orders: NDArray[np.int32]
+    begin: NDArray[np.int64]
+    on_left: NDArray[np.uint8]
+    goes_left: NDArray[np.uint8]
+    widths: NDArray[np.float64]
+    values: NDArray[np.int64]
+    weights: NDArray[np.int64]
+    spare: NDArray[np.float64]
+    spare_record: NDArray[np.int32]
+    nodes: NDArray[np.int64]
+    levels: NDArray[np.float64]
+    trees: NDArray[np.int64]
+    random_state: NDArray[np.uint64]
+
+
+def positions_of(codes: Sequence[ArrayLike], thresholds: Sequence[Threshold], n: int) -> NDArray[np.int64]:
+    """Return the positions (S, n) of the codes, checked."""
+    if len(codes) != len(thresholds):
+        raise ValueError(f"there are {len(thresholds)} thresholds for {len(codes)} attributes")
+    positions = np.zeros((len(thresholds), n), np.int64)
+    for row, code, threshold in zip(positions, codes, thresholds, strict=True):
+        if np.shape(code) != (n,):
+            raise ValueError(f"codes must hold one value a record, of shape ({n},), not {np.shape(code)}")
+        row[:] = threshold.reference.positions(code)
+    return positions
+
+
+def parts_of(points: NDArray[np.float64], positions: NDArray[np.int64], trees: Mapping[int, Tree]) -> Parts:
+    """Return the whole table as one part."""
+    n, d = points.shape
+    nodes, levels, places = [np.zeros(0, np.int64)], [np.zeros(0)], np.zeros((d, 3), np.int64)
+    for column, tree in trees.items():
+        places[column] = sum(map(len, nodes)), sum(map(len, levels)), len(tree.widths)
+        nodes.append(np.ascontiguousarray(tree.paths, np.int64).ravel())
+        levels.append(tree.widths)
+    # Only those with thresholds need room for sensitive values.
+    room = n if len(positions) else 0
+    orders = np.empty((len(positions), n), np.int32)
+    for order, values in zip(orders, positions, strict=True):
+        order[:] = np.argsort(values, kind="stable")
+    return Parts(
+        points.T.copy(), np.arange(n, dtype=np.int32), positions, orders, np.zeros(n, np.int64),
+        np.empty(n, np.uint8), np.empty(room, np.uint8), np.empty(d), np.empty((2, room), np.int64),
+        np.empty((2, room), np.int64), np.empty(n), np.empty(n, np.int32),
+        np.concatenate(nodes), np.concatenate(levels), places, np.zeros(1, np.uint64),
+    )  # fmt: skip
+
+
+@compiled
+def divide(parts: Parts, rules: Rules, nodes: NDArray[np.int64], k: int, relaxed: bool) -> NDArray[np.int64]:
+    """Cut every part of a level, or make it a class; return the parts of the next level, (m, 2)."""
+    children, count = np.empty((2 * len(nodes), 2), np.int64), 0
+    for node in range(len(nodes)):
+        first, last = nodes[node, 0], nodes[node, 1]
+        left = _cut(parts, rules, first, last, k, relaxed) if last - first >= 2 * k else 0
+        if left == 0:
+            for i in range(first, last):
+                parts.begin[parts.record[i]] = first
+            continue
+        separate(parts, first, last)
+        children[count, 0], children[count, 1] = first, first + left
+        children[count + 1, 0], children[count + 1, 1] = first + left, last
+        count += 2
+    return children[:count]
+
+
+@inner
+def _cut(parts: Parts, rules: Rules, first: int, last: int, k: int, relaxed: bool) -> int:
+    """Mark the left side of the first allowed cut of a part, and return its size; 0 if there is none."""
+    size = last - first
+    _measure(parts, first, last)
+    column = -1
+    for _ in range(len(parts.widths)):
+        column = _next_widest(parts.widths, column)
+        if parts.widths[column] == 0.0 and not relaxed:
+            return 0
+        if parts.trees[column, 2] > 0:
+            for highest in (True, False):
+                left = _mark_branch(parts, column, first, last, k, highest)
+                if left > 0 and _allowed(parts, rules, first, last, left):
+                    return left
+            if not relaxed:
+                continue
+        median = _median(parts, column, first, last)
+        below, up_to = _around(parts.columns[column], first, last, median)
+        one, other = (up_to, below) if size - up_to >= below else (below, up_to)
+        if relaxed:
+            one, other = (size + 1) // 2, 0
+        for left in (one, other):
+            if k <= left <= size - k:
+                _mark(parts, column, first, last, median)
+                if relaxed and left < up_to:
+                    _divide_tied(parts, column, first, last, left - below)
+                else:
+                    _take_tied(parts.on_left, first, last, left - below)
+                if _allowed(parts, rules, first, last, left):
+                    return left
+    return 0
+
+
+@uncounted
+def _measure(parts: Parts, first: int, last: int) -> None:
+    """Write the range of every column in a part."""
+    for column in range(len(parts.columns)):
+        values = parts.columns[column]
+        low = high = values[first]
+        for i in range(first + 1, last):
+            if values[i] < low:
+                low = values[i]
+            if values[i] > high:
+                high = values[i]
+        parts.widths[column] = width_between(parts, column, low, high)
+
+
+@uncounted
+def width_between(parts: Parts, column: int, low: float, high: float) -> float:
+    """Return how wide a part is in a column, of which it has these values, and none beyond."""
+    if parts.trees[column, 2] > 0:
+        return float(parts.levels[parts.trees[column, 1] + _level(parts, column, low, high)])
+    return high - low
+
+
+@uncounted
+def _level(parts: Parts, column: int, low: float, high: float) -> int:
+    """Return the level of the lowest node above two values."""
+    begin, levels = parts.trees[column, 0], parts.trees[column, 2]
+    one, other, level = begin + int(low) * levels, begin + int(high) * levels, 0
+    while parts.nodes[one + level] != parts.nodes[other + level]:
+        level += 1
+    return level
+
+
+@inner
+def _mark_branch(parts: Parts, column: int, first: int, last: int, k: int, highest: bool) -> int:
+    """Mark the left side of a cut between two values, and return its size; 0 if no side would have k records.
+
+    Nearest to the middle: of those below the highest node, or of all.
+    """
+    size, values = last - first, parts.columns[column]
+    ordered = parts.spare[:size]
+    ordered[:] = values[first:last]
+    ordered.sort()
+    best, best_level, border = 0, -1, 0.0
+    for left in range(k, size - k + 1):
+        if ordered[left - 1] == ordered[left]:
+            continue
+        level = _level(parts, column, ordered[left - 1], ordered[left]) if highest else 0
+        nearer = abs(2 * left - size) < abs(2 * best - size)
+        if level > best_level or (level == best_level and nearer):
+            best, best_level, border = left, level, ordered[left - 1]
+    for i in range(first, last):
+        parts.on_left[i] = int(values[i] <= border)
+    return best
+
+
+@uncounted
+def _next_widest(widths: NDArray[np.float64], after: int) -> int:
+    """Return the column that follows another (-1: none) by descending width, of several the first."""
+    best = -1
+    for column in range(len(widths)):
+        follows = after < 0 or widths[column] < widths[after]
+        follows = follows or (widths[column] == widths[after] and column > after)
+        if follows and (best < 0 or widths[column] > widths[best]):
+            best = column
+    return best
+
+
+@uncounted
+def _median(parts: Parts, column: int, first: int, last: int) -> float:
+    """Return the lower median of a column in a part."""
+    for i in range(last - first):
+        parts.spare[i] = parts.columns[column, first + i]
+    return _select(parts.spare, last - first, (last - first - 1) // 2, parts.random_state)
+
+
+@uncounted
+def _select(values: NDArray[np.float64], size: int, place: int, random_state: NDArray[np.uint64]) -> float:
+    """Rearrange the first values, and return the one that comes to a place if they are sorted."""
+    low, high = 0, size - 1
+    while low < high:
+        pivot = values[low + draw(random_state, high - low + 1)]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if place <= j:
+            high = j
+        elif place >= i:
+            low = i
+        else:
+            low = high
+    return float(values[place])
+
+
+@uncounted
+def _around(values: NDArray[np.float64], first: int, last: int, median: float) -> tuple[int, int]:
+    """Return how many values of a part are below the median, and how many are at most it."""
+    below, up_to = 0, 0
+    for i in range(first, last):
+        below += int(values[i] < median)
+        up_to += int(values[i] <= median)
+    return below, up_to
+
+
+@uncounted
+def _mark(parts: Parts, column: int, first: int, last: int, median: float) -> None:
+    """Mark those below the median as the left side, and those with the median value as `TIED`."""
+    values = parts.columns[column]
+    for i in range(first, last):
+        parts.on_left[i] = int(values[i] < median) + TIED * int(values[i] == median)
+
+
+@uncounted
+def _divide_tied(parts: Parts, column: int, first: int, last: int, left: int) -> None:
+    """Put so many of the tied on the left: the least by the widest other column, then by the next, ..."""
+    on_left, spare = parts.on_left, parts.spare
+    other = -1
+    for _ in range(len(parts.widths)):
+        other = _next_widest(parts.widths, other)
+        if parts.widths[other] == 0.0:
+            break
+        if other == column:
+            continue
+        values, tied = parts.columns[other], 0
+        for i in range(first, last):
+            if on_left[i] == TIED:
+                spare[tied] = values[i]
+                tied += 1
+        if tied == left:
+            break
+        border = _select(spare, tied, left - 1, parts.random_state)
+        for i in range(first, last):
+            if on_left[i] == TIED and values[i] != border:
+                on_left[i] = int(values[i] < border)
+                left -= int(values[i] < border)
+    _take_tied(on_left, first, last, left)
+
+
+@uncounted
+def _take_tied(on_left: NDArray[np.uint8], first: int, last: int, left: int) -> None:
+    """Put the first so many of those that are still tied on the left, the others on the right."""
+    for i in range(first, last):
+        if on_left[i] == TIED:
+            on_left[i] = int(left > 0)
+            left -= 1
+
+
+@inner
+def _allowed(parts: Parts, rules: Rules, first: int, last: int, left: int) -> bool:
+    """Tell whether both sides, as marked, satisfy every threshold."""
+    if len(parts.orders) > 0:
+        for i in range(first, last):
+            parts.goes_left[parts.record[i]] = parts.on_left[i]
+    for which in range(len(parts.orders)):
+        right_values, left_values = count_sides(parts, which, first, last)
+        for side, values, size in ((0, right_values, last - first - left), (1, left_values, left)):
+            present, weights = parts.values[side, :values], parts.weights[side, :values]
+            if rule_violation(present, weights, size, rules, which) > 0.0:
+                return False
+    return True
+
+
+@uncounted
+def count_sides(parts: Parts, which: int, first: int, last: int) -> tuple[int, int]:
+    """Count the values of a sensitive attribute on both sides; return how many differ, right and left."""
+    right, left = 0, 0
+    for i in range(first, last):
+        record = parts.orders[which, i]
+        side, position = parts.goes_left[record], parts.positions[which, record]
+        place = left if side else right
+        if place > 0 and parts.values[side, place - 1] == position:
+            parts.weights[side, place - 1] += 1
+            continue
+        parts.values[side, place], parts.weights[side, place] = position, 1
+        if side:
+            left += 1
+        else:
+            right += 1
+    return right, left
+
+
+@uncounted
+def separate(parts: Parts, first: int, last: int) -> None:
+    """Put what the left side has before what the right side has, both in the order that they had."""
+    for column in range(len(parts.columns)):
+        _stably(parts.columns[column], parts.on_left, parts.spare, first, last)
+    _stably(parts.record, parts.on_left, parts.spare_record, first, last)
+    for which in range(len(parts.orders)):
+        for i in range(first, last):
+            parts.on_left[i] = parts.goes_left[parts.orders[which, i]]
+        _stably(parts.orders[which], parts.on_left, parts.spare_record, first, last)
+
+
+@uncounted
+def _stably(
+    entries: NDArray[Any], on_left: NDArray[np.uint8], spare: NDArray[Any], first: int, last: int
+) -> None:
+    """Put the marked entries of a stretch before the others."""
+    left, right = first, 0
+    for i in range(first, last):
+        entry, side = entries[i], int(on_left[i])
+        # Both are written, and one of them stays: no branch to be guessed wrong.
+        entries[left] = entry
+        spare[right] = entry
+        left += side
+        right += 1 - side
+    for i in range(right):
+        entries[left + i] = spare[i]
