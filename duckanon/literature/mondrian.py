@@ -75,11 +75,12 @@ def mondrian(
     What the paper leaves open is read thus. The widest column is the one with the greatest range on the scale
     of the points, of several the first: on 'minmax' that is the range over the range in the table. A strict
     cut is the one of the two around the median (at most it, or less than it, goes left) with the less unequal
-    sides, of two the former; if that is not allowed, the other one. Theorem 2 needs both: with the former
-    alone, as in the pseudo-code, no part would be cut whose greatest value is that of half its records. The
-    left side of a relaxed cut is the greater one where they differ; of the records with the median value it
-    takes those that are least in the next widest column, of equal ones in the next one, in the end by record
-    number; after all others, columns without a range are cut, too.
+    sides, of two the one whose sides are farther apart, then the former; if that is not allowed, the other
+    one. Theorem 2 needs both: with the former alone, as in the pseudo-code, no part would be cut whose
+    greatest value is that of half its records. The left side of a relaxed cut is the greater one where they
+    differ; of the records with the median value it takes those that are least in the next widest column, of
+    equal ones in the next one, in the end by record number; after all others, columns without a range are
+    cut, too.
 
     A column with a hierarchy is as wide as the lowest node above all of the part. It is cut between two
     branches below the highest node that leaves k records on both sides, nearest to the middle; if that is not

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 TIED = 2
 """Of a place: its record has the median value, and may go to either side."""
 
+WIDER = 1 + 2.0**-30
+"""Two gaps between values are equal where one is at most so many times the other: scaling rounds."""
+
 
 @dataclass(frozen=True, eq=False)
 class Tree:
@@ -186,8 +189,9 @@ def _cut(parts: Parts, rules: Rules, first: int, last: int, k: int, relaxed: boo
             if not relaxed:
                 continue
         median = _median(parts, column, first, last)
-        below, up_to = _around(parts.columns[column], first, last, median)
-        one, other = (up_to, below) if size - up_to >= below else (below, up_to)
+        below, up_to, later = _around(parts.columns[column], first, last, median)
+        after = size - up_to > below or (size - up_to == below and later)
+        one, other = (up_to, below) if after else (below, up_to)
         if relaxed:
             one, other = (size + 1) // 2, 0
         for left in (one, other):
@@ -303,13 +307,19 @@ def _select(values: NDArray[np.float64], size: int, place: int, random_state: ND
 
 
 @uncounted
-def _around(values: NDArray[np.float64], first: int, last: int, median: float) -> tuple[int, int]:
-    """Return how many values of a part are below the median, and how many are at most it."""
-    below, up_to = 0, 0
+def _around(values: NDArray[np.float64], first: int, last: int, median: float) -> tuple[int, int, bool]:
+    """Return how many values of a part are below the median and at most it, and if it is as near to these."""
+    below, up_to, before, after = 0, 0, -np.inf, np.inf
     for i in range(first, last):
-        below += int(values[i] < median)
-        up_to += int(values[i] <= median)
-    return below, up_to
+        value = values[i]
+        if value < median:
+            below += 1
+            before = max(before, value)
+        elif value > median:
+            after = min(after, value)
+        else:
+            up_to += 1
+    return below, below + up_to, median - before <= WIDER * (after - median)
 
 
 @uncounted

@@ -95,6 +95,9 @@ def slow_cut(
         at_most = [record for record in records if values[record] <= median]
         less = [record for record in at_most if values[record] < median]
         found = [(left, [r for r in records if r not in left]) for left in (at_most, less)]
+        equally = abs(2 * len(at_most) - len(records)) == abs(2 * len(less) - len(records))
+        if equally and gap(values, found[1]) > (1 + 2.0**-30) * gap(values, found[0]):
+            return found[::-1]
         return sorted(found, key=lambda sides: abs(len(sides[0]) - len(sides[1])))
 
     width = [width_of(points, records, column, above) for column in range(points.shape[1])]
@@ -104,6 +107,12 @@ def slow_cut(
             if all(len(side) >= k and allowed(side) for side in (left, right)):
                 return sorted(left), sorted(right)
     return None
+
+
+def gap(values: Mapping[int, Any], sides: Sides) -> float:
+    """Return how far apart the sides of a cut are; 0 where one is empty."""
+    left, right = ([values[record] for record in side] for side in sides)
+    return float(min(right) - max(left)) if left and right else 0.0
 
 
 def width_of(points: Points, records: list[int], column: int, above: Mapping[int, Tree]) -> float:
@@ -157,6 +166,12 @@ def test_the_first_of_equally_wide_columns_is_cut() -> None:
     # No value is above the median, 1: women are below it. Of the men two have each half of the ages; in zip
     # codes, which are narrower, one is below the median and none above it.
     assert run(minmax(sex_first), 2).tolist() == [1, 0, 1, 2, 0, 2]
+
+
+def test_of_equally_unequal_cuts_the_wider_one_is_made() -> None:
+    """By hand: the median is 4, two are below and two above it; 1 | 4 are three apart, 4 | 5 one."""
+    for far, expected in ((5.0, [0, 0, 1, 1, 1]), (9.0, [0, 0, 0, 1, 1]), (7.0, [0, 0, 0, 1, 1])):
+        assert run(np.array([[0.0], [1.0], [4.0], [far], [9.5]]), 2).tolist() == expected
 
 
 def test_a_threshold_forbids_a_cut() -> None:
