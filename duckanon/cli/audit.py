@@ -55,8 +55,8 @@ from duckanon.policy.policy import (
     stated_options,
 )
 from duckanon.release.frontier import frontier as measured
-from duckanon.release.parts import BESIDE, together
 from duckanon.release.stages.candidate import Source
+from duckanon.release.tables import BESIDE, together
 
 if TYPE_CHECKING:
     import duckdb

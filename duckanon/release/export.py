@@ -23,7 +23,7 @@ from duckanon.policy.policy import Policy
 from duckanon.release import metadata
 from duckanon.release.audit import audit_published, trees_of
 from duckanon.release.chain import changed_by_hand, record
-from duckanon.release.parts import BESIDE, parts_of, sensitive_of, whole
+from duckanon.release.tables import BESIDE, parts_of, sensitive_of, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from duckanon.database.relations import Target
     from duckanon.policy.checks import Formulas
     from duckanon.release.metadata import Published
-    from duckanon.release.parts import Part
+    from duckanon.release.tables import Part
 
     Columns = list[tuple[str, str]]
 

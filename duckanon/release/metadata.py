@@ -11,7 +11,7 @@ from duckanon.database import engine, templates
 from duckanon.database.relations import Target, columns_of, databases, lookup, named, relation_of
 from duckanon.errors import ReleaseError
 from duckanon.policy.names import fold
-from duckanon.release.parts import BESIDE, Released, parts_of, read
+from duckanon.release.tables import BESIDE, Released, parts_of, read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

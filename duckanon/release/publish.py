@@ -13,8 +13,8 @@ from duckanon.database.relations import columns_of, named
 from duckanon.errors import ReleaseError
 from duckanon.release import metadata
 from duckanon.release.chain import record, renew
-from duckanon.release.parts import BESIDE, counted, parts_of, read, sensitive_of
 from duckanon.release.stages.candidate import released_of
+from duckanon.release.tables import BESIDE, counted, parts_of, read, sensitive_of
 
 if TYPE_CHECKING:
     import duckdb

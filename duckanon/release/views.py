@@ -17,12 +17,12 @@ from duckanon.database.relations import Target, current, databases, lookup
 from duckanon.errors import ReleaseError
 from duckanon.policy.policy import Policy
 from duckanon.release import metadata
-from duckanon.release.parts import BESIDE
 from duckanon.release.pipeline import names_of, through, warn
 from duckanon.release.publish import forget, forget_orphans, publish
 from duckanon.release.stages.advice import advise
 from duckanon.release.stages.candidate import Source
 from duckanon.release.stages.change import effect_text, effects
+from duckanon.release.tables import BESIDE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from duckanon.release.parts import Released
 from duckanon.release.stages.stage import CLASS_FIELD
+from duckanon.release.tables import Released
 
 if TYPE_CHECKING:
     from duckanon.audits.report import Report

@@ -13,9 +13,9 @@ from duckanon.database import arrow, engine, templates
 from duckanon.database.relations import columns_of, named, subquery
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.policy.names import CLASS
-from duckanon.release.parts import counted, whole
 from duckanon.release.stages.means import class_means
 from duckanon.release.stages.partition import averaged
+from duckanon.release.tables import counted, whole
 
 if TYPE_CHECKING:
     import duckdb

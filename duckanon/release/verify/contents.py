@@ -18,7 +18,7 @@ from duckanon.database.relations import columns_of, databases, subquery
 from duckanon.errors import DuckanonError
 from duckanon.release.export import attach, detach, write_macros
 from duckanon.release.metadata import CHAINED, METADATA, SCHEMA
-from duckanon.release.parts import parts_of
+from duckanon.release.tables import parts_of
 from duckanon.release.verify.record import STAGE
 
 if TYPE_CHECKING:

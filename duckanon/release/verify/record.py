@@ -15,7 +15,7 @@ from duckanon.policy.methods import RECORDED
 from duckanon.policy.policy import AuditPolicy
 from duckanon.policy.recodes import RULES, TOLD, UNRECODED
 from duckanon.release.metadata import SCHEMA
-from duckanon.release.parts import Released
+from duckanon.release.tables import Released
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

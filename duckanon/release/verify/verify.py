@@ -19,7 +19,7 @@ from duckanon.policy.policy import Policy
 from duckanon.release import foreign, metadata
 from duckanon.release.audit import audit_published, trees_of
 from duckanon.release.metadata import SCHEMA, Published
-from duckanon.release.parts import parts_of, read
+from duckanon.release.tables import parts_of, read
 from duckanon.release.verify.chain import checked
 from duckanon.release.verify.contents import held
 from duckanon.release.verify.older import in_terms_of_today
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from duckanon.audits.report import Measure, Report
     from duckanon.policy.policy import AuditPolicy
-    from duckanon.release.parts import Part
+    from duckanon.release.tables import Part
     from duckanon.release.verify.record import RecordedAudit, RecordedRelease
 
 
