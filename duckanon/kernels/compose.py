@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Literal
 
@@ -12,6 +13,7 @@ import numpy as np
 from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.combine import combine
 from duckanon.kernels.exchange.refine import MANY, Effort, Stop, reduce_violations, refine
+from duckanon.kernels.first.anatomy import anatomize
 from duckanon.kernels.first.blocks import blocks
 from duckanon.kernels.first.dissolve import dissolve
 from duckanon.kernels.first.mdav import mdav, mdav1
@@ -26,6 +28,7 @@ from duckanon.kernels.points import distance_points, enlarged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from decimal import Decimal
 
     from numpy.typing import NDArray
 
@@ -44,6 +47,9 @@ WHOLE, PART = 2048, 1024
 """Up to so many records Algorithm 3 looks among all of them for a class; more are halved until no part has
 more than the second number: half the time of parts of 2,048, and no more loss."""
 
+NARROW, BROAD = 128, 4096
+"""Records among which Anatomize looks for a class, in two starts."""
+
 SHARE = 6000
 """Records to which a full search belongs: the searches of smaller tables are as much shorter."""
 
@@ -57,7 +63,7 @@ longer searches go on from where these end, and as many from where all of it end
 EFFORTS: tuple[Effort, ...] = ("fast", "balanced", "best")
 """Each takes more work than the one before, and never loses more."""
 
-Start = Literal["mdav", "mdav1", "blocks", "tcloseness_first", "univariate", "forest"]
+Start = Literal["mdav", "mdav1", "blocks", "tcloseness_first", "univariate", "forest", "anatomy"]
 """First partitions that recipes begin with."""
 
 
@@ -117,7 +123,8 @@ def recipes(
         class size of its Eq. 3, with one time where more than `MANY` records are to be refined, since larger
         classes take twice as long and gain little; up to `EXACT` records also MDAV with the smallest size
         that can satisfy t, whose classes have to be changed and merged much: it pays in small tables only;
-        without t also the clusters of a spanning tree.
+        without t also the clusters of a spanning tree. Where a share is all that is asked for (recursive,
+        l = 1, c below 1) Anatomize, too, for any number of records.
     """
     if not thresholds and columns == 1:
         return (Recipe("univariate", k),)
@@ -127,6 +134,8 @@ def recipes(
     factors = (1,) if effort and n > MANY else (1, 2, 4)
     sizes = sorted({min(spread * factor, max(largest, k)) for factor in factors})
     spreads = tuple(Recipe("tcloseness_first", size, "efficient", effort) for size in sizes if size <= n)
+    if _share(thresholds) is not None:
+        spreads += (Recipe("anatomy", k, "efficient", effort),)
     if n > EXACT:
         return spreads
     smallest = smallest_size(n, k, thresholds, largest=largest) if effort else k
@@ -171,12 +180,14 @@ def compose(
         without `stop` and with merging.
     """
     n = len(points)
-    start = first_partition(points, codes, recipe)
+    start = first_partition(points, codes, recipe, thresholds)
     if recipe.partner is None or recipe.start == "univariate":
         return start
     effort = recipe.effort if n >= 2 * k else None
     if thresholds:
         limited = _Limited(points, codes, k, thresholds, share, seed, stop)
+        if recipe.start == "anatomy":
+            return _anatomy(limited, recipe, start, effort, merging=merging)
         return _refined_under(limited, recipe, start, effort, merging=merging)
     if effort is None or not points.shape[1]:
         return start
@@ -244,6 +255,24 @@ def _refined_under(
     if effort != "best":
         return ended
     return min((limited.refined(labels, effort) for labels in (ended, *own)), key=limited.rank)
+
+
+def _anatomy(
+    limited: _Limited, recipe: Recipe, start: NDArray[np.int64], effort: Effort | None, *, merging: bool
+) -> NDArray[np.int64]:
+    """Return classes from the given start or from a broader one, as `_refined_under` does.
+
+    A broad one finds nearer records where there are enough of each value everywhere, a narrow one where some
+    are rare in places. Where all records together have too many of a value, no merging of theirs helps: what
+    it leaves is one class.
+    """
+    whole = violations_per_class(limited.thresholds, limited.codes, [0, len(start)])
+    broad = _anatomized(limited.points, limited.codes, recipe.size, limited.thresholds, BROAD)
+    found = [
+        _refined_under(limited, recipe, labels, effort, merging=merging and not whole.any())
+        for labels in _different([start, broad])
+    ]
+    return min(found, key=limited.rank)
 
 
 def _different(partitions: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
@@ -355,10 +384,18 @@ def _has_gaps(points: NDArray[np.float64], k: int, stop: Stop | None) -> bool:
 
 
 def first_partition(
-    points: NDArray[np.float64], codes: NDArray[np.int64] | Sequence[NDArray[np.int64]], recipe: Recipe
+    points: NDArray[np.float64],
+    codes: NDArray[np.int64] | Sequence[NDArray[np.int64]],
+    recipe: Recipe,
+    thresholds: Sequence[Threshold] = (),
 ) -> NDArray[np.int64]:
-    """Return the first partition of a recipe: classes of at least its size, or one class."""
+    """Return the first partition of a recipe: classes of at least its size, or one class.
+
+    The thresholds are for 'anatomy', which needs one that is a share.
+    """
     size = min(recipe.size, len(points))
+    if recipe.start == "anatomy":
+        return _anatomized(points, codes, size, thresholds, NARROW)
     if recipe.start == "mdav":
         return mdav(points, size)
     if recipe.start == "mdav1":
@@ -375,6 +412,20 @@ def first_partition(
     return stratified_parts(points, order, size, largest=WHOLE if len(points) <= WHOLE else PART)
 
 
+def _anatomized(
+    points: NDArray[np.float64],
+    codes: NDArray[np.int64] | Sequence[NDArray[np.int64]],
+    size: int,
+    thresholds: Sequence[Threshold],
+    largest: int,
+) -> NDArray[np.int64]:
+    """Return the classes of `anatomize` under the one threshold that there is."""
+    share = _share(thresholds)
+    if share is None:
+        raise ValueError("'anatomy' needs one threshold, recursive with l = 1 and c below 1, without t")
+    return anatomize(points, codes[0], min(size, len(points)), share, largest)
+
+
 def merged(
     points: NDArray[np.float64],
     codes: NDArray[np.int64] | Sequence[NDArray[np.int64]],
@@ -387,6 +438,29 @@ def merged(
     means = class_means(points, labels)
     joined = merge_classes(means, np.diff(offsets), members, offsets, thresholds, partner=partner)
     return joined[labels]
+
+
+def _share(thresholds: Sequence[Threshold]) -> Decimal | None:
+    """Return c if all that is asked for is that no value of one attribute has a share of c or more."""
+    if len(thresholds) != 1:
+        return None
+    (only,) = thresholds
+    return only.c if only.t is None and only.l == 1 and only.c is not None and only.c < 1 else None
+
+
+def tile_strata(n: int, k: int, thresholds: Sequence[Threshold], *, largest: int) -> int:
+    """Return the number of equal parts of the sensitive order of which every tile gets its share.
+
+    It is `stratum_size`; but where a share of a value is all that is asked for, so many that no tile has too
+    many of it, but for rounding: by its place in the order, a value is denser in a tile than in the table in
+    the two parts where it begins and ends, at most.
+    """
+    share = _share(thresholds)
+    if share is None:
+        return stratum_size(n, k, thresholds, largest=largest)
+    reference = thresholds[0].reference
+    slack = Fraction(share) - Fraction(int(reference.most_frequent[0]), reference.total)
+    return max(k, min(math.ceil(2 / slack), largest)) if slack > 0 else largest
 
 
 def stratum_size(n: int, k: int, thresholds: Sequence[Threshold], *, largest: int) -> int:

@@ -183,6 +183,26 @@ def test_every_first_partition_of_auto_is_a_method_that_verify_knows(tmp_path: P
     assert verify(tmp_path / "v.duckdb") == 0
 
 
+@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
+def test_a_release_that_begins_with_anatomize_is_verified(tmp_path: Path) -> None:
+    """No charge has more than 1/4 of a class: five charges, which go with the ages."""
+    table = "SELECT round(900 * sin(i * i)) AS age, round(900 * cos(3 * i * i)) AS zip FROM range(300) r(i)"
+    options = "quasi_identifiers = (age, zip), sensitive = charge, k = 2, l = 1, l_diversity = 'recursive'"
+    with duckanon.connect() as con:
+        con.execute(
+            f"CREATE TABLE t AS SELECT *, ntile(5) OVER (ORDER BY 2 * age + zip, age) AS charge FROM ({table})"
+        )
+        con.execute(
+            f"CREATE ANONYMIZED VIEW v AS FROM t WITH ({options}, c = 0.250000000001, effort = 'fast')"
+        )
+        assert con.duckdb.execute("SELECT method FROM duckanon.releases").fetchall() == [("anatomy",)]
+        counts = "SELECT age, zip, count(*) AS records FROM v GROUP BY age, zip, charge"
+        shares = f"SELECT max(records), sum(records) FROM ({counts}) GROUP BY age, zip"
+        assert all(4 * most <= size for most, size in con.duckdb.execute(shares).fetchall())
+        con.execute(f"EXPORT ANONYMIZED VIEW v TO '{tmp_path / 'v.duckdb'}'")
+    assert verify(tmp_path / "v.duckdb") == 0
+
+
 @settings(max_examples=examples(200, few=3), suppress_health_check=[HealthCheck.too_slow])
 @given(case=cases())
 def test_random_releases_are_exported_and_verified(case: Case) -> None:

@@ -284,6 +284,25 @@ def least_records(threshold: Threshold) -> int:
     return int(np.searchsorted(threshold.reference.most_frequent, shared)) + 1
 
 
+def most_of_one(n: int, c: Decimal | Fraction) -> NDArray[np.int64]:
+    """Return how many records of one value a class of 0..n records may have, with c for l = 1: r_1 < c s.
+
+    Parameters
+    ----------
+    n : int
+        Largest size, at least 0.
+    c : Decimal or Fraction
+        Above 0 and below `LARGEST_C`; what is finer than 10^-12 is cut off, as where a threshold is compared.
+
+    Returns
+    -------
+    ndarray of shape (n + 1,), int64
+        By size. Exact; O(n) time.
+    """
+    steps = math.floor(Fraction(c) * STEPS)
+    return np.array([max(0, (steps * size - 1) // STEPS) for size in range(n + 1)], dtype=np.int64)
+
+
 def violation(threshold: Threshold, codes: ArrayLike) -> float:
     """Return by how much a class violates a threshold, weighted by its size.
 

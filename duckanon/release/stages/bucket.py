@@ -102,7 +102,7 @@ def bucket(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) -> 
         cuts = _cuts(embedded.axes, -(-open_size // tile_size(policy, limited.thresholds)))
         tile_count = math.prod(cut.parts for cut in cuts)
         shared = limited.thresholds and tile_count > 1
-        strata = stratum_size(staged.size, policy, limited.thresholds) if shared else 1
+        strata = _strata(staged.size, policy, limited.thresholds) if shared else 1
         _deal(con, limited, tiles=tiles, ready=ready, cuts=cuts, strata=strata)
     return Bucketed(limited, ready, labels, tiles, tile_count, open_size)
 
@@ -122,6 +122,12 @@ def stratum_size(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int
     It is the class size of t-closeness-first.
     """
     return compose.stratum_size(n, policy.k, thresholds, largest=max(LARGEST, policy.k))
+
+
+def _strata(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int:
+    """Number of parts of which every tile gets its share: of ``auto`` as many as `tile_strata` says."""
+    count = compose.tile_strata if policy.method == "auto" else compose.stratum_size
+    return count(n, policy.k, thresholds, largest=max(LARGEST, policy.k))
 
 
 def stream(

@@ -1,0 +1,404 @@
+"""Anatomize among near records: classes in which no sensitive value has more than its share.
+
+Xiao and Tao, "Anatomy: Simple and Effective Privacy Preservation", VLDB 2006, algorithm Anatomize, which
+takes one record of each of the l fullest buckets, at random. Here the record is the nearest one, and the
+bucket any, as long as what is left can still be partitioned.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from duckanon.kernels.closeness.threshold import STEPS, most_of_one
+from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.first.mdav import mdav
+from duckanon.kernels.neighbours.kd import NEARLY
+from duckanon.kernels.neighbours.slots import Slots, farthest_in, fill, nearest_in, remove
+from duckanon.kernels.points import check_class_size, distance_points
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from decimal import Decimal
+
+    from numpy.typing import ArrayLike, NDArray
+
+LARGEST = 128
+"""Records among all of which a class is looked for; tables of more are halved."""
+
+
+class _Rest(NamedTuple):
+    """Records left, in a bucket for each value.
+
+    Attributes
+    ----------
+    buckets : Slots
+        The records.
+    spare : ndarray of shape (buckets,), int64
+        Records of each bucket that no class takes, since there are too many; 0 in an eligible table.
+    caps : ndarray of shape (n + 1,), int64
+        Most records of one value among 0..n.
+    """
+
+    buckets: Slots
+    spare: NDArray[np.int64]
+    caps: NDArray[np.int64]
+
+
+class _Near(NamedTuple):
+    """Of each bucket the record nearest to a seed, its squared distance, and how many were taken."""
+
+    record: NDArray[np.int64]
+    taken: NDArray[np.int64]
+    distance: NDArray[np.float64]
+
+
+def share_of(l: int) -> Fraction:  # noqa: E741 - l-diversity has this name everywhere
+    """Return the least c of twelve decimals with which r_1 < c s says that no value has more than s / l.
+
+    Parameters
+    ----------
+    l : int
+        Reciprocal of the share, 1 or more.
+
+    Returns
+    -------
+    Fraction
+        (floor(10^12 / l) + 1) / 10^12. Of whole numbers r and s with l s <= 10^12, r < c s exactly where
+        r l <= s: c is above 1 / l, by 10^-12 at most, so that c s is at most (s + 1) / l.
+
+    Examples
+    --------
+    >>> share_of(3)
+    Fraction(166666666667, 500000000000)
+    """
+    return Fraction(STEPS // l + 1, STEPS)
+
+
+def anatomize(
+    points: ArrayLike, codes: ArrayLike, k: int, c: Decimal | Fraction, largest: int = LARGEST
+) -> NDArray[np.int64]:
+    """Return classes of at least k near records, in which a value has less than the share c of the records.
+
+    Parameters
+    ----------
+    points, k
+        See `duckanon.kernels`.
+    codes : array_like of shape (n,), int
+        Sensitive value of each record; equal numbers are one value.
+    c : Decimal or Fraction
+        Every class of s records has r_1 < c s for its most frequent value, which r_1 records have: recursive
+        (c, 1)-diversity. Above 0; what is finer than 10^-12 is cut off. `share_of` has the c for 1 / l.
+    largest : int, optional
+        A part with more records is halved at the median of its widest coordinate. Where a half would not keep
+        c, what it has too much of a value goes to the other half, those first that are nearest to the cut.
+
+    Returns
+    -------
+    ndarray of shape (n,), int64
+        Class of each record, 0..m-1. All keep c if the table itself does (the paper calls it eligible). Else
+        those do not that hold the records of which there are too many: for merging with other tables.
+
+    Raises
+    ------
+    ValueError
+        If k, c, codes or points are out of range.
+
+    Notes
+    -----
+    A class begins with a record of the most frequent value left: the one farthest from the centroid of all
+    left, or from the last seed, in turns. It takes the records nearest to that, of a value as many as its
+    size allows. What is left must keep c as a whole: so of a value that would have too great a share the
+    nearest records are taken, however far they are. The size is the least, from k on, with which that can be
+    had: with 1 / l and k <= l it is l, nearly always. What remains when no further class can be had joins
+    the nearest classes that keep c with it, each record for itself, or else the last class, all of it.
+
+    It never fails: classes that keep c keep it together, as r_1 < c s and r'_1 < c s' add up; and if what is
+    left keeps c, all of it is a class. In a table that is not eligible as many records of the values that
+    are too frequent are spared as makes the rest eligible, and become classes of their own by `mdav`, or
+    join others where they are fewer than a class.
+
+    O(n largest / k) distances, O(n d log n) for the parts, O(n d) memory; deterministic, equal distances go
+    to the lowest record number.
+
+    Examples
+    --------
+    >>> anatomize([[0.0], [1.0], [2.0], [9.0]], [5, 5, 6, 6], 2, share_of(2)).tolist()
+    [1, 0, 1, 0]
+    """
+    matrix = distance_points(points)
+    n = len(matrix)
+    check_class_size(n, k)
+    values = np.asarray(codes)
+    if values.shape != (n,) or values.dtype.kind not in "iu":
+        raise ValueError(f"codes must be one integer a record, of shape ({n},), not {values.shape}")
+    if not c > 0:
+        raise ValueError(f"c must be above 0, not {c}")
+    values = np.unique(values, return_inverse=True)[1]
+    caps = most_of_one(n, Fraction(c))
+    # A class of fewer may have no record at all of any value.
+    size = max(k, int(np.searchsorted(caps, 1)))
+    if size > n:
+        return np.zeros(n, dtype=np.int64)
+    labels = np.empty(n, np.int64)
+    classes = 0
+    for part in _parts(matrix, values, np.arange(n), size, caps, largest):
+        labels[part] = _anatomized(matrix[part], values[part], size, caps) + classes
+        classes = int(labels[part].max()) + 1
+    return labels
+
+
+def _parts(
+    points: NDArray[np.float64],
+    values: NDArray[np.int64],
+    records: NDArray[np.int64],
+    size: int,
+    caps: NDArray[np.int64],
+    largest: int,
+) -> Iterator[NDArray[np.int64]]:
+    """Yield the parts of the given records, ascending, each eligible if all of them together are.
+
+    Of a value that has c records `least` at least go left and `most` at most, so that neither half has more
+    than its cap. Any halves are allowed where these numbers leave room for half of the records.
+    """
+    counts = np.bincount(values[records])
+    spare = np.maximum(counts - _most_eligible(counts, size, caps), 0)
+    kept, shared = counts - spare, spare // 2
+    whole = int(kept.sum())
+    half = whole // 2 - whole // 2 % size
+    least = np.maximum(kept - caps[whole - half], 0)
+    most = np.minimum(kept, caps[half])
+    if (
+        len(records) <= largest
+        or half < size
+        or (least > most).any()
+        or not least.sum() <= half <= most.sum()
+    ):
+        yield records
+        return
+    cut = half + int(shared.sum())
+    for side in _sides(points[records], values[records], least + shared, most + shared, cut):
+        yield from _parts(points, values, records[side], size, caps, largest)
+
+
+def _sides(
+    points: NDArray[np.float64],
+    values: NDArray[np.int64],
+    least: NDArray[np.int64],
+    most: NDArray[np.int64],
+    cut: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the `cut` records that go left, by the widest coordinate, and the others; both ascending."""
+    spread = points.var(axis=0)
+    column = points[:, int(np.argmax(spread >= spread.max() * NEARLY))]
+    counts = np.bincount(values)
+    place = np.empty(len(values), np.int64)
+    place[np.lexsort((column, values))] = np.arange(len(values))
+    place -= (np.cumsum(counts) - counts)[values]
+    # 0 has to go left, 2 must not.
+    side = (place >= least[values]).astype(np.int64) + (place >= most[values])
+    order = np.lexsort((column, side))
+    return np.sort(order[:cut]), np.sort(order[cut:])
+
+
+def _anatomized(
+    points: NDArray[np.float64], values: NDArray[np.int64], size: int, caps: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the classes of a part of at least `size` records."""
+    n, d = points.shape
+    counts = np.bincount(values)
+    spare = np.maximum(counts - _most_eligible(counts, size, caps), 0)
+    labels = np.full(n, -1)
+    rest = _Rest(fill(points, np.argsort(values, kind="stable"), counts), spare, caps)
+    _run(rest, points, np.zeros(d), size, labels)
+    left = np.flatnonzero(labels < 0)
+    last = int(labels.max())
+    if len(left) >= size and spare.any():
+        labels[left] = mdav(points[left], size) + last + 1
+    elif not _joined(points, values, labels, left, caps, anywhere=bool(spare.any())):
+        labels[left] = last
+    return labels
+
+
+def _most_eligible(counts: NDArray[np.int64], size: int, caps: NDArray[np.int64]) -> int:
+    """Return how many records of each value, at most, are eligible together; 0 if too few for a class.
+
+    So many of each are fewer than all only where the table is not eligible. With more of each, the most
+    frequent value never has a smaller share, so that the last number that keeps c is the one.
+    """
+    most = int(counts.max())
+    at_least = np.cumsum(np.bincount(counts, minlength=most + 1)[::-1])[::-1][1:]
+    together = np.cumsum(at_least)
+    kept = np.flatnonzero(caps[together] >= np.arange(1, most + 1))
+    return int(kept[-1]) + 1 if len(kept) and together[kept[-1]] >= size else 0
+
+
+def _joined(
+    points: NDArray[np.float64],
+    values: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    left: NDArray[np.int64],
+    caps: NDArray[np.int64],
+    *,
+    anywhere: bool,
+) -> bool:
+    """Let each record left join the class with the nearest mean that keeps c with it, in their order.
+
+    If there is none for one of them, False, and the labels are as before; or, `anywhere`, it joins the
+    nearest class that there is.
+    """
+    classed = labels >= 0
+    sizes = np.bincount(labels[classed])
+    sums = np.stack([np.bincount(labels[classed], weights=column[classed]) for column in points.T], axis=1)
+    means = sums / sizes[:, None]
+    joined = labels.copy()
+    for record in left:
+        same = np.bincount(joined[(values == values[record]) & (joined >= 0)], minlength=len(sizes))
+        able = same < caps[sizes + 1]
+        if not able.any() and not anywhere:
+            return False
+        distances = np.zeros(len(sizes))
+        for column, own in zip(means.T, points[record], strict=True):
+            distances += (column - own) ** 2
+        joined[record] = np.argmin(np.where(able, distances, np.inf) if able.any() else distances)
+        sizes[joined[record]] += 1
+    labels[left] = joined[left]
+    return True
+
+
+@compiled
+def _run(
+    rest: _Rest,
+    points: NDArray[np.float64],
+    centre: NDArray[np.float64],
+    size: int,
+    labels: NDArray[np.int64],
+) -> None:
+    """Form classes as long as a further one can be had."""
+    n, d = points.shape
+    for i in range(n):
+        for j in range(d):
+            centre[j] += points[i, j]
+    left = n
+    for count in rest.spare:
+        left -= count
+    numbers = np.empty((2, len(rest.spare)), np.int64)
+    near = _Near(numbers[0], numbers[1], np.empty(len(rest.spare)))
+    seed, label, gone, last = -1, 0, 0, False
+    while left >= size and not last:
+        count, last = _class_size(rest, left, size)
+        seed = _farthest(rest, points[seed] if label % 2 else centre / (n - gone))
+        # So many of a bucket at most may stay.
+        members = _form(rest, points[seed], seed, count, left if last else rest.caps[left - count], near)
+        left -= count
+        gone += count
+        for record in members:
+            labels[record] = label
+            for j in range(d):
+                centre[j] -= points[record, j]
+        label += 1
+
+
+@inner
+def _class_size(rest: _Rest, left: int, size: int) -> tuple[int, bool]:
+    """Return the least size after which what is left, not spare, keeps c; else that of the last class."""
+    most = 0
+    for bucket in range(len(rest.spare)):
+        most = max(most, rest.buckets.left[bucket] - rest.spare[bucket])
+    for count in range(size, left - size + 1):
+        stay, cap = rest.caps[left - count], rest.caps[count]
+        if most - stay <= cap and _needed(rest, stay) <= count <= _available(rest, cap):
+            return count, False
+    count = size
+    while _available(rest, rest.caps[count]) < count:
+        count += 1
+    return count, True
+
+
+@inner
+def _needed(rest: _Rest, stay: int) -> int:
+    """Return how many records have to be taken so that so many at most stay in a bucket."""
+    needed = 0
+    for bucket in range(len(rest.spare)):
+        needed += max(0, rest.buckets.left[bucket] - rest.spare[bucket] - stay)
+    return needed
+
+
+@inner
+def _available(rest: _Rest, cap: int) -> int:
+    """Return how many records can be taken, so many at most of a bucket."""
+    available = 0
+    for bucket in range(len(rest.spare)):
+        available += min(cap, rest.buckets.left[bucket] - rest.spare[bucket])
+    return available
+
+
+@inner
+def _farthest(rest: _Rest, query: NDArray[np.float64]) -> int:
+    """Return the record farthest from the query of those in the fullest buckets, of several the lowest."""
+    buckets, most = rest.buckets, 0
+    for bucket in range(len(rest.spare)):
+        most = max(most, buckets.left[bucket] - rest.spare[bucket])
+    best_distance, best_record = -1.0, -1
+    for bucket in range(len(rest.spare)):
+        start, left = buckets.start[bucket], buckets.left[bucket]
+        if left - rest.spare[bucket] == most:
+            distance, record = farthest_in(buckets, start, start + left, query)
+            if distance > best_distance or (distance == best_distance and record < best_record):
+                best_distance, best_record = distance, record
+    return best_record
+
+
+@inner
+def _form(
+    rest: _Rest, query: NDArray[np.float64], seed: int, count: int, stay: int, near: _Near
+) -> NDArray[np.int64]:
+    """Take the seed and the records nearest to it, of every bucket enough that `stay` at most stay there."""
+    buckets, cap, free = rest.buckets, rest.caps[count], count - _needed(rest, stay)
+    for bucket in range(len(rest.spare)):
+        near.taken[bucket] = 0
+        _look(rest, bucket, query, cap, near)
+    chosen, members = buckets.bin[buckets.slot[seed]], np.empty(count, np.int64)
+    near.record[chosen] = seed
+    for place in range(count):
+        if place > 0:
+            chosen = _nearest(rest, stay, free, near)
+        record = near.record[chosen]
+        members[place] = record
+        free -= buckets.left[chosen] - rest.spare[chosen] <= stay
+        remove(buckets, record)
+        near.taken[chosen] += 1
+        _look(rest, chosen, query, cap, near)
+    return members
+
+
+@inner
+def _look(rest: _Rest, bucket: int, query: NDArray[np.float64], cap: int, near: _Near) -> None:
+    """Look for the nearest record of a bucket, infinitely far where no more may be taken."""
+    near.distance[bucket] = np.inf
+    start, left = rest.buckets.start[bucket], rest.buckets.left[bucket]
+    if near.taken[bucket] < cap and left > rest.spare[bucket]:
+        found = nearest_in(rest.buckets, start, start + left, query)
+        near.distance[bucket], near.record[bucket] = found
+
+
+@inner
+def _nearest(rest: _Rest, stay: int, free: int, near: _Near) -> int:
+    """Return the bucket of the nearest record that may be taken, so many of those that may stay."""
+    chosen = -1
+    for bucket in range(len(rest.spare)):
+        distance = near.distance[bucket]
+        has_to = rest.buckets.left[bucket] - rest.spare[bucket] > stay
+        if (
+            distance < np.inf
+            and (free > 0 or has_to)
+            and (
+                chosen < 0
+                or distance < near.distance[chosen]
+                or (distance == near.distance[chosen] and near.record[bucket] < near.record[chosen])
+            )
+        ):
+            chosen = bucket
+    return chosen
