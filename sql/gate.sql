@@ -441,7 +441,21 @@ FROM query(
 )
 WHERE
     release_id = getvariable('duckanon_gate_release_id')
+    AND measure IN ('k_anonymity', 'l_diversity', 't_closeness')
     AND left(measure, 1) NOT IN (SELECT given.setting FROM duckanon_gate_given AS given);
+
+-- How many subjects a class has was proved when the release was made: its rows do not tell.
+SET VARIABLE duckanon_gate_subjects = (
+    SELECT printf('%g', max(threshold))
+    FROM query(
+        CASE
+            WHEN getvariable('duckanon_gate_home') IS NULL
+            THEN 'SELECT 0 AS threshold, '''' AS measure, 0 AS release_id WHERE FALSE'
+            ELSE 'FROM ' || getvariable('duckanon_gate_home') || 'thresholds'
+        END
+    )
+    WHERE measure = 'k_subjects' AND release_id = getvariable('duckanon_gate_release_id')
+);
 
 -- The same as constants, which is what a macro can pass on.
 SET VARIABLE duckanon_gate_table = (
@@ -709,6 +723,11 @@ FROM (
             WHEN (SELECT count(*) FROM duckanon_gate_column WHERE role = 'class') > 0
             THEN '; classes are those of ' || getvariable('duckanon_gate_qi')[1] || ', quasi-identifiers are exact'
             ELSE ''
+        END || CASE
+            WHEN getvariable('duckanon_gate_subjects') IS NULL
+            THEN ''
+            ELSE '; that a class has ' || getvariable('duckanon_gate_subjects')
+                || ' subjects was proved at release, not from the rows'
         END AS remark,
         count(CASE WHEN passed THEN 1 END) AS kept,
         count(CASE WHEN NOT passed THEN 1 END) AS broken,

@@ -38,7 +38,6 @@ from duckanon.policy.policy import hierarchy_names
 from duckanon.release.explain import explain
 from duckanon.release.export import check_target, export, files_of
 from duckanon.release.stages.candidate import Source
-from duckanon.release.verify.record import of_the_source
 from duckanon.release.views import create
 
 _NOT_OPTIONS = {"source", "target", "qi", "policy", "dry_run", "effect", "csv_formulas", "trust", "timeout"}
@@ -51,6 +50,7 @@ def anonymize(
     sensitive: Names = None,
     identifiers: Names = None,
     insensitive: Names = None,
+    subject: Names = None,
     k: K = None,
     t: T = None,
     l: L = None,  # noqa: E741 - l-diversity has this name everywhere
@@ -98,7 +98,8 @@ def anonymize(
         made = create(con, query, release_policy, name, effect=effect)
         report = export(con, name, str(path), **formulas)
     # The audit is that of the file; what its rows do not tell is what CREATE found.
-    beside = of_the_source(made.classes, information_loss=made.information_loss, suppressed=made.suppressed)
+    known = {measure.measure for measure in report.measures}
+    beside = tuple(measure for measure in made.report.measures if measure.measure not in known)
     told = replace(report, measures=report.measures + beside, plan=made.report.plan)
     written = " and ".join(str(file) for file in files_of(path, release_policy.release))
     show(Outcome(f"wrote {written}", None, told, effect=made.effect))

@@ -141,9 +141,12 @@ def _options(flags: dict[str, Any], file: Path | None) -> dict[str, Any]:
     given = read_flags(flags)
     text = "" if file is None else read_text(file, "policy", error=PolicyError)
     options = stated_options(text, **given)
-    if options.get("subject") is not None:
+    if options.get("subject"):
         # Counting records where the policy counts persons would pass by mistake.
-        raise PolicyError("subject is not in this version: k counts records; keep one record a subject")
+        raise PolicyError(
+            "the k of this policy counts subjects, whom the rows of a release do not tell: 'duckanon verify' "
+            "says what was proved at release; leave subject out of the policy to count records"
+        )
     if "quasi_identifiers" not in options:
         raise PolicyError(
             "--qi is missing: name the quasi-identifiers, as in --qi age,zip, or give a --policy file"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-LISTS = ("quasi_identifiers", "sensitive", "identifiers", "insensitive")
+LISTS = ("quasi_identifiers", "sensitive", "identifiers", "insensitive", "subject")
 NUMBERS = ("t", "l", "c", "weights", "suppression_limit")
 
 _QUOTED = r'"(?:[^"]|"")*"'

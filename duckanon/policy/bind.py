@@ -46,6 +46,7 @@ class Role(Enum):
     """What the release does with a column."""
 
     IDENTIFIER = "identifier"
+    SUBJECT = "subject"  # whose a record is, of whatever columns tell it; never released as such
     CLASS = "class"  # the number of the class, where quasi-identifiers do not tell it
     QUASI_IDENTIFIER = "quasi_identifier"
     SENSITIVE = "sensitive"
@@ -89,6 +90,8 @@ def bind(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute,
         if getattr(policy, option) != "*"
         for column in _as_spelled(option, getattr(policy, option), types)
     }
+    # Who a subject is, is dropped where nothing else is said of the column.
+    roles = {fold(name): Role.IDENTIFIER for name in subject_of(policy, columns)} | roles
     if policy.insensitive == "*":
         roles = {fold(name): Role.INSENSITIVE for name in types} | roles
     _check_added(policy, types, roles)
@@ -110,6 +113,11 @@ def _check_added(policy: Policy, types: ByColumn[str], roles: Mapping[str, Role]
                 f"release = {policy.release!r} adds a column {name!r}, which the source has: "
                 "rename it with AS"
             )
+
+
+def subject_of(policy: Policy, columns: Sequence[tuple[str, str]]) -> list[str]:
+    """Columns that tell whose a record is, as the source spells them."""
+    return _as_spelled("subject", policy.subject, _types(columns))
 
 
 def bind_audit(policy: AuditPolicy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute, ...]:

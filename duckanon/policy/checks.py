@@ -256,11 +256,6 @@ def _check_rows(option: str, rows: tuple[tuple[str, ...], ...]) -> None:
         )
 
 
-def _subject(option: str, value: Any) -> None:
-    if value is not None:
-        raise PolicyError(f"{option} is not in this version: k counts records; keep one record a subject")
-
-
 def _optional(check: Callable[[str, Any], V]) -> Callable[[str, Any], V | None]:
     return lambda option, value: None if value is None else check(option, value)
 
@@ -320,7 +315,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "release": _word(get_args(Release)),
     "recode": _by_column(_recode),
     "weights": _by_column(_above_zero("a number above 0, or another role for the column")),
-    "subject": _subject,
+    "subject": _columns,
     "suppression_limit": _fraction,
     "nulls": _word(get_args(Nulls)),
     "refine": _boolean,

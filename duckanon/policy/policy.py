@@ -187,8 +187,9 @@ class Policy:
         How a quasi-identifier is recoded; by default it follows the type.
     weights : mapping from column to number, optional
         Importance of a quasi-identifier in the distance, above 0; 1 by default.
-    subject : None
-        Not in this version.
+    subject : str or iterable of str
+        Columns that tell whose a record is: k then counts different subjects, and not records. They are
+        dropped, unless they have another role, which may be any but that of quasi-identifiers.
     release : {'table', 'anatomy', 'swap'}
         'table': quasi-identifiers recoded, one value a class. 'anatomy': quasi-identifiers as they are in one
         table, and sensitive values, counted in each class, in another; no value has more than 1 / l of a
@@ -236,7 +237,7 @@ class Policy:
     objective: Objective = "loss"
     recode: ByColumn[Recode] = _NO_COLUMN
     weights: ByColumn[float] = _NO_COLUMN
-    subject: None = None
+    subject: tuple[str, ...] = ()
     release: Release = "table"
     suppression_limit: float = 0.0
     nulls: Nulls = "category"
@@ -264,7 +265,7 @@ class Policy:
         objective: Objective = "loss",
         recode: Mapping[str, Recode] | None = None,
         weights: Mapping[str, Number] | None = None,
-        subject: None = None,
+        subject: Columns = (),
         release: Release = "table",
         suppression_limit: Number = 0,
         nulls: Nulls = "category",
@@ -276,6 +277,7 @@ class Policy:
         _store(self, {name: value for name, value in locals().items() if name != "self"})
         check_roles(self, ROLES)
         check_sensitive(self)
+        _check_subject(self)
         for option in ("recode", "weights"):
             check_columns(option, getattr(self, option), "quasi_identifiers", self.quasi_identifiers)
         _check_labels(self)
@@ -384,6 +386,17 @@ def check_roles(policy: Policy | AuditPolicy, roles: Sequence[str]) -> None:
             other = role_of.setdefault(fold(column), role)
             if other != role:
                 raise PolicyError(f"column {column!r} is in {other} and in {role}: a column has one role")
+
+
+def _check_subject(policy: Policy) -> None:
+    """Raise where a subject is a quasi-identifier, of which every class has one value."""
+    quasi = {fold(column) for column in policy.quasi_identifiers}
+    for column in policy.subject:
+        if fold(column) in quasi:
+            raise PolicyError(
+                f"column {column!r} is in subject and in quasi_identifiers: who is told by it needs no more; "
+                "take it out of quasi_identifiers"
+            )
 
 
 def check_sensitive(policy: Policy | AuditPolicy) -> None:

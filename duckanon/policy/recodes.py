@@ -55,19 +55,6 @@ RULES: Mapping[str, Rule] = {
 UNRECODED: Mapping[str, Rule] = {name: Rule(name, _ALL) for name in get_args(AsItIs)}
 """What stands in place of a rule where quasi-identifiers are released as they are, by the release."""
 
-TOLD: Mapping[str, str] = {
-    "swap": (
-        "released as 'swap': classes are those of class_id; quasi-identifiers are exact, dealt anew within "
-        "each class, among whose records a person is hidden (probabilistic k-anonymity)"
-    ),
-    "anatomy": (
-        "released as 'anatomy', in two tables: classes are those of class_id; quasi-identifiers are exact, "
-        "so k is the size of a class and no k-anonymity; recursive l-diversity with l = 1, and c just above "
-        "1 / l, says that no sensitive value is in more than 1 / l of a class"
-    ),
-}
-"""What whoever reads an audit of such a release has to know."""
-
 
 def rule_of(name: str) -> Rule:
     """Rule of a quasi-identifier by the name that metadata have."""

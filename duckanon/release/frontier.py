@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import time
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,7 @@ from duckanon.errors import InfeasibleError, MissingExtra, PolicyError
 from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.merging.merge import class_members
+from duckanon.policy.bind import Role
 from duckanon.release.pipeline import names_of, through
 from duckanon.release.stages.bucket import BY_CUTS
 from duckanon.release.stages.embed import coordinates, cut_points
@@ -66,6 +68,7 @@ class _Sample:
     thresholds: tuple[Threshold, ...]
     size: int
     cuts: Cuts | None
+    of_subjects: bool  # whether the last threshold is that k subjects are in a class
 
 
 class _Cell(NamedTuple):
@@ -203,13 +206,14 @@ def _sample(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) ->
         codes[row] = arrow.numbers(table.column(name))
     limits, dense = thresholds_without(limited, policy, codes, np.ones(len(table), dtype=bool))
     cuts = cut_points(embedded.axes, columns) if policy.method in BY_CUTS else None
-    return _Sample(coordinates(embedded.axes, columns), dense, limits, staged.size, cuts)
+    told = bool(limited.fields) and limited.fields[-1].attribute.role is Role.SUBJECT
+    return _Sample(coordinates(embedded.axes, columns), dense, limits, staged.size, cuts, told)
 
 
 def _rows(sample: _Sample, policy: Policy) -> list[tuple[object, ...]]:
     """Measure every cell; one that the sample cannot have gives no row."""
     records = len(sample.points)
-    cells = [cell for cell in _cells(sample.thresholds, policy.k) if cell.k <= records]
+    cells = [cell for cell in _cells(sample, policy.k) if cell.k <= records]
     part = "all" if records == sample.size else f"{records} of"
     reason = f"measured on {part} {sample.size} records" + ("" if part == "all" else ", from above")
     rows: list[tuple[object, ...]] = []
@@ -230,18 +234,23 @@ def _rows(sample: _Sample, policy: Policy) -> list[tuple[object, ...]]:
     return rows
 
 
-def _cells(limits: tuple[Threshold, ...], k: int) -> list[_Cell]:
+def _cells(sample: _Sample, k: int) -> list[_Cell]:
     """Return the combinations of k and t, in their order; equal ones after the cap at 1 are one."""
     series: dict[tuple[object, ...], tuple[tuple[Threshold, ...], bool]] = {}
     for factor in FACTORS:
-        scaled = tuple(_scaled(limit, factor) for limit in limits)
+        scaled = tuple(_scaled(limit, factor) for limit in sample.thresholds)
         key = tuple(limit.t for limit in scaled)
         series[key] = scaled, factor == 1 or (key in series and series[key][1])
     return [
-        _Cell(size, scaled, unscaled and size == k)
+        _Cell(size, _of_subjects(scaled, size) if sample.of_subjects else scaled, unscaled and size == k)
         for size in sorted({max(2, k // 2), k, 2 * k, 4 * k})
         for scaled, unscaled in series.values()
     ]
+
+
+def _of_subjects(limits: tuple[Threshold, ...], k: int) -> tuple[Threshold, ...]:
+    """Return the thresholds with another k of subjects, which is that of the last."""
+    return (*limits[:-1], replace(limits[-1], l=Decimal(k)))
 
 
 def _scaled(limit: Threshold, factor: Fraction) -> Threshold:

@@ -11,6 +11,7 @@ from duckanon.database import engine, templates
 from duckanon.database.engine import transaction
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import ReleaseError
+from duckanon.policy.told import SUBJECTS
 from duckanon.release import metadata
 from duckanon.release.chain import record, renew
 from duckanon.release.stages.candidate import released_of
@@ -171,6 +172,8 @@ def _columns(
 def _thresholds(candidate: Candidate) -> list[dict[str, object]]:
     policy = candidate.policy.audited()
     entries: list[dict[str, object]] = [_entry("k_anonymity", None, policy.k)]
+    if candidate.policy.subject:
+        entries.append(_entry(SUBJECTS, None, policy.k))
     for field in candidate.staged.sensitive:
         if field.attribute.l is not None:
             entry = _entry("l_diversity", field.name, field.attribute.l)

@@ -66,7 +66,7 @@ WRONG = {
         create(OPTIONS + ", recode = {zip: 'hierarchy'}"),
         ["hierarchy", "hierarchies = {zip:"],
     ),
-    "subject": (create(OPTIONS + ", subject = id"), ["subject", "version"]),
+    "subject": (create(OPTIONS + ", subject = name_of_it"), ["subject", "name_of_it"]),
     "unknown method": (create(OPTIONS + ", method = 'mdaf'"), ["mdaf", "mdav"]),
     "unknown schema": (create(OPTIONS).replace("VIEW v", "VIEW nowhere.v"), ["nowhere"]),
     "NULL where it is an error": (

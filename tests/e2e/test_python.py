@@ -9,7 +9,7 @@ import pytest
 
 import duckanon
 from duckanon.api.python import arrow_table
-from duckanon.errors import DuckanonError, DuckanonWarning, PolicyError, SourceError
+from duckanon.errors import DuckanonError, DuckanonWarning, SourceError
 from tests.e2e.scenes import QI, patients, rows
 from tests.examples import slowly
 from tests.oracle import k_anonymity
@@ -133,11 +133,6 @@ def test_the_same_release_on_any_number_of_threads() -> None:
             duckanon.anonymize(con, query, policy, name="v")
             found.append(rows(con, "FROM v"))
     assert found[0] == found[1]
-
-
-def test_subjects_say_that_they_come_later() -> None:
-    with pytest.raises(PolicyError, match="version"):
-        duckanon.Policy(quasi_identifiers="a", k=2, subject="person")
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ def test_rules_of_each_column_are_found_in_any_case() -> None:
         Attribute("id", Role.IDENTIFIER, "UUID", "text"),
         Attribute("x", Role.INSENSITIVE, "BLOB", "other"),
     ]
-    roles = ["identifier", "class", "quasi_identifier", "sensitive", "insensitive"]
+    roles = ["identifier", "subject", "class", "quasi_identifier", "sensitive", "insensitive"]
     assert [role.value for role in Role] == roles
 
 

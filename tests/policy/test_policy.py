@@ -35,7 +35,7 @@ def test_defaults_are_those_of_the_contract() -> None:
     small = Policy(quasi_identifiers="age", k=2)
     assert small.quasi_identifiers == ("age",)
     assert (small.sensitive, small.identifiers, small.insensitive) == ((), (), ())
-    assert (small.t, small.l, small.c, small.subject) == (None, None, None, None)
+    assert (small.t, small.l, small.c, small.subject) == (None, None, None, ())
     assert (small.l_diversity, small.method, small.nulls) == ("distinct", "auto", "category")
     assert (small.suppression_limit, small.refine, small.seed) == (0.0, True, 0)
     assert (small.effort, small.time_limit, small.objective) == ("balanced", None, "loss")
@@ -180,7 +180,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"weights": {"age": 0}}, "weights of 'age' = 0: use a number above 0"),
     ({"weights": {"age": "heavy"}}, "weights of 'age' = 'heavy': use a number"),
     ({"weights": {"charge": 2}}, "weights names 'charge', which is not in quasi_identifiers"),
-    ({"subject": "person"}, "subject is not in this version"),
+    ({"subject": "age"}, "column 'age' is in subject and in quasi_identifiers"),
+    ({"subject": ["person", "Person"]}, "subject names column 'Person' twice"),
     ({"suppression_limit": 5}, "use a fraction of the records, not percent; 5 % is 0.05"),
     ({"suppression_limit": -0.1}, "use a fraction of the records, 0 to 1"),
     ({"nulls": "drop"}, "nulls = 'drop' is unknown: Use category | suppress | error"),

@@ -122,7 +122,7 @@ REFUSED = [
     ("method = 'mdva'", "did you mean 'mdav'?"),
     ("distance = 'ordered'", "distance takes a value for each column: write distance = {column: 'ordered'}"),
     ("distance = {a: 'orderd'}", "distance of 'a' = 'orderd' is unknown, did you mean 'ordered'?"),
-    ("subject = person", "subject is not in this version"),
+    ("subject = 5", "subject"),
     ("refine = 'yes'", "refine = 'yes': use true or false"),
     ("effort = 'quick'", "effort = 'quick' is unknown: Use fast | balanced | best (line 3, column 1)"),
     ("effort = balance", "effort = 'balance' is unknown, did you mean 'balanced'?"),

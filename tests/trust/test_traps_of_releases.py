@@ -94,10 +94,15 @@ def test_trap_12_classes_that_rounding_merges_are_audited_as_one() -> None:
         assert audited["value"] == k_anonymity(records(con, "FROM v"), ["a"])
 
 
-def test_trap_13_rows_are_subjects_and_another_subject_is_refused_by_name() -> None:
-    with patients() as con, pytest.raises(PolicyError, match=r"subject.*version"):
-        con.sql(f"CREATE ANONYMIZED VIEW v AS FROM patients WITH ({OPTIONS}, subject = id)")
-    assert "subjects" in (ROOT / "README.md").read_text(encoding="utf-8")
+def test_trap_13_k_counts_persons_where_a_column_tells_them() -> None:
+    """Four visits of each of six patients, at one age: by rows each patient is a class of k = 3."""
+    source = "SELECT i // 4 AS patient, i // 4 * 10 AS age, i AS charge FROM range(24) r(i)"
+    options = "quasi_identifiers = age, sensitive = charge, insensitive = patient, k = 3"
+    fewest = "SELECT min(n) AS n FROM (SELECT count(DISTINCT patient) AS n FROM v GROUP BY age)"
+    with duckanon.connect() as con:
+        for subject, persons in (("", 1), (", subject = patient", 3)):
+            con.sql(f"CREATE OR REPLACE ANONYMIZED VIEW v AS {source} WITH ({options}{subject})")
+            assert records(con, fewest) == [{"n": persons}]
 
 
 @pytest.mark.parametrize(

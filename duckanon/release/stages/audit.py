@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from duckanon.audits.report import Measure
 from duckanon.audits.run import audit_columns, audit_sql
+from duckanon.database import engine, templates
 from duckanon.database.relations import named
 from duckanon.errors import AuditFailure, InfeasibleError
-from duckanon.policy.recodes import TOLD
+from duckanon.policy.told import SUBJECTS, told
 from duckanon.release.stages.candidate import Candidate, class_fields
+from duckanon.release.stages.recode import classes_relation, labels_relation
 from duckanon.release.verify.record import of_the_source
 
 if TYPE_CHECKING:
@@ -40,8 +43,27 @@ def audit(con: duckdb.DuckDBPyConnection, recoded: Recoded, policy: Policy) -> C
     extra = of_the_source(
         report.classes, information_loss=candidate.information_loss, suppressed=candidate.suppressed
     )
-    plan = "; ".join([candidate.plan.text, *([TOLD[policy.release]] if policy.release in TOLD else [])])
+    if policy.subject:
+        extra = (*extra, _subjects(con, candidate, policy))
+    plan = "; ".join([candidate.plan.text, *told(policy)])
     return Candidate(recoded, policy, report.extended(extra, warnings=(), plan=plan))
+
+
+def _subjects(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy) -> Measure:
+    """Fewest subjects of a class, which released columns do not tell; an error where they are too few."""
+    staged = candidate.staged
+    query = templates.render(
+        "recode/subjects.sql.j2",
+        records=staged.records,
+        labels=labels_relation(staged),
+        classes=classes_relation(staged),
+        k=policy.k,
+    )
+    fewest, violations, records = engine.rows(con, query, "audit")[0]
+    counted = int(violations), int(records), violations == 0
+    measure = Measure(SUBJECTS, None, policy.k, float(fewest), candidate.classes, *counted)
+    _require_pass(candidate.report.extended((measure,), warnings=(), plan=""), policy)
+    return measure
 
 
 def _require_pass(report: Report, policy: Policy) -> None:

@@ -72,7 +72,8 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
     the order of record_id, so they do not depend on threads. PolicyError: a hierarchy is unusable.
     """
     nominal = [field for field in staged.quasi if field.nominal]
-    coded_fields = [*nominal, *staged.sensitive]
+    told = [staged.subject] if staged.subject is not None else []
+    coded_fields = [*nominal, *staged.sensitive, *told]
     domains = {field.column: f"{staged.workspace}_domain_{field.column}" for field in coded_fields}
     for field in coded_fields:
         _render(
@@ -96,7 +97,7 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
         coded=coded,
         records=staged.records,
         quasi=staged.quasi,
-        sensitive=staged.sensitive,
+        sensitive=[*staged.sensitive, *told],
         coded_fields=coded_fields,
         domains=domains,
     )
@@ -113,7 +114,7 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
         else _number(con, coded, field, weights[field.column], staged.size)
         for field in staged.quasi
     )
-    counts = {field.column: _counts(con, domains[field.column]) for field in staged.sensitive}
+    counts = {field.column: _counts(con, domains[field.column]) for field in [*staged.sensitive, *told]}
     return Embedded(staged, coded, domains, axes, counts)
 
 

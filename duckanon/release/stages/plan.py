@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.exchange.refine import Effort, Stop
+    from duckanon.kernels.merging.merge import Partner
     from duckanon.literature.mondrian_suppressed import Suppression
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Bucketed
@@ -143,12 +144,14 @@ def candidates(
 ) -> tuple[Recipe, ...]:
     """Recipes that CREATE chooses from: a method chosen by name as it is, for ``auto`` those of `recipes`."""
     k = policy.k
+    # No published method knows of subjects: classes that have too few of them join the nearest.
+    partner: Partner | None = "nearest" if policy.subject else None
     if policy.method == "tcloseness_first":
-        return (Recipe("tcloseness_first", stratum_size(n, policy, thresholds), None),)
+        return (Recipe("tcloseness_first", stratum_size(n, policy, thresholds), partner),)
     if policy.method != "auto":
         # Algorithm 1 goes on where tiles meet: what it leaves within a tile is merged between them.
         merging = policy.method in ("tcloseness_merge", "kanonymity_first")
-        return (Recipe(policy.method, k, "nearest" if merging else None),)
+        return (Recipe(policy.method, k, "nearest" if merging else partner),)
     effort = policy.effort if policy.refine else None
     # With thresholds the choice must be the same for all tiles of a table; without, only the tile counts.
     records = n if thresholds else min(n, tile_size(policy, thresholds))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -13,6 +14,7 @@ from duckanon.database.relations import columns_of, named
 from duckanon.errors import SOURCE_QUERY, PolicyError, SourceError
 from duckanon.policy import bind
 from duckanon.policy.bind import Attribute, Role
+from duckanon.policy.kinds import kind_of
 from duckanon.policy.names import CLASS
 from duckanon.policy.recodes import rule_of
 
@@ -108,6 +110,7 @@ class Staged:
     fields: tuple[Field, ...]  # columns of the release in source order
     size: int  # number of records
     left_out: int  # records dropped by nulls = 'suppress'
+    subject: Field | None = None  # whose a record is, where some have several: a number in the records
     until: float | None = None  # value of `time.monotonic` at which refinement ends
     source: str | None = None  # temporary table of the source as read, identifiers included, if asked for
     row: str | None = None  # column of it that numbers its rows: the source_row of a record
@@ -148,6 +151,8 @@ def stage(con: duckdb.DuckDBPyConnection, request: Request, policy: Policy) -> S
     total = int(engine.rows(con, count, "stage")[0][0])
     columns = [column for column in columns_of(con, named("temp", raw), "stage") if column[0] != row]
     fields = _fields(bind.bind(policy, columns))
+    types = dict(columns)
+    told = [(name, kind_of(types[name])) for name in bind.subject_of(policy, columns)]
     # Quasi-identifiers first: records that share them get neighbouring numbers.
     ordered = sorted(fields, key=lambda field: "qso".index(field.column[0]))
     statement = templates.render(
@@ -156,14 +161,16 @@ def stage(con: duckdb.DuckDBPyConnection, request: Request, policy: Policy) -> S
         records=records,
         fields=fields,
         ordered=ordered,
+        subject=told,
         nulls=policy.nulls,
         row=row,
     )
     engine.run(con, statement, "stage")
     if row is None:
         engine.run(con, templates.render("relation/drop.sql.j2", parts=("temp", raw), view=False), "stage")
-    size = _check(con, records, fields, policy)
-    return Staged(workspace, records, fields, size, total - size, until, raw if row else None, row)
+    size, subject = _check(con, records, fields, policy)
+    source = raw if row else None
+    return Staged(workspace, records, fields, size, total - size, subject, until, source, row)
 
 
 def _read_source(con: duckdb.DuckDBPyConnection, query: str, raw: str, row: str | None) -> None:
@@ -191,9 +198,12 @@ def _fields(attributes: tuple[Attribute, ...]) -> tuple[Field, ...]:
     )
 
 
-def _check(con: duckdb.DuckDBPyConnection, records: str, fields: tuple[Field, ...], policy: Policy) -> int:
-    query = templates.render("stage/check.sql.j2", records=records, fields=fields)
-    size, *counts = engine.rows(con, query, "stage")[0]
+def _check(
+    con: duckdb.DuckDBPyConnection, records: str, fields: tuple[Field, ...], policy: Policy
+) -> tuple[int, Field | None]:
+    """Return the number of records, and the field of the subject where some have several."""
+    query = templates.render("stage/check.sql.j2", records=records, fields=fields, subject=policy.subject)
+    size, subjects, of_nobody, *counts = engine.rows(con, query, "stage")[0]
     if size == 0:
         rule = " without a NULL in a quasi-identifier" if policy.nulls == "suppress" else ""
         raise SourceError(f"the source query has no records{rule}: there is nothing to release")
@@ -209,8 +219,24 @@ def _check(con: duckdb.DuckDBPyConnection, records: str, fields: tuple[Field, ..
                 f"quasi-identifier {field.name!r} is NaN or infinite in {unusable} of {size} records: "
                 "filter them out or turn them into NULL in the source query"
             )
+    if of_nobody:
+        raise SourceError(
+            f"subject ({', '.join(policy.subject)}) is NULL in {of_nobody} of {size} records, which then are "
+            "nobody's: filter them out in the source query, or name who they are of"
+        )
+    if subjects is not None and policy.k > subjects:
+        raise PolicyError(
+            f"k = {policy.k} is more than the {subjects} subjects that the {size} records of the source "
+            f"have: use k <= {subjects}"
+        )
     if policy.k > size:
         if size == 1:
             raise SourceError("the source query has one record: nobody can hide in a release of one")
         raise PolicyError(f"k = {policy.k} is more than the {size} records of the source: use k <= {size}")
-    return int(size)
+    return int(size), None if subjects in (None, size) else _subject_field(policy)
+
+
+def _subject_field(policy: Policy) -> Field:
+    """Return the number of the subject as a column of which every class has k values."""
+    attribute = Attribute("subject", Role.SUBJECT, "BIGINT", "integer", distance="equal", l=Decimal(policy.k))
+    return Field(attribute, "subject")

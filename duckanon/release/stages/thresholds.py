@@ -13,6 +13,7 @@ from duckanon.errors import InfeasibleError
 from duckanon.hierarchies.tree import make_tree
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import ENTROPY_MARGIN, Threshold
+from duckanon.policy.bind import Role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,6 +56,8 @@ def limit(con: duckdb.DuckDBPyConnection, embedded: Embedded, policy: Policy) ->
         if field.attribute.distance == "hierarchical"
     }
     bound = [f for f in staged.sensitive if f.attribute.t is not None or f.attribute.l is not None]
+    # A class of k subjects has k different values of the column that tells them.
+    bound += [staged.subject] if staged.subject is not None else []
     fields = tuple(sorted(bound, key=lambda field: field.attribute.distance != "ordered"))
     counts = tuple(embedded.counts[field.column] for field in fields)
     for field, values in zip(fields, counts, strict=True):
@@ -98,19 +101,20 @@ def _threshold(
     field: Field, counts: npt.NDArray[np.int64], paths: npt.NDArray[np.int64] | None, policy: Policy
 ) -> Threshold:
     attribute, asked = field.attribute, policy.audited()
-    recursive = attribute.l is not None and asked.l_diversity == "recursive"
+    kind = "distinct" if attribute.role is Role.SUBJECT else asked.l_diversity
+    recursive = attribute.l is not None and kind == "recursive"
     return Threshold(
         reference(counts, attribute.distance or "equal", paths),
         t=attribute.t,
         l=attribute.l,
-        l_kind=asked.l_diversity,
+        l_kind=kind,
         c=asked.c if recursive else None,
     )
 
 
 def _check_l(field: Field, counts: npt.NDArray[np.int64], policy: Policy) -> None:
     threshold = field.attribute.l
-    if threshold is None:
+    if threshold is None or field.attribute.role is Role.SUBJECT:
         return
     if policy.release == "anatomy":
         _check_share(field, counts, policy)

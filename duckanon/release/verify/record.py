@@ -13,7 +13,8 @@ from duckanon.errors import ReleaseError
 from duckanon.policy.bind import Role
 from duckanon.policy.methods import RECORDED
 from duckanon.policy.policy import AuditPolicy
-from duckanon.policy.recodes import RULES, TOLD, UNRECODED
+from duckanon.policy.recodes import RULES, UNRECODED
+from duckanon.policy.told import FORMS, PROVED, SUBJECTS
 from duckanon.release.metadata import SCHEMA
 from duckanon.release.tables import Released
 
@@ -149,7 +150,13 @@ class RecordedRelease:
     @property
     def told(self) -> tuple[str, ...]:
         """What whoever reads an audit of it has to know."""
-        return tuple(TOLD[form] for form in {column.recode for column in self.columns} if form in TOLD)
+        forms = [FORMS[form] for form in {column.recode for column in self.columns} if form in FORMS]
+        return (*forms, PROVED) if self.subjects is not None else tuple(forms)
+
+    @property
+    def subjects(self) -> Decimal | None:
+        """How many subjects each class was to have, where these were counted."""
+        return next((row[2] for row in self.thresholds if row[0] == SUBJECTS), None)
 
     @property
     def released(self) -> tuple[Released, ...]:
@@ -241,7 +248,7 @@ def of_the_source(
     )
 
 
-_RELEASED = {role.value for role in Role if role is not Role.IDENTIFIER}
+_RELEASED = {role.value for role in Role if role not in {Role.IDENTIFIER, Role.SUBJECT}}
 
 _STATEMENTS = {"release", "audit", "export"}
 

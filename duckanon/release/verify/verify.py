@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from duckanon.audits.changes import changes
 from duckanon.audits.evidence import canonical, read_canonical
-from duckanon.audits.report import COLUMNS
+from duckanon.audits.report import COLUMNS, Measure
 from duckanon.database import engine, interrupts, templates
 from duckanon.database.fingerprint import digest, fingerprint
 from duckanon.database.relations import Target, columns_of, relation_of
 from duckanon.errors import DuckanonError
 from duckanon.policy.policy import Policy
+from duckanon.policy.told import SUBJECTS
 from duckanon.release import foreign, metadata
 from duckanon.release.audit import audit_published, trees_of
 from duckanon.release.metadata import SCHEMA, Published
@@ -27,11 +28,11 @@ from duckanon.release.verify.outcome import Verification, Verified
 from duckanon.release.verify.record import STAGE, misworded, of_the_source, read_releases
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import duckdb
 
-    from duckanon.audits.report import Measure, Report
+    from duckanon.audits.report import Report
     from duckanon.policy.policy import AuditPolicy
     from duckanon.release.tables import Part
     from duckanon.release.verify.record import RecordedAudit, RecordedRelease
@@ -303,6 +304,8 @@ def _redone(
         return
     if audit.statement in {"release", None}:
         again += _of_the_source(release, audit, again[0].classes)
+        yield from _proved(release, audit)
+        again += tuple(_as_it_was(row) for row in audit.measures if row["measure"] == SUBJECTS)
     yield from _measures(release, audit, again)
 
 
@@ -316,6 +319,21 @@ def _of_the_source(release: RecordedRelease, audit: RecordedAudit, classes: int)
     stated = of_the_source(classes, information_loss=release.information_loss, suppressed=release.suppressed)
     recorded = {row["measure"] for row in audit.measures}
     return tuple(m for m in stated if m.measure in recorded or audit.schema_version > 1)
+
+
+def _proved(release: RecordedRelease, audit: RecordedAudit) -> Iterator[str]:
+    """Tell where the record of the subjects of a release, which its rows do not tell, contradicts itself."""
+    rows = [row for row in audit.measures if row["measure"] == SUBJECTS]
+    if bool(rows) != (release.subjects is not None):
+        yield f"{SUBJECTS} is recorded in {SCHEMA}.{'audits' if rows else 'thresholds'} alone"
+    for row in rows:
+        kept = row["value"] is not None and row["threshold"] == release.subjects <= row["value"]
+        if release.subjects is not None and not (kept and row["passed"] and row["violations"] == 0):
+            yield f"{SUBJECTS} is recorded as {row['value']}, where {release.subjects} were asked for"
+
+
+def _as_it_was(row: Mapping[str, Any]) -> Measure:
+    return Measure(*(row[name] for name in COLUMNS))
 
 
 def _measures(release: RecordedRelease, audit: RecordedAudit, again: tuple[Measure, ...]) -> Iterator[str]:
