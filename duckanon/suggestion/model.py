@@ -46,6 +46,8 @@ class ColumnSuggestion:
         Of a sensitive column: a threshold to start from.
     l : int or None
         Of a sensitive column with too many texts for t: a threshold to start from.
+    subject : bool
+        Whether it tells whose a record is, and k is to count its values.
     """
 
     name: str
@@ -60,6 +62,7 @@ class ColumnSuggestion:
     distance: str | None = None
     t: float | None = None
     l: int | None = None  # noqa: E741 - l-diversity has this name everywhere
+    subject: bool = False
 
 
 @dataclass(frozen=True)
@@ -375,6 +378,7 @@ def statement_of(
         (Role.IDENTIFIER, "identifiers"),
         (Role.INSENSITIVE, "insensitive"),
     ]
+    subjects = [column for column in columns if column.subject]
     averaged = {column.name for column in quasi if column.recode == "mean"}
     taken = averaged | {column.name for column in quasi if repairs.get(column.name) == "finite"}
     repaired = {name: repair for name, repair in repairs.items() if name in taken}
@@ -385,8 +389,11 @@ def statement_of(
         query=query,
         repairs=repaired,
         quasi_identifiers=[column.name for column in quasi],
-        lists={option: [column.name for column in by_role[role]] for role, option in lists},
-        k=max(2, min(K, records // 3)),
+        lists={
+            **{option: [column.name for column in by_role[role]] for role, option in lists},
+            "subject": [column.name for column in subjects],
+        },
+        k=max(2, min(K, min([records, *(column.values for column in subjects)]) // 3)),
         maps=_maps(quasi, sensitive),
     )
     return text.strip(), ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from duckanon.database import engine, templates
@@ -344,12 +345,22 @@ def column_suggestions(
         for counted, proposal in zip(facts, proposals, strict=True)
     ]
     warnings = [proposal.warning for proposal in proposals if proposal.warning]
-    warnings += [_several_records(counted) for counted in keys]
+    subject = _subject_of(keys)
+    warnings += [_several_records(counted, subject) for counted in keys]
     warnings += [
         warning for counted, p in zip(facts, proposals, strict=True) for warning in _of_values(counted, p)
     ]
-    columns = tuple(_column(counted, proposal) for counted, proposal in zip(facts, proposals, strict=True))
+    columns = tuple(
+        replace(_column(counted, proposal), subject=counted is subject)
+        for counted, proposal in zip(facts, proposals, strict=True)
+    )
     return columns, tuple(warnings)
+
+
+def _subject_of(keys: Sequence[Facts]) -> Facts | None:
+    """Return the key that names the persons: the only one of such a name, and known of every record."""
+    named_so = [key for key in keys if key_named(key.column.name) == "subject" and not key.nulls]
+    return named_so[0] if len(named_so) == 1 else None
 
 
 def _column(facts: Facts, proposal: Proposal) -> ColumnSuggestion:
@@ -404,11 +415,15 @@ def _of_values(facts: Facts, proposal: Proposal) -> list[str]:
     return warnings
 
 
-def _several_records(facts: Facts) -> str:
-    return (
+def _several_records(facts: Facts, subject: Facts | None) -> str:
+    several = (
         f"{facts.column.name!r} has {facts.values} values in {facts.records} records: if it names persons, "
-        "they have several records each, and k counts records, not persons; keep one record a person in the "
-        "query"
+    )
+    if facts is subject:
+        return f"{several}they have several records each; with it as subject k counts persons, not records"
+    return (
+        f"{several}they have several records each, and k counts records, not persons; name it as subject, or "
+        "keep one record a person in the query"
     )
 
 

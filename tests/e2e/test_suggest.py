@@ -187,6 +187,26 @@ def test_a_query_and_tiny_tables() -> None:
             con.execute("DROP ANONYMIZED VIEW anonymized")
 
 
+@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
+def test_a_suggested_subject_is_counted() -> None:
+    """By hand: 60 patients of ten visits each, k = 5; of a second key, or one that is NULL, nobody knows."""
+    with duckanon.connect() as con:
+        con.execute(
+            "CREATE TABLE visits AS SELECT i % 60 AS patient_id, i % 90 AS age, i % 7 AS x FROM range(600) r(i)"
+        )
+        statement = suggest(con, "visits").statement
+        assert statement is not None
+        (outcome,) = con.outcomes(statement)
+        assert outcome.report is not None
+        assert [m.value >= 5 for m in outcome.report.measures if m.measure == "k_subjects" and m.value] == [
+            True
+        ]
+        for query in ("*, i % 50 AS person_id", "* REPLACE (nullif(patient_id, 3) AS patient_id)"):
+            found = suggest(con, f"SELECT {query} FROM (SELECT *, rowid AS i FROM visits)")
+            assert "subject" not in str(found.statement)
+            assert any("name it as subject, or keep one record a person" in text for text in found.warnings)
+
+
 def test_a_key_with_several_records_and_the_column_that_stands_for_it() -> None:
     with duckanon.connect() as con:
         con.execute("""
@@ -200,7 +220,10 @@ def test_a_key_with_several_records_and_the_column_that_stands_for_it() -> None:
         "ward_temp": "quasi_identifier",
         "age": "quasi_identifier",
     }
-    assert any("k counts records, not persons" in warning for warning in found.warnings)
+    (warning,) = [text for text in found.warnings if "several records each" in text]
+    assert "with it as subject k counts persons, not records" in warning
+    assert found.statement is not None
+    assert "subject = (patient_id)" in found.statement
     assert {c.name: c.reason for c in found.columns}["handle"] == "stands one to one with 'patient_id'"
 
 
