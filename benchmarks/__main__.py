@@ -10,6 +10,7 @@ BENCHMARKS = (
     "bench_exchange",
     "bench_literature",
     "bench_generalization",
+    "bench_subject",
     "bench_audit",
     "bench_demo",
     "bench_first",
