@@ -117,6 +117,11 @@ def audit(
     before = None if against is None else _saved(against)
     in_two = options.get("release") == "anatomy" and qi is None
     second = files.beside(source, BESIDE) if in_two else None
+    if second is not None and original is not None:
+        raise PolicyError(
+            "--original compares records, and with release = 'anatomy' none has a sensitive value of its "
+            "own: leave it out"
+        )
     asked_for = (source, second, original, *hierarchy_names(audit_policy))
     named = [name for name in asked_for if name is not None]
     with progress.shown(sys.stderr), files.opened(*named, trust=trust) as con, within(timeout):

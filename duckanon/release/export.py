@@ -23,7 +23,7 @@ from duckanon.policy.policy import Policy
 from duckanon.release import metadata
 from duckanon.release.audit import audit_published, trees_of
 from duckanon.release.chain import changed_by_hand, record
-from duckanon.release.tables import BESIDE, parts_of, sensitive_of, whole
+from duckanon.release.tables import BESIDE, parts_of, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from duckanon.database.relations import Target
     from duckanon.policy.checks import Formulas
     from duckanon.release.metadata import Published
-    from duckanon.release.tables import Part
+    from duckanon.release.tables import Part, Released
 
     Columns = list[tuple[str, str]]
 
@@ -114,18 +114,20 @@ class _Release:
     published: Published
     rows: str  # one a record, as an audit reads them
     columns: Columns
-    sensitive: tuple[str, ...]  # columns of the second table, where there is one
+    released: Sequence[Released]
     tables: tuple[_Table, ...]
 
-    def read(self, kinds: Columns, table: Callable[[_Table, Columns], str]) -> str:
-        """Rows of the release as they were written, of columns that are read as of these types."""
+    def read(
+        self, con: duckdb.DuckDBPyConnection, kinds: Columns, table: Callable[[_Table, Columns], str]
+    ) -> str:
+        """Rows of the release as they were written; what has no types of its own is read as of these."""
         types, relations = dict(kinds), []
         for one in self.tables:
             # The count of the second table is no column of the release, whatever another one is called.
             count = RECORDS if one.part.ending else None
             own = [(name, kind if name == count else types[name]) for name, kind in one.columns]
             relations.append(table(one, own))
-        return whole(relations, kinds, self.sensitive)
+        return read(con, relations, self.released, "export")
 
 
 def _release(con: duckdb.DuckDBPyConnection, published: Published, rows: str) -> _Release:
@@ -136,7 +138,7 @@ def _release(con: duckdb.DuckDBPyConnection, published: Published, rows: str) ->
         _Table(part, relation, columns_of(con, relation, "export"))
         for part, relation in zip(parts, relations, strict=True)
     )
-    return _Release(published, rows, columns_of(con, rows, "export"), sensitive_of(released), tables)
+    return _Release(published, rows, columns_of(con, rows, "export"), released, tables)
 
 
 def check_target(file: Path, release: str) -> None:
@@ -205,8 +207,8 @@ def _to_parquet(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) 
     for table in release.tables:
         _copy(con, table, _aside(draft, table.part), "parquet")
     with _reader(con) as reader:
-        _require_same(con, reader, release, lambda kinds: release.read(kinds, file))
-    rows, home = release.read(release.columns, file), release.published.target.catalog
+        _require_same(con, reader, release, lambda kinds: release.read(reader, kinds, file))
+    rows, home = release.read(con, release.columns, file), release.published.target.catalog
     return audit_published(con, con, release.published, rows, home=home)
 
 
@@ -223,7 +225,7 @@ def _to_csv(
     types = dict(columns)
     back = [name for name in texts if fold(name) in graded or types[name] != "VARCHAR"]
 
-    def read_as(kinds: Columns, restored: Sequence[str]) -> str:
+    def read_as(where: duckdb.DuckDBPyConnection, kinds: Columns, restored: Sequence[str]) -> str:
         def file(table: _Table, own: Columns) -> str:
             names = {name for name, _ in own}
             return templates.render(
@@ -235,11 +237,12 @@ def _to_csv(
                 spans={name: between for name, between in spans.items() if name in names},
             ).strip()
 
-        return release.read(kinds, file)
+        return release.read(where, kinds, file)
 
     with _reader(con) as reader:
-        _require_same(con, reader, release, lambda kinds: read_as(kinds, texts), csv=True)
-    return audit_published(con, con, published, read_as(columns, back), home=published.target.catalog)
+        _require_same(con, reader, release, lambda kinds: read_as(reader, kinds, texts), csv=True)
+    rows = read_as(con, columns, back)
+    return audit_published(con, con, published, rows, home=published.target.catalog)
 
 
 def _spans(con: duckdb.DuckDBPyConnection, release: _Release) -> dict[str, str]:
@@ -287,8 +290,8 @@ def _to_database(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path)
     _fill(con, release, draft)
     with _reader(con) as reader:
         attach(reader, draft, new=False)
-        _require_same(con, reader, release, lambda kinds: release.read(kinds, written))
-        rows = release.read(release.columns, written)
+        _require_same(con, reader, release, lambda kinds: release.read(reader, kinds, written))
+        rows = release.read(reader, release.columns, written)
         report = audit_published(con, reader, published, rows, home="export")
         policy = Policy.from_toml(published.policy).audited()
         evidence = evidence_of(reader, rows, policy, trees_of(con, published, "export"))
@@ -383,25 +386,25 @@ def _require_same(
     """
     relation, columns = release.rows, release.columns
     with contextlib.suppress(DuckanonError):
-        read = columns_of(reader, written(columns), "export")
+        back = columns_of(reader, written(columns), "export")
         ours, theirs = (
             _fingerprint(where, rows, columns, csv=csv)
             for where, rows in ((con, relation), (reader, written(columns)))
         )
-        if read == columns and ours == theirs:
+        if back == columns and ours == theirs:
             return
     for column in columns:
         # Where one column of a file cannot be read, none can: the others are read as text.
-        rows = written([one if one == column else (one[0], "VARCHAR") for one in columns])
         try:
-            read = [one for one in columns_of(reader, rows, "export") if one[0] == column[0]]
+            rows = written([one if one == column else (one[0], "VARCHAR") for one in columns])
+            back = [one for one in columns_of(reader, rows, "export") if one[0] == column[0]]
             same = _fingerprint(con, relation, [column], csv=csv) == _fingerprint(
                 reader, rows, [column], csv=csv
             )
         except DuckanonError as refused:
             raise _not_carried(column) from refused
-        if read != [column] or not same:
-            raise _not_carried(column, read[0][1] if same else "VARCHAR")
+        if back != [column] or not same:
+            raise _not_carried(column, back[0][1] if same else "VARCHAR")
     raise ReleaseError("the file does not hold the rows of the release, so nothing was written")
 
 

@@ -175,6 +175,14 @@ def test_files_hold_both_tables(con: duckanon.Connection, tmp_path: Path, ending
     audited = command("audit", asked, "--policy", policy)
     assert audited.returncode == 0, audited.stdout + audited.stderr
     assert command("audit", asked, "--policy", policy, "-l", "5").returncode == 1
+    page = command("audit", asked, "--policy", policy, "--format", "html", "-o", tmp_path / "page.html")
+    assert page.returncode == 0, page.stderr
+    # Rows of both tables side by side are nobody's: what they correlate with says nothing.
+    compared = command(
+        "audit", asked, "--policy", policy, "--format", "html", "--original", tmp_path / "in.csv"
+    )
+    assert compared.returncode == 2
+    assert "with release = 'anatomy' none has a sensitive value of its own" in compared.stderr
 
 
 def test_a_csv_of_escaped_texts_holds_both(con: duckanon.Connection, tmp_path: Path) -> None:
