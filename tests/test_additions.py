@@ -48,15 +48,16 @@ def _count(con: duckdb.DuckDBPyConnection, statement: grammar.Count, _effect: bo
 
 """
 FORMAT = """
-def _to_arrow(con: duckdb.DuckDBPyConnection, published: Published, draft: Path) -> Report:
-    relation, home = relation_of(published.target), published.target.catalog
-    columns = columns_of(con, relation, "export")
-    names = [name for name, _ in columns]
-    query = templates.render("relation/select.sql.j2", columns=names, relation=relation, order=columns)
+def _to_arrow(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) -> Report:
+    (table,), home = release.tables, release.published.target.catalog
+    names = [name for name, _ in table.columns]
+    query = templates.render(
+        "relation/select.sql.j2", columns=names, relation=table.relation, order=table.columns
+    )
     feather.write_feather(engine.table(con, query, "export"), draft)
     with engine.registered(con, {"written": feather.read_table(draft, memory_map=False)}):
-        _require_same(con, con, published, lambda _: "written")
-        return audit_published(con, con, published, "written", home=home)
+        _require_same(con, con, release, lambda _: "written")
+        return audit_published(con, con, release.published, "written", home=home)
 
 
 """

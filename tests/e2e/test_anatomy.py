@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import duckanon
+from duckanon.cli.verify import verify
 from duckanon.database import templates
 from duckanon.errors import InfeasibleError, PolicyError, ReleaseError
 from duckanon.policy.policy import share_of
@@ -218,14 +219,13 @@ TAMPERED = {
 
 @pytest.mark.parametrize(("statement", "message"), TAMPERED.values(), ids=TAMPERED)
 def test_a_changed_file_is_found(
-    con: duckanon.Connection, tmp_path: Path, statement: str, message: str
+    con: duckanon.Connection, tmp_path: Path, statement: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     con.execute(f"{CREATE}; EXPORT ANONYMIZED VIEW v TO '{tmp_path / 'o.duckdb'}'")
     with duckdb.connect(str(tmp_path / "o.duckdb")) as other:
         other.execute(statement)
-    verified = command("verify", tmp_path / "o.duckdb")
-    assert verified.returncode == 1
-    assert message in verified.stdout
+    assert verify(tmp_path / "o.duckdb") == 1
+    assert message in capsys.readouterr().out
 
 
 def test_the_gate_judges_both_tables(con: duckanon.Connection, tmp_path: Path) -> None:
