@@ -26,10 +26,11 @@ from duckanon.kernels.compose import (
     tile_strata,
 )
 from duckanon.kernels.first import anatomy as module
-from duckanon.kernels.first.anatomy import anatomize, share_of
+from duckanon.kernels.first.anatomy import anatomize
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.points import zscore
+from duckanon.policy import policy
 from tests.examples import examples
 
 Points = NDArray[np.float64]
@@ -46,6 +47,11 @@ PATIENTS = [
     (65, 1, 25000, "flu"),
     (70, 1, 30000, "bronchitis"),
 ]
+
+
+def share_of(l: int) -> Fraction:  # noqa: E741 - l-diversity has this name everywhere
+    """Give the c that a policy asks for where no value may have more than 1 / l."""
+    return Fraction(policy.share_of(l)["c"])
 
 
 def patients() -> tuple[Points, Labels]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.closeness.threshold import STEPS, most_of_one
+from duckanon.kernels.closeness.threshold import most_of_one
 from duckanon.kernels.compiled import compiled, inner
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.neighbours.kd import NEARLY
@@ -55,28 +55,6 @@ class _Near(NamedTuple):
     distance: NDArray[np.float64]
 
 
-def share_of(l: int) -> Fraction:  # noqa: E741 - l-diversity has this name everywhere
-    """Return the least c of twelve decimals with which r_1 < c s says that no value has more than s / l.
-
-    Parameters
-    ----------
-    l : int
-        Reciprocal of the share, 1 or more.
-
-    Returns
-    -------
-    Fraction
-        (floor(10^12 / l) + 1) / 10^12. Of whole numbers r and s with l s <= 10^12, r < c s exactly where
-        r l <= s: c is above 1 / l, by 10^-12 at most, so that c s is at most (s + 1) / l.
-
-    Examples
-    --------
-    >>> share_of(3)
-    Fraction(166666666667, 500000000000)
-    """
-    return Fraction(STEPS // l + 1, STEPS)
-
-
 def anatomize(
     points: ArrayLike, codes: ArrayLike, k: int, c: Decimal | Fraction, largest: int = LARGEST
 ) -> NDArray[np.int64]:
@@ -90,7 +68,7 @@ def anatomize(
         Sensitive value of each record; equal numbers are one value.
     c : Decimal or Fraction
         Every class of s records has r_1 < c s for its most frequent value, which r_1 records have: recursive
-        (c, 1)-diversity. Above 0; what is finer than 10^-12 is cut off. `share_of` has the c for 1 / l.
+        (c, 1)-diversity. Above 0, cut off after 12 decimals; just above 1 / l it is the l of Anatomy.
     largest : int, optional
         A part with more records is halved at the median of its widest coordinate. Where a half would not keep
         c, what it has too much of a value goes to the other half, those first that are nearest to the cut.
@@ -125,7 +103,7 @@ def anatomize(
 
     Examples
     --------
-    >>> anatomize([[0.0], [1.0], [2.0], [9.0]], [5, 5, 6, 6], 2, share_of(2)).tolist()
+    >>> anatomize([[0.0], [1.0], [2.0], [9.0]], [5, 5, 6, 6], 2, Fraction(500000000001, 10**12)).tolist()
     [1, 0, 1, 0]
     """
     matrix = distance_points(points)
