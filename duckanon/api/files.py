@@ -63,9 +63,9 @@ def relation(
 def beside(name: str, ending: str) -> str:
     """Name of what stands beside a file or table: the table or, of a file of one, the file of that ending."""
     path, table = split(name)
-    return (
-        f"{name}{ending}" if table is not None else str(path.with_name(f"{path.stem}{ending}{path.suffix}"))
-    )
+    if table is None:
+        return str(path.with_name(f"{path.stem}{ending}{path.suffix}"))
+    return f'{name[:-1]}{ending}"' if name.endswith('"') else f"{name}{ending}"
 
 
 def use(con: duckdb.DuckDBPyConnection, path: Path) -> None:

@@ -127,7 +127,8 @@ def audit(
     with progress.shown(sys.stderr), files.opened(*named, trust=trust) as con, within(timeout):
         relation = files.relation(con, source, apart=audit_policy.quasi_identifiers, trust=trust)
         if second is not None:
-            relation = together(con, relation, files.relation(con, second, trust=trust), f"audit of {source}")
+            beside = files.relation(con, second, apart=audit_policy.quasi_identifiers, trust=trust)
+            relation = together(con, relation, beside, f"audit of {source}")
         before_release = None if original is None else files.relation(con, original, trust=trust)
         files.check_hierarchies(con, hierarchy_names(audit_policy), trust=trust)
         proved = form in _PROVED or before is not None

@@ -133,7 +133,10 @@ class _Release:
 def _release(con: duckdb.DuckDBPyConnection, published: Published, rows: str) -> _Release:
     released, catalog = metadata.columns(con, published), published.target.catalog
     parts = parts_of(released)
+    # A view shows what was released, whatever was added to its table since.
     relations = [metadata.backing(catalog, part.of(published.table)) for part in parts]
+    if len(parts) == 1:
+        relations = [rows]
     tables = tuple(
         _Table(part, relation, columns_of(con, relation, "export"))
         for part, relation in zip(parts, relations, strict=True)
@@ -170,13 +173,13 @@ def _check_file(file: Path) -> None:
 
 
 def _settle_all(names: Sequence[tuple[Path, Path]]) -> None:
-    """Give all drafts their names, or none."""
+    """Give all drafts their names, or none; Ctrl-C waits, see `interrupts.settle`."""
     done: list[Path] = []
     try:
         for draft, file in names:
             _settle(draft, file)
             done.append(file)
-    except ReleaseError:
+    except (ReleaseError, OSError):
         for file in done:
             file.unlink(missing_ok=True)
         raise

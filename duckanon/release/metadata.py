@@ -263,10 +263,17 @@ def comment(release_id: int, ending: str = "") -> str:
 
 
 def views_beside(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> list[Target]:
-    """Second views of a release, whatever their names are now."""
+    """Second views of a release, whatever their names are now; none that someone else gave their mark."""
     query = templates.render("catalog/beside.sql.j2", catalog=catalog, comment=comment(release_id, BESIDE))
     found = engine.rows(con, query, "catalog", error=ReleaseError)
-    return [Target(catalog, schema, name) for schema, name in found]
+    marked = [Target(catalog, schema, name) for schema, name in found]
+    parts = [part for part in parts_of(_columns(con, catalog, release_id)) if part.ending] if marked else []
+    return [
+        view
+        for view in marked
+        for part in parts
+        if is_release_view(con, view, part.of(f"release_{release_id}"), part.columns)
+    ]
 
 
 def trees(con: duckdb.DuckDBPyConnection, published: Published) -> dict[str, str]:
@@ -276,7 +283,9 @@ def trees(con: duckdb.DuckDBPyConnection, published: Published) -> dict[str, str
 
 def columns(con: duckdb.DuckDBPyConnection, published: Published) -> list[Released]:
     """Columns of a release by its metadata, in their order."""
-    query = templates.render(
-        "catalog/columns.sql.j2", catalog=published.target.catalog, release_id=published.release_id
-    )
+    return _columns(con, published.target.catalog, published.release_id)
+
+
+def _columns(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> list[Released]:
+    query = templates.render("catalog/columns.sql.j2", catalog=catalog, release_id=release_id)
     return [Released(*row) for row in engine.rows(con, query, "catalog", error=ReleaseError)]

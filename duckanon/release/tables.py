@@ -9,10 +9,10 @@ from duckanon.database import templates
 from duckanon.database.relations import Target, columns_of, subquery
 from duckanon.errors import SourceError
 from duckanon.policy.bind import Role
-from duckanon.policy.names import CLASS, RECORDS, columns_listed
+from duckanon.policy.names import CLASS, RECORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import duckdb
 
@@ -101,28 +101,47 @@ def whole(relations: Sequence[str], columns: Columns, sensitive: Sequence[str]) 
 def read(
     con: duckdb.DuckDBPyConnection, relations: Sequence[str], columns: Sequence[Released], stage: str
 ) -> str:
-    """Rows of a release, as `whole` gives them, of tables that a connection sees."""
+    """Rows of a release, as `whole` gives them, of tables that a connection sees.
+
+    SourceError where one of two tables has other columns than those that were released: an audit of the rows
+    would not see them.
+    """
     if len(relations) == 1:
         return relations[0]
-    types = {name: kind for relation in relations for name, kind in columns_of(con, relation, stage)}
-    listed = [(column.name, types.get(column.name, "")) for column in columns]
+    types: dict[str, str] = {}
+    for part, relation in zip(parts_of(columns), relations, strict=True):
+        found = columns_of(con, relation, stage)
+        names = tuple(name for name, _ in found)
+        if names != part.columns:
+            raise SourceError(
+                f"{stage}: {relation} has the columns {', '.join(map(repr, names))}, and the release has "
+                f"{', '.join(map(repr, part.columns))}"
+            )
+        types |= _checked(found, types, stage) if part.ending else dict(found)
+    listed = [(column.name, types[column.name]) for column in columns]
     return whole(relations, listed, sensitive_of(columns))
 
 
 def together(con: duckdb.DuckDBPyConnection, first: str, second: str, stage: str) -> str:
     """Rows of a release, as `whole` gives them, of two tables that nobody has a record of.
 
-    SourceError where the second one is none: its columns are the class, sensitive values, and their count.
+    SourceError where they are none: both have the class, and the second one values and their count.
     """
     persons, values = columns_of(con, first, stage), columns_of(con, second, stage)
-    names = [name for name, _ in values]
-    if CLASS not in names or RECORDS not in names:
+    held = _checked(values, dict(persons), stage)
+    return whole([first, second], [*persons, *held.items()], tuple(held))
+
+
+def _checked(values: Columns, persons: Mapping[str, str], stage: str) -> dict[str, str]:
+    """Return name and type of the sensitive columns of a second table, beside those of the first."""
+    types = dict(values)
+    if types.get(CLASS, "") != persons.get(CLASS) or types.get(RECORDS) != "BIGINT":
+        told = ", ".join(f"{name!r} {kind}" for name, kind in values)
         raise SourceError(
-            f"{stage}: the second table of release = 'anatomy' has columns {CLASS!r} and {RECORDS!r}; "
-            f"{columns_listed(names)}"
+            f"{stage}: the second table of release = 'anatomy' has {CLASS!r}, of the type that the first one "
+            f"has, and {RECORDS!r} BIGINT; found {told}"
         )
-    held = [column for column in values if column[0] not in {CLASS, RECORDS}]
-    return whole([first, second], [*persons, *held], [name for name, _ in held])
+    return {name: kind for name, kind in values if name not in {CLASS, RECORDS}}
 
 
 def counted(relation: str, columns: Columns, sensitive: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from duckanon.database import drafts, engine, templates
 from duckanon.database.engine import transaction
 from duckanon.database.relations import Target, current, databases, lookup
 from duckanon.errors import ReleaseError
+from duckanon.policy.names import fold
 from duckanon.policy.policy import Policy
 from duckanon.release import metadata
 from duckanon.release.pipeline import names_of, through, warn
@@ -232,8 +233,13 @@ def _check_beside(
         return
     second = Target(target.catalog, target.schema, f"{target.name}{BESIDE}")
     there = lookup(con, second)
-    marks = {metadata.comment(release.release_id, BESIDE) for release in releases}
-    if there is not None and (there.kind != "view" or there.comment not in marks):
+    ours = [
+        fold(view.name)
+        for release in releases
+        for view in metadata.views_beside(con, target.catalog, release.release_id)
+        if view.schema == second.schema
+    ]
+    if there is not None and fold(second.name) not in ours:
         raise ReleaseError(
             f"{second}, the name of the second table of release = 'anatomy', is a {there.kind} already: "
             "rename that, or choose another name for the release"

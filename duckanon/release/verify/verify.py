@@ -207,11 +207,12 @@ def _place(
     for table in tables:
         if ("table", table.schema, table.name) not in there:
             return None, [*differences, missing.format(table)]
-        try:
+    try:
+        for table in tables:
             foreign.stored(con, table, STAGE)
-        except DuckanonError as failure:
-            return None, [*differences, str(failure)]
-    return read(con, [relation_of(table) for table in tables], release.released, STAGE), differences
+        return read(con, [relation_of(table) for table in tables], release.released, STAGE), differences
+    except DuckanonError as failure:
+        return None, [*differences, str(failure)]
 
 
 def _view(
