@@ -34,3 +34,22 @@ def test_they_are_released_as_the_same_numbers_near_zero_are(wide: str) -> None:
     assert found["far"] == found["near"]
     assert found["near"][0] == pytest.approx(100 * 2 / 133.25)
     assert found["near"][1] == [([*range(first, first + 5)],) for first in range(0, 40, 5)]
+
+
+@pytest.mark.parametrize("unit", ["TIMESTAMP_S", "TIMESTAMP_MS"])
+def test_timestamps_beyond_nanoseconds_are_means_of_seconds(unit: str) -> None:
+    """By hand: seconds 0..39 of the year 200000 in fives are released as the third second of each."""
+    with duckanon.connect() as con:
+        con.execute(
+            f"CREATE TABLE t AS SELECT CAST(TIMESTAMP '200000-01-01' + to_seconds(i) AS {unit}) AS a, i AS s, "
+            f"CAST(TIMESTAMP '200000-01-01' + to_days(i % 5) AS {unit}) AS z FROM range(40) AS r(i)"
+        )
+        con.execute(
+            "CREATE ANONYMIZED VIEW v AS FROM t "
+            "WITH (quasi_identifiers = a, sensitive = (s, z), k = 5, t = {z: 0.5}, effort = 'fast')"
+        )
+        found = con.execute(
+            "SELECT date_diff('second', TIMESTAMP '200000-01-01', CAST(a AS TIMESTAMP)), list(s ORDER BY s) "
+            "FROM v GROUP BY a ORDER BY a"
+        ).fetchall()
+    assert found == [(first + 2, [*range(first, first + 5)]) for first in range(0, 40, 5)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import duckdb
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,9 @@ from hypothesis import strategies as st
 
 from duckanon.statements.tokens import BLANKS, Piece, Token, place_of, split, tokenize
 from tests.examples import examples
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SCRIPTS = [
     ("", []),
@@ -163,8 +168,20 @@ def assert_same_cuts(script: str, statements: list[duckdb.Statement]) -> None:
     assert len(pieces) == len(statements)
     for piece, statement in zip(pieces, statements, strict=True):
         (alone,) = duckdb.extract_statements(piece.text)
-        assert statement.query.startswith(alone.query)
-        assert statement.query[len(alone.query) :].strip(BLANKS)[:1] in {"", ";"}
+        assert any(framed(before, after) for before, after in cuts(statement.query, alone.query))
+
+
+def cuts(text: str, part: str) -> Iterator[tuple[str, str]]:
+    """Give what stands before and after a part of a text, for each place where it stands."""
+    place = text.find(part)
+    while place >= 0:
+        yield text[:place], text[place + len(part) :]
+        place = text.find(part, place + 1)
+
+
+def framed(before: str, after: str) -> bool:
+    """Whether a statement begins and ends there; from 2.0.1 on DuckDB keeps blanks and comments before it."""
+    return not duckdb.extract_statements(before) and after.strip(BLANKS)[:1] in {"", ";"}
 
 
 @given(st.text())

@@ -172,8 +172,8 @@ _ZONED = "TIMESTAMP WITH TIME ZONE"
 class Measure(NamedTuple):
     """How values of a type become numbers, with so many digits after the point, the same for both tables.
 
-    The rule is whole, float, rounded (a DECIMAL beside a DOUBLE of the other table), date, micro, nano, or
-    text.
+    The rule is whole, float, rounded (a DECIMAL beside a DOUBLE of the other table), date, coarse (units
+    larger than microseconds), micro, nano, or text.
     """
 
     rule: str
@@ -289,7 +289,8 @@ def _measure(type_text: str, digits: int, *, real: bool) -> Measure:
     if kind == "decimal" and real:
         return Measure("rounded", _scale(type_text))
     if kind == "timestamp":
-        return Measure("nano" if type_text == "TIMESTAMP_NS" else "micro")
+        coarse = dict.fromkeys(("TIMESTAMP_S", "TIMESTAMP_MS"), "coarse")
+        return Measure({"TIMESTAMP_NS": "nano", **coarse}.get(type_text, "micro"))
     rules = {"integer": "whole", "decimal": "whole", "boolean": "text"}
     return Measure(rules.get(kind, kind), digits)
 
