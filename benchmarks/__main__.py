@@ -11,6 +11,7 @@ BENCHMARKS = (
     "bench_literature",
     "bench_generalization",
     "bench_subject",
+    "bench_p_percent",
     "bench_audit",
     "bench_demo",
     "bench_first",

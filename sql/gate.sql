@@ -457,6 +457,19 @@ SET VARIABLE duckanon_gate_subjects = (
     WHERE measure = 'k_subjects' AND release_id = getvariable('duckanon_gate_release_id')
 );
 
+-- Within how many per cent no class mean tells a record was proved likewise.
+SET VARIABLE duckanon_gate_p_percent = (
+    SELECT printf('%g', max(threshold))
+    FROM query(
+        CASE
+            WHEN getvariable('duckanon_gate_home') IS NULL
+            THEN 'SELECT 0 AS threshold, '''' AS measure, 0 AS release_id WHERE FALSE'
+            ELSE 'FROM ' || getvariable('duckanon_gate_home') || 'thresholds'
+        END
+    )
+    WHERE measure = 'p_percent' AND release_id = getvariable('duckanon_gate_release_id')
+);
+
 -- The same as constants, which is what a macro can pass on.
 SET VARIABLE duckanon_gate_table = (
     SELECT CASE WHEN getvariable('duckanon_gate_first') IS NULL THEN text ELSE 'duckanon_gate_record' END
@@ -728,6 +741,11 @@ FROM (
             THEN ''
             ELSE '; that a class has ' || getvariable('duckanon_gate_subjects')
                 || ' subjects was proved at release, not from the rows'
+        END || CASE
+            WHEN getvariable('duckanon_gate_p_percent') IS NULL
+            THEN ''
+            ELSE '; that no class mean tells a record within ' || getvariable('duckanon_gate_p_percent')
+                || ' % was proved at release, not from the rows'
         END AS remark,
         count(CASE WHEN passed THEN 1 END) AS kept,
         count(CASE WHEN NOT passed THEN 1 END) AS broken,

@@ -18,13 +18,15 @@ from duckanon.database.interrupts import interruptible
 from duckanon.database.relations import named, resolve
 from duckanon.errors import ReleaseError, SourceError
 from duckanon.policy.names import twice
+from duckanon.policy.policy import Policy
+from duckanon.policy.told import check_of_rows
 from duckanon.release import pipeline
 from duckanon.release.views import create
 from duckanon.statements.names import QualifiedName, parse_name
 
 if TYPE_CHECKING:
     from duckanon.audits.report import Report
-    from duckanon.policy.policy import AuditPolicy, Policy
+    from duckanon.policy.policy import AuditPolicy
     from duckanon.release.views import Release
 
 
@@ -91,8 +93,11 @@ def audit(con: Connection | duckdb.DuckDBPyConnection, relation: str, policy: Po
     Raises
     ------
     DuckanonError
-        The relation or a column does not exist, or the relation is empty: never a pass.
+        The relation or a column does not exist, or the relation is empty: never a pass. A PolicyError where
+        the policy asks for `subject` or `p_percent`, of which rows do not tell.
     """
+    if isinstance(policy, Policy):
+        check_of_rows(policy.subject, policy.p_percent)
     return audit_relation(_plain(con), _relation(parse_name(relation)), policy, name=relation)
 
 

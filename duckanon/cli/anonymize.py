@@ -51,6 +51,7 @@ def anonymize(
     identifiers: Names = None,
     insensitive: Names = None,
     subject: Names = None,
+    p_percent: Number = None,
     k: K = None,
     t: T = None,
     l: L = None,  # noqa: E741 - l-diversity has this name everywhere

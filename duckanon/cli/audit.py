@@ -54,6 +54,7 @@ from duckanon.policy.policy import (
     hierarchy_names,
     stated_options,
 )
+from duckanon.policy.told import check_of_rows
 from duckanon.release.frontier import frontier as measured
 from duckanon.release.stages.candidate import Source
 from duckanon.release.tables import BESIDE, together
@@ -147,12 +148,7 @@ def _options(flags: dict[str, Any], file: Path | None) -> dict[str, Any]:
     given = read_flags(flags)
     text = "" if file is None else read_text(file, "policy", error=PolicyError)
     options = stated_options(text, **given)
-    if options.get("subject"):
-        # Counting records where the policy counts persons would pass by mistake.
-        raise PolicyError(
-            "the k of this policy counts subjects, whom the rows of a release do not tell: 'duckanon verify' "
-            "says what was proved at release; leave subject out of the policy to count records"
-        )
+    check_of_rows(options.get("subject"), options.get("p_percent"))
     if "quasi_identifiers" not in options:
         raise PolicyError(
             "--qi is missing: name the quasi-identifiers, as in --qi age,zip, or give a --policy file"

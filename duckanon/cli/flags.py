@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LISTS = ("quasi_identifiers", "sensitive", "identifiers", "insensitive", "subject")
-NUMBERS = ("t", "l", "c", "weights", "suppression_limit")
+NUMBERS = ("t", "l", "c", "p_percent", "weights", "suppression_limit")
 
 _QUOTED = r'"(?:[^"]|"")*"'
 _VALUE = rf'(?P<value>{_QUOTED}|[^,"\s][^,]*?|)\s*(?:,|\Z)'
@@ -169,6 +169,10 @@ def _plain(name: str, text: str) -> Any:
         return text
     number = decimal(text)
     if number is None:
-        form = "a number" if name in {"c", "suppression_limit"} else "a number or column=number pairs"
+        form = (
+            "a number"
+            if name in {"c", "p_percent", "suppression_limit"}
+            else "a number or column=number pairs"
+        )
         raise PolicyError(f"{flag(name)} takes {form}, not {text!r}")
     return number

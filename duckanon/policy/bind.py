@@ -76,6 +76,11 @@ class Attribute:
     t: Decimal | None = None  # threshold of a sensitive column, as l is
     l: Decimal | None = None  # noqa: E741 - l-diversity has this name everywhere
 
+    @property
+    def has_total(self) -> bool:
+        """Whether it is released by a mean that says what its records have together: a date has no zero."""
+        return self.recode == "mean" and self.kind in {"integer", "decimal", "float"}
+
 
 def bind(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute, ...]:
     """Attributes of all columns of a source, names with types, in its order.
@@ -101,7 +106,13 @@ def bind(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute,
         raise PolicyError(
             f"no role for {names}: give each a role, or add insensitive = * to release the rest as is"
         )
-    return tuple(_attribute(policy, name, roles[fold(name)], types[name]) for name in types)
+    bound = tuple(_attribute(policy, name, roles[fold(name)], types[name]) for name in types)
+    if policy.p_percent is not None and not any(attribute.has_total for attribute in bound):
+        raise PolicyError(
+            "p_percent protects class means of numbers, and no quasi-identifier that is a number is recoded "
+            "by 'mean': leave it out"
+        )
+    return bound
 
 
 def _check_added(policy: Policy, types: ByColumn[str], roles: Mapping[str, Role]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from decimal import ROUND_FLOOR, Decimal, InvalidOperation
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, InvalidOperation
 from operator import index
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
@@ -21,6 +21,10 @@ Nulls = Literal["category", "suppress", "error"]
 Effort = Literal["fast", "balanced", "best"]
 Objective = Literal["loss", "discernibility", "c_avg", "precision"]
 Release = Literal["table", "anatomy", "swap"]
+Intersection = Literal["error", "warn"]
+Mode = Literal["full", "append"]
+"""What REFRESH makes: all classes anew, or classes of the new records beside those that are published."""
+
 Formulas = Literal["keep", "escape"]
 """What EXPORT does with the cells of a CSV that a spreadsheet takes for formulas."""
 
@@ -161,6 +165,15 @@ def _c(option: str, value: Any) -> Decimal:
     if c <= 0:
         raise PolicyError(f"{option} = {_shown(value)}: use a number above 0")
     return c
+
+
+def _per_cent(option: str, value: Any) -> Decimal:
+    number = _number(option, value)
+    if not 0 < number <= 999_999:
+        raise PolicyError(f"{option} = {_shown(value)}: use per cent, above 0 and below a million, as in 10")
+    # As many decimals as metadata keep; more is the stricter side.
+    exponent = number.as_tuple().exponent
+    return number.quantize(STEP, ROUND_CEILING) if isinstance(exponent, int) and exponent < -12 else number
 
 
 def _above_zero(advice: str) -> Callable[[str, Any], float]:
@@ -316,11 +329,14 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "recode": _by_column(_recode),
     "weights": _by_column(_above_zero("a number above 0, or another role for the column")),
     "subject": _columns,
+    "on_intersection": _word(get_args(Intersection)),
+    "p_percent": _optional(_per_cent),
     "suppression_limit": _fraction,
     "nulls": _word(get_args(Nulls)),
     "refine": _boolean,
     "effort": _word(get_args(Effort)),
     "time_limit": _optional(_above_zero("seconds, a number above 0, or leave it out")),
     "seed": _integer,
+    "mode": _word(get_args(Mode)),
     "csv_formulas": _word(get_args(Formulas)),
 }

@@ -15,6 +15,7 @@ from duckanon.policy.checks import (
     Distance,
     Effort,
     Hierarchy,
+    Intersection,
     LDiversity,
     Nulls,
     Number,
@@ -190,11 +191,16 @@ class Policy:
     subject : str or iterable of str
         Columns that tell whose a record is: k then counts different subjects, and not records. They are
         dropped, unless they have another role, which may be any but that of quasi-identifiers.
+    p_percent : number, optional
+        Per cent, above 0, within which no record, or subject, of a class can be estimated from the mean of a
+        numeric quasi-identifier (p % rule); rounded up to 12 decimals.
     release : {'table', 'anatomy', 'swap'}
         'table': quasi-identifiers recoded, one value a class. 'anatomy': quasi-identifiers as they are in one
         table, and sensitive values, counted in each class, in another; no value has more than 1 / l of a
         class. 'swap': each column of them dealt anew within every class, and the number of the class in a
         column of its own.
+    on_intersection : {'warn', 'error'}
+        What happens where a release and an earlier one say together something about fewer than k subjects.
     suppression_limit : number
         Fraction of the records that may be left out, 0 to 1.
     nulls : {'category', 'suppress', 'error'}
@@ -238,7 +244,9 @@ class Policy:
     recode: ByColumn[Recode] = _NO_COLUMN
     weights: ByColumn[float] = _NO_COLUMN
     subject: tuple[str, ...] = ()
+    p_percent: Decimal | None = None
     release: Release = "table"
+    on_intersection: Intersection = "warn"
     suppression_limit: float = 0.0
     nulls: Nulls = "category"
     refine: bool = True
@@ -266,7 +274,9 @@ class Policy:
         recode: Mapping[str, Recode] | None = None,
         weights: Mapping[str, Number] | None = None,
         subject: Columns = (),
+        p_percent: Number | None = None,
         release: Release = "table",
+        on_intersection: Intersection = "warn",
         suppression_limit: Number = 0,
         nulls: Nulls = "category",
         refine: bool = True,
@@ -284,6 +294,7 @@ class Policy:
         _check_full_domain(self)
         _check_as_it_is(self)
         _check_anatomy(self)
+        _check_p_percent(self)
 
     def audited(self) -> AuditPolicy:
         """Return the part of this policy that an audit checks."""
@@ -494,6 +505,14 @@ def _check_anatomy(policy: Policy) -> None:
             "no value in more than 1 / l of a class; leave it out"
         )
     _whole_l(policy.l)
+
+
+def _check_p_percent(policy: Policy) -> None:
+    """Raise where no mean is released, of which alone the p % rule speaks."""
+    full = policy.method == "full_domain"
+    if policy.p_percent is not None and (full or policy.release != "table"):
+        what = "method = 'full_domain'" if full else f"release = {policy.release!r}"
+        raise PolicyError(f"p_percent protects class means and {what} releases none: leave it out")
 
 
 def _whole_l(l: Decimal | ByColumn[Decimal]) -> int:  # noqa: E741 - as above

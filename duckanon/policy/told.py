@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from duckanon.errors import PolicyError
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from duckanon.policy.policy import Policy
 
@@ -32,7 +34,50 @@ PROVED = (
 """What `SUBJECTS` is."""
 
 
+P_PERCENT = "p_percent"
+"""The measure of a release with that option, by column: the least per cent of a class, found likewise."""
+
+DOMINANCE = (
+    f"no class mean tells a record within {P_PERCENT}, which was proved at release, not from the rows: these "
+    "do not tell the values that a mean is of"
+)
+"""What `P_PERCENT` is."""
+
+OF_THE_RECORDS = (SUBJECTS, P_PERCENT)
+"""Measures of which a release keeps what was found when it was made."""
+
+
 def told(policy: Policy) -> tuple[str, ...]:
     """What is to be told of a release under a policy."""
     form = (FORMS[policy.release],) if policy.release in FORMS else ()
-    return (*form, PROVED) if policy.subject else form
+    return (*form, *proved([SUBJECTS] * bool(policy.subject) + [P_PERCENT] * (policy.p_percent is not None)))
+
+
+def proved(measures: Collection[str]) -> tuple[str, ...]:
+    """What is to be told of a release that has some of `OF_THE_RECORDS` among its thresholds."""
+    texts = {SUBJECTS: PROVED, P_PERCENT: DOMINANCE}
+    return tuple(texts[measure] for measure in OF_THE_RECORDS if measure in measures)
+
+
+def check_of_rows(subject: object, p_percent: object) -> None:
+    """Raise where a policy asks what rows do not tell: an audit of them would pass by mistake."""
+    told_by = "AUDIT VIEW and 'duckanon verify' say what was proved at release"
+    if subject:
+        raise PolicyError(
+            "the k of this policy counts subjects, whom the rows of a release do not tell: "
+            f"{told_by}; leave subject out of the policy to count records"
+        )
+    if p_percent is not None:
+        raise PolicyError(
+            "the p_percent of this policy speaks of values that a mean is of, which the rows of a release do "
+            f"not tell: {told_by}; leave p_percent out of the policy"
+        )
+
+
+def extremes(policy: Policy) -> tuple[str, ...]:
+    """What is to be told of quasi-identifiers that show values of records as they are, by the policy."""
+    shown = [name for name, recode in policy.recode.items() if recode in {"range", "set"}]
+    if not shown:
+        return ()
+    names = ", ".join(repr(name) for name in shown)
+    return (f"the least and the largest value of each class in {names} are those of records, exactly",)

@@ -17,6 +17,7 @@ from duckanon.release.stages.audit import audit
 from duckanon.release.stages.bucket import bucket
 from duckanon.release.stages.embed import embed
 from duckanon.release.stages.partition import partition
+from duckanon.release.stages.protect import protect
 from duckanon.release.stages.recode import classes_relation, labels_relation, recode
 from duckanon.release.stages.repair import repair
 from duckanon.release.stages.stage import Request, stage
@@ -38,6 +39,7 @@ STAGES: tuple[Callable[[duckdb.DuckDBPyConnection, Any, Policy], object], ...] =
     bucket,
     partition,
     repair,
+    protect,
     recode,
     audit,
     advise,
@@ -93,6 +95,11 @@ def released_rows(
     if policy.release == "anatomy":
         raise PolicyError(
             "release = 'anatomy' makes two tables and this returns one: CREATE ANONYMIZED VIEW makes both"
+        )
+    if policy.on_intersection == "error":
+        raise PolicyError(
+            "on_intersection = 'error' compares a view with its earlier releases, and these rows have none: "
+            "leave it out, or use CREATE ANONYMIZED VIEW"
         )
     with through(advise, con, query, policy) as candidate:
         warn(candidate)

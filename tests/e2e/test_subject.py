@@ -199,6 +199,8 @@ def test_the_command_line_counts_subjects(con: duckanon.Connection, tmp_path: Pa
     audited = command("audit", tmp_path / "out.csv", "--policy", tmp_path / "policy.toml")
     assert audited.returncode == 2
     assert "counts subjects, whom the rows of a release do not tell" in audited.stderr
+    with pytest.raises(duckanon.PolicyError, match="counts subjects, whom the rows of a release do not tell"):
+        duckanon.audit(con, f"'{tmp_path / 'out.csv'}'", policy)
 
 
 def test_suppression_and_labels_keep_subjects(con: duckanon.Connection) -> None:

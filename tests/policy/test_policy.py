@@ -39,12 +39,22 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert (small.l_diversity, small.method, small.nulls) == ("distinct", "auto", "category")
     assert (small.suppression_limit, small.refine, small.seed) == (0.0, True, 0)
     assert (small.effort, small.time_limit, small.objective) == ("balanced", None, "loss")
-    assert small.release == "table"
+    assert (small.release, small.p_percent, small.on_intersection) == ("table", None, "warn")
     assert len(small.distance) == len(small.hierarchies) == len(small.recode) == len(small.weights) == 0
     assert tuple(OPTIONS) == (
         *("quasi_identifiers", "k", "sensitive", "identifiers", "insensitive", "t", "l", "l_diversity", "c"),
-        *("distance", "hierarchies", "method", "objective", "recode", "weights", "subject", "release"),
-        *("suppression_limit", "nulls", "refine", "effort", "time_limit", "seed"),
+        *("distance", "hierarchies", "method", "objective", "recode", "weights", "subject"),
+        *(
+            "p_percent",
+            "release",
+            "on_intersection",
+            "suppression_limit",
+            "nulls",
+            "refine",
+            "effort",
+            "time_limit",
+            "seed",
+        ),
     )
 
 
@@ -182,6 +192,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"weights": {"charge": 2}}, "weights names 'charge', which is not in quasi_identifiers"),
     ({"subject": "age"}, "column 'age' is in subject and in quasi_identifiers"),
     ({"subject": ["person", "Person"]}, "subject names column 'Person' twice"),
+    ({"p_percent": 0}, "p_percent = 0: use per cent, above 0 and below a million, as in 10"),
+    ({"p_percent": 10**6}, "p_percent = 1000000: use per cent"),
+    (
+        {"p_percent": 10, "release": "swap"},
+        "p_percent protects class means and release = 'swap' releases none",
+    ),
     ({"suppression_limit": 5}, "use a fraction of the records, not percent; 5 % is 0.05"),
     ({"suppression_limit": -0.1}, "use a fraction of the records, 0 to 1"),
     ({"nulls": "drop"}, "nulls = 'drop' is unknown: Use category | suppress | error"),
@@ -354,3 +370,11 @@ def test_toml_round_trip_is_exact(made: Policy) -> None:
     assert again == made
     assert again.to_toml() == text
     assert repr(again.t) == repr(made.t)
+
+
+def test_p_percent_is_rounded_to_the_stricter_side() -> None:
+    """Of 13 decimals the twelfth goes up: 10.0000000000001 asks for more than 10."""
+    assert Policy(quasi_identifiers="a", k=2, p_percent="10.0000000000001").p_percent == Decimal(
+        "10.000000000001"
+    )
+    assert Policy(quasi_identifiers="a", k=2, p_percent=10).p_percent == Decimal(10)

@@ -13,6 +13,8 @@ from duckanon.release.stages.candidate import class_fields
 from duckanon.release.stages.embed import EXACT_VALUES
 from duckanon.release.stages.flattened import flattened
 from duckanon.release.stages.plan import candidates, most_classes, sample, trial
+from duckanon.release.stages.protect import judged
+from duckanon.release.stages.recode import classes_relation, labels_relation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,13 +45,17 @@ ALONE_TOGETHER = 0.2
 OWN_VALUE = 0.5
 """Different values for each record with one from which the most frequent of a class is one person's own."""
 
+NEAR = 0.1
+"""Share of a value within which it is told by a mean."""
+
 
 def advise(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy) -> Candidate:
     """The candidate with warnings of what its owner should know.
 
     Of sensitive columns that classes reveal; insensitive ones that are nearly unique, each or together;
-    quasi-identifiers released as one person's own value, or with approximate distances; numbers written with
-    a comma; records left out for a NULL; and what the thresholds cost.
+    quasi-identifiers released as one person's own value, by a mean that one record dominates, or with
+    approximate distances; numbers written with a comma; records left out for a NULL; and what the thresholds
+    cost.
     """
     cost = _collapse(con, candidate, policy)
     # Two tables say of a class, and not of a record, which values it has.
@@ -69,8 +75,8 @@ def _of_columns(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Po
     own_values = {} if leveled else _own_values(con, staged)
     own_values = {field: text for field, text in own_values.items() if field not in commas}
     classes = class_fields(staged, policy)
-    warnings = [*_revealed(con, staged, candidate.table, classes), *_insensitive(con, staged)]
-    warnings += [*own_values.values(), *commas.values()]
+    warnings = [*revealed(con, staged, candidate.table, classes), *_insensitive(con, staged)]
+    warnings += [*dominated(con, staged, policy), *own_values.values(), *commas.values()]
     for field, axis in () if leveled else zip(staged.quasi, embedded.axes, strict=True):
         if axis.corners is None or len(axis.corners) <= EXACT_VALUES or field in {*own_values, *commas}:
             continue
@@ -88,7 +94,7 @@ def _of_columns(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Po
     return tuple(warnings)
 
 
-def _revealed(
+def revealed(
     con: duckdb.DuckDBPyConnection, staged: Staged, candidate: str, classes_by: Sequence[Field]
 ) -> list[str]:
     """Sensitive columns without a threshold of which released classes hold one value only."""
@@ -108,6 +114,44 @@ def _revealed(
             warnings.append(
                 f"{alike} of {classes} classes, {members} of {records} records reveal {field.name!r}: all "
                 "records of such a class have the same value; set l or t"
+            )
+    return warnings
+
+
+def dominated(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> list[str]:
+    """Means that tell one value, far from where those of the column usually lie, to whoever knows that.
+
+    O(n) a column; where a value is far enough to stand out of a class of k, its classes are looked at.
+    """
+    if policy.p_percent is not None or policy.release != "table" or policy.method == "full_domain":
+        return []
+    whose, warnings = "record" if staged.subject is None else "subject", []
+    for field in judged(staged):
+        asked = {
+            "records": staged.records,
+            "column": field.column,
+            "subject": staged.subject is not None,
+            "within": NEAR,
+        }
+        usual = templates.render("advice/usual.sql.j2", size=staged.size, others=policy.k - 1, **asked)
+        low, high, far = engine.rows(con, usual, "advice")[0]
+        if not far:
+            continue
+        classes = templates.render(
+            "advice/dominated.sql.j2",
+            labels=labels_relation(staged),
+            classes=classes_relation(staged),
+            low=low,
+            high=high,
+            **asked,
+        )
+        count = int(engine.rows(con, classes, "advice")[0][0])
+        if count:
+            warnings.append(
+                f"in {count} class{'' if count == 1 else 'es'} the mean of {field.name!r} tells one {whose} "
+                f"within {100 * NEAR:g} % to whoever knows the usual range of the others: set p_percent = 10 "
+                f"or recode = {{{field.name}: 'median'}}, cap the column in the source query (top coding), "
+                "or take a larger k"
             )
     return warnings
 

@@ -9,8 +9,9 @@ from duckanon.audits.run import audit_columns, audit_sql
 from duckanon.database import engine, templates
 from duckanon.database.relations import named
 from duckanon.errors import AuditFailure, InfeasibleError
-from duckanon.policy.told import SUBJECTS, told
+from duckanon.policy.told import P_PERCENT, SUBJECTS, extremes, told
 from duckanon.release.stages.candidate import Candidate, class_fields
+from duckanon.release.stages.protect import judged
 from duckanon.release.stages.recode import classes_relation, labels_relation
 from duckanon.release.verify.record import of_the_source
 
@@ -45,7 +46,9 @@ def audit(con: duckdb.DuckDBPyConnection, recoded: Recoded, policy: Policy) -> C
     )
     if policy.subject:
         extra = (*extra, _subjects(con, candidate, policy))
-    plan = "; ".join([candidate.plan.text, *told(policy)])
+    if policy.p_percent is not None:
+        extra = (*extra, *_within(con, candidate, policy))
+    plan = "; ".join([candidate.plan.text, *told(policy), *extremes(policy)])
     return Candidate(recoded, policy, report.extended(extra, warnings=(), plan=plan))
 
 
@@ -64,6 +67,28 @@ def _subjects(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Poli
     measure = Measure(SUBJECTS, None, policy.k, float(fewest), candidate.classes, *counted)
     _require_pass(candidate.report.extended((measure,), warnings=(), plan=""), policy)
     return measure
+
+
+def _within(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy) -> tuple[Measure, ...]:
+    """Least per cent within which a class mean tells a record, by column; an error where one is too small."""
+    staged, measures = candidate.staged, []
+    for field in judged(staged):
+        query = templates.render(
+            "recode/p_percent.sql.j2",
+            records=staged.records,
+            labels=labels_relation(staged),
+            classes=classes_relation(staged),
+            column=field.column,
+            subject=policy.subject,
+            p=policy.p_percent,
+        )
+        least, violations, records = engine.rows(con, query, "audit")[0]
+        # Sums in DuckDB depend on threads in the last digits, and what is recorded does not.
+        value = None if least is None else float(f"{least:.10g}")
+        counted = int(violations), int(records), violations == 0
+        measures.append(Measure(P_PERCENT, field.name, policy.p_percent, value, candidate.classes, *counted))
+    _require_pass(candidate.report.extended(tuple(measures), warnings=(), plan=""), policy)
+    return tuple(measures)
 
 
 def _require_pass(report: Report, policy: Policy) -> None:

@@ -14,7 +14,7 @@ from duckanon.policy.bind import Role
 from duckanon.policy.methods import RECORDED
 from duckanon.policy.policy import AuditPolicy
 from duckanon.policy.recodes import RULES, UNRECODED
-from duckanon.policy.told import FORMS, PROVED, SUBJECTS
+from duckanon.policy.told import FORMS, OF_THE_RECORDS, proved
 from duckanon.release.metadata import SCHEMA
 from duckanon.release.tables import Released
 
@@ -151,12 +151,12 @@ class RecordedRelease:
     def told(self) -> tuple[str, ...]:
         """What whoever reads an audit of it has to know."""
         forms = [FORMS[form] for form in {column.recode for column in self.columns} if form in FORMS]
-        return (*forms, PROVED) if self.subjects is not None else tuple(forms)
+        return (*forms, *proved([row[0] for row in self.thresholds]))
 
     @property
-    def subjects(self) -> Decimal | None:
-        """How many subjects each class was to have, where these were counted."""
-        return next((row[2] for row in self.thresholds if row[0] == SUBJECTS), None)
+    def proved(self) -> dict[tuple[str, str | None], Decimal | None]:
+        """Thresholds by measure and column that were proved when it was made: its rows do not tell."""
+        return {(row[0], row[1]): row[2] for row in self.thresholds if row[0] in OF_THE_RECORDS}
 
     @property
     def released(self) -> tuple[Released, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -16,7 +17,7 @@ from duckanon.database.fingerprint import digest, fingerprint
 from duckanon.database.relations import Target, columns_of, relation_of
 from duckanon.errors import DuckanonError
 from duckanon.policy.policy import Policy
-from duckanon.policy.told import SUBJECTS
+from duckanon.policy.told import OF_THE_RECORDS, P_PERCENT
 from duckanon.release import foreign, metadata
 from duckanon.release.audit import audit_published, trees_of
 from duckanon.release.metadata import SCHEMA, Published
@@ -306,7 +307,7 @@ def _redone(
     if audit.statement in {"release", None}:
         again += _of_the_source(release, audit, again[0].classes)
         yield from _proved(release, audit)
-        again += tuple(_as_it_was(row) for row in audit.measures if row["measure"] == SUBJECTS)
+        again += tuple(_as_it_was(row) for row in audit.measures if row["measure"] in OF_THE_RECORDS)
     yield from _measures(release, audit, again)
 
 
@@ -323,14 +324,30 @@ def _of_the_source(release: RecordedRelease, audit: RecordedAudit, classes: int)
 
 
 def _proved(release: RecordedRelease, audit: RecordedAudit) -> Iterator[str]:
-    """Tell where the record of the subjects of a release, which its rows do not tell, contradicts itself."""
-    rows = [row for row in audit.measures if row["measure"] == SUBJECTS]
-    if bool(rows) != (release.subjects is not None):
-        yield f"{SUBJECTS} is recorded in {SCHEMA}.{'audits' if rows else 'thresholds'} alone"
+    """Tell where the record of what the rows of a release do not tell contradicts itself."""
+    rows = [row for row in audit.measures if row["measure"] in OF_THE_RECORDS]
+    found = {(row["measure"], row["attribute"]) for row in rows}
+    for measure, attribute in sorted(found ^ release.proved.keys(), key=str):
+        alone = "audits" if (measure, attribute) in found else "thresholds"
+        yield f"{_of(measure, attribute)} is recorded in {SCHEMA}.{alone} alone"
     for row in rows:
-        kept = row["value"] is not None and row["threshold"] == release.subjects <= row["value"]
-        if release.subjects is not None and not (kept and row["passed"] and row["violations"] == 0):
-            yield f"{SUBJECTS} is recorded as {row['value']}, where {release.subjects} were asked for"
+        asked = release.proved.get((row["measure"], row["attribute"]))
+        if asked is None:
+            continue
+        # Where all values are 0 there is none to be told, and no least per cent.
+        least = (
+            row["value"]
+            if row["value"] is not None
+            else math.inf * (1 if row["measure"] == P_PERCENT else -1)
+        )
+        kept = row["threshold"] == asked <= least and row["passed"] and row["violations"] == 0
+        if not kept:
+            what = _of(row["measure"], row["attribute"])
+            yield f"{what} is recorded as {row['value']}, where {asked} were asked for"
+
+
+def _of(measure: str, attribute: str | None) -> str:
+    return measure if attribute is None else f"{measure} of {attribute!r}"
 
 
 def _as_it_was(row: Mapping[str, Any]) -> Measure:

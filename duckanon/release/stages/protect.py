@@ -1,0 +1,130 @@
+"""Protect: no class mean tells the largest of its values within p_percent, by merging classes (p % rule)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from duckanon.database import engine, templates
+from duckanon.database.spool import Spool, spool_folder
+from duckanon.errors import InfeasibleError
+from duckanon.kernels.dominance import ROUNDING, contributions, reached
+from duckanon.kernels.merging.dominated import merge_dominated
+from duckanon.release.stages.class_sums import Classes, information_loss, joined, spread_of, sums_of
+from duckanon.release.stages.embed import Coordinates, coordinates, dimensions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import duckdb
+    import numpy.typing as npt
+
+    from duckanon.policy.policy import Policy
+    from duckanon.release.stages.repair import Repaired
+    from duckanon.release.stages.stage import Field, Staged
+
+CHUNK = 131_072
+"""Records whose coordinates are in memory at once."""
+
+
+def protect(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -> Repaired:
+    """Classes that keep the p % rule in every numeric quasi-identifier released by its mean.
+
+    Whatever else was asked for is kept: k, l and t of a union are no worse than of its parts. Without
+    `p_percent` it costs nothing; where no class violates, the columns are read once, O(n); else O(n log n), 8
+    bytes for each record and column, and for each coordinate of a class. InfeasibleError: the whole table
+    violates.
+    """
+    if policy.p_percent is None:
+        return repaired
+    staged, p = repaired.partitioned.bucketed.limited.embedded.staged, float(policy.p_percent)
+    kept = repaired.labels.columns()
+    labels = np.full(staged.size, -1, dtype=np.int64)
+    labels[kept["record_id"] - 1] = kept["class_id"]
+    columns = [_column(con, staged, field.column) for field in judged(staged)]
+    subjects = _column(con, staged, "subject").astype(np.int64) if policy.subject else None
+
+    def parts_of(labels: npt.NDArray[np.int64], classes: int) -> npt.NDArray[np.float64]:
+        return np.stack([contributions(values, labels, subjects, classes) for values in columns], axis=1)
+
+    parts = parts_of(labels, repaired.class_count)
+    if (reached(parts) >= p * (1 + ROUNDING)).all():
+        return repaired
+    _check_whole(parts_of(np.where(labels >= 0, 0, -1), 1)[0], judged(staged), policy)
+    classes = _classes(con, repaired, labels)
+
+    def again(merged: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        return parts_of(np.where(labels >= 0, merged[labels], -1), int(merged.max()) + 1)
+
+    repeated = again if subjects is not None else None
+    merged = merge_dominated(classes.sums, classes.sizes, parts, p, again=repeated)
+    united = joined(classes, merged)
+    spool = Spool(spool_folder(con))
+    spool.add({"record_id": kept["record_id"], "class_id": merged[kept["class_id"]]})
+    return replace(
+        repaired,
+        labels=spool,
+        means=None,
+        class_count=len(united.sizes),
+        information_loss=information_loss([spread_of(united)]),
+    )
+
+
+def judged(staged: Staged) -> tuple[Field, ...]:
+    """Quasi-identifiers of which the p % rule speaks: numbers, that have a zero, released by their mean."""
+    return tuple(field for field in staged.quasi if field.attribute.has_total)
+
+
+def _column(con: duckdb.DuckDBPyConnection, staged: Staged, column: str) -> npt.NDArray[np.float64]:
+    query = templates.render("relation/numbers.sql.j2", records=staged.records, column=column)
+    return engine.column(con, query, "protect", staged.size)
+
+
+def _check_whole(parts: npt.NDArray[np.float64], fields: Sequence[Field], policy: Policy) -> None:
+    """Raise where one class of all records violates, which no merging ends then."""
+    found = reached(parts)
+    worst = int(np.argmin(found))
+    best = float(found[worst])
+    if best >= float(policy.p_percent or 0) * (1 + ROUNDING):
+        return
+    name, whose = fields[worst].name, "subject" if policy.subject else "record"
+    raise InfeasibleError(
+        f"p_percent = {policy.p_percent} is out of reach: of {name!r} one {whose} has so much that even the "
+        f"mean of all tells it within {best:.6g} %; cap the column in the source query (top coding), or use "
+        f"recode = {{{name}: 'median'}}",
+        best,
+    )
+
+
+def _classes(con: duckdb.DuckDBPyConnection, repaired: Repaired, labels: npt.NDArray[np.int64]) -> Classes:
+    """Return the sums of the classes, of the coordinates of all released records."""
+    embedded = repaired.partitioned.bucketed.limited.embedded
+    staged, count = embedded.staged, repaired.class_count
+    sizes = np.bincount(labels[labels >= 0], minlength=count).astype(np.int64)
+    sums, squares, done = np.zeros((count, dimensions(embedded.axes))), np.zeros(count), 0
+    for axis in embedded.axes:
+        query = templates.render("relation/numbers.sql.j2", records=embedded.coded, column=axis.column)
+        values = engine.column(con, query, "protect", staged.size)
+        width = dimensions((axis,))
+        for start in range(0, staged.size, CHUNK):
+            part = slice(start, start + CHUNK)
+            _add(axis, values[part], labels[part], sums[:, done : done + width], squares)
+        done += width
+    return Classes(sums, squares, sizes)
+
+
+def _add(
+    axis: Coordinates,
+    values: npt.NDArray[np.float64],
+    labels: npt.NDArray[np.int64],
+    sums: npt.NDArray[np.float64],
+    squares: npt.NDArray[np.float64],
+) -> None:
+    """Add the coordinates of some records in one axis to the sums of their classes."""
+    released = labels >= 0
+    here, local = np.unique(labels[released], return_inverse=True)
+    part = sums_of(coordinates((axis,), {axis.column: values[released]}), local.astype(np.int64))
+    sums[here] += part.sums
+    squares[here] += part.squares
