@@ -11,16 +11,17 @@ from duckanon.audits.run import audit_table
 from duckanon.database import engine, templates
 from duckanon.database.interrupts import interruptible
 from duckanon.database.relations import Target, current, resolve
-from duckanon.errors import ReleaseError
+from duckanon.errors import DuckanonError, ReleaseError
 from duckanon.policy.policy import Policy
 from duckanon.release import metadata, views
+from duckanon.release.append import since_release
 from duckanon.release.audit import audit_named
 from duckanon.release.explain import explain
 from duckanon.release.export import export
 from duckanon.release.frontier import frontier
 from duckanon.release.stages.candidate import Source
 from duckanon.statements import grammar
-from duckanon.statements.options import options_to_export, options_to_policy
+from duckanon.statements.options import options_to_export, options_to_policy, options_to_refresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -60,7 +61,10 @@ SHOWN = pa.schema(
         ("created_at", pa.timestamp("us")),
     ]
 )
-"""Types of the rows of SHOW ANONYMIZED VIEWS."""
+"""Types of the rows of SHOW ANONYMIZED VIEWS that the metadata tell."""
+
+SINCE = pa.schema([("waiting", pa.int64()), ("gone", pa.int64()), ("changed", pa.int64())])
+"""Types of the others: what became of the subjects in the source since; NULL where nothing was appended."""
 
 
 @dataclass(frozen=True)
@@ -136,8 +140,21 @@ def _explain(con: duckdb.DuckDBPyConnection, statement: grammar.Explain, _effect
 
 
 def _refresh(con: duckdb.DuckDBPyConnection, statement: grammar.Refresh, effect: bool) -> Outcome:
-    made = views.refresh(con, resolve(con, statement.name), effect=effect)
-    return _reported(f"refreshed {made.name}", made.report, made.effect)
+    asked = options_to_refresh(statement.options)
+    made = views.refresh(con, resolve(con, statement.name), effect=effect, **asked)
+    return _reported(f"refreshed {made.name}{_waiting(made)}", made.report, made.effect)
+
+
+def _waiting(made: views.Release) -> str:
+    """What becomes of the subjects of the source that a release by append has not as they are there."""
+    if made.since is None:
+        return ""
+    why = f" ({made.waits})" if made.waits else ""
+    waiting, gone, changed = made.since.waiting, made.since.gone, made.since.changed
+    return (
+        f": {made.records} records; of the subjects in the source {waiting} wait{why}; as they were "
+        f"published stay {changed} that changed, and {gone} that are gone"
+    )
 
 
 def _audit(con: duckdb.DuckDBPyConnection, statement: grammar.Audit, _effect: bool) -> Outcome:
@@ -171,13 +188,30 @@ def _drop(con: duckdb.DuckDBPyConnection, statement: grammar.Drop, _effect: bool
 
 
 def _shown(con: duckdb.DuckDBPyConnection) -> pa.Table:
+    columns = pa.schema([*SHOWN, *SINCE])
     catalogs = metadata.with_releases(con)
     if not catalogs:
-        return SHOWN.empty_table()
+        return columns.empty_table()
     table = engine.table(con, templates.render("catalog/show.sql.j2", catalogs=catalogs), "show")
-    names = (Target(*row.values()) for row in table.select(SHOWN.names[:3]).to_pylist())
+    names = [Target(*row.values()) for row in table.select(SHOWN.names[:3]).to_pylist()]
     # A view that carries the mark of a release, and is another view, is not shown.
-    return table.filter(pa.array([metadata.find(con, name) is not None for name in names], pa.bool_()))
+    found = [metadata.find(con, name) for name in names]
+    rows = [
+        {**row, **_since(con, published)}
+        for row, published in zip(table.to_pylist(), found, strict=True)
+        if published is not None
+    ]
+    return pa.Table.from_pylist(rows, schema=columns)
+
+
+def _since(con: duckdb.DuckDBPyConnection, published: metadata.Published) -> dict[str, int]:
+    """What became of the subjects of a release that was appended to; empty where its source cannot be."""
+    try:
+        policy = Policy.from_toml(published.policy)
+        since = since_release(con, published, views.source_of(con, published), policy)
+    except DuckanonError:
+        return {}
+    return {} if since is None else {name: getattr(since, name) for name in SINCE.names}
 
 
 RUNS: Mapping[type[Statement], Callable[[duckdb.DuckDBPyConnection, Any, bool], Outcome]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -11,20 +12,55 @@ from duckanon.database import engine, templates
 from duckanon.database.engine import transaction
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import ReleaseError
-from duckanon.policy.told import SUBJECTS
-from duckanon.release import metadata
+from duckanon.policy.told import P_PERCENT, SUBJECTS
+from duckanon.release import metadata, successive
 from duckanon.release.chain import record, renew
 from duckanon.release.stages.candidate import released_of
+from duckanon.release.stages.protect import judged
 from duckanon.release.tables import BESIDE, counted, parts_of, read, sensitive_of
 
 if TYPE_CHECKING:
     import duckdb
 
+    from duckanon.audits.report import Report
     from duckanon.database.relations import Target
+    from duckanon.policy.bind import Attribute
     from duckanon.release.stages.candidate import Candidate, Source
+    from duckanon.release.successive import Persons
 
 
-def publish(con: duckdb.DuckDBPyConnection, candidate: Candidate, source: Source, target: Target) -> int:
+@dataclass(frozen=True)
+class Ready:
+    """A table that passed its audit, and what is recorded of it."""
+
+    candidate: Candidate  # what it was made from, the whole of it or its newest records
+    table: str  # temporary table of the released columns
+    records: int
+    classes: int
+    suppressed: int
+    information_loss: float
+    report: Report
+    persons: Persons  # who is in which class of it
+    sensitive: tuple[Attribute, ...]  # with their thresholds
+    mode: str = "full"  # or append
+
+
+def ready(candidate: Candidate, persons: Persons) -> Ready:
+    """Candidate as what is published, the whole of it."""
+    return Ready(
+        candidate,
+        candidate.table,
+        candidate.staged.size + candidate.staged.left_out - candidate.suppressed,
+        candidate.classes,
+        candidate.suppressed,
+        candidate.information_loss,
+        candidate.report,
+        persons,
+        tuple(field.attribute for field in candidate.staged.sensitive),
+    )
+
+
+def publish(con: duckdb.DuckDBPyConnection, made: Ready, source: Source, target: Target) -> int:
     """Number of the release that a view stands for from now on, instead of an older one. O(n log n).
 
     The rows are written in the order of their values. Inside an open transaction the writes join it;
@@ -38,17 +74,22 @@ def publish(con: duckdb.DuckDBPyConnection, candidate: Candidate, source: Source
         )
         release_id = int(number[0][0])
         table = f"release_{release_id}"
-        for old in metadata.recorded(con, target):
+        replaced = metadata.recorded(con, target)
+        for old in replaced:
             forget(con, target.catalog, old.release_id)
-        trees = _trees(con, candidate, target, release_id)
-        _tables(con, candidate, target, release_id)
-        _record(con, candidate, source, target, release_id=release_id, table=table, trees=trees)
+        trees = _trees(con, made, target, release_id)
+        _tables(con, made, target, release_id)
+        _record(con, made, source, target, release_id=release_id, table=table, trees=trees)
+        successive.keep(con, made.persons, target, release_id, replaced, mode=made.mode)
         forget_orphans(con, target.catalog)
     return release_id
 
 
 def forget(con: duckdb.DuckDBPyConnection, home: str, release_id: int) -> None:
-    """Remove the tables and metadata of a release; the caller owns the transaction and the view."""
+    """Remove the tables and metadata of a release; the caller owns the transaction and the view.
+
+    What is kept to compare later releases with stays; see `successive.forget`.
+    """
     pattern = re.compile(rf"release_{release_id}({BESIDE})?|tree_{release_id}_\d+")
     tables = sorted(table for table in metadata.tables(con, home) if pattern.fullmatch(table))
     views = metadata.views_beside(con, home, release_id)
@@ -62,13 +103,14 @@ def forget_orphans(con: duckdb.DuckDBPyConnection, home: str) -> None:
     """
     _render(con, "publish/metadata.sql.j2", catalog=home)
     for release_id in metadata.orphans(con, home):
+        successive.forget(con, home, release_id)
         forget(con, home, release_id)
 
 
-def _tables(con: duckdb.DuckDBPyConnection, candidate: Candidate, target: Target, release_id: int) -> None:
+def _tables(con: duckdb.DuckDBPyConnection, made: Ready, target: Target, release_id: int) -> None:
     """Write the tables of a release, each with its view."""
-    relation, released = named("temp", candidate.table), released_of(candidate)
-    sorts = [(field.name, field.sort_type) for field in candidate.fields]
+    relation, released = named("temp", made.table), released_of(made.candidate)
+    sorts = [(field.name, field.sort_type) for field in made.candidate.fields]
     held = sensitive_of(released)
     for part in parts_of(released):
         if part.ending:
@@ -92,11 +134,10 @@ def _tables(con: duckdb.DuckDBPyConnection, candidate: Candidate, target: Target
         )
 
 
-def _trees(
-    con: duckdb.DuckDBPyConnection, candidate: Candidate, target: Target, release_id: int
-) -> dict[str, str]:
+def _trees(con: duckdb.DuckDBPyConnection, made: Ready, target: Target, release_id: int) -> dict[str, str]:
     trees = {}
-    for number, field in enumerate(candidate.staged.sensitive, start=1):
+    staged = made.candidate.staged
+    for number, field in enumerate(staged.sensitive, start=1):
         if field.attribute.distance == "hierarchical":
             trees[field.name] = f"tree_{release_id}_{number}"
             _render(
@@ -104,8 +145,8 @@ def _trees(
                 "publish/tree.sql.j2",
                 catalog=target.catalog,
                 table=trees[field.name],
-                tree=candidate.staged.tree(field),
-                candidate=candidate.table,
+                tree=staged.tree(field),
+                candidate=made.table,
                 column=field.name,
             )
     return trees
@@ -113,7 +154,7 @@ def _trees(
 
 def _record(
     con: duckdb.DuckDBPyConnection,
-    candidate: Candidate,
+    made: Ready,
     source: Source,
     target: Target,
     *,
@@ -121,6 +162,7 @@ def _record(
     table: str,
     trees: dict[str, str],
 ) -> None:
+    candidate = made.candidate
     released = released_of(candidate)
     relations = [metadata.backing(target.catalog, part.of(table)) for part in parts_of(released)]
     rows = read(con, relations, released, "publish")
@@ -134,11 +176,11 @@ def _record(
         schema=target.schema,
         view=target.name,
         table=table,
-        records=candidate.staged.size + candidate.staged.left_out - candidate.suppressed,
-        classes=candidate.classes,
-        suppressed=candidate.suppressed,
+        records=made.records,
+        classes=made.classes,
+        suppressed=made.suppressed,
         method=candidate.method,
-        information_loss=candidate.information_loss,
+        information_loss=made.information_loss,
         version=version("duckanon"),
         policy=candidate.policy.to_toml(),
         source_sql=source.query,
@@ -146,10 +188,10 @@ def _record(
         source_catalog=None if source.catalog == target.catalog else source.catalog,
         source_schema=source.schema,
         columns=_columns(candidate, dict(columns_of(con, rows, "publish")), trees),
-        thresholds=_thresholds(candidate),
+        thresholds=_thresholds(made),
     )
     evidence = evidence_of(con, rows, candidate.policy.audited(), kept)
-    record(con, target.catalog, release_id, candidate.report.measures, evidence, statement="release")
+    record(con, target.catalog, release_id, made.report.measures, evidence, statement="release")
 
 
 def _columns(
@@ -169,17 +211,21 @@ def _columns(
     ]
 
 
-def _thresholds(candidate: Candidate) -> list[dict[str, object]]:
-    policy = candidate.policy.audited()
-    entries: list[dict[str, object]] = [_entry("k_anonymity", None, policy.k)]
-    if candidate.policy.subject:
-        entries.append(_entry(SUBJECTS, None, policy.k))
-    for field in candidate.staged.sensitive:
-        if field.attribute.l is not None:
-            entry = _entry("l_diversity", field.name, field.attribute.l)
-            entries.append({**entry, "l_diversity": policy.l_diversity, "c": policy.c})
-        if field.attribute.t is not None:
-            entries.append(_entry("t_closeness", field.name, field.attribute.t))
+def _thresholds(made: Ready) -> list[dict[str, object]]:
+    policy = made.candidate.policy
+    asked = policy.audited()
+    entries: list[dict[str, object]] = [_entry("k_anonymity", None, asked.k)]
+    if policy.subject:
+        entries.append(_entry(SUBJECTS, None, asked.k))
+    if policy.p_percent is not None:
+        p = policy.p_percent
+        entries += [_entry(P_PERCENT, field.name, p) for field in judged(made.candidate.staged)]
+    for one in made.sensitive:
+        if one.l is not None:
+            entry = _entry("l_diversity", one.name, one.l)
+            entries.append({**entry, "l_diversity": asked.l_diversity, "c": asked.c})
+        if one.t is not None:
+            entries.append(_entry("t_closeness", one.name, one.t))
     return entries
 
 

@@ -17,12 +17,15 @@ from duckanon.database.relations import Target, current, databases, lookup
 from duckanon.errors import ReleaseError
 from duckanon.policy.names import fold
 from duckanon.policy.policy import Policy
-from duckanon.release import metadata
+from duckanon.release import metadata, successive
+from duckanon.release.append import append
+from duckanon.release.audit import audit_published
 from duckanon.release.pipeline import names_of, through, warn
-from duckanon.release.publish import forget, forget_orphans, publish
+from duckanon.release.publish import forget, forget_orphans, publish, ready
 from duckanon.release.stages.advice import advise
 from duckanon.release.stages.candidate import Source
 from duckanon.release.stages.change import effect_text, effects
+from duckanon.release.successive import compared, kept, persons_of
 from duckanon.release.tables import BESIDE
 
 if TYPE_CHECKING:
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     import duckdb
 
     from duckanon.audits.report import Report
+    from duckanon.policy.checks import Intersection, Mode
+    from duckanon.release.append import Since
     from duckanon.release.metadata import Published
     from duckanon.release.stages.change import Effect
 
@@ -55,6 +60,11 @@ class Release:
         IL = 100 SSE / SST over the embedded quasi-identifiers, in per cent.
     effect : tuple of Effect
         What changed in each quasi-identifier; empty where it was not asked for.
+    since : Since or None
+        With mode 'append': subjects of the source that wait, have changed since they were released, or are
+        gone from it.
+    waits : str or None
+        Why they wait where they are k and more.
     """
 
     name: str
@@ -66,6 +76,8 @@ class Release:
     method: str
     information_loss: float
     effect: tuple[Effect, ...] = ()
+    since: Since | None = None
+    waits: str | None = None
 
     @property
     def _figures(self) -> str:
@@ -102,18 +114,84 @@ def create(
     return _release(con, Source(query, *current(con)), policy, target, effect=effect)
 
 
-def refresh(con: duckdb.DuckDBPyConnection, target: Target, *, effect: bool = False) -> Release:
+def refresh(
+    con: duckdb.DuckDBPyConnection,
+    target: Target,
+    *,
+    effect: bool = False,
+    mode: Mode = "full",
+    on_intersection: Intersection | None = None,
+) -> Release:
     """Release of today's source under the policy of an anonymized view.
 
-    The old one stays visible until the new one is audited.
+    The old one stays visible until the new one is audited, and compared with it: by `on_intersection`, or by
+    that of the policy. With mode 'append' its classes stay, and those of new subjects come to them.
     """
     metadata.check_writable(con, target)
-    published = metadata.require(con, target)
+    published = metadata.require(con, target, whole=mode == "append")
     policy = Policy.from_toml(published.policy)
+    if mode == "append":
+        return _append(con, published, policy, effect=effect, on_intersection=on_intersection)
     _check_beside(con, published.target, policy, metadata.recorded(con, target))
-    made = _release(con, source_of(con, published), policy, published.target, effect=effect)
+    made = _release(
+        con,
+        source_of(con, published),
+        policy,
+        published.target,
+        effect=effect,
+        on_intersection=on_intersection,
+    )
     _sweep(con, target.catalog)
     return made
+
+
+def _append(
+    con: duckdb.DuckDBPyConnection,
+    published: Published,
+    policy: Policy,
+    *,
+    effect: bool,
+    on_intersection: Intersection | None,
+) -> Release:
+    """Classes of new subjects beside the published ones; where they wait, the release as it is."""
+    if effect:
+        raise ReleaseError(
+            "with mode = 'append' there is no effect to show: published records stay as they are"
+        )
+    source, target = source_of(con, published), published.target
+    appended = append(
+        con, published, source, policy, on_intersection=on_intersection or policy.on_intersection
+    )
+    made = appended.made
+    if made is None:
+        relation = metadata.rows(con, published)
+        report = audit_published(con, con, published, relation, home=target.catalog)
+        records, classes, suppressed, loss = (
+            published.records,
+            published.classes,
+            published.suppressed,
+            published.information_loss,
+        )
+    else:
+        report = replace(made.report, name=str(target))
+        records, classes, suppressed, loss = (
+            made.records,
+            made.classes,
+            made.suppressed,
+            made.information_loss,
+        )
+    return Release(
+        name=str(target),
+        report=report,
+        policy=policy,
+        classes=classes,
+        records=records,
+        suppressed=suppressed,
+        method=published.method if made is None else made.candidate.method,
+        information_loss=loss,
+        since=appended.since,
+        waits=appended.why,
+    )
 
 
 def source_of(con: duckdb.DuckDBPyConnection, published: Published) -> Source:
@@ -161,6 +239,7 @@ def drop_view(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists: bool
             engine.run(con, statement, "drop", error=ReleaseError)
         forget_orphans(con, target.catalog)
         for number in numbers:
+            successive.forget(con, target.catalog, number)
             forget(con, target.catalog, number)
     return True
 
@@ -183,13 +262,25 @@ def tidy(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def _release(
-    con: duckdb.DuckDBPyConnection, source: Source, policy: Policy, target: Target, *, effect: bool
+    con: duckdb.DuckDBPyConnection,
+    source: Source,
+    policy: Policy,
+    target: Target,
+    *,
+    effect: bool,
+    on_intersection: Intersection | None = None,
 ) -> Release:
     with names_of(con, source), through(advise, con, source.query, policy) as candidate:
+        with progress.step("compare"):
+            earlier = kept(con, target.catalog)
+            persons = persons_of(con, candidate, source, earlier)
+            candidate = compared(
+                con, candidate, persons, target, earlier, on_intersection or policy.on_intersection
+            )
         warn(candidate)
         changed = effects(con, candidate) if effect else ()
         with progress.step("publish"):
-            publish(con, candidate, source, target)
+            publish(con, ready(candidate, persons), source, target)
     return Release(
         name=str(target),
         report=replace(candidate.report, name=str(target)),

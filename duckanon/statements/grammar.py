@@ -65,9 +65,10 @@ class Explain(Statement):
 
 @dataclass(frozen=True)
 class Refresh(Statement):
-    """REFRESH ANONYMIZED VIEW name."""
+    """REFRESH ANONYMIZED VIEW name [WITH (options)]."""
 
     name: QualifiedName
+    options: Options = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,8 @@ def _explain(reader: Reader) -> Explain:
 def _refresh(reader: Reader) -> Refresh:
     reader.accept("REFRESH", "ANONYMIZED")
     _expect_view(reader)
-    return Refresh(read_name(reader))
+    name = read_name(reader)
+    return Refresh(name, read_options(reader) if reader.accept("WITH") else {})
 
 
 def _audit(reader: Reader) -> Audit:

@@ -24,6 +24,9 @@ Value = Scalar | tuple[str, ...] | Mapping[str, Scalar]
 EXPORT_OPTIONS = ("csv_formulas",)
 """Options of EXPORT."""
 
+REFRESH_OPTIONS = ("mode", "on_intersection")
+"""Options of REFRESH."""
+
 _LONGEST_NUMBER = 60
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
@@ -91,6 +94,11 @@ def options_to_export(options: Options) -> dict[str, Any]:
     return _checked(options, EXPORT_OPTIONS)
 
 
+def options_to_refresh(options: Options) -> dict[str, Any]:
+    """Options of REFRESH by name; a PolicyError with line and column where one is unknown or wrong."""
+    return _checked(options, REFRESH_OPTIONS)
+
+
 def _checked(options: Options, known: Sequence[str]) -> dict[str, Any]:
     """Return the values in the form a policy keeps, or an error with the place of the option."""
     values = {}
@@ -105,6 +113,11 @@ def _checked(options: Options, known: Sequence[str]) -> dict[str, Any]:
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
+    if name in OPTIONS and known is REFRESH_OPTIONS:
+        return (
+            f"option {name!r} is not one of REFRESH, the view keeps its own: CREATE OR REPLACE ANONYMIZED "
+            f"VIEW gives it others; options here: {', '.join(known)}"
+        )
     if name in OPTIONS and known is not EXPORT_OPTIONS:
         fixed = "the view keeps its own" if known is THRESHOLD_OPTIONS else "an audit has none"
         return f"option {name!r} is not one of AUDIT, {fixed}; options here: {', '.join(known)}"

@@ -119,8 +119,11 @@ def broken(con: duckanon.Connection) -> list[str]:
         for (name,) in ask("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'duckanon'").fetchall()
         if name[-1].isdigit()
     }
-    if tables != {f"release_{n}" for n in numbers} | {f"tree_{n}_2" for n in numbers}:
-        wrong.append(f"releases {numbers}, tables {tables}")
+    kept = {n for (n,) in ask("SELECT release_id FROM p.duckanon.history").fetchall()}
+    of_each = {name.format(n) for n in numbers for name in ("release_{}", "tree_{}_2")}
+    of_history = {name.format(n) for n in kept for name in ("persons_{}", "values_{}")}
+    if tables != of_each | of_history or not numbers <= kept:
+        wrong.append(f"releases {numbers}, kept {kept}, tables {tables}")
     for table in ("columns", "thresholds", "audits"):
         found = {n for (n,) in ask(f"SELECT DISTINCT release_id FROM p.duckanon.{table}").fetchall()}
         if found != numbers:

@@ -55,8 +55,8 @@ def test_kill_9_while_publishing(tmp_path: Path, stopped_at: str) -> None:
         assert len(released) == 60
         assert k_anonymity(released, QI) >= 3
         assert con.execute(
-            "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'duckanon' AND regexp_matches(table_name, '_[0-9]')"
-        ).fetchall() == [("release_1",)]
+            "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'duckanon' AND regexp_matches(table_name, '_[0-9]') ORDER BY ALL"
+        ).fetchall() == [("persons_1",), ("release_1",), ("values_1",)]
         assert con.execute("SELECT release_id FROM duckanon.releases").fetchall() == [(1,)]
 
 

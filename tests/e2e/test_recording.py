@@ -68,7 +68,8 @@ def test_every_audit_is_kept_with_what_it_looked_at(con: duckanon.Connection) ->
     recorded = rows(con, query.format(found[2]["audit_id"]))
     assert [{name: row[name] for name in report[0]} for row in recorded] == report
     con.execute("UPDATE patients SET charge = charge + 1")
-    con.sql("REFRESH ANONYMIZED VIEW v")
+    with pytest.warns(duckanon.DuckanonWarning, match="have fewer than 2 values .* as of 'charge'"):
+        con.sql("REFRESH ANONYMIZED VIEW v")
     (again,) = rows(con, RECORDED)
     assert again["policy"] == found[0]["policy"]
     assert again["fingerprint"] != found[0]["fingerprint"]
@@ -283,7 +284,7 @@ def test_a_renamed_view_is_found_under_its_new_name(con: duckanon.Connection, tm
     assert len(rows(con, "FROM duckanon.releases")) == 2
     con.sql('DROP ANONYMIZED VIEW "new name"; DROP ANONYMIZED VIEW v')
     tables = {row["table_name"] for row in rows(con, "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'duckanon'")}  # fmt: skip
-    assert tables == {"releases", "columns", "thresholds", "audits"}
+    assert tables == {"releases", "columns", "thresholds", "audits", "history"}
     assert rows(con, "FROM duckanon.releases") == []
 
 

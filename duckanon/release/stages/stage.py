@@ -15,10 +15,12 @@ from duckanon.errors import SOURCE_QUERY, PolicyError, SourceError
 from duckanon.policy import bind
 from duckanon.policy.bind import Attribute, Role
 from duckanon.policy.kinds import kind_of
-from duckanon.policy.names import CLASS
+from duckanon.policy.names import CLASS, fold
 from duckanon.policy.recodes import rule_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from duckanon.policy.kinds import Kind
     from duckanon.policy.policy import Policy
     from duckanon.policy.recodes import Rule
@@ -93,6 +95,19 @@ CLASS_FIELD = Field(Attribute(CLASS, Role.CLASS, "BIGINT", "integer"), CLASS)
 
 
 @dataclass(frozen=True)
+class Teller:
+    """A column of the source that tells whose a record is."""
+
+    name: str
+    type: str
+
+    @property
+    def kind(self) -> Kind:
+        """Kind of its type, as of a `Field`."""
+        return kind_of(self.type)
+
+
+@dataclass(frozen=True)
 class Request:
     """What a release is to be made from."""
 
@@ -111,6 +126,7 @@ class Staged:
     size: int  # number of records
     left_out: int  # records dropped by nulls = 'suppress'
     subject: Field | None = None  # whose a record is, where some have several: a number in the records
+    tellers: tuple[Teller, ...] = ()  # columns of the source that tell it
     until: float | None = None  # value of `time.monotonic` at which refinement ends
     source: str | None = None  # temporary table of the source as read, identifiers included, if asked for
     row: str | None = None  # column of it that numbers its rows: the source_row of a record
@@ -146,13 +162,12 @@ def stage(con: duckdb.DuckDBPyConnection, request: Request, policy: Policy) -> S
     workspace = request.workspace
     raw, records = f"{workspace}_raw", f"{workspace}_records"
     row = f"{workspace}_row" if request.keep_source else None
-    _read_source(con, request.query, raw, row)
+    read_source(con, request.query, raw, row)
     count = templates.render("relation/count.sql.j2", relation=named("temp", raw))
     total = int(engine.rows(con, count, "stage")[0][0])
     columns = [column for column in columns_of(con, named("temp", raw), "stage") if column[0] != row]
     fields = _fields(bind.bind(policy, columns))
-    types = dict(columns)
-    told = [(name, kind_of(types[name])) for name in bind.subject_of(policy, columns)]
+    tellers = tellers_of(policy, columns)
     # Quasi-identifiers first: records that share them get neighbouring numbers.
     ordered = sorted(fields, key=lambda field: "qso".index(field.column[0]))
     statement = templates.render(
@@ -161,7 +176,8 @@ def stage(con: duckdb.DuckDBPyConnection, request: Request, policy: Policy) -> S
         records=records,
         fields=fields,
         ordered=ordered,
-        subject=told,
+        subject=tellers,
+        who=[(f"who_{number}", one.type) for number, one in enumerate(tellers, start=1)],
         nulls=policy.nulls,
         row=row,
     )
@@ -170,10 +186,17 @@ def stage(con: duckdb.DuckDBPyConnection, request: Request, policy: Policy) -> S
         engine.run(con, templates.render("relation/drop.sql.j2", parts=("temp", raw), view=False), "stage")
     size, subject = _check(con, records, fields, policy)
     source = raw if row else None
-    return Staged(workspace, records, fields, size, total - size, subject, until, source, row)
+    return Staged(workspace, records, fields, size, total - size, subject, tellers, until, source, row)
 
 
-def _read_source(con: duckdb.DuckDBPyConnection, query: str, raw: str, row: str | None) -> None:
+def tellers_of(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Teller, ...]:
+    """Columns of a source that tell whose a record is, by name: their order in a policy does not count."""
+    types = dict(columns)
+    return tuple(Teller(name, types[name]) for name in sorted(bind.subject_of(policy, columns), key=fold))
+
+
+def read_source(con: duckdb.DuckDBPyConnection, query: str, raw: str, row: str | None) -> None:
+    """Make a temporary table of what a user's query gives, its rows numbered in `row` if that has a name."""
     statement = templates.render("stage/raw.sql.j2", raw=raw, query=query, row=row)
     try:
         with interrupts.running(con):

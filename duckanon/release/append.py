@@ -1,0 +1,443 @@
+"""REFRESH with mode 'append': records of new subjects form classes of their own, beside those published.
+
+Published classes never change: a subject that is released already stays as it was, whatever became of it in
+the source, and the records of new ones wait there until k of them can form classes that keep the policy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from duckanon import progress
+from duckanon.audits.report import Measure
+from duckanon.audits.run import AuditColumn, audit_columns, audit_sql
+from duckanon.database import engine, templates
+from duckanon.database.fingerprint import fingerprint
+from duckanon.database.relations import columns_of, named, relation_of, subquery
+from duckanon.errors import InfeasibleError, PolicyError, ReleaseError
+from duckanon.policy import bind
+from duckanon.policy.bind import Role
+from duckanon.policy.names import ByColumn
+from duckanon.policy.told import P_PERCENT, SUBJECTS
+from duckanon.release import metadata, successive
+from duckanon.release.chain import changed_by_hand
+from duckanon.release.pipeline import names_of, through, warn
+from duckanon.release.publish import Ready, publish
+from duckanon.release.stages.advice import dominated, revealed
+from duckanon.release.stages.audit import audit
+from duckanon.release.stages.stage import read_source, tellers_of
+from duckanon.release.verify.record import of_the_source
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import duckdb
+
+    from duckanon.audits.report import Report
+    from duckanon.policy.bind import Attribute
+    from duckanon.policy.checks import Intersection
+    from duckanon.policy.policy import Policy
+    from duckanon.release.metadata import Published
+    from duckanon.release.stages.candidate import Candidate, Source
+    from duckanon.release.stages.stage import Teller
+    from duckanon.release.successive import Kept, Persons
+
+STAGE = "append"
+
+
+@dataclass(frozen=True)
+class Since:
+    """Subjects of a source beside those of a release that was made from it."""
+
+    released: int  # the release has
+    waiting: int  # it has not
+    gone: int  # the source has no more
+    changed: int  # with other values that are released, or another number of records
+
+
+@dataclass(frozen=True)
+class Appended:
+    """What an append did."""
+
+    made: Ready | None  # what was published; None where all new records wait
+    since: Since  # after it
+    why: str | None  # why records wait, where they are enough to form a class
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """The new records of a source, and the release that their classes are to stand beside."""
+
+    published: Published
+    policy: Policy
+    source: Source
+    known: Kept
+    earlier: Sequence[Kept]  # known when it began, and `known` among them
+    workspace: str
+    attributes: tuple[Attribute, ...]
+    tellers: tuple[Teller, ...]
+
+    @property
+    def all(self) -> str:
+        """Temporary table of the rows of the source."""
+        return f"{self.workspace}_source"
+
+    @property
+    def new(self) -> str:
+        """Temporary table of those rows whose subject the release has not."""
+        return f"{self.workspace}_new"
+
+    @property
+    def home(self) -> str:
+        """Database of the release."""
+        return self.published.target.catalog
+
+
+def append(
+    con: duckdb.DuckDBPyConnection,
+    published: Published,
+    source: Source,
+    policy: Policy,
+    *,
+    on_intersection: Intersection,
+) -> Appended:
+    """Release of what is published and of classes of new subjects. O(n log n) in the new records.
+
+    The audit is of all rows together, so that t is of the distribution that is released. New records that
+    cannot keep the policy wait, as do fewer than k subjects. PolicyError: the view was not made for it.
+    """
+    _check(published, policy)
+    earlier = successive.kept(con, published.target.catalog)
+    known = _known(published, earlier)
+    _check_unchanged(con, published)
+    with names_of(con, source), engine.temporary(con) as workspace:
+        batch = _read(con, published, policy, source, known, earlier, workspace)
+        appended = _appended(con, batch, on_intersection)
+        if appended.made is None:
+            with engine.transaction(con):
+                successive.waits(con, batch.home, known)
+        return appended
+
+
+def _appended(con: duckdb.DuckDBPyConnection, batch: _Batch, on_intersection: Intersection) -> Appended:
+    """Publish new classes, or tell why the new records wait."""
+    since = _since(con, batch, named("temp", batch.all))
+    if not since.released:
+        raise _not_kept(batch.published)
+    if since.released == since.gone and since.waiting:
+        raise ReleaseError(
+            f"no subject of {batch.published.target} is in its source any more, and those that are would be "
+            "published beside them: REFRESH it without mode = 'append'"
+        )
+    if since.waiting < batch.policy.k:
+        return Appended(None, since, None)
+    if batch.policy.nulls == "suppress" and _usable(con, batch) < batch.policy.k:
+        return Appended(None, since, "too few have quasi-identifiers without a NULL")
+    limits = _limits(con, batch)
+    if limits is None:
+        return Appended(None, since, "their sensitive values are farther from those of all records than t")
+    try:
+        return _released(con, batch, limits, since, on_intersection)
+    except InfeasibleError as failure:
+        return Appended(None, since, str(failure))
+
+
+def since_release(
+    con: duckdb.DuckDBPyConnection, published: Published, source: Source, policy: Policy
+) -> Since | None:
+    """Subjects of today's source beside those of a release that was appended to; None for others. O(n)."""
+    earlier = successive.kept(con, published.target.catalog)
+    kept = next((one for one in earlier if one.release_id == published.release_id), None)
+    if kept is None or kept.mode != "append":
+        return None
+    with names_of(con, source), engine.temporary(con) as workspace:
+        batch = _read(con, published, policy, source, kept, earlier, workspace)
+        return _since(con, batch, named("temp", batch.all))
+
+
+def _check(published: Published, policy: Policy) -> None:
+    name = published.target
+    if not policy.subject:
+        raise PolicyError(
+            f"mode = 'append' has to know which rows of the source are new, and {name} names nobody: make it "
+            "with subject = (...), the columns that tell whose a row is"
+        )
+    if policy.release != "table":
+        raise PolicyError(
+            f"mode = 'append' is of release = 'table', and {name} has release = {policy.release!r}: leave "
+            "the mode out"
+        )
+    if policy.method == "full_domain":
+        raise PolicyError(
+            f"mode = 'append' would give new classes of {name} other levels than the published ones: "
+            "method = 'full_domain' has one for all, so leave the mode out"
+        )
+
+
+def _check_unchanged(con: duckdb.DuckDBPyConnection, published: Published) -> None:
+    changed = changed_by_hand(con, published, fingerprint(con, metadata.rows(con, published)))
+    if changed is not None:
+        raise ReleaseError(f"mode = 'append' keeps what is published, and {changed}")
+
+
+def _known(published: Published, earlier: Sequence[Kept]) -> Kept:
+    for one in earlier:
+        if one.release_id == published.release_id:
+            return one
+    raise _not_kept(published)
+
+
+def _not_kept(published: Published) -> ReleaseError:
+    return ReleaseError(
+        f"of {published.target} it was not kept who is in it, as by an older duckanon: "
+        "REFRESH it once without mode = 'append'"
+    )
+
+
+def _read(
+    con: duckdb.DuckDBPyConnection,
+    published: Published,
+    policy: Policy,
+    source: Source,
+    known: Kept,
+    earlier: Sequence[Kept],
+    workspace: str,
+) -> _Batch:
+    """Read the source, and put apart what is new in it."""
+    read_source(con, source.query, f"{workspace}_source", None)
+    columns = columns_of(con, named("temp", f"{workspace}_source"), STAGE)
+    tellers = tellers_of(policy, columns)
+    attributes = bind.bind(policy, columns)
+    batch = _Batch(published, policy, source, known, earlier, workspace, attributes, tellers)
+    basis = successive.basis_of(con, tellers)
+    if basis != known.basis:
+        raise ReleaseError(
+            f"the source of {published.target} tells subjects by other columns "
+            f"({basis}) than when it was released ({known.basis}): REFRESH it without "
+            "mode = 'append'"
+        )
+    _run(con, "successive/new.sql.j2", batch, new=batch.new, source=batch.all)
+    return batch
+
+
+def _run(con: duckdb.DuckDBPyConnection, template: str, batch: _Batch, **values: object) -> None:
+    engine.run(con, templates.render(template, **_of(batch), **values), STAGE)
+
+
+def _of(batch: _Batch) -> dict[str, object]:
+    """Return what templates read of the release, and of the columns of the source."""
+    return {
+        "catalog": batch.home,
+        "release_id": batch.known.release_id,
+        "salt": batch.known.salt,
+        "tellers": [
+            (templates.render("relation/named.sql.j2", parts=[one.name]), one.type) for one in batch.tellers
+        ],
+    }
+
+
+def _usable(con: duckdb.DuckDBPyConnection, batch: _Batch) -> int:
+    """Count the new subjects that are not left out for a NULL."""
+    query = templates.render("successive/usable.sql.j2", new=batch.new, quasi=_quasi(batch), **_of(batch))
+    return int(engine.rows(con, query, STAGE)[0][0])
+
+
+def _quasi(batch: _Batch) -> list[tuple[str, str]]:
+    return _columns(batch, Role.QUASI_IDENTIFIER)
+
+
+def _columns(batch: _Batch, *roles: Role) -> list[tuple[str, str]]:
+    """Return columns of some roles, quoted, with their types."""
+    return [(named(one.name), one.type) for one in successive.in_order(batch.attributes) if one.role in roles]
+
+
+def _since(con: duckdb.DuckDBPyConnection, batch: _Batch, relation: str) -> Since:
+    query = templates.render(
+        "successive/since.sql.j2",
+        source=relation,
+        quasi=_quasi(batch),
+        columns=_columns(batch, Role.QUASI_IDENTIFIER, Role.SENSITIVE, Role.INSENSITIVE),
+        suppress=batch.policy.nulls == "suppress",
+        **_of(batch),
+    )
+    return Since(*(int(count) for count in engine.rows(con, query, STAGE)[0]))
+
+
+def _limits(con: duckdb.DuckDBPyConnection, batch: _Batch) -> dict[str, Decimal] | None:
+    """Return t of each sensitive column for classes among the new records; None where none is left.
+
+    EMD is a metric: a class is as far from all released records as it is from the new ones, and these from
+    all, at most. Of hierarchies the audit of all rows tells.
+    """
+    with_t = [one for one in batch.attributes if one.role is Role.SENSITIVE and one.t is not None]
+    if not with_t:
+        return {}
+    types = dict(columns_of(con, relation_of(batch.published.target), STAGE))
+    measured = [one for one in with_t if one.distance != "hierarchical"]
+    distances: dict[str | None, float] = {}
+    if measured:
+        columns = [(one.name, types[one.name]) for one in measured]
+        flag = "is_new" + "_" * max(len(one.name) for one in measured)
+        query = templates.render(
+            "successive/batch.sql.j2",
+            relation=relation_of(batch.published.target),
+            new=batch.new,
+            columns=columns,
+            flag=flag,
+        )
+        asked = [AuditColumn(one.name, one.distance or "equal") for one in measured]
+        report = audit_sql(con, subquery(query), [flag], asked, k=None, name="the new records", texts=set())
+        distances = {
+            measure.attribute: float(measure.value or 0)
+            for measure in report.measures
+            if measure.measure == "t_closeness"
+        }
+    limits = {}
+    for one in with_t:
+        # 12 digits are what an audit compares; one step more is taken off than the distance is rounded by.
+        far = Decimal(str(round(distances.get(one.name, 0.0), 12))) + Decimal("1e-12") * bool(
+            distances.get(one.name)
+        )
+        limits[one.name] = (one.t or Decimal(1)) - far
+    return limits if all(limit > 0 for limit in limits.values()) else None
+
+
+def _released(
+    con: duckdb.DuckDBPyConnection,
+    batch: _Batch,
+    limits: dict[str, Decimal],
+    since: Since,
+    on_intersection: Intersection,
+) -> Appended:
+    """Publish the release with the new classes, or tell why it would miss its policy."""
+    policy = replace(batch.policy, t=ByColumn(limits)) if limits else batch.policy
+    query = templates.render("relation/rows.sql.j2", relation=named("temp", batch.new))
+    # What is advised of some new records alone would be noise: of all, what classes reveal is told.
+    with through(audit, con, query, policy) as candidate:
+        made, failed = _beside(con, batch, candidate)
+        if failed is not None:
+            return Appended(None, since, _missed(failed))
+        target = batch.published.target
+        report = successive.compared(
+            con, replace(candidate, report=made.report), made.persons, target, batch.earlier, on_intersection
+        ).report
+        made = replace(made, report=report)
+        warn(replace(candidate, report=report))
+        with progress.step("publish"):
+            number = publish(con, made, batch.source, target)
+    now = replace(batch, known=replace(batch.known, release_id=number))
+    return Appended(made, _since(con, now, named("temp", batch.all)), None)
+
+
+def _missed(failed: Measure) -> str:
+    about = f" of {failed.attribute!r}" if failed.attribute else ""
+    return (
+        f"with them {failed.measure}{about} of all records would be {failed.value:.6g} where the policy asks "
+        f"for {failed.threshold}"
+    )
+
+
+def _beside(
+    con: duckdb.DuckDBPyConnection, batch: _Batch, candidate: Candidate
+) -> tuple[Ready, Measure | None]:
+    """Put the new classes beside the published ones and audit all; with it the measure that fails, if any."""
+    published, table = batch.published, f"{batch.workspace}_combined"
+    relation = relation_of(published.target)
+    columns = columns_of(con, relation, STAGE)
+    if columns != columns_of(con, named("temp", candidate.table), STAGE):
+        raise ReleaseError(
+            f"the columns of {published.target} have other names, types or another order than new records "
+            "would have: REFRESH it without mode = 'append'"
+        )
+    persons = _all_persons(con, batch, candidate, table, [name for name, _ in columns])
+    records = published.records + candidate.released
+    # Of each part it is the loss in its own spread; who wants that of the whole has the source.
+    loss = (
+        published.records * published.information_loss + candidate.released * candidate.information_loss
+    ) / records
+    report, failed = _audited(con, batch, candidate, table, persons, loss)
+    made = Ready(
+        replace(candidate, policy=batch.policy),
+        table,
+        records,
+        report.classes,
+        candidate.suppressed,
+        loss,
+        report,
+        persons,
+        tuple(one for one in batch.attributes if one.role is Role.SENSITIVE),
+        "append",
+    )
+    return made, failed
+
+
+def _all_persons(
+    con: duckdb.DuckDBPyConnection, batch: _Batch, candidate: Candidate, table: str, columns: list[str]
+) -> Persons:
+    """Make the rows of all classes, published and new, and who is in them."""
+    news = successive.persons_of(con, candidate, batch.source, batch.earlier)
+    old = metadata.backing(batch.home, successive.tables_of(batch.known.release_id)[0])
+    offset = int(engine.rows(con, templates.render("successive/classes.sql.j2", relation=old), STAGE)[0][0])
+    workspace = batch.workspace
+    _run(
+        con,
+        "successive/combined.sql.j2",
+        batch,
+        combined=table,
+        relation=relation_of(batch.published.target),
+        candidate=candidate.table,
+        columns=columns,
+        persons=f"{workspace}_persons",
+        sensitive=f"{workspace}_values",
+        new_persons=news.persons,
+        new_sensitive=news.sensitive,
+        offset=offset,
+    )
+    return replace(news, persons=f"{workspace}_persons", sensitive=f"{workspace}_values", published=offset)
+
+
+def _audited(
+    con: duckdb.DuckDBPyConnection,
+    batch: _Batch,
+    candidate: Candidate,
+    table: str,
+    persons: Persons,
+    loss: float,
+) -> tuple[Report, Measure | None]:
+    """Audit all rows by the policy of the view, and find the fewest subjects of a class."""
+    policy, staged = batch.policy, candidate.staged
+    sensitive = [one for one in batch.attributes if one.role is Role.SENSITIVE]
+    trees = {
+        field.name: named("temp", staged.tree(field))
+        for field in staged.sensitive
+        if field.attribute.distance == "hierarchical"
+    }
+    quasi = [field.name for field in staged.quasi]
+    asked = audit_columns(sensitive, policy.audited(), trees)
+    report = audit_sql(con, named("temp", table), quasi, asked, k=policy.k, name=str(batch.published.target))
+    query = templates.render("successive/classes.sql.j2", relation=named("temp", persons.persons))
+    classes, fewest = engine.rows(con, query, STAGE)[0]
+    few = 0 if fewest >= policy.k else 1
+    subjects = Measure(SUBJECTS, None, policy.k, float(fewest), int(classes), few, few, not few)
+    extra = of_the_source(report.classes, information_loss=loss, suppressed=candidate.suppressed)
+    plan = f"classes of new records beside those published; of the new ones: {candidate.report.plan}"
+    warnings = (*revealed(con, staged, table, staged.quasi), *dominated(con, staged, policy))
+    within = _within(con, batch, candidate, report.classes)
+    full = report.extended((*extra, subjects, *within), warnings=warnings, plan=plan)
+    return full, next((one for one in full.measures if one.passed is False), None)
+
+
+def _within(
+    con: duckdb.DuckDBPyConnection, batch: _Batch, candidate: Candidate, classes: int
+) -> list[Measure]:
+    """Least per cent within which a class mean tells a record, of published classes as it was found then."""
+    query = templates.render("successive/proved.sql.j2", measure=P_PERCENT, **_of(batch))
+    published = dict(engine.rows(con, query, STAGE))
+    measures = []
+    for found in candidate.report.measures:
+        if found.measure == P_PERCENT:
+            values = [value for value in (found.value, published.get(found.attribute)) if value is not None]
+            measures.append(replace(found, value=min(values, default=None), classes=classes))
+    return measures

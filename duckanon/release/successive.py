@@ -1,0 +1,465 @@
+"""Successive releases: what a new release and an earlier one say together about fewer than k subjects.
+
+Kept of a release, in the database of its view, is who was in which class and which sensitive values a class
+had: digests and numbers, never a value of a row. A change of the rows is seen by them twice: in the classes,
+where two classes share too few subjects or too few sensitive values (m-invariance: Xiao and Tao, SIGMOD
+2007), and in the whole, since a mean is a sum, and the difference of two sums tells of whoever came or left.
+"""
+
+from __future__ import annotations
+
+import glob
+import math
+import re
+import secrets
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import duckdb
+
+from duckanon.audits.evidence import SCHEMA_VERSION
+from duckanon.database import engine, templates
+from duckanon.database.relations import columns_of
+from duckanon.errors import ReleaseError
+from duckanon.policy.names import fold
+from duckanon.release import metadata
+from duckanon.release.stages.recode import classes_relation, labels_relation
+from duckanon.statements.tokens import tokenize, unquoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from duckanon.database.relations import Target
+    from duckanon.policy.bind import Attribute
+    from duckanon.policy.checks import Intersection
+    from duckanon.release.metadata import Published
+    from duckanon.release.stages.candidate import Candidate, Source
+    from duckanon.release.stages.stage import Field, Teller
+
+C = TypeVar("C", "Field", "Attribute")
+
+STAGE = "compare"
+
+ANY = "*"
+"""Source of a release whose query names no table and no file: it may be any."""
+
+HISTORY = "history"
+"""Table, in schema `metadata.SCHEMA`, of the releases of which something is kept: a row a `Kept`."""
+
+HISTORY_COLUMNS = (
+    *(("release_id", "INTEGER"), ("lineage", "INTEGER"), ("made_at", "TIMESTAMP"), ("view_name", "VARCHAR")),
+    *(("mode", "VARCHAR"), ("k", "INTEGER"), ("basis", "VARCHAR"), ("columns", "VARCHAR")),
+    *(("sources", "VARCHAR[]"), ("salt", "VARCHAR"), ("schema_version", "INTEGER")),
+)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A release of which it is kept who was in which class."""
+
+    release_id: int
+    lineage: int  # number of the first release of its view
+    made_at: datetime
+    view_name: str
+    mode: str  # full or append
+    k: int
+    basis: str  # columns by which its subjects are known, with their types
+    columns: str  # that it releases, likewise
+    sources: Sequence[str]  # tables that its query reads
+    salt: str  # of the digests; one for a database
+
+    def __str__(self) -> str:
+        """Name the release for its owner."""
+        return f"release {self.release_id} of {self.view_name} ({self.made_at:%Y-%m-%d %H:%M})"
+
+
+@dataclass(frozen=True)
+class Persons:
+    """Who is in which class of a candidate, in temporary tables, and by what it is known."""
+
+    persons: str  # temporary table (who, class, records, what)
+    sensitive: str  # temporary table (class, attribute, value, records)
+    basis: str
+    columns: str
+    sources: tuple[str, ...]
+    salt: str
+    k: int
+    by_subject: bool  # else each record is a subject, known by all that is released of it
+    least: tuple[tuple[str, int], ...]  # of common values, by sensitive column
+    compared: tuple[int, ...]  # releases that were kept when it was compared with them
+    published: int = 0  # classes, the first of them, that were published before and stay
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What two releases say together."""
+
+    came: int  # subjects that the earlier one has not
+    gone: int  # subjects that the new one has not
+    changed: int  # subjects of which other values are released, or of another number of records
+    came_few: int  # classes to which fewer than k came
+    came_class: int | None  # one of them
+    gone_few: int  # earlier classes that fewer than k left
+    changed_few: int  # pairs of classes in which fewer than k changed
+    pairs: int  # of an earlier and a new class that share subjects
+    small: int  # of these with fewer than k
+    fewest: int | None  # subjects that a pair shares
+    new_class: int | None  # of such a pair
+    narrowed: int  # pairs with too few common sensitive values
+    narrowed_attribute: str | None
+
+
+def kept(con: duckdb.DuckDBPyConnection, catalog: str) -> list[Kept]:
+    """Releases in a database of which it is kept who was in which class, the oldest first."""
+    there = metadata.tables(con, catalog)
+    return [one for one in _history(con, catalog, there) or [] if {*tables_of(one.release_id)} <= there]
+
+
+def _history(con: duckdb.DuckDBPyConnection, catalog: str, there: set[str]) -> list[Kept] | None:
+    """Return what the history of a database says, without lines that someone emptied; None if not ours."""
+    if HISTORY not in there:
+        return []
+    if tuple(columns_of(con, metadata.backing(catalog, HISTORY), STAGE)) != HISTORY_COLUMNS:
+        return None
+    query = templates.render("successive/kept.sql.j2", catalog=catalog)
+    return [Kept(*row[:-1]) for row in engine.rows(con, query, STAGE, error=ReleaseError) if None not in row]
+
+
+def tables_of(release_id: int) -> tuple[str, str]:
+    """Tables, in schema `metadata.SCHEMA`, of what is kept of a release."""
+    return f"persons_{release_id}", f"values_{release_id}"
+
+
+def persons_of(
+    con: duckdb.DuckDBPyConnection, candidate: Candidate, source: Source, earlier: Sequence[Kept]
+) -> Persons:
+    """Who is in which class of a candidate. O(n), an MD5 a record and sensitive value.
+
+    Names are looked up where the source was written.
+    """
+    staged, policy = candidate.staged, candidate.policy
+    persons, sensitive = f"{staged.workspace}_persons", f"{staged.workspace}_values"
+    salt = earlier[0].salt if earlier else secrets.token_hex(16)
+    relations = {
+        "records": staged.records,
+        "labels": labels_relation(staged),
+        "classes": classes_relation(staged),
+    }
+    released = in_order(staged.fields)
+    statement = templates.render(
+        "successive/persons.sql.j2",
+        persons=persons,
+        columns=[(f"record.{field.column}", field.type) for field in released],
+        subject=bool(policy.subject),
+        salt=salt,
+        **relations,
+    )
+    engine.run(con, statement, STAGE)
+    values = templates.render(
+        "successive/values.sql.j2", values=sensitive, fields=staged.sensitive, **relations
+    )
+    engine.run(con, values, STAGE)
+    least = tuple((field.name, max(2, math.ceil(field.attribute.l or 0))) for field in staged.sensitive)
+    sources = _sources(con, source.query)
+    # Digests of two releases can be compared where they are of the same columns.
+    columns = listed(con, released)
+    basis = basis_of(con, staged.tellers) if staged.tellers else f"what is released of them: {columns}"
+    compared = tuple(one.release_id for one in earlier)
+    by_subject = bool(policy.subject)
+    return Persons(persons, sensitive, basis, columns, sources, salt, policy.k, by_subject, least, compared)
+
+
+def in_order(columns: Iterable[C]) -> list[C]:
+    """Columns by name, so that their order in a source does not count."""
+    return sorted(columns, key=lambda one: fold(one.name))
+
+
+def basis_of(con: duckdb.DuckDBPyConnection, tellers: Sequence[Teller]) -> str:
+    """Columns by which subjects are known."""
+    return f"subject: {listed(con, tellers)}"
+
+
+def listed(con: duckdb.DuckDBPyConnection, columns: Iterable[Teller | Field]) -> str:
+    """Columns with their types, as far as the same value has another text in another type or session."""
+    zone = engine.rows(con, templates.read("successive/zone.sql"), STAGE)[0][0]
+    return ", ".join(f"{fold(one.name)} {_type(one, zone)}" for one in columns)
+
+
+def _type(one: Teller | Field, zone: str) -> str:
+    alike = {"text": "VARCHAR", "integer": "INTEGER"}.get(one.kind, one.type)
+    # The text of an instant alone is that of UTC.
+    nested = one.type != "TIMESTAMP WITH TIME ZONE" and re.search("TIMESTAMP WITH TIME|TIMESTAMPTZ", alike)
+    return f"{alike} in {zone}" if nested else alike
+
+
+def _sources(con: duckdb.DuckDBPyConnection, query: str) -> tuple[str, ...]:
+    """Tables without their schemas, views followed, and files that a query reads; `ANY` if it names none."""
+    try:
+        names = con.get_table_names(query)
+    except duckdb.Error:
+        names = set()
+    texts = [unquoted(token) for token in tokenize(query) if token.kind == "string"]
+    files = {str(Path(path).resolve()) for text in {*texts, *names} for path in _files(text)}
+    return tuple(sorted({fold(name) for name in names if not _files(name)} | files or {ANY}))
+
+
+def _files(text: str) -> list[str]:
+    """Return the files of this machine that a text names, by a pattern, too."""
+    try:
+        return glob.glob(text, recursive=True)
+    except (OSError, ValueError):
+        return []
+
+
+def _same_source(one: Kept, persons: Persons) -> bool:
+    """Whether two releases may be of the same rows."""
+    return ANY in {*one.sources, *persons.sources} or bool({*one.sources} & {*persons.sources})
+
+
+def compared(
+    con: duckdb.DuckDBPyConnection,
+    candidate: Candidate,
+    persons: Persons,
+    target: Target,
+    earlier: Sequence[Kept],
+    on_intersection: Intersection,
+) -> Candidate:
+    """The candidate with warnings of what it and earlier releases say together about fewer than k subjects.
+
+    With ``on_intersection = 'error'`` a ReleaseError instead, and nothing is released.
+    """
+    said = told(con, target, candidate, persons, earlier)
+    if said and on_intersection == "error":
+        raise ReleaseError(f"nothing was released, by on_intersection = 'error': {said[0]}")
+    report = replace(candidate.report, warnings=(*candidate.report.warnings, *said))
+    return replace(candidate, report=report)
+
+
+def told(
+    con: duckdb.DuckDBPyConnection,
+    target: Target,
+    candidate: Candidate,
+    persons: Persons,
+    earlier: Sequence[Kept],
+) -> tuple[str, ...]:
+    """What a candidate and earlier releases say together about fewer than k subjects; empty if nothing.
+
+    Compared are all releases of the view that it replaces, and those of others that read the same tables. Of
+    those that know their subjects by other columns it is told that this cannot be. O(n log n) for each.
+    """
+    catalog, replaced = target.catalog, metadata.recorded(con, target)
+    lineages = _lineages(earlier, replaced)
+    standing = metadata.standing(con, replaced)
+    texts = []
+    if standing is not None and standing.release_id not in {one.release_id for one in earlier}:
+        texts.append(
+            f"of release {standing.release_id} of {target} nothing was kept to compare this one with, as by "
+            "an older duckanon: what both say together is not known"
+        )
+    findings: list[str] = []
+    for one in reversed(earlier):
+        same_view = one.lineage in lineages
+        if not (same_view or _same_source(one, persons)):
+            continue
+        if one.basis != persons.basis:
+            texts.append(
+                f"{one} knows its subjects by other columns ({one.basis}) than this one ({persons.basis}): "
+                "what both say together is not known"
+            )
+        else:
+            finding = _finding(con, catalog, candidate, persons, one, same_view=same_view)
+            findings += [finding] if finding else []
+    more = f" (and with {len(findings) - 1} more of them)" if len(findings) > 1 else ""
+    return (*texts[:1], *(f"{text}{more}" for text in findings[:1]))
+
+
+def _lineages(earlier: Sequence[Kept], replaced: Sequence[Published]) -> set[int]:
+    numbers = {one.release_id for one in replaced}
+    return {one.lineage for one in earlier if one.release_id in numbers}
+
+
+def _finding(
+    con: duckdb.DuckDBPyConnection,
+    catalog: str,
+    candidate: Candidate,
+    persons: Persons,
+    one: Kept,
+    *,
+    same_view: bool,
+) -> str | None:
+    """What a candidate and an earlier release say together about fewer than k subjects, if anything."""
+    k = max(persons.k, one.k)
+    difference = compare(con, catalog, persons, one)
+    said = [
+        *_of_the_whole(difference, k),
+        *_of_each_class(con, candidate, persons, difference, k),
+        *_of_the_classes(con, candidate, persons, difference),
+    ]
+    other = one.columns != persons.columns
+    if other and same_view:
+        said.append("whether values changed is not known, for it released other columns")
+    if not said:
+        return None
+    appended = persons.published or candidate.policy.release != "table"
+    way = _way_out(persons) if same_view and not appended else "give out one of the two"
+    return f"together with {one} it tells of fewer than k = {k} subjects: {'; '.join(said)}; {way}"
+
+
+def _way_out(persons: Persons) -> str:
+    """Return how a view is made anew so that it tells nothing beside what it was."""
+    way = "REFRESH ... WITH (mode = 'append') leaves published classes as they are"
+    return way if persons.by_subject else f"with subject = (...), {way}"
+
+
+def compare(con: duckdb.DuckDBPyConnection, catalog: str, persons: Persons, one: Kept) -> Difference:
+    """Difference of a candidate and an earlier release that knows its subjects by the same columns."""
+    query = templates.render(
+        "successive/compare.sql.j2",
+        catalog=catalog,
+        release_id=one.release_id,
+        persons=persons.persons,
+        sensitive=persons.sensitive,
+        subject=persons.by_subject,
+        k=max(persons.k, one.k),
+        least=persons.least,
+        alike=one.columns == persons.columns,
+    )
+    return Difference(*engine.rows(con, query, STAGE, error=ReleaseError)[0])
+
+
+def _of_the_whole(difference: Difference, k: int) -> list[str]:
+    """What the sums and counts of all records tell."""
+    said = []
+    for number, what, way in (
+        (difference.came, "came", "wait for {} more"),
+        (difference.gone, "left", "keep them, or leave {} more out"),
+        (difference.changed, "changed", "wait for {} more"),
+    ):
+        if 0 < number < k:
+            said.append(f"{number} {what} ({way.format(k - number)})")
+    return said
+
+
+def _of_each_class(
+    con: duckdb.DuckDBPyConnection, candidate: Candidate, persons: Persons, difference: Difference, k: int
+) -> list[str]:
+    """What sums and counts of a class tell, where k or more came, left or changed in all."""
+    said = []
+    if difference.came >= k and difference.came_class is not None:
+        where = _class(con, candidate, difference.came_class - persons.published)
+        said.append(
+            f"{difference.came} came, but fewer to each of {difference.came_few} classes, as to that {where}"
+        )
+    if difference.gone >= k and difference.gone_few:
+        said.append(f"{difference.gone} left, but fewer from each of {difference.gone_few} earlier classes")
+    if difference.changed >= k and difference.changed_few:
+        said.append(
+            f"{difference.changed} changed, but fewer in each of {difference.changed_few} pairs of an "
+            "earlier and a new class"
+        )
+    return said
+
+
+def _of_the_classes(
+    con: duckdb.DuckDBPyConnection,
+    candidate: Candidate,
+    persons: Persons,
+    difference: Difference,
+) -> list[str]:
+    """What an earlier and a new class tell of the subjects that are in both."""
+    said = []
+    if difference.small and difference.new_class is not None:
+        where = _class(con, candidate, difference.new_class - persons.published)
+        said.append(
+            f"{difference.small} of {difference.pairs} pairs of an earlier and a new class share fewer, the "
+            f"least {difference.fewest}, as the class {where} with an earlier one"
+        )
+    if difference.narrowed and difference.narrowed_attribute is not None:
+        name, least = difference.narrowed_attribute, dict(persons.least)
+        said.append(
+            f"{difference.narrowed} pairs have fewer than {least[name]} values of a sensitive column in "
+            f"common, as of {name!r}"
+        )
+    return said
+
+
+def _class(con: duckdb.DuckDBPyConnection, candidate: Candidate, number: int) -> str:
+    """Released quasi-identifiers of a class, or its number where they are released as they are."""
+    staged = candidate.staged
+    if number < 0:
+        return "that is published already,"
+    if candidate.policy.release != "table":
+        return f"with class_id = {number}"
+    query = templates.render(
+        "successive/class.sql.j2", quasi=staged.quasi, classes=classes_relation(staged), number=number
+    )
+    values = engine.rows(con, query, STAGE)[0]
+    shown = [f"{field.name} = {_short(value)}" for field, value in zip(staged.quasi, values, strict=True)]
+    return f"({', '.join(shown[:4])}{', ...' if len(shown) > 4 else ''})"
+
+
+def _short(value: str | None) -> str:
+    text = "NULL" if value is None else " ".join(value.split())
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def keep(
+    con: duckdb.DuckDBPyConnection,
+    persons: Persons,
+    target: Target,
+    release_id: int,
+    replaced: Sequence[Published],
+    *,
+    mode: str,
+) -> None:
+    """Keep of a release who is in which class; whoever calls owns the transaction.
+
+    A ReleaseError where another release came between the comparison and this.
+    """
+    catalog, earlier = target.catalog, kept(con, target.catalog)
+    if persons.compared != tuple(one.release_id for one in earlier):
+        raise ReleaseError(
+            f"another release was made in {catalog} since this one was compared with those before it: "
+            "nothing was written, run the statement again"
+        )
+    _run(con, "successive/history.sql.j2", catalog=catalog, columns=HISTORY_COLUMNS)
+    if _history(con, catalog, {HISTORY}) is None:
+        raise ReleaseError(
+            f"table duckanon.{HISTORY} of {catalog} is not as duckanon makes it: DROP it; what earlier "
+            "releases and later ones say together is not known then"
+        )
+    lineages = _lineages(earlier, replaced)
+    _run(
+        con,
+        "successive/keep.sql.j2",
+        catalog=catalog,
+        release_id=release_id,
+        lineage=min(lineages, default=release_id),
+        schema_version=SCHEMA_VERSION,
+        view=str(target),
+        mode=mode,
+        made=persons,
+    )
+
+
+def waits(con: duckdb.DuckDBPyConnection, catalog: str, release: Kept) -> None:
+    """Mark a release as one that is appended to, where nothing could be appended yet."""
+    if release.mode != "append":
+        _run(con, "successive/waits.sql.j2", catalog=catalog, release_id=release.release_id)
+
+
+def forget(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> None:
+    """Remove what is kept of all releases of the view of a release; whoever calls owns the transaction."""
+    there = metadata.tables(con, catalog)
+    history = _history(con, catalog, there)
+    lineages = {one.lineage for one in history or [] if one.release_id == release_id}
+    numbers = {release_id, *(one.release_id for one in history or [] if one.lineage in lineages)}
+    names = sorted(there.intersection(name for number in numbers for name in tables_of(number)))
+    listed = sorted(numbers) if history else []
+    _run(con, "successive/forget.sql.j2", catalog=catalog, tables=names, numbers=listed)
+
+
+def _run(con: duckdb.DuckDBPyConnection, name: str, /, **values: object) -> None:
+    engine.run(con, templates.render(name, **values), STAGE, error=ReleaseError)
