@@ -68,8 +68,7 @@ def test_every_audit_is_kept_with_what_it_looked_at(con: duckanon.Connection) ->
     recorded = rows(con, query.format(found[2]["audit_id"]))
     assert [{name: row[name] for name in report[0]} for row in recorded] == report
     con.execute("UPDATE patients SET charge = charge + 1")
-    with pytest.warns(duckanon.DuckanonWarning, match="have fewer than 2 values .* as of 'charge'"):
-        con.sql("REFRESH ANONYMIZED VIEW v")
+    con.sql("REFRESH ANONYMIZED VIEW v")
     (again,) = rows(con, RECORDED)
     assert again["policy"] == found[0]["policy"]
     assert again["fingerprint"] != found[0]["fingerprint"]

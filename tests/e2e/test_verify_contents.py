@@ -233,7 +233,7 @@ def test_what_was_deleted_from_a_file_and_still_lies_in_it_is_noted(
     """A free block keeps what was in it; EXPORT leaves its own empty, so that a note says: someone wrote later."""
     assert verified(originals / "file.duckdb", capsys)[1]["notes"] == []
     file = copied(originals / "file.duckdb", tmp_path)
-    altered(file, "CREATE TABLE names AS SELECT 'Anna' || hash(i) AS name FROM range(60_000) AS r(i)")
+    altered(file, "CREATE TABLE names AS SELECT 'Anna' || hash(i) AS name FROM range(200_000) AS r(i)")
     altered(file, "CREATE TABLE more AS SELECT hash(i) AS a FROM range(60_000) AS r(i)")
     altered(file, "DROP TABLE names")
     assert b"Anna" in file.read_bytes()
