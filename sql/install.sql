@@ -127,7 +127,7 @@ line AS (
 SELECT line.class_size, line.classes, line.records FROM line
 ORDER BY line.class_size ASC NULLS LAST;
 
-CREATE OR REPLACE MACRO k_anonymity(tbl, qi) AS TABLE
+CREATE OR REPLACE MACRO k_anonymity(tbl, qi, subject := NULL) AS TABLE
 WITH duckanon_fault AS (
     SELECT CASE
         WHEN typeof(qi) <> 'VARCHAR[]'
@@ -138,6 +138,32 @@ WITH duckanon_fault AS (
             WHERE one.name = 'duckanon class'
         ) > 0
         THEN error('k_anonymity: the column name "duckanon class" is reserved: rename the column')
+        WHEN (subject IS NOT NULL AND typeof(subject) <> 'VARCHAR[]') OR (subject IS NULL AND typeof(subject) <> '"NULL"')
+        THEN error('k_anonymity: subject must be a list of column names, such as [''patient_id'']')
+        WHEN subject IS NOT NULL AND (
+            SELECT count(*)
+            FROM (SELECT lower(unnest(TRY_CAST(qi AS VARCHAR[]))) AS name) AS one
+            JOIN (SELECT lower(unnest(TRY_CAST(subject AS VARCHAR[]))) AS name) AS other ON other.name = one.name
+        ) > 0
+        THEN error('k_anonymity: a column stands in both qi and subject: a class has one value of it, so leave it out of subject')
+        WHEN subject IS NOT NULL AND (SELECT count(*) FROM query_table(tbl) WHERE COLUMNS(coalesce(TRY_CAST(subject AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+'))) IS NOT NULL) < source.records
+        THEN error('k_anonymity: the subject of a record is NULL: a record of nobody cannot be counted')
+        WHEN subject IS NOT NULL AND (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(COLUMNS(coalesce(TRY_CAST(subject AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+')))) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(coalesce(TRY_CAST(subject AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+'))) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(coalesce(TRY_CAST(subject AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+'))) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(coalesce(TRY_CAST(subject AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+'))) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(coalesce(TRY_CAST(subject AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+'))) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+                LIMIT 1
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) IS NOT NULL
+        THEN error('k_anonymity: the text of subject is compared by a collation, so that other values would be one: audit a view with COLLATE C')
         WHEN source.records = 0
         THEN error('k_anonymity: the table is empty: there is nothing to audit')
         WHEN collated_qi.name IS NOT NULL
@@ -161,12 +187,28 @@ WITH duckanon_fault AS (
             WHERE one.found
         ) AS collated_qi
 ),
+duckanon_class AS (
+    SELECT row_number() OVER () AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl))
+),
+duckanon_subject AS (
+    SELECT row_number() OVER () AS subject_id, {'v': COLUMNS(coalesce(TRY_CAST(subject AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+')))} AS "u \0"
+    FROM (SELECT DISTINCT COLUMNS(coalesce(TRY_CAST(subject AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+'))) FROM query_table(tbl))
+),
+duckanon_told AS (
+    SELECT duckanon_class.class_id, duckanon_subject.subject_id
+    FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", {'v': COLUMNS(coalesce(TRY_CAST(subject AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+')))} AS "u \0" FROM query_table(tbl))
+    NATURAL JOIN duckanon_class
+    NATURAL JOIN duckanon_subject
+    WHERE subject IS NOT NULL
+),
 duckanon_record AS (
     SELECT "duckanon class" AS class
     FROM (SELECT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
 class_member AS (SELECT duckanon_record.class, NULL AS value FROM duckanon_record)
 ,
+class_subject AS (SELECT duckanon_told.class_id AS class, duckanon_told.subject_id AS value FROM duckanon_told),
 result AS (
 -- audit: k_anonymity
 -- question: Among how many records does every record hide?
@@ -184,8 +226,31 @@ SELECT
     count(*) AS classes,
     CAST(sum(members) AS BIGINT) AS records
 FROM class_size
+),
+result_of_subjects AS (
+-- audit: k_anonymity_subjects
+-- question: Among how many different subjects does every record hide, where some have several records?
+-- reads: class_subject(class, value): of every record, whose it is
+-- returns: one row: k BIGINT (different subjects of the class that has fewest), classes BIGINT, records
+--          BIGINT
+-- violation: k < the k that was asked for
+-- source: Samarati and Sweeney 1998, of persons; a NULL is nobody, and the macro refuses it
+WITH class_size AS (
+    SELECT class, count(DISTINCT value) AS subjects, count(*) AS members
+    FROM class_subject
+    GROUP BY class
 )
-SELECT result.k, result.classes, result.records FROM result
+SELECT
+    min(subjects) AS k,
+    count(*) AS classes,
+    CAST(sum(members) AS BIGINT) AS records
+FROM class_size
+)
+SELECT result.k, result.classes, result.records FROM result WHERE subject IS NULL
+UNION ALL
+SELECT result_of_subjects.k, result_of_subjects.classes, result_of_subjects.records
+FROM result_of_subjects
+WHERE subject IS NOT NULL
 UNION ALL
 SELECT found, found, found FROM duckanon_fault WHERE found;
 
@@ -3076,6 +3141,795 @@ line AS (
 SELECT line.attribute, line.other, line.original, line.released, line.change, line.severity
 FROM line
 ORDER BY line.severity ASC NULLS LAST;
+
+CREATE OR REPLACE MACRO release_intersection(old, new, qi, s, k := NULL, l := NULL) AS TABLE
+WITH duckanon_column AS MATERIALIZED (
+    SELECT CAST(row_number() OVER () AS BIGINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
+    FROM (SELECT typeof(COLUMNS(qi)) AS "q \0", typeof(COLUMNS(coalesce(TRY_CAST(s AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+')))) AS "v \0" FROM query_table(old) LIMIT 1)
+    UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
+),
+duckanon_newer AS MATERIALIZED (
+    SELECT one.name AS code, one.type
+    FROM (SELECT typeof(COLUMNS(qi)) AS "q \0", typeof(COLUMNS(coalesce(TRY_CAST(s AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+')))) AS "v \0" FROM query_table(new) LIMIT 1)
+    UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
+),
+duckanon_flaw AS (
+    SELECT
+        (SELECT count(*) FROM query_table(old)) AS old_records,
+        (SELECT count(*) FROM query_table(new)) AS new_records,
+        (
+            SELECT min(one.name || ' is ' || one.type || ' in the older table and ' || other.type || ' in the newer')
+            FROM duckanon_column AS one
+            JOIN duckanon_newer AS other ON lower(other.code) = lower(one.code)
+            WHERE other.type <> one.type
+        ) AS types,
+        coalesce((
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(COLUMNS(qi)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(old)
+                LIMIT 1
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ), (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(COLUMNS(coalesce(TRY_CAST(s AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+')))) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(coalesce(TRY_CAST(s AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+'))) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(coalesce(TRY_CAST(s AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+'))) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(coalesce(TRY_CAST(s AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+'))) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(coalesce(TRY_CAST(s AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+'))) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(old)
+                LIMIT 1
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ), (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(COLUMNS(qi)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(new)
+                LIMIT 1
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ), (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(COLUMNS(coalesce(TRY_CAST(s AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+')))) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(coalesce(TRY_CAST(s AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+'))) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(coalesce(TRY_CAST(s AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+'))) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(coalesce(TRY_CAST(s AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+'))) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(coalesce(TRY_CAST(s AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+'))) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(new)
+                LIMIT 1
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        )) AS collated
+),
+duckanon_fault AS (
+    SELECT CASE
+        WHEN typeof(qi) <> 'VARCHAR[]'
+        THEN error('release_intersection: qi must be a list of column names, such as [''age'', ''zip'']')
+        WHEN typeof(s) NOT IN ('VARCHAR[]', '"NULL"') OR (s IS NULL AND typeof(s) = 'VARCHAR[]')
+        THEN error('release_intersection: s must be a list of column names, such as [''diagnosis''], or NULL where none is sensitive')
+        WHEN s IS NOT NULL AND (
+            SELECT count(*)
+            FROM (SELECT lower(unnest(TRY_CAST(qi AS VARCHAR[]))) AS name) AS one
+            JOIN (SELECT lower(unnest(TRY_CAST(s AS VARCHAR[]))) AS name) AS other ON other.name = one.name
+        ) > 0
+        THEN error('release_intersection: a column stands in both qi and s: it has one role')
+        WHEN k IS NOT NULL AND (
+            coalesce(TRY_CAST(k AS DECIMAL(38, 12)) < 1, TRUE)
+            OR TRY_CAST(k AS DECIMAL(38, 12)) % 1 <> 0 OR TRY_CAST(k AS BIGINT) IS NULL
+        )
+        THEN error('release_intersection: k must be a whole number from 1 on, of at most 18 digits')
+        WHEN l IS NOT NULL AND (
+            coalesce(TRY_CAST(l AS DECIMAL(38, 12)) < 1, TRUE)
+            OR TRY_CAST(l AS DECIMAL(38, 12)) % 1 <> 0 OR TRY_CAST(l AS BIGINT) IS NULL
+        )
+        THEN error('release_intersection: l must be a whole number from 1 on, of at most 18 digits')
+        WHEN flaw.old_records = 0
+        THEN error('release_intersection: the older table is empty: there is nothing to compare with')
+        WHEN flaw.new_records = 0
+        THEN error('release_intersection: the newer table is empty: there is nothing to compare')
+        WHEN flaw.types IS NOT NULL
+        THEN error('release_intersection: the column ' || flaw.types || ': give views that cast it to one type')
+        WHEN flaw.collated IS NOT NULL
+        THEN error('release_intersection: the text of ' || flaw.collated || ' is compared by a collation, so that other values would be one: give views with ' || flaw.collated || ' COLLATE C')
+        ELSE FALSE
+    END AS found
+    FROM duckanon_flaw AS flaw
+),
+duckanon_record AS MATERIALIZED (
+    SELECT FALSE AS is_new, COLUMNS(qi) AS "q \0", COLUMNS(coalesce(TRY_CAST(s AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+'))) AS "v \0" FROM query_table(old)
+    UNION ALL BY NAME
+    SELECT TRUE AS is_new, COLUMNS(qi) AS "q \0", COLUMNS(coalesce(TRY_CAST(s AS VARCHAR[]), TRY_CAST(qi AS VARCHAR[]), regexp_extract_all(CAST(qi AS VARCHAR), '\w+'))) AS "v \0" FROM query_table(new)
+),
+duckanon_class AS MATERIALIZED (
+    SELECT row_number() OVER () AS class, {'v': COLUMNS('^q .*')} AS "\0"
+    FROM (SELECT DISTINCT COLUMNS('^q ') FROM duckanon_record)
+),
+duckanon_coded AS MATERIALIZED (
+    SELECT numbered.is_new, numbered.class, dense_rank() OVER (ORDER BY coalesce(COLUMNS('^v ')) ASC NULLS LAST)
+    FROM (
+        SELECT is_new, class, COLUMNS('^v ')
+        FROM (SELECT is_new, {'v': COLUMNS('^q .*')} AS "\0", COLUMNS('^v .*') AS "\0" FROM duckanon_record)
+        NATURAL JOIN duckanon_class
+    ) AS numbered
+),
+duckanon_combination AS (
+    SELECT row_number() OVER () AS combination, COLUMNS(*)
+    FROM (SELECT DISTINCT class, COLUMNS('^v ') FROM duckanon_coded)
+),
+release_record AS (SELECT is_new, class, combination FROM duckanon_coded NATURAL JOIN duckanon_combination),
+release_value AS (
+    SELECT long.is_new, long.class, duckanon_column.attribute, long.value
+    FROM duckanon_coded UNPIVOT (value FOR name IN (COLUMNS(* EXCLUDE (is_new, class)))) AS long
+    JOIN duckanon_column ON duckanon_column.code = long.name
+    WHERE s IS NOT NULL
+),
+class_number AS (
+    SELECT long.class, duckanon_column.attribute, CASE
+        WHEN regexp_full_match(duckanon_column.type, 'DATE|TIMESTAMP(_S|_MS|_NS)?')
+        THEN CASE WHEN isfinite(TRY_CAST(long.value AS TIMESTAMP)) THEN epoch(TRY_CAST(long.value AS TIMESTAMP)) / 86400 END
+        WHEN isfinite(TRY_CAST(long.value AS DOUBLE)) THEN TRY_CAST(long.value AS DOUBLE)
+    END AS value
+    FROM (
+        SELECT class, CAST(struct_extract(COLUMNS('^q '), 'v') AS VARCHAR) FROM duckanon_class
+    ) UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (class)))) AS long
+    JOIN duckanon_column ON duckanon_column.code = long.name
+    WHERE regexp_full_match(duckanon_column.type, '(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL.*|VARINT|BIGNUM)|DATE|TIMESTAMP(_S|_MS|_NS)?')
+),
+threshold AS (SELECT TRY_CAST(k AS BIGINT) AS k, TRY_CAST(l AS BIGINT) AS l),
+class_change AS (
+-- audit: release_rows
+-- question: How many records of each class were removed from a release, and added in a later one?
+-- reads: release_record(is_new, class, combination): a row a record of either release; class is the number of
+--        its quasi-identifier values, combination that of all its values, the same for equal values in both
+-- returns: class, older BIGINT (its records in the older), newer BIGINT, removed BIGINT (records of the older
+--          without an equal one in the newer, as EXCEPT ALL counts), added BIGINT (the reverse)
+-- violation: none; release_verdict_classes.sql judges them
+-- source: multiset difference of two tables
+WITH combined AS (
+    SELECT
+        class,
+        combination,
+        CAST(sum(CASE WHEN is_new THEN 0 ELSE 1 END) AS BIGINT) AS older,
+        CAST(sum(CASE WHEN is_new THEN 1 ELSE 0 END) AS BIGINT) AS newer
+    FROM release_record
+    GROUP BY class, combination
+)
+SELECT
+    class,
+    CAST(sum(older) AS BIGINT) AS older,
+    CAST(sum(newer) AS BIGINT) AS newer,
+    CAST(sum(greatest(older - newer, 0)) AS BIGINT) AS removed,
+    CAST(sum(greatest(newer - older, 0)) AS BIGINT) AS added
+FROM combined
+GROUP BY class
+),
+value_change AS (
+-- audit: release_values
+-- question: Of how many values of a column are there fewer in a later release, and of how many more, in any
+--           class?
+-- reads: release_value(is_new, class, attribute, value): a row a record of either release and sensitive
+--        column
+-- returns: attribute, removed BIGINT, added BIGINT (values, as often as they are there)
+-- violation: none; release_verdict_values.sql judges them
+-- source: multiset difference of two columns
+WITH value_count AS (
+    SELECT attribute, value, CAST(sum(CASE WHEN is_new THEN 1 ELSE -1 END) AS BIGINT) AS change
+    FROM release_value
+    GROUP BY attribute, value
+)
+SELECT
+    attribute,
+    CAST(sum(greatest(-change, 0)) AS BIGINT) AS removed,
+    CAST(sum(greatest(change, 0)) AS BIGINT) AS added
+FROM value_count
+GROUP BY attribute
+),
+class_common AS (
+-- audit: release_common_values
+-- question: How many different values has a class in each of two releases, and how many of them in both?
+-- reads: release_value(is_new, class, attribute, value): a row a record of either release and sensitive
+--        column
+-- returns: attribute, class, older BIGINT, newer BIGINT, common BIGINT (values, 0 where it is not in a
+--          release)
+-- violation: none; release_verdict_values.sql judges them
+-- source: Xiao and Tao 2007, m-invariance: who is in the class in both releases has a value that it has in
+--         both
+WITH class_value AS (
+    SELECT
+        attribute,
+        class,
+        value,
+        max(CASE WHEN is_new THEN 0 ELSE 1 END) AS older,
+        max(CASE WHEN is_new THEN 1 ELSE 0 END) AS newer
+    FROM release_value
+    GROUP BY attribute, class, value
+)
+SELECT
+    attribute,
+    class,
+    CAST(sum(older) AS BIGINT) AS older,
+    CAST(sum(newer) AS BIGINT) AS newer,
+    CAST(sum(older * newer) AS BIGINT) AS common
+FROM class_value
+GROUP BY attribute, class
+),
+sum_change AS (
+-- audit: release_sums
+-- question: By how much do two releases differ in the sum of a numeric quasi-identifier?
+-- reads: class_number(class, attribute, value DOUBLE): a row a class and numeric quasi-identifier, finite or
+--        NULL; class_change = the rows of release_rows.sql
+-- returns: attribute, difference DOUBLE (newer less older), size DOUBLE (what was added and taken for it,
+--          without signs: rounding is of that order)
+-- violation: none; release_verdict_values.sql judges them
+-- source: the mean of a class times its records is the sum of their values, which a release of means so tells
+SELECT
+    class_number.attribute,
+    coalesce(sum((class_change.newer - class_change.older) * class_number.value), 0) AS difference,
+    coalesce(sum(abs((class_change.newer - class_change.older) * class_number.value)), 0) AS size
+FROM class_number
+JOIN class_change ON class_change.class = class_number.class
+GROUP BY class_number.attribute
+),
+told AS (
+-- audit: release_told
+-- question: How many records at least came, went or changed between two releases?
+-- reads: class_change = the rows of release_rows.sql, value_change = the rows of release_values.sql
+-- returns: one row: classes BIGINT (of both together), difference BIGINT (records, newer less older), same
+--          BOOLEAN (their rows are), changed BIGINT: a value that is gone is gone from a record, so at least
+--          as many
+-- violation: none; the files release_verdict_*.sql judge them
+-- source: without persons nothing more is known from below
+WITH total AS (
+    SELECT
+        count(*) AS classes,
+        CAST(sum(newer - older) AS BIGINT) AS difference,
+        max(removed + added) = 0 AS same
+    FROM class_change
+),
+value_total AS (
+    SELECT coalesce(max(greatest(removed, added)), 0) AS changed
+    FROM value_change
+)
+SELECT
+    total.classes,
+    total.difference,
+    total.same,
+    CAST(greatest(abs(total.difference), value_total.changed) AS BIGINT) AS changed
+FROM total
+CROSS JOIN value_total
+),
+release_verdict AS (
+    SELECT one.place, one.measure, one.attribute, one.threshold, one.value, one.records, one.violated
+    FROM (
+-- audit: release_verdict_classes
+-- question: What do the numbers of records of two releases, in all and in a class, say about fewer than k?
+-- reads: class_change = the rows of release_rows.sql, told = the row of release_told.sql, threshold(k)
+-- returns: place, measure, attribute (NULL), threshold, value DOUBLE, records BIGINT (of which it speaks),
+--          violated: one row of records_difference and records_changed, a row a class of the others
+-- violation: records_difference, rows_removed, rows_added, class_size_difference (of a class that is in both)
+--            from 1 to k - 1, whatever the sign; records_changed below k where the releases are not the same,
+--            0 too: nothing shows then that what changed are k; classes_in_both, _removed, _added are
+--            counted, and not judged
+-- source: whoever knows the older release takes it from the newer, and what is left is about that many
+--         records
+SELECT
+    1 AS place, 'records_difference' AS measure, NULL AS attribute, threshold.k AS threshold,
+    CAST(told.difference AS DOUBLE) AS value, abs(told.difference) AS records,
+    abs(told.difference) BETWEEN 1 AND threshold.k - 1 AS violated
+FROM told
+CROSS JOIN threshold
+UNION ALL
+SELECT 2, 'records_changed', NULL, threshold.k, told.changed, told.changed,
+    NOT told.same AND told.changed < threshold.k
+FROM told
+CROSS JOIN threshold
+UNION ALL
+SELECT 3, 'rows_removed', NULL, threshold.k, one.removed, one.removed,
+    one.removed BETWEEN 1 AND threshold.k - 1
+FROM class_change AS one
+CROSS JOIN threshold
+UNION ALL
+SELECT 4, 'rows_added', NULL, threshold.k, one.added, one.added, one.added BETWEEN 1 AND threshold.k - 1
+FROM class_change AS one
+CROSS JOIN threshold
+UNION ALL
+SELECT 5, 'class_size_difference', NULL, threshold.k,
+    CASE WHEN least(one.older, one.newer) > 0 THEN abs(one.newer - one.older) ELSE 0 END,
+    abs(one.newer - one.older),
+    least(one.older, one.newer) > 0 AND abs(one.newer - one.older) BETWEEN 1 AND threshold.k - 1
+FROM class_change AS one
+CROSS JOIN threshold
+UNION ALL
+SELECT 10, 'classes_in_both', NULL, NULL,
+    CASE WHEN least(one.older, one.newer) > 0 THEN 1 ELSE 0 END, NULL, NULL
+FROM class_change AS one
+UNION ALL
+SELECT 11, 'classes_removed', NULL, NULL, CASE WHEN one.newer = 0 THEN 1 ELSE 0 END, NULL, NULL
+FROM class_change AS one
+UNION ALL
+SELECT 12, 'classes_added', NULL, NULL, CASE WHEN one.older = 0 THEN 1 ELSE 0 END, NULL, NULL
+FROM class_change AS one
+    ) AS one
+    UNION ALL
+    SELECT one.place, one.measure, one.attribute, one.threshold, one.value, one.records, one.violated
+    FROM (
+-- audit: release_verdict_values
+-- question: What do the values of two releases, sensitive ones and sums, say about fewer than k, or leave
+--           below l?
+-- reads: class_change = the rows of release_rows.sql, value_change = the rows of release_values.sql,
+--        class_common = the rows of release_common_values.sql, sum_change = the rows of release_sums.sql,
+--        told = the row of release_told.sql, threshold(k, l)
+-- returns: place, measure, attribute, threshold, value DOUBLE, records BIGINT (of which it speaks), violated:
+--          a row a column, of common_values a row a class and column; value is NULL where it is in one
+--          release only
+-- violation: values_removed, values_added from 1 to k - 1; common_values below l where the class has l in
+--            either release, so that it is the two that tell; sum_difference other than 0, but for rounding,
+--            where records_changed is below k: it is their sum, or that of those who came less that of those
+--            who went
+-- source: Xiao and Tao 2007, m-invariance; differences of totals
+SELECT
+    6 AS place, 'values_removed' AS measure, one.attribute, CAST(threshold.k AS DOUBLE) AS threshold,
+    CAST(one.removed AS DOUBLE) AS value, one.removed AS records,
+    one.removed BETWEEN 1 AND threshold.k - 1 AS violated
+FROM value_change AS one
+CROSS JOIN threshold
+UNION ALL
+SELECT 7, 'values_added', one.attribute, CAST(threshold.k AS DOUBLE), one.added, one.added,
+    one.added BETWEEN 1 AND threshold.k - 1
+FROM value_change AS one
+CROSS JOIN threshold
+UNION ALL
+SELECT 8, 'common_values', one.attribute, CAST(threshold.l AS DOUBLE),
+    CASE WHEN least(one.older, one.newer) > 0 THEN one.common END,
+    class_change.newer,
+    least(one.older, one.newer) >= threshold.l AND one.common < threshold.l
+FROM class_common AS one
+JOIN class_change ON class_change.class = one.class
+CROSS JOIN threshold
+UNION ALL
+SELECT 9, 'sum_difference', one.attribute, CAST(threshold.k AS DOUBLE), one.difference, told.changed,
+    abs(one.difference) > 0.000000000001 * one.size AND told.changed < threshold.k
+FROM sum_change AS one
+CROSS JOIN told
+CROSS JOIN threshold
+    ) AS one
+),
+result AS (
+-- audit: release_intersection
+-- question: What do two releases of the same data say together about fewer than k records, or l values?
+-- reads: release_verdict = the rows of release_verdict_classes.sql and release_verdict_values.sql; told = the
+--        row of release_told.sql
+-- returns: place, measure, attribute, threshold, value DOUBLE (the fewest common values; else all of them),
+--          classes BIGINT (of both releases), violations BIGINT (classes, or 1 where the tables as a whole
+--          are one), records BIGINT (of which these speak), passed; the last three are NULL for a measure
+--          without threshold
+-- violation: passed = FALSE
+-- source: Xiao and Tao 2007; the rows alone are asked, which do not tell persons
+WITH judged AS (
+    SELECT
+        place,
+        measure,
+        attribute,
+        CAST(threshold AS DOUBLE) AS threshold,
+        CAST(CASE WHEN measure = 'common_values' THEN min(value) ELSE sum(value) END AS DOUBLE) AS value,
+        sum(CASE WHEN violated THEN 1 WHEN threshold IS NOT NULL THEN 0 END) AS violations,
+        sum(CASE WHEN violated THEN records WHEN threshold IS NOT NULL THEN 0 END) AS records
+    FROM release_verdict
+    GROUP BY place, measure, attribute, threshold
+)
+SELECT
+    judged.place,
+    judged.measure,
+    judged.attribute,
+    judged.threshold,
+    judged.value,
+    told.classes,
+    CAST(judged.violations AS BIGINT) AS violations,
+    CAST(judged.records AS BIGINT) AS records,
+    judged.violations = 0 AS passed
+FROM judged
+CROSS JOIN told
+),
+line AS (
+    SELECT
+        result.place, result.attribute AS number, result.measure, duckanon_column.name AS attribute, result.threshold,
+        result.value, result.classes, result.violations, result.records, result.passed
+    FROM result
+    LEFT JOIN duckanon_column ON duckanon_column.attribute = result.attribute
+    UNION ALL
+    SELECT found, found, found, found, found, found, found, found, found, found FROM duckanon_fault WHERE found
+)
+SELECT
+    line.measure, line.attribute, line.threshold, line.value, line.classes, line.violations, line.records, line.passed
+FROM line
+ORDER BY line.place ASC NULLS LAST, line.number ASC NULLS LAST;
+
+CREATE OR REPLACE MACRO dominance(tbl, qi, original, columns, p := NULL, n := NULL, k := NULL, subject := NULL) AS TABLE
+WITH duckanon_class AS MATERIALIZED (
+    SELECT
+        row_number() OVER (ORDER BY "duckanon class" ASC NULLS LAST) - 1 AS class_id, "duckanon class" AS class,
+        {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+),
+duckanon_column AS MATERIALIZED (
+    SELECT
+        CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type,
+        lower(substr(one.name, 3)) AS folded, one.type NOT IN ('FLOAT', 'DOUBLE') AS exact,
+        coalesce(TRY_CAST(regexp_extract(one.type, ',(\d+)', 1) AS INTEGER), 0) AS decimals
+    FROM (SELECT typeof(COLUMNS(columns)) AS "v \0" FROM query_table(original) LIMIT 1)
+    UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
+),
+duckanon_type AS MATERIALIZED (
+    SELECT
+        lower(substr(one.name, 3)) AS folded, one.type,
+        coalesce(TRY_CAST(regexp_extract(one.type, ',(\d+)', 1) AS INTEGER), 0) AS decimals
+    FROM (SELECT typeof(COLUMNS(columns)) AS "v \0" FROM query_table(tbl) LIMIT 1)
+    UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
+),
+duckanon_row AS MATERIALIZED (
+    SELECT class_id, COLUMNS('^v ')
+    FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", TRY_CAST(COLUMNS(columns) AS DOUBLE) AS "v \0" FROM query_table(tbl))
+    NATURAL JOIN (SELECT class_id, COLUMNS('^qi ') FROM duckanon_class)
+),
+duckanon_released AS MATERIALIZED (
+    SELECT long.class_id, lower(substr(long.name, 3)) AS folded, count(*) AS records, max(long.value) AS value
+    FROM duckanon_row UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (class_id)))) AS long
+    GROUP BY ALL
+),
+duckanon_subject AS MATERIALIZED (
+    SELECT
+        row_number() OVER () AS who, {'s': COLUMNS(coalesce(TRY_CAST(subject AS VARCHAR[]), ['class_id']))} AS "s \0"
+    FROM (SELECT DISTINCT COLUMNS(coalesce(TRY_CAST(subject AS VARCHAR[]), ['class_id'])) FROM query_table(original))
+),
+duckanon_told AS MATERIALIZED (
+    SELECT
+        CAST(class_id AS BIGINT) AS class_id,
+        CASE WHEN subject IS NULL THEN row_number() OVER () ELSE who END AS contributor, COLUMNS('^v ')
+    FROM (
+        SELECT class_id, {'s': COLUMNS(coalesce(TRY_CAST(subject AS VARCHAR[]), ['class_id']))} AS "s \0", COLUMNS(columns) AS "v \0"
+        FROM query_table(original)
+    )
+    NATURAL JOIN duckanon_subject
+    WHERE class_id IS NOT NULL
+),
+duckanon_nobody AS MATERIALIZED (
+    SELECT count(*) AS records
+    FROM (SELECT class_id, COLUMNS(coalesce(TRY_CAST(subject AS VARCHAR[]), ['class_id'])) AS "s \0" FROM query_table(original))
+    UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (class_id)))) AS long
+    WHERE long.value IS NULL AND long.class_id IS NOT NULL
+),
+duckanon_value AS MATERIALIZED (
+    SELECT
+        long.class_id * 65536 + duckanon_column.attribute AS class, duckanon_column.attribute, duckanon_column.exact,
+        long.contributor, long.value.number AS number, TRY_CAST(replace(long.value.digits, '.', '') AS HUGEINT) AS units
+    FROM (
+        SELECT class_id, contributor, {
+            'number': TRY_CAST(COLUMNS('^v ') AS DOUBLE),
+            'digits': CASE WHEN typeof(COLUMNS('^v ')) NOT IN ('FLOAT', 'DOUBLE') THEN CAST(COLUMNS('^v ') AS VARCHAR) END
+        }
+        FROM duckanon_told
+    ) UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (class_id, contributor)))) AS long
+    JOIN duckanon_column ON duckanon_column.code = long.name
+),
+duckanon_asked AS (
+    SELECT
+        CAST(ceil(TRY_CAST(CAST(p AS VARCHAR) AS DECIMAL(25, 18)) * 1000000000000) AS HUGEINT) AS p,
+        CASE
+            WHEN TRY_CAST(CAST(n AS VARCHAR) AS DECIMAL(30, 12)) % 1 = 0
+            THEN TRY_CAST(TRY_CAST(CAST(n AS VARCHAR) AS DECIMAL(30, 12)) AS BIGINT)
+        END AS n,
+        CAST(floor(TRY_CAST(CAST(k AS VARCHAR) AS DECIMAL(25, 18)) * 1000000000000) AS HUGEINT) AS k
+),
+duckanon_threshold AS (
+    SELECT
+        asked.p // gcd(asked.p, 100000000000000) AS p, 100000000000000 // gcd(asked.p, 100000000000000) AS p_of, asked.n,
+        asked.k // gcd(asked.k, 100000000000000) AS k, 100000000000000 // gcd(asked.k, 100000000000000) AS k_of
+    FROM duckanon_asked AS asked
+),
+duckanon_wide AS MATERIALIZED (
+    SELECT one.attribute, bool_or(one.lost OR one.total * one.factor > CASE WHEN one.exact THEN 1e38 ELSE 1e307 END) AS wide
+    FROM (
+        SELECT
+            class, attribute, exact, sum(abs(CASE WHEN exact THEN CAST(units AS DOUBLE) ELSE number END)) AS total,
+            bool_or(exact AND number IS NOT NULL AND units IS NULL) AS lost,
+            (
+                SELECT coalesce(greatest(asked.p, asked.p_of, asked.k, asked.k_of), 1) FROM duckanon_threshold AS asked
+            ) AS factor
+        FROM duckanon_value
+        GROUP BY class, attribute, exact
+    ) AS one
+    GROUP BY one.attribute
+),
+duckanon_mean AS MATERIALIZED (
+    SELECT
+        duckanon_value.class // 65536 AS class_id, duckanon_column.folded, min(duckanon_column.name) AS name,
+        count(*) AS records, avg(duckanon_value.number) AS value, max(abs(duckanon_value.number)) AS largest
+    FROM duckanon_value
+    JOIN duckanon_column ON duckanon_column.attribute = duckanon_value.attribute
+    GROUP BY ALL
+),
+duckanon_flaw AS MATERIALIZED (
+    SELECT
+        count(CASE WHEN coalesce(one.records, 0) <> coalesce(other.records, 0) THEN 1 END) AS sizes,
+        min(CASE
+            WHEN (one.value IS NULL) <> (other.value IS NULL)
+                OR abs(one.value - other.value) > 1e-6 * other.largest
+                + CASE WHEN duckanon_type.type IN ('DOUBLE', 'FLOAT') THEN 0 ELSE 0.5 / pow(10, duckanon_type.decimals) END
+            THEN other.name
+        END) AS not_mean,
+        (
+            SELECT min(duckanon_column.name)
+            FROM duckanon_wide
+            JOIN duckanon_column ON duckanon_column.attribute = duckanon_wide.attribute
+            WHERE duckanon_wide.wide
+        ) AS wide
+    FROM duckanon_released AS one
+    FULL JOIN duckanon_mean AS other ON other.class_id = one.class_id AND other.folded = one.folded
+    LEFT JOIN duckanon_type ON duckanon_type.folded = one.folded
+),
+duckanon_fault AS (
+    SELECT CASE
+        WHEN typeof(qi) <> 'VARCHAR[]'
+        THEN error('dominance: qi must be a list of column names, such as [''age'', ''zip'']')
+        WHEN typeof(columns) <> 'VARCHAR[]'
+        THEN error('dominance: columns must be a list of column names, such as [''income'']')
+        WHEN source.records = 0
+        THEN error('dominance: the table is empty: there is nothing to audit')
+        WHEN p IS NOT NULL AND NOT coalesce(asked.p BETWEEN 1 AND 1000000000000000000, FALSE)
+        THEN error('dominance: p must be per cent, a number above 0, such as 10')
+        WHEN (n IS NULL) <> (k IS NULL)
+        THEN error('dominance: n and k go together: the n largest contributions have at most k per cent of a total')
+        WHEN n IS NOT NULL AND NOT coalesce(asked.n >= 1, FALSE)
+        THEN error('dominance: n must be a whole number of contributions, at least 1')
+        WHEN k IS NOT NULL AND NOT coalesce(asked.k BETWEEN 1 AND 100000000000000, FALSE)
+        THEN error('dominance: k must be per cent of a total, above 0 and at most 100, such as 85')
+        WHEN (subject IS NOT NULL AND typeof(subject) <> 'VARCHAR[]') OR (subject IS NULL AND typeof(subject) <> '"NULL"')
+        THEN error('dominance: subject must be a list of column names, such as [''patient_id'']')
+        WHEN collated_qi.name IS NOT NULL
+        THEN error('dominance: the text of ' || collated_qi.name || ' is compared by a collation, so that other values would be one: audit a view with ' || collated_qi.name || ' COLLATE C')
+        WHEN subject IS NOT NULL AND collated_subject.name IS NOT NULL
+        THEN error('dominance: the text of ' || collated_subject.name || ' is compared by a collation, so that two subjects would be one: give a view of the original with ' || collated_subject.name || ' COLLATE C')
+        WHEN (
+            SELECT count(*)
+            FROM (SELECT type FROM duckanon_column UNION ALL SELECT type FROM duckanon_type) AS one
+            WHERE NOT regexp_full_match(
+                one.type, '(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL.*)'
+            )
+        ) > 0
+        THEN error('dominance: a column is not numeric in both tables: the rules are for contributions to a total')
+        WHEN (SELECT count(*) FROM duckanon_value WHERE NOT isfinite(duckanon_value.number)) > 0
+        THEN error('dominance: a column of the original holds NaN or infinity: leave those records out of both tables')
+        WHEN nobody.records > 0 AND subject IS NOT NULL
+        THEN error('dominance: a record of the original has no subject: name who it is of')
+        WHEN flaw.wide IS NOT NULL
+        THEN error('dominance: the values of ' || flaw.wide || ' are too large to be added up: give views of both tables with ' || flaw.wide || ' / 1e9')
+        WHEN flaw.sizes > 0
+        THEN error('dominance: class_id of the original does not number the classes of the table: give what equivalence_classes gives for the policy of the release, and qi in its order')
+        WHEN flaw.not_mean IS NOT NULL
+        THEN error('dominance: ' || flaw.not_mean || ' is not released as the mean of its class: the rules are for totals, and the original must be that of the table')
+        ELSE FALSE
+    END AS found
+    FROM (SELECT count(*) AS records FROM query_table(tbl)) AS source
+    CROSS JOIN duckanon_flaw AS flaw
+    CROSS JOIN duckanon_nobody AS nobody
+    CROSS JOIN duckanon_asked AS asked
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(COLUMNS(qi)) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(qi) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(tbl)
+                LIMIT 1
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_qi
+    CROSS JOIN (
+            SELECT min(substr(one.name, 3)) AS name
+            FROM (
+                SELECT typeof(COLUMNS(coalesce(TRY_CAST(subject AS VARCHAR[]), ['class_id']))) = 'VARCHAR' AND (
+                    coalesce(left(CAST(COLUMNS(coalesce(TRY_CAST(subject AS VARCHAR[]), ['class_id'])) AS VARCHAR), 0), '') || 'A' = 'a'
+                    OR coalesce(left(CAST(COLUMNS(coalesce(TRY_CAST(subject AS VARCHAR[]), ['class_id'])) AS VARCHAR), 0), '') || 'a' = chr(225)
+                    OR coalesce(left(CAST(COLUMNS(coalesce(TRY_CAST(subject AS VARCHAR[]), ['class_id'])) AS VARCHAR), 0), '') || 'e' || chr(769) = chr(233)
+                    OR coalesce(left(CAST(COLUMNS(coalesce(TRY_CAST(subject AS VARCHAR[]), ['class_id'])) AS VARCHAR), 0), '') || 'a' || chr(173) = 'a'
+                ) AS "c \0"
+                FROM query_table(original)
+                LIMIT 1
+            )
+            UNPIVOT (found FOR name IN (COLUMNS(*))) AS one
+            WHERE one.found
+        ) AS collated_subject
+),
+threshold AS (FROM duckanon_threshold),
+result_exact AS (
+    WITH contribution AS (
+        SELECT value.class, value.attribute, value.contributor, CASE WHEN NOT wide.wide THEN value.units END AS value
+        FROM duckanon_value AS value
+        JOIN duckanon_wide AS wide ON wide.attribute = value.attribute
+        WHERE value.exact
+    )
+    SELECT one.* REPLACE (CAST(one.total AS DOUBLE) AS total)
+    FROM (
+-- audit: dominance
+-- question: Which totals of classes tell one of the few contributions that make them up?
+-- reads: contribution(class, attribute, contributor, value): value a number, finite or NULL, added up for
+--        each contributor; threshold(p, p_of, n, k, k_of): whole numbers or NULL; 10 % is p / p_of = 1 / 10
+-- returns: class, attribute, contributors BIGINT (whose sum is not 0), total (of absolute values),
+--          largest_share DOUBLE, n_share DOUBLE (of the n largest; both per cent of total, 0 of nothing),
+--          p_reached DOUBLE (least per cent within which a contribution is estimated; NULL if there is none),
+--          p_violated BOOLEAN, nk_violated BOOLEAN; n_share and these NULL without a threshold
+-- violation: p_reached < 100 p / p_of (p % rule); n_share > 100 k / k_of ((n, k)-dominance)
+-- source: Hundepool et al. 2012, Statistical Disclosure Control, section 4.2. For x_1 >= x_2 >= ... >= 0 the
+--         p % rule is broken where x_3 + x_4 + ... < p/100 x_1: who knows x_2 finds x_1 from above so well.
+--
+-- With negative values who knows x_j and the total misses x_i by up to the sum of the positive ones of the
+-- others on one side, of the negative ones on the other; the greater counts. Worst is the largest of a sign
+-- beside the next of that sign, or beside the largest of the other. Exact where values are.
+WITH contributed AS (
+    SELECT class, attribute, contributor, coalesce(sum(value), 0) AS value
+    FROM contribution
+    GROUP BY class, attribute, contributor
+),
+signed AS (
+    SELECT class, attribute, abs(value) AS amount, CASE WHEN value > 0 THEN 1 ELSE 0 END AS above
+    FROM contributed
+),
+placed AS (
+    SELECT class, attribute, amount, above,
+        row_number() OVER (PARTITION BY class, attribute, above ORDER BY amount DESC NULLS LAST) AS place,
+        row_number() OVER (PARTITION BY class, attribute ORDER BY amount DESC NULLS LAST) AS place_of_all
+    FROM signed
+),
+summed AS (
+    SELECT placed.class, placed.attribute, sum(amount) AS total, max(amount) AS largest,
+        count(CASE WHEN amount > 0 THEN 1 END) AS contributors,
+        sum(CASE WHEN place_of_all <= threshold.n THEN amount ELSE 0 END) AS of_n,
+        max(CASE WHEN above = 1 THEN amount ELSE 0 END) AS high,
+        sum(CASE WHEN above = 1 THEN amount ELSE 0 END) AS high_sum,
+        sum(CASE WHEN above = 1 AND place > 1 THEN amount ELSE 0 END) AS high_others,
+        sum(CASE WHEN above = 1 AND place > 2 THEN amount ELSE 0 END) AS high_rest,
+        max(CASE WHEN above = 0 THEN amount ELSE 0 END) AS low,
+        sum(CASE WHEN above = 0 THEN amount ELSE 0 END) AS low_sum,
+        sum(CASE WHEN above = 0 AND place > 1 THEN amount ELSE 0 END) AS low_others,
+        sum(CASE WHEN above = 0 AND place > 2 THEN amount ELSE 0 END) AS low_rest
+    FROM placed CROSS JOIN threshold
+    GROUP BY placed.class, placed.attribute
+)
+SELECT class, attribute, contributors, total,
+    CASE WHEN total = 0 THEN 0.0
+        ELSE 100.0 * CAST(largest AS DOUBLE) / CAST(total AS DOUBLE) END AS largest_share,
+    CASE WHEN threshold.n IS NULL THEN NULL WHEN total = 0 THEN 0.0
+        ELSE 100.0 * CAST(of_n AS DOUBLE) / CAST(total AS DOUBLE) END AS n_share,
+    least(
+        100.0 * CAST(greatest(high_rest, low_sum) AS DOUBLE) / CAST(nullif(high, 0) AS DOUBLE),
+        100.0 * CAST(greatest(low_rest, high_sum) AS DOUBLE) / CAST(nullif(low, 0) AS DOUBLE),
+        100.0 * CAST(greatest(high_others, low_others) AS DOUBLE) / CAST(nullif(largest, 0) AS DOUBLE)
+    ) AS p_reached,
+    threshold.p_of * greatest(high_rest, low_sum) < threshold.p * high
+    OR threshold.p_of * greatest(low_rest, high_sum) < threshold.p * low
+    OR threshold.p_of * greatest(high_others, low_others) < threshold.p * largest AS p_violated,
+    threshold.k_of * of_n > threshold.k * total AS nk_violated
+FROM summed CROSS JOIN threshold
+
+    ) AS one
+),
+result_rounded AS (
+    WITH contribution AS (
+        SELECT value.class, value.attribute, value.contributor, CASE WHEN NOT wide.wide THEN value.number END AS value
+        FROM duckanon_value AS value
+        JOIN duckanon_wide AS wide ON wide.attribute = value.attribute
+        WHERE NOT value.exact
+    )
+    SELECT one.* REPLACE (CAST(one.total AS DOUBLE) AS total)
+    FROM (
+-- audit: dominance
+-- question: Which totals of classes tell one of the few contributions that make them up?
+-- reads: contribution(class, attribute, contributor, value): value a number, finite or NULL, added up for
+--        each contributor; threshold(p, p_of, n, k, k_of): whole numbers or NULL; 10 % is p / p_of = 1 / 10
+-- returns: class, attribute, contributors BIGINT (whose sum is not 0), total (of absolute values),
+--          largest_share DOUBLE, n_share DOUBLE (of the n largest; both per cent of total, 0 of nothing),
+--          p_reached DOUBLE (least per cent within which a contribution is estimated; NULL if there is none),
+--          p_violated BOOLEAN, nk_violated BOOLEAN; n_share and these NULL without a threshold
+-- violation: p_reached < 100 p / p_of (p % rule); n_share > 100 k / k_of ((n, k)-dominance)
+-- source: Hundepool et al. 2012, Statistical Disclosure Control, section 4.2. For x_1 >= x_2 >= ... >= 0 the
+--         p % rule is broken where x_3 + x_4 + ... < p/100 x_1: who knows x_2 finds x_1 from above so well.
+--
+-- With negative values who knows x_j and the total misses x_i by up to the sum of the positive ones of the
+-- others on one side, of the negative ones on the other; the greater counts. Worst is the largest of a sign
+-- beside the next of that sign, or beside the largest of the other. Exact where values are.
+WITH contributed AS (
+    SELECT class, attribute, contributor, coalesce(sum(value), 0) AS value
+    FROM contribution
+    GROUP BY class, attribute, contributor
+),
+signed AS (
+    SELECT class, attribute, abs(value) AS amount, CASE WHEN value > 0 THEN 1 ELSE 0 END AS above
+    FROM contributed
+),
+placed AS (
+    SELECT class, attribute, amount, above,
+        row_number() OVER (PARTITION BY class, attribute, above ORDER BY amount DESC NULLS LAST) AS place,
+        row_number() OVER (PARTITION BY class, attribute ORDER BY amount DESC NULLS LAST) AS place_of_all
+    FROM signed
+),
+summed AS (
+    SELECT placed.class, placed.attribute, sum(amount) AS total, max(amount) AS largest,
+        count(CASE WHEN amount > 0 THEN 1 END) AS contributors,
+        sum(CASE WHEN place_of_all <= threshold.n THEN amount ELSE 0 END) AS of_n,
+        max(CASE WHEN above = 1 THEN amount ELSE 0 END) AS high,
+        sum(CASE WHEN above = 1 THEN amount ELSE 0 END) AS high_sum,
+        sum(CASE WHEN above = 1 AND place > 1 THEN amount ELSE 0 END) AS high_others,
+        sum(CASE WHEN above = 1 AND place > 2 THEN amount ELSE 0 END) AS high_rest,
+        max(CASE WHEN above = 0 THEN amount ELSE 0 END) AS low,
+        sum(CASE WHEN above = 0 THEN amount ELSE 0 END) AS low_sum,
+        sum(CASE WHEN above = 0 AND place > 1 THEN amount ELSE 0 END) AS low_others,
+        sum(CASE WHEN above = 0 AND place > 2 THEN amount ELSE 0 END) AS low_rest
+    FROM placed CROSS JOIN threshold
+    GROUP BY placed.class, placed.attribute
+)
+SELECT class, attribute, contributors, total,
+    CASE WHEN total = 0 THEN 0.0
+        ELSE 100.0 * CAST(largest AS DOUBLE) / CAST(total AS DOUBLE) END AS largest_share,
+    CASE WHEN threshold.n IS NULL THEN NULL WHEN total = 0 THEN 0.0
+        ELSE 100.0 * CAST(of_n AS DOUBLE) / CAST(total AS DOUBLE) END AS n_share,
+    least(
+        100.0 * CAST(greatest(high_rest, low_sum) AS DOUBLE) / CAST(nullif(high, 0) AS DOUBLE),
+        100.0 * CAST(greatest(low_rest, high_sum) AS DOUBLE) / CAST(nullif(low, 0) AS DOUBLE),
+        100.0 * CAST(greatest(high_others, low_others) AS DOUBLE) / CAST(nullif(largest, 0) AS DOUBLE)
+    ) AS p_reached,
+    threshold.p_of * greatest(high_rest, low_sum) < threshold.p * high
+    OR threshold.p_of * greatest(low_rest, high_sum) < threshold.p * low
+    OR threshold.p_of * greatest(high_others, low_others) < threshold.p * largest AS p_violated,
+    threshold.k_of * of_n > threshold.k * total AS nk_violated
+FROM summed CROSS JOIN threshold
+
+    ) AS one
+),
+result AS (FROM result_exact UNION ALL BY NAME FROM result_rounded),
+line AS (
+    SELECT
+        duckanon_class.class_id, duckanon_class.class, duckanon_column.name AS attribute, result.contributors,
+        result.total / pow(10, duckanon_column.decimals) AS total, result.largest_share, result.n_share, result.p_reached,
+        result.p_violated, result.nk_violated
+    FROM result
+    JOIN duckanon_class ON duckanon_class.class_id = result.class // 65536
+    JOIN duckanon_column ON duckanon_column.attribute = result.attribute
+    UNION ALL
+    SELECT
+        found, CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END,
+        found, found, found, found, found, found, found, found
+    FROM duckanon_fault
+    WHERE found
+)
+SELECT
+    line.class, line.attribute, line.contributors, line.total, line.largest_share, line.n_share, line.p_reached,
+    line.p_violated, line.nk_violated
+FROM line
+ORDER BY line.class_id ASC NULLS LAST, line.attribute ASC NULLS LAST;
 
 CREATE OR REPLACE MACRO audit(tbl, qi, s, k := NULL, l := NULL, t := NULL, distance := NULL, l_diversity := 'distinct', c := NULL) AS TABLE
 WITH duckanon_fault AS (

@@ -12,6 +12,7 @@ from duckanon.database.relations import Target, databases, relation_of
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.names import fold, listed, suggestion, twice
 from duckanon.release import foreign
+from duckanon.release.verify.record import read_releases
 from duckanon.statements.names import parse_name
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     import duckdb
+
+    from duckanon.release.verify.record import RecordedRelease
 
 # Catalogs and schemas of DuckDB, and the schema of our metadata, which a database of that name would hide.
 _RESERVED = frozenset(
@@ -66,6 +69,34 @@ def beside(name: str, ending: str) -> str:
     if table is None:
         return str(path.with_name(f"{path.stem}{ending}{path.suffix}"))
     return f'{name[:-1]}{ending}"' if name.endswith('"') else f"{name}{ending}"
+
+
+def recorded(con: duckdb.DuckDBPyConnection, name: str) -> tuple[str, RecordedRelease | None]:
+    """Name of a release and its metadata, None for a table or file without; a database of one needs no table.
+
+    A SourceError where a database has several releases, or none, and no table is named.
+    """
+    path, table = split(name)
+    check_readable(path)
+    if path.suffix.lower() not in DATABASES:
+        return name, None
+    catalog = _attached(con, path)
+    kinds = dict(engine.rows(con, templates.read("catalog/with_releases.sql"), "open"))
+    if kinds.get(catalog) not in {"releases", "exported"}:
+        return name, None
+    foreign.check_metadata(con, catalog, f"database {str(path)!r}")
+    releases = {_shown(release.target): release for release in read_releases(con, catalog)}
+    if table is not None:
+        known = {fold(text): release for text, release in releases.items()}
+        return name, known.get(fold(table)) or known.get(fold(table.removeprefix("main.")))
+    if len(releases) != 1:
+        raise SourceError(f"database {str(path)!r}: which release? {listed('Releases', list(releases))}")
+    ((text, release),) = releases.items()
+    return f"{path}:{text}", release
+
+
+def _shown(target: Target) -> str:
+    return target.name if target.schema == "main" else f"{target.schema}.{target.name}"
 
 
 def use(con: duckdb.DuckDBPyConnection, path: Path) -> None:

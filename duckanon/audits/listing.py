@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 _HEAD = re.compile(r"MACRO (\w+)(\(.*\)) AS TABLE")
-_BESIDE = re.compile(r"\b(?:population|original)\b")
+_BESIDE = re.compile(r"\b(?:population|original|old)\b")
 
 
 def listed(page: str, statements: Iterable[str], columns: Mapping[str, Sequence[str]]) -> str:

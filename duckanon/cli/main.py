@@ -18,6 +18,7 @@ from duckanon import __version__
 from duckanon.cli.anonymize import anonymize
 from duckanon.cli.audit import audit
 from duckanon.cli.compare import compare
+from duckanon.cli.compare_releases import compare_releases
 from duckanon.cli.demo import demo
 from duckanon.cli.linkage import linkage
 from duckanon.cli.methods import methods
@@ -68,7 +69,7 @@ def duckanon(
 # A script is interrupted statement by statement, so that it can tell which.
 _SCRIPTS: tuple[Callable[..., int], ...] = (run, sql)
 _OTHERS: tuple[Callable[..., int], ...] = (
-    demo, anonymize, audit, verify, compare, linkage, suggest, methods,
+    demo, anonymize, audit, verify, compare, compare_releases, linkage, suggest, methods,
 )  # fmt: skip
 for _command in (*_SCRIPTS, *map(interruptible, _OTHERS)):
     app.command(cls=Command)(_command)

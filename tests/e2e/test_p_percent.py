@@ -200,7 +200,7 @@ def test_a_table_of_one_giant_is_out_of_reach(con: duckanon.Connection) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("p_percent = 10", "p_percent = 0"), "p_percent = 0: use per cent, a number above 0, as in 10"),
+        (("p_percent = 10", "p_percent = 0"), "p_percent = 0: use per cent, above 0 and below a million, as in 10"),
         (("p_percent = 10", "p_percent = 'ten'"), "p_percent = 'ten': use a number"),
         (("p_percent = 10", "p_percent = 10, release = 'swap'"), "p_percent protects class means and release = 'swap' releases none"),
         (("p_percent = 10", "p_percent = 10, release = 'anatomy', l = 2"), "p_percent protects class means and release = 'anatomy' releases none"),

@@ -18,7 +18,7 @@ Row = tuple[Any, ...]
 
 
 class Relation(NamedTuple):
-    """A relation with types of DuckDB; at least one row."""
+    """A relation with types of DuckDB."""
 
     name: str
     columns: dict[str, str]
@@ -30,11 +30,13 @@ class Relation(NamedTuple):
         Values are text that is cast, which every engine reads in the same way; so are NaN and Infinity.
         """
         rows = [tuple(None if value is None else str(value) for value in row) for row in self.rows]
-        source = exp.values(rows, alias="given", columns=list(self.columns))
+        nothing = [(None,) * len(self.columns)]
+        source = exp.values(rows or nothing, alias="given", columns=list(self.columns))
         columns = [
             exp.cast(exp.column(name), _type(kind, engine)).as_(name) for name, kind in self.columns.items()
         ]
-        return exp.select(*columns).from_(source).sql(dialect=engine)
+        query = exp.select(*columns).from_(source)
+        return (query if rows else query.where("1 = 0")).sql(dialect=engine)
 
 
 def _type(kind: str, engine: Engine) -> str:

@@ -29,6 +29,12 @@ DERIVED = {
     "class_emd": ("t_closeness_ordered", "t_closeness_equal", "t_closeness_hierarchical"),
     "class_superset_emd": ("nt_closeness_ordered", "nt_closeness_equal"),
     "class_journalist": ("journalist_risk",),
+    "class_change": ("release_rows",),
+    "value_change": ("release_values",),
+    "class_common": ("release_common_values",),
+    "sum_change": ("release_sums",),
+    "told": ("release_told",),
+    "release_verdict": ("release_verdict_classes", "release_verdict_values"),
 }
 """Relations that are the rows of an audit: a world takes one of them."""
 STEP = Decimal("1e-12")
@@ -100,8 +106,8 @@ def world(members: Sequence[tuple[Any, Any]], seed: int, *, text: bool = False) 
         _tree(sorted({row[1] for row in members if row[1] is not None}) or ["x" if text else 1], kind),
         Relation(
             "threshold",
-            {"k": "INTEGER", "l": "DECIMAL(18,12)", "c": "HUGEINT", "t": "DECIMAL(18,12)", "n": "BIGINT", "level": "INTEGER"},
-            [(3, Decimal("1.5"), rng.choice([10**12, 15 * 10**11, 3 * 10**12 + 1]), Decimal("0.3"), len(members) // 2, seed % 3)],
+            {"k": "INTEGER", "l": "DECIMAL(18,12)", "c": "HUGEINT", "t": "DECIMAL(18,12)", "n": "BIGINT", "level": "INTEGER", "p": "INTEGER"},
+            [(3, Decimal("1.5"), rng.choice([10**12, 15 * 10**11, 3 * 10**12 + 1]), Decimal("0.3"), len(members) // 2, seed % 3, 10)],
         ),
         Relation(
             "class_superset",
@@ -111,6 +117,9 @@ def world(members: Sequence[tuple[Any, Any]], seed: int, *, text: bool = False) 
         Relation("population", {"class": "BIGINT"}, [(c,) for c in [*classes, 99] for _ in range(rng.randrange(9))] or [(99,)]),
         *_before_and_after(len(members), rng, text=text),
         _verdict(classes, rng),
+        _contribution(classes, rng),
+        Relation("class_subject", {"class": "BIGINT", "value": "BIGINT"}, [(c, rng.randrange(5)) for c, _ in members]),
+        *_two_releases(classes, rng),
     ]  # fmt: skip
     makers = {name: audits[seed % len(audits)] for name, audits in DERIVED.items()}
     return World({relation.name: relation for relation in made}, makers)
@@ -141,6 +150,42 @@ def _before_and_after(records: int, rng: random.Random, *, text: bool) -> tuple[
     if text:
         old, new = ([(r, a, v and ("x", "y", "")[int(v) % 3]) for r, a, v in rows] for rows in (old, new))
     return Relation("original", columns, old), Relation("released", columns, new)
+
+
+def _contribution(classes: Sequence[int], rng: random.Random) -> Relation:
+    """Give up to nine contributions to each class, of some contributors several, with NULL, 0 and both signs."""
+    columns = {"class": "BIGINT", "attribute": "VARCHAR", "contributor": "BIGINT", "value": "BIGINT"}
+    values = [None, 0, 1, 1, 5, -5, 40, 1000, -300]
+    rows = [
+        (c, "pay", rng.randrange(6), rng.choice(values)) for c in classes for _ in range(rng.randrange(1, 10))
+    ]
+    return Relation("contribution", columns, rows)
+
+
+def _two_releases(classes: Sequence[int], rng: random.Random) -> tuple[Relation, Relation, Relation]:
+    """Give records, sensitive values and means of an older and a newer release; some classes are in one only."""
+    records: list[Row] = []
+    values: list[Row] = []
+    for c in [*classes, 99]:
+        for is_new in (False, True):
+            for _ in range(rng.randrange(5)):
+                value = rng.choice([None, 1, 2, 3])
+                records.append((is_new, c, 10 * (c % 1000) + (value or 0)))
+                values.append((is_new, c, "s", value))
+    records.append((True, 98, 9801))
+    values.append((True, 98, "s", 1))
+    means = [(c, "age", rng.choice([None, 30.0, 41.5])) for c in [*classes, 98, 99]]
+    return (
+        Relation(
+            "release_record", {"is_new": "BOOLEAN", "class": "BIGINT", "combination": "BIGINT"}, records
+        ),
+        Relation(
+            "release_value",
+            {"is_new": "BOOLEAN", "class": "BIGINT", "attribute": "VARCHAR", "value": "BIGINT"},
+            values,
+        ),
+        Relation("class_number", {"class": "BIGINT", "attribute": "VARCHAR", "value": "DOUBLE"}, means),
+    )
 
 
 def _verdict(classes: Sequence[int], rng: random.Random) -> Relation:

@@ -24,6 +24,7 @@ CALLS = {
     "class_size_histogram": "class_size_histogram('{t}', ['a'])",
     "class_sizes": "class_sizes('{t}', ['a'])",
     "correlation_change": "correlation_change('{t}', 'full', ['s', 'n'])",
+    "dominance": "dominance('{t}', ['a'], 'told', ['a'])",
     "information_loss": "information_loss('{t}', 'full', ['s'])",
     "journalist_risk": "journalist_risk('{t}', ['a'], 'full')",
     "journalist_risk_summary": "journalist_risk_summary('{t}', ['a'], 'full')",
@@ -32,6 +33,7 @@ CALLS = {
     "nt_closeness_equal": "nt_closeness_equal('{t}', ['a'], ['s'], ['a'], 2, 0.5)",
     "nt_closeness_ordered": "nt_closeness_ordered('{t}', ['a'], ['s'], ['a'], 2, 0.5)",
     "reidentification_risk": "reidentification_risk('{t}', ['a'])",
+    "release_intersection": "release_intersection('{t}', 'full', ['a'], ['s'], k := 2, l := 2)",
     "similarity": "similarity('{t}', ['a'], ['s'], 'tree', 1)",
     "suppression": "suppression('{t}', 'full')",
     "t_closeness_equal": "t_closeness_equal('{t}', ['a'], ['s'])",
@@ -53,6 +55,7 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
         )
         connection.execute('CREATE TABLE "empty" AS FROM "full" LIMIT 0')
         connection.execute("CREATE TABLE tree AS SELECT i AS leaf, 'all' AS root FROM range(3) AS r(i)")
+        connection.execute('CREATE TABLE told AS SELECT a, a AS class_id FROM "full"')
         yield connection
 
 
@@ -108,6 +111,7 @@ con.execute(install)
 con.execute('CREATE TABLE "full" AS SELECT i % 2 AS a, i % 3 AS s, i % 5 AS n FROM range(12) AS r(i)')
 con.execute('CREATE TABLE "empty" AS FROM "full" LIMIT 0')
 con.execute("CREATE TABLE paths AS SELECT i AS leaf, 'all' AS root FROM range(3) AS r(i)")
+con.execute('CREATE TABLE told AS SELECT a, a AS class_id FROM "full"')
 for call in calls:
     call = call.replace("'tree'", "'paths'")
     rows = con.execute("FROM " + call.format(t="full"))

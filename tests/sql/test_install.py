@@ -33,7 +33,7 @@ def test_a_generated_file_is_what_its_parts_make(name: str, parts: str) -> None:
 
 def test_the_tables_of_the_readme_are_what_the_headers_say() -> None:
     assert macros.generated()["README.md"] == README
-    line = "| `k_anonymity(tbl, qi)` | Among how many does everyone hide? | one: `k, classes, records` | `k` >= yours |"
+    line = "| `uniqueness(tbl, qi)` | How many records are alone? | one: `records, unique_records, unique_share` | your policy |"
     assert README.count(line) == 1
     with pytest.raises(ValueError, match=r"no table between <!-- audits of a table"):
         listed("# Audits\n", macros.macro_statements(temporary=False), {})
@@ -78,7 +78,9 @@ def test_every_macro_is_documented_with_its_parameters_and_columns(name: str) ->
         )
         given = {"tbl": "'t'", "qi": "['q']", "s": "['s']", "tree": "'h'", "k": "1", "level": "0"}
         given |= {"groups": "['q']", "n": "1", "t": "0.5", "population": "'t'", "original": "'t'"}
-        given |= {"columns": "['q', 'r']"}
+        given |= {"columns": "['q', 'r']", "subject": "['r']", "old": "'t'", "new": "'t'", "l": "1"}
+        con.execute("CREATE TABLE told AS SELECT *, 0 AS class_id FROM t")
+        given |= {"p": "10", "original": "'told'" if name == "dominance" else "'t'"}
         wanted = parameters[:3] if name == "audit" else parameters
         call = ", ".join(given[parameter] for parameter in wanted)
         columns = [row[0] for row in con.execute(f"DESCRIBE FROM {name}({call})").fetchall()]

@@ -1,0 +1,226 @@
+"""``duckanon compare-releases``: what two releases of the same data say together, from their files alone."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from duckanon import progress
+from duckanon.api import files
+from duckanon.audits.intersection import intersection
+from duckanon.cli.flags import read_names
+from duckanon.cli.options import (
+    PASSED,
+    VIOLATION,
+    Form,
+    K,
+    Names,
+    Output,
+    QuasiIdentifiers,
+    Table,
+    Timeout,
+    Trust,
+    check_output,
+    deliver,
+    known_form,
+)
+from duckanon.database.interrupts import within
+from duckanon.errors import PolicyError
+from duckanon.policy.checks import checked
+from duckanon.policy.names import fold
+from duckanon.policy.told import SUBJECTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from decimal import Decimal
+
+    from duckanon.audits.intersection import Intersection
+    from duckanon.audits.report import Report
+    from duckanon.release.verify.record import RecordedRelease
+
+_LEAST_L = 2
+"""Values that a class of both releases has in common at least, where nothing else is asked for."""
+
+_OUT_OF_RANGE = 2**63
+
+_RECORDS = (
+    "the k of the release counts subjects, whom the files do not name: here -k counts records, of which a "
+    "subject can have several"
+)
+"""What whoever compares releases of subjects has to know."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is compared, and by which thresholds."""
+
+    quasi_identifiers: Sequence[str]
+    sensitive: Sequence[str]
+    others: Sequence[str]  # values of single records that are not sensitive
+    k: int
+    l: int | None  # noqa: E741 - l-diversity has this name everywhere
+    subjects: bool | None  # whether a release counts subjects; None where the files do not say
+
+
+def compare_releases(
+    older: Table,
+    newer: Table,
+    qi: QuasiIdentifiers = None,
+    sensitive: Names = None,
+    k: K = None,
+    l: Annotated[  # noqa: E741 - as above
+        int | None, typer.Option("-l", help="least values that a class of both has in common; 2 by default")
+    ] = None,
+    form: Form = "text",
+    output: Output = None,
+    trust: Trust = False,
+    timeout: Timeout = None,
+) -> int:
+    """Tell what two releases of the same data say together; exit code 1 when it is about fewer than k."""
+    known_form(form)
+    check_output(output, older, newer)
+    classes = None if qi is None else read_names("--qi", qi)
+    values = None if sensitive is None else read_names("--sensitive", sensitive)
+    least = None if k is None else checked("k", k)
+    _check_l(l)
+    opened = files.opened(older, newer, trust=trust)
+    with progress.shown(sys.stderr), opened as con, within(timeout):
+        found = [files.recorded(con, name) for name in (older, newer)]
+        records = [record for _, record in found if record is not None]
+        asked = _asked(records, classes, values, least, l)
+        relations = [
+            files.relation(con, name, apart=asked.quasi_identifiers, trust=trust) for name, _ in found
+        ]
+        compared = intersection(
+            con,
+            (relations[0], relations[1]),
+            (older, newer),
+            quasi_identifiers=asked.quasi_identifiers,
+            sensitive=asked.sensitive,
+            others=asked.others,
+            k=asked.k,
+            l=asked.l,
+        )
+    report = compared.report
+    if asked.subjects:
+        report = replace(report, warnings=(_RECORDS, *report.warnings))
+    told = _sentence(compared, asked)
+    deliver(_json(report, told) if form == "json" else f"{report.to_text()}\n{told}", output)
+    return VIOLATION if report.violated else PASSED
+
+
+def _check_l(l: int | None) -> None:  # noqa: E741 - as above
+    """Raise for an -l that is no number of values; it may be as large as -k."""
+    if l is not None and l < 1:
+        raise PolicyError(f"-l must be at least 1, not {l}")
+    if l is not None and l >= _OUT_OF_RANGE:
+        raise PolicyError("-l is out of range: use an integer of at most 18 digits")
+
+
+def _asked(
+    records: Sequence[RecordedRelease],
+    qi: Sequence[str] | None,
+    sensitive: Sequence[str] | None,
+    k: int | None,
+    l: int | None,  # noqa: E741 - as above
+) -> _Asked:
+    """What the flags ask, and where they are silent the metadata, of which the stricter threshold counts."""
+    policies = [record.asked() for record in records if _comparable(record)]
+    if qi is None:
+        qi = _agreed("quasi-identifiers", "--qi", [policy.quasi_identifiers for policy in policies])
+        if not qi:
+            raise PolicyError(
+                "--qi is missing: name the quasi-identifiers, as in --qi age,zip; the files do not"
+            )
+    if sensitive is None:
+        sensitive = _agreed("sensitive columns", "--sensitive", [policy.sensitive for policy in policies])
+        sensitive = [name for name in sensitive if fold(name) not in set(map(fold, qi))]
+    subjects = any(measure == SUBJECTS for record in records for measure, _ in record.proved)
+    asked = [_largest(policy.l) for policy in policies if policy.l]
+    least = max([_LEAST_L, *asked]) if l is None else l
+    return _Asked(
+        qi,
+        sensitive,
+        _others(records, (*qi, *sensitive)),
+        _k([policy.k for policy in policies if policy.k is not None], subjects=subjects) if k is None else k,
+        least if sensitive else None,
+        subjects if records else None,
+    )
+
+
+def _k(sizes: Sequence[int], *, subjects: bool) -> int:
+    """Return k of the metadata, where that is a number of records."""
+    if subjects:
+        raise PolicyError(
+            "-k is missing: the k of the release counts subjects, whom the files do not name: give -k, the "
+            "number of records below which a difference is too few (such as k times the most records that a "
+            "subject has)"
+        )
+    if not sizes:
+        raise PolicyError(
+            "-k is missing: give -k, below which a number of records is too few; the files do not"
+        )
+    return max(sizes)
+
+
+def _comparable(record: RecordedRelease) -> bool:
+    """Raise for a release of two tables, whose exact quasi-identifiers name whoever came or went."""
+    if any(column.recode == "anatomy" for column in record.columns):
+        raise PolicyError(
+            f"{record.target.name} was released as 'anatomy': its quasi-identifiers are exact, and each "
+            "row that only one of two such releases has is a person"
+        )
+    return True
+
+
+def _others(records: Sequence[RecordedRelease], named: Sequence[str]) -> list[str]:
+    """Columns with values of single records beside those named: insensitive, or dealt anew within a class."""
+    found: dict[str, str] = {}
+    for record in records:
+        wanted = {"sensitive", "insensitive"} | ({"quasi_identifier"} if record.numbered else set())
+        for column in record.columns:
+            if column.role in wanted:
+                found.setdefault(fold(column.name), column.name)
+    return [name for key, name in found.items() if key not in set(map(fold, named))]
+
+
+def _agreed(what: str, flag: str, lists: Sequence[Sequence[str]]) -> Sequence[str]:
+    """Columns of all releases that have a record; PolicyError where two of them name others."""
+    if len({frozenset(map(fold, names)) for names in lists}) > 1:
+        named = " and ".join(", ".join(names) or "none" for names in lists)
+        raise PolicyError(
+            f"the two releases have different {what}, {named}: give {flag}, columns that both have"
+        )
+    return lists[0] if lists else []
+
+
+def _largest(asked: object) -> int:
+    """Least number of different values that l-diversity of any kind, of any column, leaves a class."""
+    values: list[Decimal] = list(asked.values()) if hasattr(asked, "values") else [asked]  # type: ignore[list-item]
+    return max(map(ceil, values))
+
+
+def _sentence(compared: Intersection, asked: _Asked) -> str:
+    """What the two releases tell, and what to do about it."""
+    report = compared.report
+    if not report.violated:
+        where = "together" if compared.complete else "together, in the columns that were compared,"
+        return f"{where} they say nothing that the files show to be about fewer than {asked.k} records"
+    few = any(one.passed is False and one.measure != "common_values" for one in report.measures)
+    close = any(one.passed is False and one.measure == "common_values" for one in report.measures)
+    what = [f"something about fewer than {asked.k} records"] * few
+    what += [f"of who stays in a class that fewer than {asked.l} values are possible"] * close
+    by = ", with subject = (...)," if asked.subjects is False else ""
+    return (
+        f"together they say {' and '.join(what)}: give out one of the two only, or make the newer one{by} by "
+        "REFRESH ANONYMIZED VIEW ... WITH (mode = 'append'), or wait until enough records came"
+    )
+
+
+def _json(report: Report, told: str) -> str:
+    return json.dumps({**json.loads(report.to_json()), "told": told}, indent=2, allow_nan=False)
