@@ -8,6 +8,7 @@ import sys
 BENCHMARKS = (
     "bench_kernels",
     "bench_exchange",
+    "bench_stream",
     "bench_literature",
     "bench_generalization",
     "bench_subject",

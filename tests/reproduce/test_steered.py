@@ -1,15 +1,14 @@
-"""Reproduction of "Steered Microaggregation": what is known to match, and the stream loop by hand."""
+"""Reproduction of "Steered Microaggregation": what is known to match, and what differs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 from reproduce import steered
 from reproduce.rows import MissingDataError
-from reproduce.steered_stream import Stream, microaggregate_stream, stream_order
+from reproduce.steered_stream import stream_order
 from reproduce.steered_weights import (
     Outcome,
     moderately_correlated,
@@ -101,64 +100,6 @@ def test_reaching_asks_that_t_is_kept_from_then_on() -> None:
     assert reaching(found(0.4, 0.1, 0.3, 0.2, 0.1), 0.2) == Outcome(3, 0.2, 0.0, 0.0, 0.0)
     assert reaching(found(0.1, 0.1), 0.2) == Outcome(0, 0.1, 0.0, 0.0, 0.0)
     assert reaching(found(0.1, 0.3), 0.2) is None
-
-
-def test_the_stream_by_hand() -> None:
-    """Source: hand calculation of Algorithm 2, k = 2, delta = 2.
-
-    When 2 is read, 0 expires and takes 2, which is nearer than 1. When 3 is read, 1 expires and takes 3 as the
-    only one left. When 6 is read, 4 expires and 5, at distance 1, is nearer than 6.
-    """
-    points = np.array([[0.0], [5.0], [1.0], [9.0], [3.0], [4.0], [8.0]])
-    stream = microaggregate_stream(points, 0.0, 2, 2)
-    assert stream.positions.tolist() == [0, 2, 1, 3, 4, 5]
-    assert stream.labels.tolist() == [0, 0, 1, 1, 2, 2]
-
-
-def test_a_cluster_that_grows_follows_its_centre() -> None:
-    """Source: hand calculation, k = 3: from 0, 1.0 comes first; the centre 0.5 then prefers 1.9 to -1.2."""
-    points = np.array([[0.0], [1.0], [-1.2], [1.9]])
-    assert microaggregate_stream(points, 0.0, 3, 3).positions.tolist() == [0, 1, 2]
-    assert microaggregate_stream(points, 0.0, 3, 3, grow=True).positions.tolist() == [0, 1, 3]
-
-
-def slow_stream(points: np.ndarray, weight: float, k: int, delay: int) -> list[list[int]]:
-    """Return the clusters of Algorithm 3 written line by line, equal distances to the earliest tuple."""
-    buffer: list[int] = []
-    clusters = []
-    for i in range(len(points)):
-        buffer.append(i)
-        if i - delay in buffer and len(buffer) >= k:
-            expiring = i - delay
-
-            def away(j: int, i: int = expiring) -> float:
-                return float(np.sum((points[i] - points[j]) ** 2)) + (weight * (i - j)) ** 2
-
-            cluster = [expiring, *sorted((j for j in buffer if j != expiring), key=away)[: k - 1]]
-            buffer = [j for j in buffer if j not in cluster]
-            clusters.append(sorted(cluster))
-        elif i - delay in buffer:
-            buffer.remove(i - delay)
-    return clusters
-
-
-@pytest.mark.parametrize("weight", [0.0, 0.05, 10.0])
-def test_the_stream_is_the_slow_one_and_keeps_its_delay(weight: float) -> None:
-    """Source: Algorithms 2 and 3, and Definition 4: a tuple leaves when delta more have come, or before."""
-    points = np.random.default_rng(4).random((300, 2))
-    stream = microaggregate_stream(points, weight, 4, 30)
-    clusters = np.split(stream.positions, len(stream.positions) // 4)
-    assert [cluster.tolist() for cluster in clusters] == slow_stream(points, weight, 4, 30)
-    released = set(stream.positions.tolist())
-    assert released >= set(range(300 - 30))
-    assert all(cluster.max() - cluster.min() <= 30 for cluster in clusters)
-
-
-def test_a_heavy_position_keeps_the_order() -> None:
-    """Source: Proposition 2; 10 is above (4 - 1) sqrt(2 / 7)."""
-    points = np.random.default_rng(5).random((100, 2))
-    stream: Stream = microaggregate_stream(points, 10.0, 4, 20)
-    assert stream.positions.tolist() == list(range(len(stream.positions)))
 
 
 def test_stream_section_says_what_differs() -> None:

@@ -1,0 +1,100 @@
+"""Tuples a CPU second of stream microaggregation: the compiled kernel beside loops of numpy.
+
+Run from the repository: ``python -m benchmarks.bench_stream``. Five uniform quasi-identifiers, k = 10 and a
+delay of 1,000; what leaves must be the same, tuple by tuple. The kernel gets 100,000 tuples a batch, and the
+loops, which take each tuple by itself, fewer tuples. Compilation is excluded. The other lines are the kernel
+alone: with a weight, with subjects, with classes that grow, and with other k and delays.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from time import process_time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks.bars import Results, shrunk
+from benchmarks.numpy_stream import plain_stream, whole_pass_stream
+from duckanon.kernels.stream import open_buffer, push
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Loop = Callable[[NDArray[np.float64]], NDArray[np.int64]]
+
+ATTRIBUTES, K, DELAY = 5, 10, 1_000
+TUPLES, FEWER, BATCH, ROUNDS = 2_000_000, 40_000, 100_000, 3
+PLAIN, WHOLE_PASS = 25, 10
+"""How many times the tuples of each loop the kernel must write."""
+
+CASES: tuple[tuple[str, int, int, float, bool, int], ...] = (
+    ("weight 0.01", K, DELAY, 0.01, False, 0),
+    ("500 subjects", K, DELAY, 0.0, False, 500),
+    ("grown", K, DELAY, 0.0, True, 0),
+    ("k = 3", 3, DELAY, 0.0, False, 0),
+    ("k = 100", 100, DELAY, 0.0, False, 0),
+    ("delay = 100", K, 100, 0.0, False, 0),
+    ("delay = 10,000", K, 10_000, 0.0, False, 0),
+)
+
+
+def streamed(
+    points: NDArray[np.float64], k: int = K, delay: int = DELAY, weight: float = 0.0, grow: bool = False,
+    subjects: int = 0,
+) -> NDArray[np.int64]:  # fmt: skip
+    """Return what the kernel writes, batch by batch."""
+    whose = np.random.default_rng(2).integers(0, subjects, len(points)) if subjects else None
+    buffer = open_buffer(
+        points.shape[1], k, delay=delay, order_weight=weight, grow=grow, by_subject=whose is not None
+    )
+    written = []
+    for first in range(0, len(points), BATCH):
+        rows = slice(first, first + BATCH)
+        written.append(push(buffer, points[rows], None if whose is None else whose[rows]).positions)
+    return np.concatenate(written)
+
+
+def speed(loop: Loop, points: NDArray[np.float64]) -> float:
+    """Return tuples a CPU second, the best of some rounds."""
+    seconds = []
+    for _ in range(ROUNDS):
+        begun = process_time()
+        loop(points)
+        seconds.append(process_time() - begun)
+    return len(points) / min(seconds)
+
+
+def main() -> int:
+    """Print one line a loop and one a bar."""
+    results = Results("bench_stream")
+    points = np.random.default_rng(1).random((shrunk(TUPLES, 5_000), ATTRIBUTES))
+    fewer = points[: shrunk(FEWER, 3_000)]
+    loops = {
+        "numpy, the nearest k - 1 times": partial(plain_stream, k=K, delay=DELAY),
+        "numpy, one pass and one sort": partial(whole_pass_stream, k=K, delay=DELAY),
+    }
+    table = f"five columns, k = {K}, delay = {DELAY:,}"
+    expected = streamed(fewer)
+    found = {"kernel": speed(streamed, points)}
+    for name, loop in loops.items():
+        if not np.array_equal(loop(fewer), expected):
+            raise AssertionError(f"{name}: other classes than those of the kernel")
+        found[name] = speed(loop, fewer)
+    for name, tuples in found.items():
+        results.row(table, loop=name, **{"tuples a CPU s": tuples, "kernel, times": found["kernel"] / tuples})
+    for (name, tuples), times in zip(list(found.items())[1:], (PLAIN, WHOLE_PASS), strict=True):
+        results.bar(f"{name}: its tuples a CPU s / those of the kernel", tuples / found["kernel"], 1 / times)
+    for name, k, delay, weight, grow, subjects in CASES:
+        case = partial(streamed, k=k, delay=delay, weight=weight, grow=grow, subjects=subjects)
+        results.row(
+            "the kernel alone", case=name, **{"tuples a CPU s": speed(case, points[: len(points) // 4])}
+        )
+    return results.exit_code()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
