@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -14,20 +15,26 @@ from duckanon.api.connection import Connection
 from duckanon.audits.run import audit_relation
 from duckanon.database import engine, templates
 from duckanon.database.handover import same_column
+from duckanon.database.intake import readable, register_source
 from duckanon.database.interrupts import interruptible
 from duckanon.database.relations import named, resolve
-from duckanon.errors import ReleaseError, SourceError
-from duckanon.policy.names import twice
+from duckanon.errors import PolicyError, ReleaseError, SourceError
+from duckanon.policy.names import suggestion, twice
 from duckanon.policy.policy import Policy
 from duckanon.policy.told import check_of_rows
 from duckanon.release import pipeline
 from duckanon.release.views import create
 from duckanon.statements.names import QualifiedName, parse_name
+from duckanon.streams.policy import stream_policy
+from duckanon.streams.stream import AnonymizedStream
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from duckanon.audits.report import Report
     from duckanon.policy.policy import AuditPolicy
     from duckanon.release.views import Release
+    from duckanon.streams.policy import Method as StreamMethod
 
 
 @interruptible
@@ -183,7 +190,7 @@ def anonymize_table(table: object, policy: Policy) -> Any:
     """
     source = arrow_table(table)
     with engine.in_memory() as con:
-        _register(con, _readable(source))
+        register_source(con, readable(source))
         query = templates.render("relation/rows.sql.j2", relation="source")
         released = pipeline.released_rows(con, query, policy, plain=True).table
         for place, name in enumerate(released.column_names):
@@ -195,6 +202,84 @@ def anonymize_table(table: object, policy: Policy) -> Any:
             if column.type != audited.type and _is_same(con, audited, column):
                 released = released.set_column(place, pa.field(name, column.type), column)
     return _as_given(released, table, source)
+
+
+def anonymize_stream(
+    batches: Iterable[pa.RecordBatch],
+    quasi_identifiers: str | Sequence[str],
+    k: int = 10,
+    delay: int = 100,
+    order_weight: float = 0.0,
+    subject: str | Sequence[str] | None = None,
+    method: StreamMethod = "steered",
+    **options: Any,
+) -> AnonymizedStream:
+    """Tuples of a stream in classes of k, none of them later than a delay (steered microaggregation).
+
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch
+        The stream, all batches of one schema; also a RecordBatchReader or a pyarrow.Table's ``to_batches()``.
+    quasi_identifiers : str or sequence of str
+        Columns that get one value a class.
+    k : int
+        Tuples of a class, at least 2, each of another subject.
+    delay : int
+        How many tuples may come after one before it is written, at least k - 1. A tuple that cannot leave in
+        a class by then is dropped, and counted.
+    order_weight : float
+        What a place in the stream counts beside a quasi-identifier, of which a whole range counts 1; at
+        least 0. The greater, the less tuples are reordered, and the less alike are those of a class.
+    subject : str or sequence of str, optional
+        Columns that tell whose a tuple is; dropped. Without it every tuple is of a subject of its own.
+    method : {'steered'}
+        Algorithms 2 and 3 of Domingo-Ferrer and Soria-Comas (2017).
+    **options
+        ``identifiers``: columns that are dropped. ``recode``, ``weights``: as in `Policy`, without
+        'hierarchy'. ``nulls``: 'category' (NULL is a value; among numbers it lies a range below the least) or
+        'error'. ``scale``: ends of the range of a number or date, ``{'age': (0, 120)}``; else from the least
+        to the largest of the first ``warm_up`` tuples, delay + 1 if it is not given, which is the most.
+        ``cluster``: 'nearest' (the others of a class are the nearest to the tuple whose delay is over) or
+        'grow' (each is the nearest to the centre of those before). ``class_id``: whether a column of that
+        name numbers the classes.
+
+    Returns
+    -------
+    AnonymizedStream
+        An iterator of RecordBatch: the columns of the input without identifiers and subject, whole classes,
+        in each the tuples in the order of their other values. ``schema``; ``report``, which counts what was
+        read, written, dropped and held.
+
+    Raises
+    ------
+    DuckanonError
+        At once where the options do not fit each other or the columns; while reading where a batch has
+        another schema, a quasi-identifier is NaN or infinite, a subject is NULL. Classes that were given stay
+        right; tuples that are held then are never written.
+
+    Notes
+    -----
+    The first batch is read at once. The output does not depend on how the input is cut into batches. Columns
+    that are not named are written as they are. Texts are as far from each other as the ends of a range of
+    numbers; beyond 16 different ones some count as equal. O(delay d) a class; memory of delay + 1 tuples and
+    two batches.
+
+    Examples
+    --------
+    >>> visits = pa.table({"age": [31, 60, 35, 64], "ill": ["flu", "acne", "cold", "flu"]})
+    >>> stream = anonymize_stream(visits.to_batches(), ["age"], k=2, delay=10)
+    >>> [tuple(row.values()) for batch in stream for row in batch.to_pylist()]
+    [(33, 'cold'), (33, 'flu'), (62, 'acne'), (62, 'flu')]
+    >>> stream.report.written, stream.report.held
+    (4, 0)
+    """
+    asked = {"quasi_identifiers": quasi_identifiers, "k": k, "delay": delay, "order_weight": order_weight}
+    known = signature(stream_policy).parameters
+    for name in options:
+        if name not in known:
+            raise PolicyError(f"unknown option {name!r} of a stream{suggestion(name, list(known))}")
+    policy = stream_policy(**asked, subject=subject, method=method, **options)  # type: ignore[arg-type]
+    return AnonymizedStream(batches, policy)
 
 
 def arrow_table(table: object) -> pa.Table:
@@ -226,44 +311,9 @@ def _arrow(table: object) -> pa.Table | None:
     return pa.table(table) if hasattr(table, "__arrow_c_stream__") else None
 
 
-def _readable(table: pa.Table) -> pa.Table:
-    """Rows in types that DuckDB reads: it has no half floats, and no nanoseconds in an INTERVAL."""
-    for place, field in enumerate(table.schema):
-        if field.type == pa.float16():
-            instead = pa.float32()
-        elif field.type == pa.duration("ns"):
-            instead = pa.duration("us")
-        else:
-            continue
-        try:
-            table = table.set_column(place, pa.field(field.name, instead), table.column(place).cast(instead))
-        except pa.ArrowInvalid as lost:
-            raise SourceError(
-                f"column {field.name!r} has type {field.type}, and DuckDB would lose digits of it: {lost}; "
-                f"round it to {instead}"
-            ) from lost
-    return table
-
-
-def _register(con: duckdb.DuckDBPyConnection, source: pa.Table) -> None:
-    """Let the connection read the source, or say which column it cannot read."""
-    try:
-        con.register("source", source)
-    except duckdb.Error as refused:
-        for field in source.schema:
-            try:
-                con.register("source", source.select([field.name]))
-            except duckdb.Error as cause:
-                raise SourceError(
-                    f"column {field.name!r} has type {field.type}, which DuckDB does not read: "
-                    f"{engine.first_line(cause)}; cast it"
-                ) from cause
-        raise SourceError(f"the table cannot be read: {engine.first_line(refused)}") from refused
-
-
 def _is_same(con: duckdb.DuckDBPyConnection, audited: pa.ChunkedArray, column: pa.ChunkedArray) -> bool:
     try:
-        return same_column(con, audited, _readable(pa.table({"value": column})).column(0))
+        return same_column(con, audited, readable(pa.table({"value": column})).column(0))
     except (SourceError, duckdb.Error):
         return False
 

@@ -1,0 +1,139 @@
+"""Where the tuples of a stream lie: quasi-identifiers as numbers on a scale that never changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from duckanon.database import arrow, engine, templates
+from duckanon.errors import PolicyError, SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import duckdb
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from duckanon.policy.bind import Attribute
+    from duckanon.streams.policy import StreamPolicy
+
+STAGE = "stream"
+
+CORNERS = 16
+"""Texts of a column that are all as far from one another; further ones count as one of them, by a hash."""
+
+FARTHEST = 1e6
+"""Ranges beyond which a number outside of its scale counts as so far."""
+
+MISSING = -1.0
+"""Where NULL lies among numbers: a range below the least."""
+
+
+@dataclass
+class Coordinates:
+    """Coordinates of quasi-identifiers; the scales and corners that were found are part of it."""
+
+    attributes: Sequence[Attribute]
+    policy: StreamPolicy
+    scales: dict[str, tuple[float, float]] = field(default_factory=dict)
+    corners: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    @property
+    def dimensions(self) -> int:
+        """Number of columns."""
+        return sum(CORNERS if nominal(one) else 1 for one in self.attributes)
+
+    @property
+    def known(self) -> bool:
+        """Whether the scale of every number is known."""
+        return all(
+            nominal(one) or one.name in self.policy.scale or one.name in self.scales
+            for one in self.attributes
+        )
+
+    def fix(self, con: duckdb.DuckDBPyConnection, tuples: pa.Table) -> None:
+        """Take the scales that were not given from the first tuples: from the least to the largest number."""
+        for name, values in _numbers(con, tuples, self.attributes, first=0).items():
+            if name not in self.policy.scale and values.dtype != np.uint64:
+                known = values[~np.isnan(values)]
+                self.scales[name] = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
+
+    def of(self, con: duckdb.DuckDBPyConnection, tuples: pa.Table, first: int) -> NDArray[np.float64]:
+        """Coordinates (m, d) of tuples, the first of which has the place `first`, from 0, in the stream.
+
+        Squared distances are those of numbers divided by the range of their scale, of texts 1 if they differ,
+        each times the weight of the column. A SourceError for NaN, infinity, or NULL where that is one.
+        """
+        columns, numbers = [], _numbers(con, tuples, self.attributes, first)
+        for one in self.attributes:
+            values = numbers[one.name]
+            self._check_nulls(one, tuples, first)
+            part = self._corner(one, values) if nominal(one) else self._scaled(one, values)
+            columns.append(part * np.sqrt(one.weight))
+        return np.ascontiguousarray(np.hstack(columns)) if columns else np.zeros((len(tuples), 0))
+
+    def _check_nulls(self, one: Attribute, tuples: pa.Table, first: int) -> None:
+        column = tuples.column(one.name)
+        if self.policy.rows.nulls == "error" and column.null_count:
+            place = column.is_null().to_pylist().index(True)
+            raise SourceError(
+                f"quasi-identifier {one.name!r} is NULL in tuple {first + place + 1}, and nulls = 'error'"
+            )
+
+    def _scaled(self, one: Attribute, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        given = self.policy.scale
+        low, high = given[one.name] if one.name in given else self.scales[one.name]
+        width = high - low if high > low else 1.0
+        scaled = np.clip((values - low) / width, -FARTHEST, FARTHEST)
+        return np.where(np.isnan(values), MISSING, scaled)[:, None]
+
+    def _corner(self, one: Attribute, codes: NDArray[Any]) -> NDArray[np.float64]:
+        known = self.corners.setdefault(one.name, {})
+        if len(known) < CORNERS:
+            found, first = np.unique(codes, return_index=True)
+            for code in found[np.argsort(first)].tolist():
+                if len(known) < CORNERS:
+                    known.setdefault(code, len(known))
+        places = (codes % CORNERS).astype(np.int64)
+        for code, corner in known.items():
+            places[codes == code] = corner
+        points = np.zeros((len(codes), CORNERS))
+        points[np.arange(len(codes)), places] = np.sqrt(0.5)
+        return points
+
+
+def nominal(one: Attribute) -> bool:
+    """Whether the values of a quasi-identifier are equal or not, and nothing else."""
+    return one.kind in {"text", "boolean"}
+
+
+def _numbers(
+    con: duckdb.DuckDBPyConnection, tuples: pa.Table, attributes: Sequence[Attribute], first: int
+) -> dict[str, NDArray[Any]]:
+    """Return numbers of numeric columns, NaN for NULL, and codes of others."""
+    query = templates.render(
+        "stream/numbers.sql.j2",
+        columns=[(one.name, one.kind, one.type, nominal(one)) for one in attributes],
+        relation="duckanon_tuples",
+    )
+    with engine.registered(con, {"duckanon_tuples": tuples}):
+        found = engine.table(con, query, STAGE)
+    values = {one.name: arrow.numbers(column) for one, column in zip(attributes, found.columns, strict=True)}
+    for name, numbers in values.items():
+        odd = np.flatnonzero(np.isinf(numbers))
+        if len(odd):
+            raise SourceError(
+                f"quasi-identifier {name!r} is NaN or infinite in tuple {first + int(odd[0]) + 1}: it has no "
+                "place among the others; leave it out, or make it NULL, before the stream"
+            )
+    return values
+
+
+def check_scales(attributes: Sequence[Attribute], policy: StreamPolicy) -> None:
+    """Raise a PolicyError where a scale is given of values that have none."""
+    for one in attributes:
+        if one.name in policy.scale and nominal(one):
+            raise PolicyError(f"scale of {one.name!r}: its values are {one.kind}, which have no scale")

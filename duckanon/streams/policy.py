@@ -1,0 +1,142 @@
+"""What is asked of an anonymized stream, checked before its first tuple is read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Literal, get_args
+
+from duckanon.errors import PolicyError
+from duckanon.policy.names import ByColumn, suggestion
+from duckanon.policy.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from duckanon.policy.recodes import Recode
+
+Cluster = Literal["nearest", "grow"]
+Method = Literal["steered"]
+Number = float | int | date | str
+"""End of a scale: a number, or a date or timestamp, also as ISO text; in UTC where it tells no zone."""
+
+SAFE_DELAY = 5
+"""Multiples of k below which a delay makes Algorithm 2 drop tuples that had come late for a class."""
+
+
+@dataclass(frozen=True)
+class StreamPolicy:
+    """Roles and rules of a stream; see `duckanon.anonymize_stream`."""
+
+    rows: Policy  # roles, k, recode, weights and nulls, as of a release
+    delay: int
+    order_weight: float = 0.0
+    cluster: Cluster = "nearest"
+    scale: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    warm_up: int = 0
+    class_id: bool = False
+
+    @property
+    def hash(self) -> str:
+        """SHA-256, in hex, of all that is asked, whatever order it was given in."""
+        asked = {
+            "rows": self.rows.to_toml(),
+            "delay": self.delay,
+            "order_weight": self.order_weight,
+            "cluster": self.cluster,
+            "scale": sorted((name, *ends) for name, ends in self.scale.items()),
+            "warm_up": self.warm_up,
+            "class_id": self.class_id,
+        }
+        return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+
+
+def stream_policy(
+    *,
+    quasi_identifiers: str | Sequence[str],
+    k: int,
+    delay: int,
+    order_weight: float = 0.0,
+    subject: str | Sequence[str] | None = None,
+    identifiers: str | Sequence[str] = (),
+    recode: Mapping[str, Recode] | None = None,
+    weights: Mapping[str, float] | None = None,
+    nulls: Literal["category", "error"] = "category",
+    scale: Mapping[str, tuple[Number, Number]] | None = None,
+    warm_up: int | None = None,
+    method: Method = "steered",
+    cluster: Cluster = "nearest",
+    class_id: bool = False,
+) -> StreamPolicy:
+    """Return what is asked, or raise a PolicyError that says what would work."""
+    if method not in get_args(Method):
+        raise PolicyError(f"unknown method {method!r} of a stream{suggestion(method, get_args(Method))}")
+    if cluster not in get_args(Cluster):
+        raise PolicyError(f"cluster = {cluster!r}: use {' | '.join(get_args(Cluster))}")
+    if nulls not in {"category", "error"}:
+        raise PolicyError(
+            f"nulls = {nulls!r}: use category | error; a tuple that is to be left out is left out before "
+            "the stream, so that the delay of the others is what it says"
+        )
+    rows = Policy(
+        quasi_identifiers=quasi_identifiers, identifiers=identifiers, subject=subject or (), insensitive="*",
+        k=k, recode=dict(recode or {}), weights=dict(weights or {}), nulls=nulls,
+    )  # fmt: skip
+    hierarchies = [name for name, rule in rows.recode.items() if rule == "hierarchy"]
+    if hierarchies:
+        raise PolicyError(
+            f"recode = 'hierarchy' of {hierarchies[0]!r} is not for streams yet: use another one"
+        )
+    _whole("delay", delay, least=rows.k - 1, why=f" (k - 1, for classes of k = {rows.k})")
+    if not (isinstance(order_weight, (int, float)) and math.isfinite(order_weight) and order_weight >= 0):
+        raise PolicyError(f"order_weight = {order_weight}: use a number of at least 0")
+    if warm_up is not None:
+        _whole("warm_up", warm_up, least=1)
+        if warm_up > delay + 1:
+            raise PolicyError(
+                f"warm_up = {warm_up} is more than delay + 1 = {delay + 1}: the first tuple would leave too "
+                "late; give a scale, as in scale = {'age': (0, 120)}"
+            )
+    return StreamPolicy(
+        rows, delay, float(order_weight), cluster, _scale(rows, scale or {}),
+        delay + 1 if warm_up is None else warm_up, bool(class_id),
+    )  # fmt: skip
+
+
+def _whole(name: str, value: object, *, least: int, why: str = "") -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise PolicyError(f"{name} = {value!r}: use a whole number of at least {least}{why}")
+
+
+def _scale(rows: Policy, scale: Mapping[str, tuple[Number, Number]]) -> Mapping[str, tuple[float, float]]:
+    """Return the ends of each scale as numbers, seconds since 1970 of dates and timestamps."""
+    found = {}
+    for name, ends in scale.items():
+        if name not in ByColumn(dict.fromkeys(rows.quasi_identifiers)):
+            raise PolicyError(
+                f"scale names {name!r}, which is no quasi-identifier"
+                f"{suggestion(name, rows.quasi_identifiers)}"
+            )
+        try:
+            low, high = map(_number, ends)
+        except (TypeError, ValueError) as cause:
+            raise PolicyError(
+                f"scale of {name!r}: give its two ends, as in (0, 120), not {ends!r}"
+            ) from cause
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise PolicyError(f"scale of {name!r}: the first end must be below the second, not {ends!r}")
+        found[name] = (low, high)
+    return ByColumn(found)
+
+
+def _number(end: Number) -> float:
+    if isinstance(end, str):
+        end = datetime.fromisoformat(end)
+    if isinstance(end, datetime):
+        return (end if end.tzinfo else end.replace(tzinfo=UTC)).timestamp()
+    if isinstance(end, date):
+        return datetime(end.year, end.month, end.day, tzinfo=UTC).timestamp()
+    return float(end)

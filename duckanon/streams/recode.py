@@ -1,0 +1,117 @@
+"""Recode: tuples that leave a stream get the values of their class, by the rules of every release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from duckanon.database import arrow, engine, templates
+from duckanon.policy.bind import Role
+from duckanon.policy.names import CLASS
+from duckanon.release.stages.stage import Field
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import duckdb
+    from numpy.typing import NDArray
+
+    from duckanon.policy.bind import Attribute
+
+STAGE = "stream"
+
+LARGE = 1e300
+"""Numbers beyond are divided before they are added."""
+
+
+@dataclass(frozen=True)
+class Recoder:
+    """How the tuples of a stream are written."""
+
+    fields: tuple[Field, ...]
+    types: dict[str, pa.DataType]  # of the input, by column
+    class_id: bool
+
+    def schema(self, con: duckdb.DuckDBPyConnection) -> pa.Schema:
+        """Columns that are written, with their types."""
+        nothing = pa.table({name: pa.array([], kind) for name, kind in self.types.items()})
+        return self.written(con, nothing, np.zeros(0, np.int64), 1).schema
+
+    def written(
+        self, con: duckdb.DuckDBPyConnection, tuples: pa.Table, classes: NDArray[np.int64], k: int
+    ) -> pa.Table:
+        """Tuples as they are written: k of a class (m k,), one class after the other.
+
+        In the order of the classes, and in each in that of the values that are no quasi-identifiers, so that
+        nobody sees which of them came first.
+        """
+        quasi = [field for field in self.fields if field.quasi]
+        members = pa.table(
+            {
+                "place": arrow.arrow(np.arange(len(classes))),
+                "class_id": arrow.arrow(classes),
+                **{field.column: tuples.column(field.name) for field in self.fields},
+            }
+        )
+        query = templates.render(
+            "stream/recode.sql.j2",
+            members="duckanon_members",
+            means="duckanon_means",
+            fields=self.fields,
+            quasi=quasi,
+        )
+        tables = {"duckanon_members": members, "duckanon_means": self._means(tuples, classes, k)}
+        with engine.registered(con, tables):
+            found = engine.table(con, query, STAGE)
+        places = found.column("place")
+        columns, names = [], []
+        for field in self.fields:
+            if field.quasi:
+                columns.append(self._typed(found.column(field.column), field))
+            else:
+                columns.append(tuples.column(field.name).take(places))
+            names.append(field.name)
+        if self.class_id:
+            columns.append(arrow.arrow(classes[arrow.numbers(places)]))
+            names.append(CLASS)
+        return pa.table(dict(zip(names, columns, strict=True)))
+
+    def _means(self, tuples: pa.Table, classes: NDArray[np.int64], k: int) -> pa.Table:
+        """Means of floating-point columns, that depend on no order; NULL where no tuple has a number."""
+        means = {"class_id": arrow.arrow(np.ascontiguousarray(classes[::k]))}
+        for field in self.fields:
+            if field.quasi and field.recode == "mean" and not field.exact:
+                values = arrow.numbers(tuples.column(field.name)).astype(np.float64).reshape(-1, k)
+                means[field.column] = arrow.arrow(class_means(values))
+        return pa.table(means)
+
+    def _typed(self, column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
+        """Values of a class in the type of the input, where the rule keeps it."""
+        kind = self.types[field.name]
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        return column.cast(kind) if field.rule.keeps_type and column.type != kind else column
+
+
+def class_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean of each row (m, k) without NaN, NaN where there is nothing else; whatever the order of a row."""
+    ordered = np.sort(values, axis=1)
+    counts = np.maximum(np.sum(~np.isnan(ordered), axis=1), 1)
+    plain = np.where(np.isnan(ordered), 0.0, ordered)
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = plain.sum(axis=1) / counts
+        wide = np.abs(plain).max(axis=1, initial=0.0) > LARGE
+        means[wide] = (plain[wide] / counts[wide, None]).sum(axis=1)
+    low, high = ordered[:, 0], ordered[np.arange(len(ordered)), counts - 1]
+    return np.asarray(np.clip(means, low, high))
+
+
+def fields_of(attributes: Sequence[Attribute]) -> tuple[Field, ...]:
+    """Columns that are written, in the order of the input."""
+    kept = [one for one in attributes if one.role is not Role.IDENTIFIER]
+    return tuple(
+        Field(one, f"{'q' if one.role is Role.QUASI_IDENTIFIER else 'o'}{number}")
+        for number, one in enumerate(kept, start=1)
+    )

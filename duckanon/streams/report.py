@@ -1,0 +1,137 @@
+"""What became of the tuples of a stream, counted while they leave."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from duckanon.kernels.stream import Written
+
+
+@dataclass(frozen=True)
+class StreamReport:
+    """What became of the tuples of a stream: each was written, dropped, or is held.
+
+    Attributes
+    ----------
+    read, written, dropped, held : int
+        Tuples; read = written + dropped + held. Dropped is a tuple of which, when its delay was over, fewer
+        than k different subjects were held; held is what waits, and after the end of the input what is left.
+    classes, k : int
+        Classes written, each of k tuples of k different subjects.
+    largest_delay, mean_delay : float or None
+        Tuples that were read after a tuple before it was written; None before the first class.
+    largest_reordering, mean_reordering : float or None
+        Places between where a tuple stands in the output and where among the tuples written it came. Counted
+        of those before which no tuple is held.
+    largest_span, mean_span : float or None
+        Places in the input between the last and the first tuple of a class; k - 1 at least.
+    mse, mae : float or None
+        Mean of the squared, and of the plain, Euclidean distances between tuples and the centres of their
+        classes, on the scale and with the weights of the stream (a range is 1; a text 0 or 1).
+    policy_hash : str
+        SHA-256, in hex, of what was asked.
+    versions : dict
+        Of duckanon and DuckDB.
+    """
+
+    read: int
+    written: int
+    dropped: int
+    held: int
+    classes: int
+    k: int
+    largest_delay: float | None
+    mean_delay: float | None
+    largest_reordering: float | None
+    mean_reordering: float | None
+    largest_span: float | None
+    mean_span: float | None
+    mse: float | None
+    mae: float | None
+    policy_hash: str
+    versions: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return asdict(self)
+
+    def to_json(self) -> str:
+        """JSON text of it."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+
+@dataclass
+class Extent:
+    """Largest and mean of numbers that come in parts."""
+
+    count: int = 0
+    total: float = 0.0
+    largest: float | None = None
+
+    def add(self, numbers: NDArray[np.float64] | NDArray[np.int64]) -> None:
+        """Count more numbers."""
+        if len(numbers):
+            self.count += len(numbers)
+            self.total += float(numbers.sum())
+            self.largest = max(float(numbers.max()), self.largest or 0.0)
+
+    @property
+    def mean(self) -> float | None:
+        """Their mean; None without any."""
+        return self.total / self.count if self.count else None
+
+
+@dataclass
+class Counts:
+    """Running counts of a stream."""
+
+    k: int
+    delay: int
+    read: int = 0
+    written: int = 0
+    dropped: int = 0
+    delays: Extent = field(default_factory=Extent)
+    spans: Extent = field(default_factory=Extent)
+    moved: Extent = field(default_factory=Extent)
+    squares: Extent = field(default_factory=Extent)
+    distances: Extent = field(default_factory=Extent)
+    _open: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    _gone: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    _gone_before: int = 0
+
+    def add(
+        self, written: Written, points: NDArray[np.float64], *, read: int, oldest: int, end: bool
+    ) -> None:
+        """Count what left: its coordinates (r, d), how many are read, the place of the oldest still held."""
+        members = written.positions.reshape(-1, self.k)
+        left = np.full(len(members), read - 1) if end else members[:, 0] + self.delay
+        self.delays.add((left[:, None] - members).ravel())
+        self.spans.add(members[:, -1] - members[:, 0])
+        parts = points.reshape(len(members), self.k, points.shape[1])
+        squared = ((parts - parts.mean(axis=1, keepdims=True)) ** 2).sum(axis=2).ravel()
+        self.squares.add(squared)
+        self.distances.add(np.sqrt(squared))
+        places = self.written + np.arange(len(written.positions))
+        self._open = np.vstack([self._open, np.column_stack([written.positions, places])])
+        self._gone = np.concatenate([self._gone, written.dropped])
+        self.read, self.written = read, self.written + len(written.positions)
+        self.dropped += len(written.dropped)
+        self._settle(oldest)
+
+    def _settle(self, oldest: int) -> None:
+        """Count how far those were moved before which nothing is held: all that came first is known then."""
+        settled = self._open[:, 0] < oldest
+        places, output = self._open[settled].T
+        before = self._gone_before + np.searchsorted(self._gone, places)
+        self.moved.add(np.abs(places - before - output))
+        self._open = self._open[~settled]
+        done = self._gone < oldest
+        self._gone_before += int(done.sum())
+        self._gone = self._gone[~done]

@@ -1,0 +1,282 @@
+"""A stream of record batches becomes one of anonymized ones, class by class."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Self
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from duckanon.database import arrow, engine, templates
+from duckanon.database.intake import readable, register_source
+from duckanon.database.relations import columns_of
+from duckanon.errors import PolicyError, ReleaseError, SourceError, tell
+from duckanon.kernels.stream import finish, held, open_buffer, push
+from duckanon.policy import bind
+from duckanon.policy.bind import Role
+from duckanon.policy.names import CLASS, fold, twice
+from duckanon.release.stages.stage import tellers_of
+from duckanon.streams.coordinates import Coordinates, check_scales
+from duckanon.streams.policy import SAFE_DELAY, StreamPolicy
+from duckanon.streams.recode import Recoder, fields_of
+from duckanon.streams.report import Counts, StreamReport
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+    from types import TracebackType
+
+    from numpy.typing import NDArray
+
+    from duckanon.kernels.stream import Buffer, Written
+    from duckanon.policy.bind import Attribute
+    from duckanon.release.stages.stage import Teller
+
+STAGE = "stream"
+
+MANY_CHUNKS = 16
+"""Parts of the held tuples beyond which they are put together, for tuples that come one by one."""
+
+
+class AnonymizedStream(Iterator[pa.RecordBatch]):
+    """Record batches of tuples in classes of k; see `duckanon.anonymize_stream`, which makes it.
+
+    A tuple is in a batch only with its whole class. It can be used as a context manager, and is closed when
+    its last batch was taken.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        Columns that are written.
+    report : StreamReport
+        What became of the tuples so far.
+    """
+
+    def __init__(self, batches: Iterable[pa.RecordBatch], policy: StreamPolicy) -> None:
+        self._batches = iter(batches)
+        self._policy = policy
+        self._con = duckdb.connect(config={"threads": 1})
+        engine.quiet(self._con)
+        self._counts = Counts(policy.rows.k, policy.delay)
+        with contextlib.ExitStack() as failed:
+            failed.callback(self._con.close)
+            first = _first(self._batches)
+            state = _State(self._con, policy, first.schema, self._counts)
+            failed.pop_all()
+        self.schema = state.schema
+        safe = SAFE_DELAY * policy.rows.k
+        if policy.delay < safe:
+            tell(
+                f"delay = {policy.delay} is less than {SAFE_DELAY} k = {safe}: tuples may be dropped, since "
+                "too few others are held when they have to leave"
+            )
+        self._output = self._run(state, first)
+
+    def __next__(self) -> pa.RecordBatch:
+        """Give the next batch of whole classes."""
+        return next(self._output)
+
+    def __enter__(self) -> Self:
+        """Give itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    @property
+    def report(self) -> StreamReport:
+        """What became of the tuples so far."""
+        counts = self._counts
+        return StreamReport(
+            counts.read, counts.written, counts.dropped, counts.read - counts.written - counts.dropped,
+            counts.written // counts.k, counts.k, counts.delays.largest, counts.delays.mean,
+            counts.moved.largest, counts.moved.mean, counts.spans.largest, counts.spans.mean,
+            counts.squares.mean, counts.distances.mean, self._policy.hash,
+            {"duckanon": version("duckanon"), "duckdb": duckdb.__version__},
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Forget the tuples that are held; nothing more is written."""
+        self._output.close()
+        self._con.close()
+
+    def _run(self, state: _State, first: pa.RecordBatch) -> Generator[pa.RecordBatch]:
+        """Read batch by batch, and give what leaves."""
+        try:
+            batch: pa.RecordBatch | None = first
+            while batch is not None:
+                yield from state.read(batch)
+                batch = next(self._batches, None)
+            yield from state.end()
+        finally:
+            self._con.close()
+
+
+def _first(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
+    for batch in batches:
+        return batch
+    raise SourceError("the stream has no batch, not even an empty one: its columns are not known")
+
+
+class _State:
+    """Tuples that are held, and all by which they are read."""
+
+    def __init__(
+        self, con: duckdb.DuckDBPyConnection, policy: StreamPolicy, schema: pa.Schema, counts: Counts
+    ) -> None:
+        self._con, self._policy, self._counts, self._input = con, policy, counts, schema
+        again = twice(schema.names)
+        if again is not None:
+            raise SourceError(f"the stream has the column {again!r} twice: rename one")
+        attributes, self._tellers = _bound(con, policy, schema)
+        self._kept = [one.name for one in attributes if one.role is not Role.IDENTIFIER]
+        types = {name: schema.field(name).type for name in self._kept}
+        self._recoder = Recoder(fields_of(attributes), types, policy.class_id)
+        quasi = [one for one in attributes if one.role is Role.QUASI_IDENTIFIER]
+        check_scales(quasi, policy)
+        self._coordinates = Coordinates(quasi, policy)
+        self._buffer = _buffer(policy, self._coordinates.dimensions)
+        self.schema = self._recoder.schema(con)
+        self._waiting: list[pa.Table] = []  # before the scale is known
+        self._subjects: list[NDArray[np.int64]] = []
+        self._rows = pa.table({name: pa.array([], kind) for name, kind in types.items()})
+        self._points = np.zeros((0, self._coordinates.dimensions))
+        self._who = np.zeros(0, np.int64)
+        self._batches = 0
+
+    def read(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Read a batch, and give what leaves meanwhile."""
+        self._batches += 1
+        if not batch.schema.equals(self._input):
+            raise SourceError(f"batch {self._batches} {_other_schema(batch.schema, self._input)}")
+        table = readable(pa.Table.from_batches([batch]))
+        if not len(table):
+            return
+        subjects = self._numbers_of_subjects(table)
+        self._waiting.append(table.select(self._kept))
+        self._subjects.append(subjects)
+        if not self._coordinates.known:
+            if sum(map(len, self._waiting)) < self._policy.warm_up:
+                self._counts.read = sum(map(len, self._waiting))
+                return
+            self._fix()
+        yield from self._push()
+
+    def end(self) -> Iterator[pa.RecordBatch]:
+        """Give what leaves when nothing more comes."""
+        if self._waiting:
+            self._fix()
+            yield from self._push()
+        yield from self._leave(finish(self._buffer), end=True)
+
+    def _fix(self) -> None:
+        first = pa.concat_tables(self._waiting).slice(0, self._policy.warm_up)
+        self._coordinates.fix(self._con, first)
+
+    def _push(self) -> Iterator[pa.RecordBatch]:
+        """Put the tuples that wait into the buffer."""
+        tuples, subjects = pa.concat_tables(self._waiting), np.concatenate(self._subjects)
+        self._waiting, self._subjects = [], []
+        read = int(self._buffer.counts[0])
+        points = self._coordinates.of(self._con, tuples, read)
+        told = subjects if self._tellers else None
+        self._rows = pa.concat_tables([self._rows, tuples])
+        self._points = np.vstack([self._points, points])
+        self._who = np.concatenate([self._who, subjects])
+        yield from self._leave(push(self._buffer, points, told), end=False)
+
+    def _leave(self, written: Written, *, end: bool) -> Iterator[pa.RecordBatch]:
+        """Give the classes that are formed, each whole, and forget their tuples."""
+        read, waiting = int(self._buffer.counts[0]), held(self._buffer)
+        oldest = int(waiting[0]) if len(waiting) else read
+        first = read - len(self._rows)
+        places = written.positions - first
+        points, whose = self._points[places], self._who[places]
+        tuples = self._rows.take(arrow.arrow(places)) if len(places) else self._rows.slice(0, 0)
+        keep = len(self._rows) - (oldest - first)
+        self._rows = self._rows.slice(len(self._rows) - keep)
+        self._points = self._points[len(self._points) - keep :].copy()
+        self._who = self._who[len(self._who) - keep :].copy()
+        if max((column.num_chunks for column in self._rows.columns), default=0) > MANY_CHUNKS:
+            self._rows = self._rows.combine_chunks()
+        if len(places):
+            made = self._recoder.written(self._con, tuples, written.classes, self._policy.rows.k)
+            self._check(made, whose)
+            self._counts.add(written, points, read=read, oldest=oldest, end=end)
+            yield from made.combine_chunks().to_batches()
+        else:
+            self._counts.add(written, points, read=read, oldest=oldest, end=end)
+
+    def _check(self, made: pa.Table, whose: NDArray[np.int64]) -> None:
+        """Look at what is to be written: k in a row share their quasi-identifiers, and are of k subjects."""
+        k = self._policy.rows.k
+        heads = arrow.arrow(np.arange(len(made)) // k * k)
+        alike = all(
+            made.column(one.name).take(heads).equals(made.column(one.name))
+            for one in self._coordinates.attributes
+        )
+        persons = np.sort(whose.reshape(-1, k), axis=1)
+        apart = not self._tellers or bool((np.diff(persons, axis=1) != 0).all())
+        if len(made) != len(whose) or not (alike and apart):
+            raise ReleaseError(
+                f"a class of the stream is none of k = {k} tuples that share their quasi-identifiers and are "
+                "of different subjects: nothing of it was written; please report this"
+            )
+
+    def _numbers_of_subjects(self, table: pa.Table) -> NDArray[np.int64]:
+        """Numbers (m,) of the subjects of tuples; a SourceError where one is NULL."""
+        if not self._tellers:
+            return np.zeros(len(table), np.int64)
+        query = templates.render(
+            "stream/subjects.sql.j2",
+            relation="source",
+            tellers=[(one.name, one.type) for one in self._tellers],
+        )
+        register_source(self._con, table)
+        found = engine.table(self._con, query, STAGE).column(0)
+        self._con.unregister("source")
+        if found.null_count:
+            place = found.is_null().to_pylist().index(True)
+            names = ", ".join(one.name for one in self._tellers)
+            number = int(self._buffer.counts[0]) + sum(map(len, self._waiting)) + place + 1
+            raise SourceError(f"subject ({names}) is NULL in tuple {number}: name whose it is")
+        return arrow.numbers(found)
+
+
+def _bound(
+    con: duckdb.DuckDBPyConnection, policy: StreamPolicy, schema: pa.Schema
+) -> tuple[tuple[Attribute, ...], tuple[Teller, ...]]:
+    """Return the columns with their roles, and those that tell a subject."""
+    register_source(con, readable(schema.empty_table()))
+    columns = columns_of(con, "source", STAGE)
+    con.unregister("source")
+    attributes = bind.bind(policy.rows, columns)
+    if policy.class_id and fold(CLASS) in {fold(one.name) for one in attributes}:
+        raise PolicyError(f"class_id = True adds a column {CLASS!r}, which the stream has: rename it")
+    return attributes, tellers_of(policy.rows, columns)
+
+
+def _buffer(policy: StreamPolicy, dimensions: int) -> Buffer:
+    try:
+        return open_buffer(
+            dimensions, policy.rows.k, delay=policy.delay, order_weight=policy.order_weight,
+            grow=policy.cluster == "grow", by_subject=bool(policy.rows.subject),
+        )  # fmt: skip
+    except ValueError as cause:
+        raise PolicyError(str(cause)) from cause
+
+
+def _other_schema(found: pa.Schema, known: pa.Schema) -> str:
+    """Tell the first difference of two schemas."""
+    if found.names != known.names:
+        return f"has the columns {', '.join(found.names)}, not {', '.join(known.names)} as the first one"
+    for one, other in zip(found, known, strict=True):
+        if one.type != other.type:
+            return f"has {one.name!r} as {one.type}, not {other.type} as the first one"
+    return "has another schema than the first one"
