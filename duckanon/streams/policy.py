@@ -81,15 +81,13 @@ def stream_policy(
             f"nulls = {nulls!r}: use category | error; a tuple that is to be left out is left out before "
             "the stream, so that the delay of the others is what it says"
         )
+    hierarchies = [name for name, rule in (recode or {}).items() if rule == "hierarchy"]
+    if hierarchies:
+        raise PolicyError(f"recode = 'hierarchy' of {hierarchies[0]!r} is not yet for streams: use another")
     rows = Policy(
         quasi_identifiers=quasi_identifiers, identifiers=identifiers, subject=subject or (), insensitive="*",
         k=k, recode=dict(recode or {}), weights=dict(weights or {}), nulls=nulls,
     )  # fmt: skip
-    hierarchies = [name for name, rule in rows.recode.items() if rule == "hierarchy"]
-    if hierarchies:
-        raise PolicyError(
-            f"recode = 'hierarchy' of {hierarchies[0]!r} is not for streams yet: use another one"
-        )
     _whole("delay", delay, least=rows.k - 1, why=f" (k - 1, for classes of k = {rows.k})")
     if not (isinstance(order_weight, (int, float)) and math.isfinite(order_weight) and order_weight >= 0):
         raise PolicyError(f"order_weight = {order_weight}: use a number of at least 0")

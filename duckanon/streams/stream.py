@@ -63,7 +63,7 @@ class AnonymizedStream(Iterator[pa.RecordBatch]):
         self._counts = Counts(policy.rows.k, policy.delay)
         with contextlib.ExitStack() as failed:
             failed.callback(self._con.close)
-            first = _first(self._batches)
+            first = _first(batches, self._batches)
             state = _State(self._con, policy, first.schema, self._counts)
             failed.pop_all()
         self.schema = state.schema
@@ -118,9 +118,12 @@ class AnonymizedStream(Iterator[pa.RecordBatch]):
             self._con.close()
 
 
-def _first(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
+def _first(given: object, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return the first batch, an empty one where there is none and the columns are known all the same."""
     for batch in batches:
         return batch
+    if isinstance(given, pa.RecordBatchReader):
+        return pa.RecordBatch.from_pylist([], schema=given.schema)
     raise SourceError("the stream has no batch, not even an empty one: its columns are not known")
 
 
