@@ -3,18 +3,23 @@
 Run from the repository: ``python -m benchmarks.bench_stream``. Five uniform quasi-identifiers, k = 10 and a
 delay of 1,000; what leaves must be the same, tuple by tuple. The kernel gets 100,000 tuples a batch, and the
 loops, which take each tuple by itself, fewer tuples. Compilation is excluded. The other lines are the kernel
-alone: with a weight, with subjects, with classes that grow, and with other k and delays.
+alone: with a weight, with subjects, with classes that grow, and with other k and delays. Then
+`anonymize_stream`, record batches in and out, beside the kernel; and its memory, in a process of its own,
+after a tenth of the tuples and at their end.
 """
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from functools import partial
 from time import process_time
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
+import duckanon
 from benchmarks.bars import Results, shrunk
 from benchmarks.numpy_stream import plain_stream, whole_pass_stream
 from duckanon.kernels.stream import open_buffer, push
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 
 ATTRIBUTES, K, DELAY = 5, 10, 1_000
 TUPLES, FEWER, BATCH, ROUNDS = 2_000_000, 40_000, 100_000, 3
+ARROW, MEMORY, LONG = 3.0, 1.05, 10_000_000
 PLAIN, WHOLE_PASS = 25, 10
 """How many times the tuples of each loop the kernel must write."""
 
@@ -40,6 +46,45 @@ CASES: tuple[tuple[str, int, int, float, bool, int], ...] = (
     ("delay = 100", K, 100, 0.0, False, 0),
     ("delay = 10,000", K, 10_000, 0.0, False, 0),
 )
+
+
+RESIDENT = """
+import re, sys
+import numpy as np, pyarrow as pa
+import duckanon
+tuples, tenth = int(sys.argv[1]), int(sys.argv[1]) // 10
+rng = np.random.default_rng(3)
+def batches():
+    for _ in range(tuples // 50_000):
+        yield pa.RecordBatch.from_pydict({name: rng.random(50_000) for name in "abcde"})
+def resident():
+    with open("/proc/self/status") as status:
+        return int(re.search(r"VmRSS:\\s+(\\d+)", status.read())[1])
+written, first = 0, None
+for batch in duckanon.anonymize_stream(batches(), list("abcde"), k=10, delay=1_000):
+    written += len(batch)
+    if first is None and written >= tenth:
+        first = resident()
+print(resident() / first)
+"""
+
+
+def anonymized(points: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Write record batches by the product; how many tuples each has."""
+    table = pa.table({f"q{place}": column for place, column in enumerate(points.T)})
+    batches = table.to_batches(max_chunksize=BATCH)
+    stream = duckanon.anonymize_stream(batches, table.column_names, k=K, delay=DELAY)
+    return np.array([len(batch) for batch in stream])
+
+
+def grown() -> float | None:
+    """Return resident memory at the end of a long stream over that after a tenth of it."""
+    command = [sys.executable, "-c", RESIDENT, str(shrunk(LONG, 500_000))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(done.stderr[-2_000:], flush=True)
+        return None
+    return float(done.stdout)
 
 
 def streamed(
@@ -88,6 +133,11 @@ def main() -> int:
         results.row(table, loop=name, **{"tuples a CPU s": tuples, "kernel, times": found["kernel"] / tuples})
     for (name, tuples), times in zip(list(found.items())[1:], (PLAIN, WHOLE_PASS), strict=True):
         results.bar(f"{name}: its tuples a CPU s / those of the kernel", tuples / found["kernel"], 1 / times)
+    anonymized(fewer)
+    arrow = speed(anonymized, points)
+    results.row(table, loop="record batches in and out", **{"tuples a CPU s": arrow})
+    results.bar("record batches in and out: CPU s / the kernel", found["kernel"] / arrow, ARROW)
+    results.bar(f"{shrunk(LONG, 500_000):,} tuples: memory at the end / after a tenth", grown(), MEMORY)
     for name, k, delay, weight, grow, subjects in CASES:
         case = partial(streamed, k=k, delay=delay, weight=weight, grow=grow, subjects=subjects)
         results.row(

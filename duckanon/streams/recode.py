@@ -97,14 +97,16 @@ class Recoder:
 
 def class_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean of each row (m, k) without NaN, NaN where there is nothing else; whatever the order of a row."""
-    ordered = np.sort(values, axis=1)
-    counts = np.maximum(np.sum(~np.isnan(ordered), axis=1), 1)
-    plain = np.where(np.isnan(ordered), 0.0, ordered)
+    plain = ordered = np.sort(values, axis=1)
+    counts = np.full(len(ordered), ordered.shape[1])
+    if np.isnan(ordered[:, -1]).any():
+        counts = np.maximum(np.sum(~np.isnan(ordered), axis=1), 1)
+        plain = np.where(np.isnan(ordered), 0.0, ordered)
+    low, high = ordered[:, 0], ordered[np.arange(len(ordered)), counts - 1]
     with np.errstate(over="ignore", invalid="ignore"):
         means = plain.sum(axis=1) / counts
-        wide = np.abs(plain).max(axis=1, initial=0.0) > LARGE
+        wide = np.maximum(-low, high) > LARGE
         means[wide] = (plain[wide] / counts[wide, None]).sum(axis=1)
-    low, high = ordered[:, 0], ordered[np.arange(len(ordered)), counts - 1]
     return np.asarray(np.clip(means, low, high))
 
 

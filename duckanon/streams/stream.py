@@ -224,8 +224,7 @@ class _State:
             made.column(one.name).take(heads).equals(made.column(one.name))
             for one in self._coordinates.attributes
         )
-        persons = np.sort(whose.reshape(-1, k), axis=1)
-        apart = not self._tellers or bool((np.diff(persons, axis=1) != 0).all())
+        apart = not self._tellers or bool(np.diff(np.sort(whose.reshape(-1, k), axis=1), axis=1).all())
         if len(made) != len(whose) or not (alike and apart):
             raise ReleaseError(
                 f"a class of the stream is none of k = {k} tuples that share their quasi-identifiers and are "
