@@ -106,8 +106,8 @@ def world(members: Sequence[tuple[Any, Any]], seed: int, *, text: bool = False) 
         _tree(sorted({row[1] for row in members if row[1] is not None}) or ["x" if text else 1], kind),
         Relation(
             "threshold",
-            {"k": "INTEGER", "l": "DECIMAL(18,12)", "c": "HUGEINT", "t": "DECIMAL(18,12)", "n": "BIGINT", "level": "INTEGER", "p": "INTEGER"},
-            [(3, Decimal("1.5"), rng.choice([10**12, 15 * 10**11, 3 * 10**12 + 1]), Decimal("0.3"), len(members) // 2, seed % 3, 10)],
+            {"k": "INTEGER", "l": "DECIMAL(18,12)", "c": "HUGEINT", "t": "DECIMAL(18,12)", "n": "BIGINT", "level": "INTEGER", "p": "INTEGER", "p_of": "INTEGER", "k_of": "INTEGER"},
+            [(3, Decimal("1.5"), rng.choice([10**12, 15 * 10**11, 3 * 10**12 + 1]), Decimal("0.3"), len(members) // 2, seed % 3, 10, 100, 4)],
         ),
         Relation(
             "class_superset",
