@@ -205,7 +205,9 @@ def _shown(con: duckdb.DuckDBPyConnection) -> pa.Table:
 
 
 def _since(con: duckdb.DuckDBPyConnection, published: metadata.Published) -> dict[str, int]:
-    """What became of the subjects of a release that was appended to; empty where its source cannot be."""
+    """What became of the subjects of a release that was appended to; empty where it cannot be known."""
+    if not published.policy:
+        return {}
     try:
         policy = Policy.from_toml(published.policy)
         since = since_release(con, published, views.source_of(con, published), policy)
