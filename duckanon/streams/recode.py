@@ -90,9 +90,16 @@ class Recoder:
 
     def _typed(self, column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
         """Values of a class in the type of the input, where the rule keeps it."""
-        kind = self.types[field.name]
-        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-        return column.cast(kind) if field.rule.keeps_type and column.type != kind else column
+        kind = _written_as(self.types[field.name])
+        same = not field.rule.keeps_type or column.type == kind or isinstance(kind, pa.BaseExtensionType)
+        return column if same else column.cast(kind)
+
+
+def _written_as(kind: pa.DataType) -> pa.DataType:
+    """Type of the values of classes: texts for a dictionary; instants may lie between those of the input."""
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    return pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) and kind.tz else kind
 
 
 def class_means(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -139,7 +139,8 @@ class _State:
             raise SourceError(f"the stream has the column {again!r} twice: rename one")
         attributes, self._tellers = _bound(con, policy, schema)
         self._kept = [one.name for one in attributes if one.role is not Role.IDENTIFIER]
-        types = {name: schema.field(name).type for name in self._kept}
+        read = _read(pa.Table.from_batches([], schema)).schema
+        types = {name: read.field(name).type for name in self._kept}
         self._recoder = Recoder(fields_of(attributes), types, policy.class_id)
         quasi = [one for one in attributes if one.role is Role.QUASI_IDENTIFIER]
         check_scales(quasi, policy)
@@ -158,7 +159,7 @@ class _State:
         self._batches += 1
         if not batch.schema.equals(self._input):
             raise SourceError(f"batch {self._batches} {_other_schema(batch.schema, self._input)}")
-        table = readable(pa.Table.from_batches([batch]))
+        table = _read(pa.Table.from_batches([batch]))
         if not len(table):
             return
         subjects = self._numbers_of_subjects(table)
@@ -251,11 +252,20 @@ class _State:
         return arrow.numbers(found)
 
 
+def _read(table: pa.Table) -> pa.Table:
+    """Return rows in types that DuckDB reads and of which Arrow takes some rows, as not of views of text."""
+    for place, field in enumerate(table.schema):
+        plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(field.type)
+        if plain is not None:
+            table = table.set_column(place, pa.field(field.name, plain), table.column(place).cast(plain))
+    return readable(table)
+
+
 def _bound(
     con: duckdb.DuckDBPyConnection, policy: StreamPolicy, schema: pa.Schema
 ) -> tuple[tuple[Attribute, ...], tuple[Teller, ...]]:
     """Return the columns with their roles, and those that tell a subject."""
-    register_source(con, readable(schema.empty_table()))
+    register_source(con, _read(schema.empty_table()))
     columns = columns_of(con, "source", STAGE)
     con.unregister("source")
     attributes = bind.bind(policy.rows, columns)
