@@ -9,6 +9,7 @@ BENCHMARKS = (
     "bench_kernels",
     "bench_exchange",
     "bench_stream",
+    "bench_castle",
     "bench_literature",
     "bench_generalization",
     "bench_subject",

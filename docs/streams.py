@@ -1,7 +1,8 @@
-"""Write the trade-off of streams into docs/streams.md, and draw it: ``python docs/streams.py``.
+"""Write the tables of docs/streams.md, and draw the trade-off: ``python docs/streams.py``.
 
 The bundled census in the order of its file, as if it came in: loss and reordering over weights of the order,
-for three delays, by `duckanon.anonymize_stream`.
+for three delays, by `duckanon.anonymize_stream`. And the cells of `benchmarks.bench_castle`, where its
+reference data are there.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from pathlib import Path
 import duckdb
 
 import duckanon
+from benchmarks.bench_castle import cells, data_sets
 from reproduce.plots import Panel, chart
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, FIGURE = ROOT / "docs" / "streams.md", ROOT / "docs" / "figures" / "streams.svg"
 BEGIN, END = "<!-- trade-off: written by docs/streams.py -->\n", "<!-- end of trade-off -->\n"
+CASTLE, END_CASTLE = "<!-- castle: written by docs/streams.py -->\n", "<!-- end of castle -->\n"
 TUPLES, K = 50_000, 10
 DELAYS = (50, 200, 1_000)
 WEIGHTS = (0.0, 0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)
@@ -56,6 +59,31 @@ def table(found: dict[tuple[int, float], duckanon.StreamReport]) -> str:
     return "\n".join(lines)
 
 
+def methods() -> str | None:
+    """Return both methods side by side as a table; None without reference data."""
+    sets = data_sets()
+    if any(points is None for points in sets.values()):
+        return None
+    lines = [
+        "| data | delay | MSE steered | MSE castle | ratio | dropped | by castle | alone | mean width |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for cell in cells(sets):
+        steered, castle = cell.steered, cell.castle
+        ratio = f"{cell.ratio:.2f}" if cell.ratio < 1 else f"**{cell.ratio:.2f}**"
+        lines.append(
+            f"| {cell.name} | {cell.delay} | {steered.mse:.4f} | {castle.mse:.4f} | {ratio} "
+            f"| {steered.dropped:,} | {castle.dropped:,} | {castle.alone:,} | {castle.mean_width:.3f} |"
+        )
+    return "\n".join(lines)
+
+
+def written(text: str, begin: str, end: str, lines: str) -> str:
+    """Return a page with other lines between two marks."""
+    start, stop = text.index(begin) + len(begin), text.index(end)
+    return f"{text[:start]}\n{lines}\n\n{text[stop:]}"
+
+
 def main() -> None:
     """Write the page and the figure."""
     warnings.simplefilter("ignore", duckanon.DuckanonWarning)
@@ -77,9 +105,9 @@ def main() -> None:
         ),
         encoding="utf-8",
     )
-    text = PAGE.read_text(encoding="utf-8")
-    start, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    PAGE.write_text(f"{text[:start]}\n{table(found)}\n\n{text[end:]}", encoding="utf-8")
+    text = written(PAGE.read_text(encoding="utf-8"), BEGIN, END, table(found))
+    both = methods()
+    PAGE.write_text(text if both is None else written(text, CASTLE, END_CASTLE, both), encoding="utf-8")
 
 
 if __name__ == "__main__":

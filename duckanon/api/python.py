@@ -214,7 +214,7 @@ def anonymize_stream(
     method: StreamMethod = "steered",
     **options: Any,
 ) -> AnonymizedStream:
-    """Tuples of a stream in classes of k, none of them later than a delay (steered microaggregation).
+    """Tuples of a stream in classes of k, none later than a delay (steered microaggregation, or CASTLE).
 
     Parameters
     ----------
@@ -232,16 +232,21 @@ def anonymize_stream(
         least 0. The greater, the less tuples are reordered, and the less alike are those of a class.
     subject : str or sequence of str, optional
         Columns that tell whose a tuple is; dropped. Without it every tuple is of a subject of its own.
-    method : {'steered'}
-        Algorithms 2 and 3 of Domingo-Ferrer and Soria-Comas (2017).
+    method : {'steered', 'castle'}
+        Algorithms 2 and 3 of Domingo-Ferrer and Soria-Comas (2017); or CASTLE of Cao, Carminati, Ferrari and
+        Tan (2011), which releases ranges. With it a tuple may leave after its class, with the same ranges:
+        whatever was given out so far, every combination of ranges in it is of at least k subjects.
     **options
         ``identifiers``: columns that are dropped. ``recode``, ``weights``: as in `Policy`, without
-        'hierarchy'. ``nulls``: 'category' (NULL is a value; among numbers it lies a range below the least) or
-        'error'. ``scale``: ends of the range of a number or date, ``{'age': (0, 120)}``; else from the least
+        'hierarchy'; with 'castle' all are 'range', of numbers, dates and timestamps. ``nulls``: 'category'
+        (NULL is a value; among numbers it lies a range below the least), not with 'castle'; or 'error'.
+        ``scale``: ends of the range of a number or date, ``{'age': (0, 120)}``; else from the least
         to the largest of the first ``warm_up`` tuples, delay + 1 if it is not given, which is the most.
         ``cluster``: 'nearest' (the others of a class are the nearest to the tuple whose delay is over) or
-        'grow' (each is the nearest to the centre of those before). ``class_id``: whether a column of that
-        name numbers the classes.
+        'grow' (each is the nearest to the centre of those before), of 'steered'. ``clusters``: how many
+        wait at a time, 50; ``recent``: of how many classes the mean loss decides what a cluster may lose and
+        which class is used again, 100; both of 'castle', its beta and mu. ``class_id``: whether a column of
+        that name numbers the classes.
 
     Returns
     -------
@@ -261,8 +266,8 @@ def anonymize_stream(
     -----
     The first batch is read at once. The output does not depend on how the input is cut into batches. Columns
     that are not named are written as they are. Texts are as far from each other as the ends of a range of
-    numbers; beyond 16 different ones some count as equal. O(delay d) a class; memory of delay + 1 tuples and
-    two batches.
+    numbers; beyond 16 different ones some count as equal. O(delay d) a class, with 'castle' O(clusters d) a
+    tuple more; memory of delay + 1 tuples and two batches, and of 1,000 classes that 'castle' may use again.
 
     Examples
     --------

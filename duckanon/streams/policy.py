@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Literal, get_args
 
 from duckanon.errors import PolicyError
+from duckanon.policy.kinds import NUMBERS, kind_of
 from duckanon.policy.names import ByColumn, suggestion
 from duckanon.policy.policy import Policy
 
@@ -19,9 +20,12 @@ if TYPE_CHECKING:
     from duckanon.policy.recodes import Recode
 
 Cluster = Literal["nearest", "grow"]
-Method = Literal["steered"]
+Method = Literal["steered", "castle"]
 Number = float | int | date | str
 """End of a scale: a number, or a date or timestamp, also as ISO text; in UTC where it tells no zone."""
+
+CLUSTERS, RECENT = 50, 100
+"""Of CASTLE, where nothing is said: clusters that wait (beta), and classes whose mean loss is tau (mu)."""
 
 SAFE_DELAY = 5
 """Multiples of k below which a delay makes Algorithm 2 drop tuples that had come late for a class."""
@@ -38,6 +42,9 @@ class StreamPolicy:
     scale: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     warm_up: int = 0
     class_id: bool = False
+    method: Method = "steered"
+    clusters: int = CLUSTERS
+    recent: int = RECENT
 
     @property
     def hash(self) -> str:
@@ -50,6 +57,9 @@ class StreamPolicy:
             "scale": sorted((name, *ends) for name, ends in self.scale.items()),
             "warm_up": self.warm_up,
             "class_id": self.class_id,
+            "method": self.method,
+            "clusters": self.clusters,
+            "recent": self.recent,
         }
         return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
@@ -64,19 +74,21 @@ def stream_policy(
     identifiers: str | Sequence[str] = (),
     recode: Mapping[str, Recode] | None = None,
     weights: Mapping[str, float] | None = None,
-    nulls: Literal["category", "error"] = "category",
+    nulls: Literal["category", "error"] | None = None,
     scale: Mapping[str, tuple[Number, Number]] | None = None,
     warm_up: int | None = None,
     method: Method = "steered",
     cluster: Cluster = "nearest",
     class_id: bool = False,
+    clusters: int | None = None,
+    recent: int | None = None,
 ) -> StreamPolicy:
     """Return what is asked, or raise a PolicyError that says what would work."""
     if method not in get_args(Method):
         raise PolicyError(f"unknown method {method!r} of a stream{suggestion(method, get_args(Method))}")
     if cluster not in get_args(Cluster):
         raise PolicyError(f"cluster = {cluster!r}: use {' | '.join(get_args(Cluster))}")
-    if nulls not in {"category", "error"}:
+    if nulls not in {None, "category", "error"}:
         raise PolicyError(
             f"nulls = {nulls!r}: use category | error; a tuple that is to be left out is left out before "
             "the stream, so that the delay of the others is what it says"
@@ -86,8 +98,18 @@ def stream_policy(
         raise PolicyError(f"recode = 'hierarchy' of {hierarchies[0]!r} is not yet for streams: use another")
     rows = Policy(
         quasi_identifiers=quasi_identifiers, identifiers=identifiers, subject=subject or (), insensitive="*",
-        k=k, recode=dict(recode or {}), weights=dict(weights or {}), nulls=nulls,
+        k=k, recode=dict(recode or {}), weights=dict(weights or {}), nulls=nulls or "category",
     )  # fmt: skip
+    if method == "castle":
+        rows = _ranges(rows, nulls)
+    _check_options(
+        method,
+        steered={"order_weight": order_weight != 0, "cluster": cluster != "nearest"},
+        castle={"clusters": clusters is not None, "recent": recent is not None},
+    )
+    for name, number in (("clusters", clusters), ("recent", recent)):
+        if number is not None:
+            _whole(name, number, least=1)
     _whole("delay", delay, least=rows.k - 1, why=f" (k - 1, for classes of k = {rows.k})")
     if not (isinstance(order_weight, (int, float)) and math.isfinite(order_weight) and order_weight >= 0):
         raise PolicyError(f"order_weight = {order_weight}: use a number of at least 0")
@@ -100,8 +122,44 @@ def stream_policy(
             )
     return StreamPolicy(
         rows, delay, float(order_weight), cluster, _scale(rows, scale or {}),
-        delay + 1 if warm_up is None else warm_up, bool(class_id),
+        delay + 1 if warm_up is None else warm_up, bool(class_id), method,
+        CLUSTERS if clusters is None else clusters, RECENT if recent is None else recent,
     )  # fmt: skip
+
+
+def _ranges(rows: Policy, nulls: str | None) -> Policy:
+    """Return the policy of a method that releases ranges: every quasi-identifier is one, and none is NULL."""
+    if nulls == "category":
+        raise PolicyError(
+            "nulls = 'category' is not yet for method = 'castle', whose ranges have no NULL: use error"
+        )
+    for name, rule in rows.recode.items():
+        if rule != "range":
+            raise PolicyError(
+                f"recode = {rule!r} of {name!r}: method = 'castle' releases ranges; use 'range', or leave it "
+                "out, or use method = 'steered'"
+            )
+    ranges: dict[str, Recode] = dict.fromkeys(rows.quasi_identifiers, "range")
+    return replace(rows, recode=ByColumn(ranges), nulls="error")
+
+
+def _check_options(method: str, **given: Mapping[str, bool]) -> None:
+    """Raise where an option is given that another method has."""
+    for other, options in given.items():
+        for name, there in options.items():
+            if there and other != method:
+                raise PolicyError(f"{name} is for method = {other!r}: leave it out for {method!r}")
+
+
+def check_kinds(policy: StreamPolicy, columns: Sequence[tuple[str, str]]) -> None:
+    """Raise a PolicyError where a column, of names with types, has values that the method cannot release."""
+    asked = ByColumn(dict.fromkeys(policy.rows.quasi_identifiers))
+    for name, kind in ((name, kind_of(given)) for name, given in columns):
+        if policy.method == "castle" and name in asked and kind not in NUMBERS:
+            raise PolicyError(
+                f"quasi-identifier {name!r} is {kind}: method = 'castle' releases ranges of numbers and "
+                "dates, sets not yet; use method = 'steered'"
+            )
 
 
 def _whole(name: str, value: object, *, least: int, why: str = "") -> None:

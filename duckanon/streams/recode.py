@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from duckanon.database import arrow, engine, templates
 from duckanon.policy.bind import Role
 from duckanon.policy.names import CLASS
 from duckanon.release.stages.stage import Field
+from duckanon.streams.methods import Left
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,21 +40,26 @@ class Recoder:
     def schema(self, con: duckdb.DuckDBPyConnection) -> pa.Schema:
         """Columns that are written, with their types."""
         nothing = pa.table({name: pa.array([], kind) for name, kind in self.types.items()})
-        return self.written(con, nothing, np.zeros(0, np.int64), 1).schema
+        number = np.zeros(0, np.int64)
+        return self.written(con, nothing, Left(number, number, number, number > 0, number), None)[0].schema
 
     def written(
-        self, con: duckdb.DuckDBPyConnection, tuples: pa.Table, classes: NDArray[np.int64], k: int
-    ) -> pa.Table:
-        """Tuples as they are written: k of a class (m k,), one class after the other.
+        self, con: duckdb.DuckDBPyConnection, tuples: pa.Table, left: Left, before: pa.Table | None
+    ) -> tuple[pa.Table, pa.Table, NDArray[np.int64]]:
+        """Tuples as they are written; of each its class and values; the places of those that are not written.
 
-        In the order of the classes, and in each in that of the values that are no quasi-identifiers, so that
-        nobody sees which of them came first.
+        What leaves together comes in the order of output, and in each in that of the values that are no
+        quasi-identifiers, so that nobody sees which of them came first. A tuple that leaves alone is not
+        written if it lies outside of the ranges of its class by less than a coordinate tells: `before` has
+        the values of the classes that left before.
         """
-        quasi = [field for field in self.fields if field.quasi]
+        quasi, alone = [field for field in self.fields if field.quasi], bool(left.alone.any())
         members = pa.table(
             {
-                "place": arrow.arrow(np.arange(len(classes))),
-                "class_id": arrow.arrow(classes),
+                "place": arrow.arrow(np.arange(len(left.classes))),
+                "class_id": arrow.arrow(left.classes),
+                "run": arrow.arrow(left.runs),
+                **({"alone": pa.array(left.alone)} if alone else {}),
                 **{field.column: tuples.column(field.name) for field in self.fields},
             }
         )
@@ -60,12 +67,19 @@ class Recoder:
             "stream/recode.sql.j2",
             members="duckanon_members",
             means="duckanon_means",
+            before=None if before is None else "duckanon_before",
+            alone=alone,
             fields=self.fields,
             quasi=quasi,
         )
-        tables = {"duckanon_members": members, "duckanon_means": self._means(tuples, classes, k)}
-        with engine.registered(con, tables):
+        tables = {"duckanon_members": members, "duckanon_means": self._means(tuples, left)}
+        with engine.registered(con, tables if before is None else {**tables, "duckanon_before": before}):
             found = engine.table(con, query, STAGE)
+        values = found.select(["class_id", *(field.column for field in quasi)])
+        outside = np.zeros(0, np.int64)
+        if alone:
+            outside = arrow.numbers(found.column("place").filter(pc.invert(found.column("inside"))))
+            found = found.filter(found.column("inside"))
         places = found.column("place")
         columns, names = [], []
         for field in self.fields:
@@ -75,17 +89,20 @@ class Recoder:
                 columns.append(tuples.column(field.name).take(places))
             names.append(field.name)
         if self.class_id:
-            columns.append(arrow.arrow(classes[arrow.numbers(places)]))
+            columns.append(found.column("class_id"))
             names.append(CLASS)
-        return pa.table(dict(zip(names, columns, strict=True)))
+        return pa.table(dict(zip(names, columns, strict=True))), values, outside
 
-    def _means(self, tuples: pa.Table, classes: NDArray[np.int64], k: int) -> pa.Table:
+    def _means(self, tuples: pa.Table, left: Left) -> pa.Table:
         """Means of floating-point columns, that depend on no order; NULL where no tuple has a number."""
-        means = {"class_id": arrow.arrow(np.ascontiguousarray(classes[::k]))}
+        formed = left.classes[left.starts][~left.alone[left.starts]]
+        # Where there are means, all classes are of k tuples.
+        size = max(len(left.classes) // max(len(formed), 1), 1)
+        means = {"class_id": arrow.arrow(formed)}
         for field in self.fields:
             if field.quasi and field.recode == "mean" and not field.exact:
-                values = arrow.numbers(tuples.column(field.name)).astype(np.float64).reshape(-1, k)
-                means[field.column] = arrow.arrow(class_means(values))
+                values = arrow.numbers(tuples.column(field.name)).astype(np.float64)
+                means[field.column] = arrow.arrow(class_means(values.reshape(len(formed), size)))
         return pa.table(means)
 
     def _typed(self, column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
@@ -100,6 +117,15 @@ def _written_as(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
         return kind.value_type
     return pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) and kind.tz else kind
+
+
+def known(before: pa.Table | None, values: pa.Table, public: NDArray[np.int64]) -> pa.Table | None:
+    """Return the values of some classes, a row each, of those that left before and now; None without any."""
+    if not len(public):
+        return None
+    rows = values if before is None else pa.concat_tables([before, values])
+    classes, first = np.unique(arrow.numbers(rows.column("class_id")), return_index=True)
+    return rows.take(arrow.arrow(first[np.isin(classes, public)]))
 
 
 def class_means(values: NDArray[np.float64]) -> NDArray[np.float64]:

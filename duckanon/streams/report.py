@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from duckanon.kernels.stream import Written
+    from duckanon.streams.methods import Left
 
 
 @dataclass(frozen=True)
@@ -22,19 +22,26 @@ class StreamReport:
     ----------
     read, written, dropped, held : int
         Tuples; read = written + dropped + held. Dropped is a tuple of which, when its delay was over, fewer
-        than k different subjects were held; held is what waits, and after the end of the input what is left.
-    classes, k : int
-        Classes written, each of k tuples of k different subjects.
+        than k different subjects were held, with 'castle' also one that is unlike most; held is what waits,
+        and after the end of the input what is left.
+    classes, alone, k : int
+        Classes written, each of k tuples of k different subjects, with 'castle' of at least so many; and
+        tuples that were written later with the values of one of them.
     largest_delay, mean_delay : float or None
         Tuples that were read after a tuple before it was written; None before the first class.
     largest_reordering, mean_reordering : float or None
         Places between where a tuple stands in the output and where among the tuples written it came. Counted
         of those before which no tuple is held.
     largest_span, mean_span : float or None
-        Places in the input between the last and the first tuple of a class; k - 1 at least.
+        Places in the input between the last and the first tuple of a class; k - 1 at least. Of the tuples
+        with which it left.
     mse, mae : float or None
         Mean of the squared, and of the plain, Euclidean distances between tuples and the centres of their
-        classes, on the scale and with the weights of the stream (a range is 1; a text 0 or 1).
+        classes, on the scale and with the weights of the stream (a range is 1; a text 0 or 1). The centre is
+        the mean; with 'castle' the middle of the ranges.
+    mean_width : float or None
+        With 'castle' the mean over tuples and quasi-identifiers of the widths of their ranges on that scale:
+        the paper's information loss (GLM), 0 to 1 where all is within the scale.
     policy_hash : str
         SHA-256, in hex, of what was asked.
     versions : dict
@@ -46,6 +53,7 @@ class StreamReport:
     dropped: int
     held: int
     classes: int
+    alone: int
     k: int
     largest_delay: float | None
     mean_delay: float | None
@@ -55,6 +63,7 @@ class StreamReport:
     mean_span: float | None
     mse: float | None
     mae: float | None
+    mean_width: float | None
     policy_hash: str
     versions: dict[str, str]
 
@@ -94,37 +103,47 @@ class Counts:
     """Running counts of a stream."""
 
     k: int
-    delay: int
     read: int = 0
     written: int = 0
     dropped: int = 0
+    classes: int = 0
+    alone: int = 0
     delays: Extent = field(default_factory=Extent)
     spans: Extent = field(default_factory=Extent)
     moved: Extent = field(default_factory=Extent)
     squares: Extent = field(default_factory=Extent)
     distances: Extent = field(default_factory=Extent)
+    widths: Extent = field(default_factory=Extent)
     _open: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     _gone: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     _gone_before: int = 0
 
-    def add(
-        self, written: Written, points: NDArray[np.float64], *, read: int, oldest: int, end: bool
-    ) -> None:
+    def add(self, left: Left, points: NDArray[np.float64], *, read: int, oldest: int) -> None:
         """Count what left: its coordinates (r, d), how many are read, the place of the oldest still held."""
-        members = written.positions.reshape(-1, self.k)
-        left = np.full(len(members), read - 1) if end else members[:, 0] + self.delay
-        self.delays.add((left[:, None] - members).ravel())
-        self.spans.add(members[:, -1] - members[:, 0])
-        parts = points.reshape(len(members), self.k, points.shape[1])
-        squared = ((parts - parts.mean(axis=1, keepdims=True)) ** 2).sum(axis=2).ravel()
+        formed = left.positions[~left.alone]
+        firsts = np.flatnonzero(np.diff(left.classes[~left.alone], prepend=-1))
+        lasts = np.append(firsts[1:], len(formed)) - 1 if len(formed) else firsts
+        self.delays.add(left.times - left.positions)
+        self.spans.add(formed[lasts] - formed[firsts])
+        squared = self._squared(left, points, len(firsts))
         self.squares.add(squared)
         self.distances.add(np.sqrt(squared))
-        places = self.written + np.arange(len(written.positions))
-        self._open = np.vstack([self._open, np.column_stack([written.positions, places])])
-        self._gone = np.concatenate([self._gone, written.dropped])
-        self.read, self.written = read, self.written + len(written.positions)
-        self.dropped += len(written.dropped)
+        places = self.written + np.arange(len(left.positions))
+        self._open = np.vstack([self._open, np.column_stack([left.positions, places])])
+        self._gone = np.concatenate([self._gone, left.dropped])
+        self.read, self.written = read, self.written + len(left.positions)
+        self.dropped += len(left.dropped)
+        self.classes, self.alone = self.classes + len(firsts), self.alone + int(left.alone.sum())
         self._settle(oldest)
+
+    def _squared(self, left: Left, points: NDArray[np.float64], classes: int) -> NDArray[np.float64]:
+        """Return squared distances (r,) of tuples from the centres of what they were written as."""
+        if left.ranges is not None:
+            lows, highs = left.ranges
+            self.widths.add((highs - lows).mean(axis=1))
+            return np.asarray(((points - (lows + highs) / 2) ** 2).sum(axis=1))
+        parts = points.reshape(classes, self.k, points.shape[1])
+        return np.asarray(((parts - parts.mean(axis=1, keepdims=True)) ** 2).sum(axis=2).ravel())
 
     def _settle(self, oldest: int) -> None:
         """Count how far those were moved before which nothing is held: all that came first is known then."""

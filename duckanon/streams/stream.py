@@ -15,14 +15,14 @@ from duckanon.database import arrow, engine, templates
 from duckanon.database.intake import readable, register_source
 from duckanon.database.relations import columns_of
 from duckanon.errors import PolicyError, ReleaseError, SourceError, tell
-from duckanon.kernels.stream import finish, held, open_buffer, push
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import CLASS, fold, twice
 from duckanon.release.stages.stage import tellers_of
 from duckanon.streams.coordinates import Coordinates, check_scales
-from duckanon.streams.policy import SAFE_DELAY, StreamPolicy
-from duckanon.streams.recode import Recoder, fields_of
+from duckanon.streams.methods import METHODS, opened
+from duckanon.streams.policy import SAFE_DELAY, StreamPolicy, check_kinds
+from duckanon.streams.recode import Recoder, fields_of, known
 from duckanon.streams.report import Counts, StreamReport
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from duckanon.kernels.stream import Buffer, Written
     from duckanon.policy.bind import Attribute
     from duckanon.release.stages.stage import Teller
+    from duckanon.streams.methods import Left
 
 STAGE = "stream"
 
@@ -44,8 +44,8 @@ MANY_CHUNKS = 16
 class AnonymizedStream(Iterator[pa.RecordBatch]):
     """Record batches of tuples in classes of k; see `duckanon.anonymize_stream`, which makes it.
 
-    A tuple is in a batch only with its whole class. It can be used as a context manager, and is closed when
-    its last batch was taken.
+    A tuple is in a batch only with its whole class, or after it. It can be used as a context manager, and is
+    closed when its last batch was taken.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class AnonymizedStream(Iterator[pa.RecordBatch]):
         self._policy = policy
         self._con = duckdb.connect(config={"threads": 1})
         engine.quiet(self._con)
-        self._counts = Counts(policy.rows.k, policy.delay)
+        self._counts = Counts(policy.rows.k)
         with contextlib.ExitStack() as failed:
             failed.callback(self._con.close)
             first = _first(batches, self._batches)
@@ -95,9 +95,9 @@ class AnonymizedStream(Iterator[pa.RecordBatch]):
         counts = self._counts
         return StreamReport(
             counts.read, counts.written, counts.dropped, counts.read - counts.written - counts.dropped,
-            counts.written // counts.k, counts.k, counts.delays.largest, counts.delays.mean,
+            counts.classes, counts.alone, counts.k, counts.delays.largest, counts.delays.mean,
             counts.moved.largest, counts.moved.mean, counts.spans.largest, counts.spans.mean,
-            counts.squares.mean, counts.distances.mean, self._policy.hash,
+            counts.squares.mean, counts.distances.mean, counts.widths.mean, self._policy.hash,
             {"duckanon": version("duckanon"), "duckdb": duckdb.__version__},
         )  # fmt: skip
 
@@ -145,13 +145,15 @@ class _State:
         quasi = [one for one in attributes if one.role is Role.QUASI_IDENTIFIER]
         check_scales(quasi, policy)
         self._coordinates = Coordinates(quasi, policy)
-        self._buffer = _buffer(policy, self._coordinates.dimensions)
+        self._method = METHODS[policy.method]
+        self._buffer = opened(policy, self._coordinates.dimensions)
         self.schema = self._recoder.schema(con)
         self._waiting: list[pa.Table] = []  # before the scale is known
         self._subjects: list[NDArray[np.int64]] = []
         self._rows = pa.table({name: pa.array([], kind) for name, kind in types.items()})
         self._points = np.zeros((0, self._coordinates.dimensions))
         self._who = np.zeros(0, np.int64)
+        self._values: pa.Table | None = None  # of classes with which tuples may leave later
         self._batches = 0
 
     def read(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -177,7 +179,7 @@ class _State:
         if self._waiting:
             self._fix()
             yield from self._push()
-        yield from self._leave(finish(self._buffer), end=True)
+        yield from self._leave(self._method.finish(self._buffer))
 
     def _fix(self) -> None:
         first = pa.concat_tables(self._waiting).slice(0, self._policy.warm_up)
@@ -193,14 +195,14 @@ class _State:
         self._rows = pa.concat_tables([self._rows, tuples])
         self._points = np.vstack([self._points, points])
         self._who = np.concatenate([self._who, subjects])
-        yield from self._leave(push(self._buffer, points, told), end=False)
+        yield from self._leave(self._method.push(self._buffer, points, told))
 
-    def _leave(self, written: Written, *, end: bool) -> Iterator[pa.RecordBatch]:
-        """Give the classes that are formed, each whole, and forget their tuples."""
-        read, waiting = int(self._buffer.counts[0]), held(self._buffer)
+    def _leave(self, left: Left) -> Iterator[pa.RecordBatch]:
+        """Give the classes that are formed, each whole, and tuples of those before; forget what left."""
+        read, waiting = int(self._buffer.counts[0]), self._method.held(self._buffer)
         oldest = int(waiting[0]) if len(waiting) else read
         first = read - len(self._rows)
-        places = written.positions - first
+        places = left.positions - first
         points, whose = self._points[places], self._who[places]
         tuples = self._rows.take(arrow.arrow(places)) if len(places) else self._rows.slice(0, 0)
         keep = len(self._rows) - (oldest - first)
@@ -209,27 +211,36 @@ class _State:
         self._who = self._who[len(self._who) - keep :].copy()
         if max((column.num_chunks for column in self._rows.columns), default=0) > MANY_CHUNKS:
             self._rows = self._rows.combine_chunks()
-        if len(places):
-            made = self._recoder.written(self._con, tuples, written.classes, self._policy.rows.k)
-            self._check(made, whose)
-            self._counts.add(written, points, read=read, oldest=oldest, end=end)
-            yield from made.combine_chunks().to_batches()
-        else:
-            self._counts.add(written, points, read=read, oldest=oldest, end=end)
+        if not len(places):
+            self._counts.add(left, points, read=read, oldest=oldest)
+            return
+        made, values, outside = self._recoder.written(self._con, tuples, left, self._values)
+        if len(outside):
+            left = left.without(outside)
+            whose, points = np.delete(whose, outside), np.delete(points, outside, 0)
+        self._check(made, left, whose)
+        self._values = known(self._values, values, self._method.public(self._buffer))
+        self._counts.add(left, points, read=read, oldest=oldest)
+        yield from made.combine_chunks().to_batches()
 
-    def _check(self, made: pa.Table, whose: NDArray[np.int64]) -> None:
-        """Look at what is to be written: k in a row share their quasi-identifiers, and are of k subjects."""
-        k = self._policy.rows.k
-        heads = arrow.arrow(np.arange(len(made)) // k * k)
+    def _check(self, made: pa.Table, left: Left, whose: NDArray[np.int64]) -> None:
+        """Look at what is to be written: what leaves together has one value, and a class k subjects."""
+        heads = arrow.arrow(left.starts[left.runs])
         alike = all(
             made.column(one.name).take(heads).equals(made.column(one.name))
             for one in self._coordinates.attributes
         )
-        apart = not self._tellers or bool(np.diff(np.sort(whose.reshape(-1, k), axis=1), axis=1).all())
-        if len(made) != len(whose) or not (alike and apart):
+        first = np.ones(len(whose), np.bool_)  # whether a tuple is the first of its subject in a class
+        if self._tellers:
+            order = np.lexsort((whose, left.runs))
+            first[order[1:]] = (np.diff(whose[order]) != 0) | (np.diff(left.runs) != 0)
+        subjects = np.bincount(left.runs[first], minlength=len(left.starts))
+        k = self._policy.rows.k
+        many = bool((left.alone[left.starts] | (subjects >= k)).all())
+        if len(made) != len(whose) or not (alike and many):
             raise ReleaseError(
-                f"a class of the stream is none of k = {k} tuples that share their quasi-identifiers and are "
-                "of different subjects: nothing of it was written; please report this"
+                f"a class of the stream is none of k = {k} subjects whose tuples share their values: nothing "
+                "of it was written; please report this"
             )
 
     def _numbers_of_subjects(self, table: pa.Table) -> NDArray[np.int64]:
@@ -268,20 +279,11 @@ def _bound(
     register_source(con, _read(schema.empty_table()))
     columns = columns_of(con, "source", STAGE)
     con.unregister("source")
+    check_kinds(policy, columns)
     attributes = bind.bind(policy.rows, columns)
     if policy.class_id and fold(CLASS) in {fold(one.name) for one in attributes}:
         raise PolicyError(f"class_id = True adds a column {CLASS!r}, which the stream has: rename it")
     return attributes, tellers_of(policy.rows, columns)
-
-
-def _buffer(policy: StreamPolicy, dimensions: int) -> Buffer:
-    try:
-        return open_buffer(
-            dimensions, policy.rows.k, delay=policy.delay, order_weight=policy.order_weight,
-            grow=policy.cluster == "grow", by_subject=bool(policy.rows.subject),
-        )  # fmt: skip
-    except ValueError as cause:
-        raise PolicyError(str(cause)) from cause
 
 
 def _other_schema(found: pa.Schema, known: pa.Schema) -> str:

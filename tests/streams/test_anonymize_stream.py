@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import duckanon
 from duckanon.errors import DuckanonError, DuckanonWarning, PolicyError, ReleaseError, SourceError
+from duckanon.kernels import stream as kernel
 from duckanon.streams import stream as streams
 from tests.examples import examples
 from tests.oracle import key
@@ -438,16 +439,18 @@ def test_a_short_delay_is_warned_of() -> None:
 
 def test_a_class_that_is_none_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that is wrong: two tuples of one subject together, and values that differ in a class."""
-    push = streams.push
+    push = kernel.push
 
     def wrong(buffer: Any, points: Any, subjects: Any) -> Any:
         return push(buffer, points, np.arange(len(points)))
 
-    monkeypatch.setattr(streams, "push", wrong)
+    monkeypatch.setattr(kernel, "push", wrong)
     table = pa.table({"age": [1] * 4, "who": [1, 1, 2, 2]})
     with pytest.raises(ReleaseError, match="please report this"):
         streamed(table, quasi_identifiers="age", k=2, delay=2, subject="who")
     monkeypatch.undo()
-    monkeypatch.setattr(streams.Recoder, "written", lambda *given: given[2])
+    monkeypatch.setattr(
+        streams.Recoder, "written", lambda *given: (given[2], given[2], np.zeros(0, np.int64))
+    )
     with pytest.raises(DuckanonError, match="please report this"):
         streamed(pa.table({"age": [1, 2, 3, 4]}), quasi_identifiers="age", k=2, delay=2)

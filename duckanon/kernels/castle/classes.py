@@ -1,0 +1,234 @@
+"""The classes in which a cluster of CASTLE leaves: one, or several of k subjects and few more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from duckanon.kernels.castle.clusters import FORMED, HELD, NONE, OPEN, PUBLIC, READ, Castle, under_tau
+from duckanon.kernels.compiled import inner, uncounted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Written(NamedTuple):
+    """What has left, in the order of output.
+
+    Attributes
+    ----------
+    positions : ndarray of shape (r,), int64
+        Places in the stream: class by class, ascending in each.
+    classes : ndarray of shape (r,), int64
+        Class of each, whose ranges it leaves with; numbers count on from call to call.
+    times : ndarray of shape (r,), int64
+        Place in the stream of the last tuple that was read before it left.
+    alone : ndarray of shape (r,), bool
+        Whether it came after its class, which had tuples of k subjects before.
+    lows, highs : ndarray of shape (r, d), float64
+        Ranges that it leaves with.
+    dropped : ndarray of shape (q,), int64
+        Places in the stream of the tuples dropped, ascending.
+    """
+
+    positions: NDArray[np.int64]
+    classes: NDArray[np.int64]
+    times: NDArray[np.int64]
+    alone: NDArray[np.bool_]
+    lows: NDArray[np.float64]
+    highs: NDArray[np.float64]
+    dropped: NDArray[np.int64]
+
+
+class Parting(NamedTuple):
+    """The members of a cluster that leaves, and the classes in which they do; n members at most."""
+
+    members: NDArray[np.int64]  # (1,), how many there are
+    slots: NDArray[np.int64]  # (n,), by place in the stream
+    buckets: NDArray[np.int64]  # (n,), of its subject: numbered from 0 in the order of their first members
+    firsts: NDArray[np.int64]  # (n,), first member of each bucket
+    left: NDArray[np.int64]  # (n,), members of each bucket that have no class yet
+    looked: NDArray[np.int64]  # (n,), the class for which each bucket was looked at last
+    parts: NDArray[np.int64]  # (n,), class of each member, -1 for none yet
+    lows: NDArray[np.float64]  # (n / k + 1, d), of each class
+    highs: NDArray[np.float64]
+    nearest: NDArray[np.int64]  # (k - 1,), members that are to join the class
+    distances: NDArray[np.float64]  # (k - 1,)
+
+
+def parting_of(castle: Castle) -> Parting:
+    """Return room for a cluster that leaves."""
+    count, parts = castle.delay + 1, ((castle.delay + 1) // castle.k + 1, castle.points.shape[1])
+    slots, buckets, firsts, left, looked, classes = (np.empty(count, np.int64) for _ in range(6))
+    return Parting(
+        np.zeros(1, np.int64), slots, buckets, firsts, left, looked, classes,
+        np.empty(parts), np.empty(parts), np.empty(castle.k - 1, np.int64), np.empty(castle.k - 1),
+    )  # fmt: skip
+
+
+@uncounted
+def gather(castle: Castle, parting: Parting, home: int) -> int:
+    """Write the members of a cluster and how many they are, and return of how many subjects."""
+    mask, members, buckets = len(castle.homes) - 1, 0, 0
+    read = castle.counts[READ]
+    for position in range(max(0, read - 1 - castle.delay), read):
+        slot = position & mask
+        if castle.homes[slot] != home:
+            continue
+        bucket = 0 if castle.by_subject else buckets
+        while bucket < buckets and (
+            castle.subjects[parting.slots[parting.firsts[bucket]]] != castle.subjects[slot]
+        ):
+            bucket += 1
+        if bucket == buckets:
+            parting.firsts[bucket], parting.left[bucket], parting.looked[bucket] = members, 0, NONE
+            buckets += 1
+        parting.slots[members], parting.buckets[members] = slot, bucket
+        parting.parts[members] = NONE
+        parting.left[bucket] += 1
+        members += 1
+    parting.members[0] = members
+    return buckets
+
+
+@inner
+def leave(castle: Castle, parting: Parting, home: int, room: Written, written: int) -> int:
+    """Let a cluster of at least k subjects leave, split if it has 2 k; return how many tuples are written."""
+    buckets = gather(castle, parting, home)
+    members = parting.members[0]
+    classes = _split(castle, parting, members, buckets) if buckets >= 2 * castle.k else 0
+    if classes == 0:
+        classes = 1
+        for i in range(members):
+            parting.parts[i] = 0
+    mask, end = len(castle.homes) - 1, castle.counts[READ]
+    out = written
+    for part in range(classes):
+        _reach(castle, parting, members, part)
+        for i in range(members):
+            if parting.parts[i] == part:
+                slot = parting.slots[i]
+                position = end - 1 - ((end - 1 - slot) & mask)
+                write(
+                    castle, room, out, position, castle.counts[FORMED], False,
+                    parting.lows[part], parting.highs[part],
+                )  # fmt: skip
+                castle.homes[slot] = NONE
+                out += 1
+        _publish(castle, parting.lows[part], parting.highs[part])
+    castle.counts[HELD] -= members
+    castle.sizes[home] = 0
+    castle.counts[OPEN] -= 1
+    return out - written
+
+
+@uncounted
+def write(
+    castle: Castle, room: Written, place: int, position: int, number: int, alone: bool,
+    lows: NDArray[np.float64], highs: NDArray[np.float64],
+) -> None:  # fmt: skip
+    """Write a tuple that leaves."""
+    room.positions[place], room.classes[place] = position, number
+    room.times[place], room.alone[place] = castle.counts[READ] - 1, alone
+    for j in range(len(lows)):
+        room.lows[place, j], room.highs[place, j] = lows[j], highs[j]
+
+
+@uncounted
+def _publish(castle: Castle, lows: NDArray[np.float64], highs: NDArray[np.float64]) -> None:
+    """Count a class and its loss, and keep it to be used again if that is below the mean of the last ones."""
+    loss = 0.0
+    for j in range(len(lows)):
+        loss += highs[j] - lows[j]
+    castle.losses[castle.counts[FORMED] % len(castle.losses)] = loss
+    castle.counts[FORMED] += 1
+    if under_tau(castle, loss) > 0.0:
+        place = castle.counts[PUBLIC] % len(castle.public_classes)
+        for j in range(len(lows)):
+            castle.public_lows[place, j], castle.public_highs[place, j] = lows[j], highs[j]
+        castle.public_classes[place] = castle.counts[FORMED] - 1
+        castle.counts[PUBLIC] += 1
+
+
+@uncounted
+def _split(castle: Castle, parting: Parting, members: int, buckets: int) -> int:
+    """Give the members of a cluster their classes: k of k subjects, and what is left; return how many.
+
+    A class is the earliest member and the k - 1 nearest to it, each the earliest of another subject. Where
+    fewer than k subjects are left, each goes as a whole to the class that its earliest tuple widens least.
+    """
+    left, part = buckets, 0
+    while left >= castle.k:
+        left -= _pick(castle, parting, members, part)
+        part += 1
+    for i in range(part):
+        _reach(castle, parting, members, i)
+    for i in range(members):
+        if parting.parts[i] != NONE:
+            continue
+        best, least = NONE, np.inf
+        for other in range(part):
+            widened = 0.0
+            for j in range(castle.points.shape[1]):
+                value = castle.points[parting.slots[i], j]
+                widened += max(0.0, parting.lows[other, j] - value)
+                widened += max(0.0, value - parting.highs[other, j])
+            if best == NONE or widened < least:
+                best, least = other, widened
+        for other in range(i, members):
+            if parting.parts[other] == NONE and parting.buckets[other] == parting.buckets[i]:
+                parting.parts[other] = best
+                _widen(castle, parting, other, best)
+    return part
+
+
+@uncounted
+def _pick(castle: Castle, parting: Parting, members: int, part: int) -> int:
+    """Give a class its first k members, and return of how many subjects nothing is left."""
+    first, last, done = NONE, castle.k - 1, 0
+    for i in range(last):
+        parting.nearest[i], parting.distances[i] = NONE, np.inf
+    for i in range(members):
+        if parting.parts[i] != NONE or parting.looked[parting.buckets[i]] == part:
+            continue
+        parting.looked[parting.buckets[i]] = part
+        if first == NONE:
+            first = i
+            continue
+        distance = 0.0
+        for j in range(castle.points.shape[1]):
+            distance += abs(castle.points[parting.slots[i], j] - castle.points[parting.slots[first], j])
+        place = last
+        while place > 0 and distance < parting.distances[place - 1]:
+            place -= 1
+        if place < last:
+            for other in range(last - 1, place, -1):
+                parting.nearest[other] = parting.nearest[other - 1]
+                parting.distances[other] = parting.distances[other - 1]
+            parting.nearest[place], parting.distances[place] = i, distance
+    for i in range(castle.k):
+        member = first if i == last else parting.nearest[i]
+        parting.parts[member] = part
+        parting.left[parting.buckets[member]] -= 1
+        done += parting.left[parting.buckets[member]] == 0
+    return done
+
+
+@uncounted
+def _reach(castle: Castle, parting: Parting, members: int, part: int) -> None:
+    """Write the ranges of a class."""
+    for j in range(castle.points.shape[1]):
+        parting.lows[part, j], parting.highs[part, j] = np.inf, -np.inf
+    for i in range(members):
+        if parting.parts[i] == part:
+            _widen(castle, parting, i, part)
+
+
+@uncounted
+def _widen(castle: Castle, parting: Parting, member: int, part: int) -> None:
+    """Widen the ranges of a class by a member."""
+    for j in range(castle.points.shape[1]):
+        value = castle.points[parting.slots[member], j]
+        parting.lows[part, j] = min(parting.lows[part, j], value)
+        parting.highs[part, j] = max(parting.highs[part, j], value)

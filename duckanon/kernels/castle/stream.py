@@ -1,0 +1,181 @@
+"""CASTLE: tuples of a stream wait in clusters, which leave as ranges within a delay and may be used again.
+
+A tuple is read into the cluster whose ranges it widens least, or into a new one. If the one that came `delay`
+places before it is still held, it expires: its cluster leaves if it has tuples of k subjects. If not, the
+tuple leaves alone where it lies within the ranges of a class that left before, which are public already. If
+there is none it is dropped where most clusters have more subjects than its own; or else its cluster is merged
+with others until it has k subjects, and leaves. A cluster of 2 k subjects or more leaves in several classes.
+What is done to a tuple depends on those before it alone, not on how the input is cut into batches.
+
+Source: Cao, Carminati, Ferrari and Tan, "CASTLE: Continuously Anonymizing Data Streams", IEEE Transactions on
+Dependable and Secure Computing 8(3), 2011: best selection, delay constraint, output, split and merge. Where
+the paper takes any cluster or tuple, this takes the earliest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from duckanon.kernels.castle.classes import Parting, Written, gather, leave, parting_of, write
+from duckanon.kernels.castle.clusters import HELD, NONE, OPEN, READ, Castle, enough, hold, merge, take, within
+from duckanon.kernels.compiled import compiled, inner
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+LIMIT = 1e150
+"""Largest coordinate: sums of widths are finite."""
+
+
+def push(castle: Castle, points: ArrayLike, subjects: ArrayLike | None = None) -> Written:
+    """Read tuples into clusters, and return what leaves them meanwhile.
+
+    Parameters
+    ----------
+    castle : Castle
+        Is changed.
+    points : array_like of shape (m, d)
+        Quasi-identifiers of the next m tuples of the stream, 0 or more: finite numbers up to 1e150 on the
+        scale on which widths are to be added.
+    subjects : array_like of shape (m,), int64, optional
+        Subject of each; given if and only if it was opened `by_subject`.
+
+    Returns
+    -------
+    Written
+        The same, one call after the other, however the stream is cut into batches.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit or a number is out of range; nothing is changed then.
+
+    Notes
+    -----
+    O(clusters d) a tuple, with subjects O(delay) more; O((delay + reusable) d) where one expires;
+    O(n^2 d / k) where a cluster of n tuples leaves. Deterministic: what is equal goes to the earliest.
+    """
+    matrix = np.require(points, np.float64, ["C", "W"])
+    if matrix.ndim != 2 or matrix.shape[1] != castle.points.shape[1]:
+        raise ValueError(f"points must be of shape (m, {castle.points.shape[1]}), not {matrix.shape}")
+    if not np.abs(matrix).max(initial=0.0) <= LIMIT:
+        raise ValueError(f"points must be finite numbers within {LIMIT:g}")
+    if castle.by_subject != (subjects is not None):
+        raise ValueError("subjects must be given if the clusters are by_subject, and only then")
+    first = int(castle.counts[READ])
+    numbers = np.arange(first, first + len(matrix)) if subjects is None else np.array(subjects)
+    if numbers.shape != (len(matrix),) or (len(numbers) and not np.can_cast(numbers.dtype, np.int64)):
+        raise ValueError(f"subjects must be one whole number a tuple, of shape ({len(matrix)},)")
+    room = _room(castle, int(castle.counts[HELD]) + len(matrix))
+    written, lost = _read(castle, parting_of(castle), matrix, numbers.astype(np.int64), room)
+    return _cut(room, written, lost)
+
+
+def finish(castle: Castle) -> Written:
+    """Let every tuple expire, the oldest first, and return what leaves.
+
+    Parameters
+    ----------
+    castle : Castle
+        Is changed. What stays in it found no class, and fewer than k subjects: see `held`.
+
+    Returns
+    -------
+    Written
+        The paper does not have it, for its streams do not end.
+    """
+    room = _room(castle, int(castle.counts[HELD]))
+    written, lost = _empty(castle, parting_of(castle), room)
+    return _cut(room, written, lost)
+
+
+def held(castle: Castle) -> NDArray[np.int64]:
+    """Return the places in the stream of the tuples that wait, ascending; between calls `delay` at most."""
+    read = int(castle.counts[READ])
+    places = np.arange(max(0, read - castle.delay - 1), read)
+    return np.asarray(places[castle.homes[places & (len(castle.homes) - 1)] != NONE])
+
+
+def public(castle: Castle) -> NDArray[np.int64]:
+    """Return the numbers of the classes that may be used again, ascending."""
+    return np.sort(castle.public_classes[castle.public_classes != NONE])
+
+
+def _room(castle: Castle, count: int) -> Written:
+    """Return room for what leaves."""
+    ranges = (count, castle.points.shape[1])
+    return Written(
+        np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64),
+        np.empty(count, np.bool_), np.empty(ranges), np.empty(ranges), np.empty(count, np.int64),
+    )  # fmt: skip
+
+
+def _cut(room: Written, written: int, lost: int) -> Written:
+    """Return the part of the room that was used."""
+    return Written(
+        room.positions[:written].copy(), room.classes[:written].copy(), room.times[:written].copy(),
+        room.alone[:written].copy(), room.lows[:written].copy(), room.highs[:written].copy(),
+        room.dropped[:lost].copy(),
+    )  # fmt: skip
+
+
+@compiled
+def _read(
+    castle: Castle, parting: Parting, points: NDArray[np.float64], subjects: NDArray[np.int64], room: Written
+) -> tuple[int, int]:
+    """Read tuples one by one; return how many are written and dropped."""
+    mask, written, lost = len(castle.homes) - 1, 0, 0
+    for i in range(len(points)):
+        hold(castle, points[i], subjects[i])
+        expiring = castle.counts[READ] - 1 - castle.delay
+        if expiring >= 0 and castle.homes[expiring & mask] != NONE:
+            more = _expire(castle, parting, expiring, room, written)
+            if more == 0:
+                take(castle, expiring & mask)
+                room.dropped[lost] = expiring
+                lost += 1
+            written += more
+    return written, lost
+
+
+@compiled
+def _empty(castle: Castle, parting: Parting, room: Written) -> tuple[int, int]:
+    """Let what is held expire; return how many are written and dropped."""
+    mask, written, lost = len(castle.homes) - 1, 0, 0
+    read = castle.counts[READ]
+    for oldest in range(max(0, read - castle.delay), read):
+        if castle.homes[oldest & mask] == NONE:
+            continue
+        more = _expire(castle, parting, oldest, room, written)
+        if more == 0 and enough(castle, parting.firsts):
+            take(castle, oldest & mask)
+            room.dropped[lost] = oldest
+            lost += 1
+        written += more
+    return written, lost
+
+
+@inner
+def _expire(castle: Castle, parting: Parting, position: int, room: Written, written: int) -> int:
+    """Let a tuple leave, alone or with its cluster; return how many are written, 0 if it cannot leave."""
+    slot = position & (len(castle.homes) - 1)
+    home = castle.homes[slot]
+    if castle.sizes[home] < castle.k:
+        place = within(castle, slot)
+        if place != NONE:
+            write(
+                castle, room, written, position, castle.public_classes[place], True,
+                castle.public_lows[place], castle.public_highs[place],
+            )  # fmt: skip
+            take(castle, slot)
+            return 1
+        larger = 0
+        for other in range(len(castle.sizes)):
+            larger += castle.sizes[other] > castle.sizes[home]
+        if 2 * larger > castle.counts[OPEN] or not enough(castle, parting.firsts):
+            return 0
+        while gather(castle, parting, home) < castle.k:
+            merge(castle, home)
+    return leave(castle, parting, home, room, written)

@@ -1,0 +1,139 @@
+"""The methods of a stream, in one shape: tuples are pushed into what waits, and leave it with a class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from duckanon.errors import PolicyError
+from duckanon.kernels import stream
+from duckanon.kernels.castle import classes, clusters
+from duckanon.kernels.castle import stream as castle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from duckanon.streams.policy import StreamPolicy
+
+REUSABLE = 1_000
+"""Classes of CASTLE that are kept to be used again: the memory of a stream has a bound."""
+
+
+@dataclass(frozen=True)
+class Left:
+    """Tuples that left, in the order of output: whole classes, and single ones of classes before."""
+
+    positions: NDArray[np.int64]  # (r,), places in the stream
+    classes: NDArray[np.int64]  # (r,), whose values they are released with
+    times: NDArray[np.int64]  # (r,), place of the last tuple that was read before
+    alone: NDArray[np.bool_]  # (r,), whether the class left before
+    dropped: NDArray[np.int64]  # (q,), places of the tuples that are not written, ascending
+    ranges: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None  # (r, d) each, where they are known
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """Where what leaves together begins, a class or a tuple alone."""
+        begins = np.ones(len(self.classes), np.bool_)
+        for told in (self.times, self.classes, self.alone):
+            begins[1:] &= told[1:] == told[:-1]
+        begins[1:] = ~begins[1:]
+        return np.flatnonzero(begins)
+
+    @cached_property
+    def runs(self) -> NDArray[np.int64]:
+        """The number, from 0, of what each leaves with (r,)."""
+        return np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=len(self.classes)))
+
+    def without(self, outside: NDArray[np.int64]) -> Left:
+        """Return the same with some tuples of these (places among them) dropped."""
+        stay = np.ones(len(self.positions), np.bool_)
+        stay[outside] = False
+        ranges = None if self.ranges is None else (self.ranges[0][stay], self.ranges[1][stay])
+        dropped = np.sort(np.concatenate([self.dropped, self.positions[~stay]]))
+        return Left(
+            self.positions[stay], self.classes[stay], self.times[stay], self.alone[stay], dropped, ranges
+        )
+
+
+@dataclass(frozen=True)
+class Method:
+    """Functions of what waits, `Any` to all others: its counts[0] is how many tuples were read."""
+
+    opened: Callable[[StreamPolicy, int], Any]  # of so many coordinates
+    push: Callable[[Any, NDArray[np.float64], NDArray[np.int64] | None], Left]
+    finish: Callable[[Any], Left]
+    held: Callable[[Any], NDArray[np.int64]]  # places in the stream, ascending
+    public: Callable[[Any], NDArray[np.int64]]  # classes with which tuples may leave alone
+
+
+def _open_steered(policy: StreamPolicy, dimensions: int) -> stream.Buffer:
+    return stream.open_buffer(
+        dimensions, policy.rows.k, delay=policy.delay, order_weight=policy.order_weight,
+        grow=policy.cluster == "grow", by_subject=bool(policy.rows.subject),
+    )  # fmt: skip
+
+
+def _push_steered(
+    buffer: stream.Buffer, points: NDArray[np.float64], subjects: NDArray[np.int64] | None
+) -> Left:
+    written = stream.push(buffer, points, subjects)
+    # A class leaves when its first tuple expires.
+    return _steered(written, written.positions.reshape(-1, buffer.k)[:, 0] + buffer.delay, buffer.k)
+
+
+def _finish_steered(buffer: stream.Buffer) -> Left:
+    written = stream.finish(buffer)
+    last = int(buffer.counts[stream.READ]) - 1
+    return _steered(written, np.full(len(written.positions) // buffer.k, last), buffer.k)
+
+
+def _steered(written: stream.Written, times: NDArray[np.int64], k: int) -> Left:
+    alone = np.zeros(len(written.positions), np.bool_)
+    return Left(written.positions, written.classes, times.repeat(k), alone, written.dropped)
+
+
+def _open_castle(policy: StreamPolicy, dimensions: int) -> clusters.Castle:
+    return clusters.open_clusters(
+        dimensions, policy.rows.k, delay=policy.delay, clusters=policy.clusters, recent=policy.recent,
+        reusable=REUSABLE, by_subject=bool(policy.rows.subject),
+    )  # fmt: skip
+
+
+def _push_castle(
+    waiting: clusters.Castle, points: NDArray[np.float64], subjects: NDArray[np.int64] | None
+) -> Left:
+    return _castle(castle.push(waiting, points, subjects))
+
+
+def _finish_castle(waiting: clusters.Castle) -> Left:
+    return _castle(castle.finish(waiting))
+
+
+def _castle(written: classes.Written) -> Left:
+    return Left(
+        written.positions, written.classes, written.times, written.alone, written.dropped,
+        (written.lows, written.highs),
+    )  # fmt: skip
+
+
+def _never(_: stream.Buffer) -> NDArray[np.int64]:
+    return np.zeros(0, np.int64)
+
+
+METHODS: Mapping[str, Method] = {
+    "steered": Method(_open_steered, _push_steered, _finish_steered, stream.held, _never),
+    "castle": Method(_open_castle, _push_castle, _finish_castle, castle.held, castle.public),
+}
+
+
+def opened(policy: StreamPolicy, dimensions: int) -> Any:
+    """Return what waits, without tuples yet; a PolicyError where the kernel refuses a number."""
+    try:
+        return METHODS[policy.method].opened(policy, dimensions)
+    except ValueError as cause:
+        raise PolicyError(str(cause)) from cause
