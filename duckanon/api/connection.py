@@ -18,6 +18,8 @@ from duckanon.errors import SOURCE_QUERY, DuckanonError, Place, StatementError
 from duckanon.statements import misspelt
 from duckanon.statements.parse import parse
 from duckanon.statements.tokens import Piece, place_of, split, tokenize
+from duckanon.streams.policy import stream_options
+from duckanon.streams.tables import stream_to_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from duckanon.statements.grammar import Statement
+    from duckanon.streams.report import StreamReport
 
 
 class Connection:
@@ -103,6 +106,47 @@ class Connection:
                 add_called(self._connection, pieces[-1].text)
                 return self._connection.execute(pieces[-1].text, params)
         return self.sql(text, params) or self._connection
+
+    @interruptible
+    def stream(self, query: str, into: str, **options: Any) -> StreamReport:
+        """Report of a stream: the rows of a query leave for a new table, in classes of k.
+
+        Parameters
+        ----------
+        query : str
+            One query, whose rows are read in their order, a batch at a time.
+        into : str
+            Name of a table that does not exist; it is made, with the released types, before the first row.
+        **options
+            As of `duckanon.anonymize_stream`: ``quasi_identifiers``, ``k``, ``delay`` and others.
+
+        Returns
+        -------
+        StreamReport
+            What became of the rows.
+
+        Raises
+        ------
+        DuckanonError
+            The query or the options are wrong, the table exists, a transaction is open. Classes that were
+            appended before an error in the rows stay.
+
+        Notes
+        -----
+        Each batch of whole classes is a transaction of its own: whatever ends the process, the table holds
+        whole classes only. The query is read in one transaction, which sees nothing of the table.
+
+        Examples
+        --------
+        >>> with connect() as con:
+        ...     query = "SELECT i % 4 AS age FROM range(8) AS r(i)"
+        ...     report = con.stream(query, "t", quasi_identifiers="age", k=2)
+        ...     con.sql("SELECT age, count(*) FROM t GROUP BY ALL ORDER BY ALL").fetchall()
+        [(0, 2), (1, 2), (2, 2), (3, 2)]
+        """
+        asked = stream_options(options)
+        add_called(self._connection, query)
+        return stream_to_table(self._connection, query, into, asked)
 
     @interruptible
     def run_script(self, script: str | Path) -> list[Outcome]:

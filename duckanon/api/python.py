@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -18,14 +17,14 @@ from duckanon.database.handover import same_column
 from duckanon.database.intake import readable, register_source
 from duckanon.database.interrupts import interruptible
 from duckanon.database.relations import named, resolve
-from duckanon.errors import PolicyError, ReleaseError, SourceError
-from duckanon.policy.names import suggestion, twice
+from duckanon.errors import ReleaseError, SourceError
+from duckanon.policy.names import twice
 from duckanon.policy.policy import Policy
 from duckanon.policy.told import check_of_rows
 from duckanon.release import pipeline
 from duckanon.release.views import create
 from duckanon.statements.names import QualifiedName, parse_name
-from duckanon.streams.policy import stream_policy
+from duckanon.streams.policy import stream_options
 from duckanon.streams.stream import AnonymizedStream
 
 if TYPE_CHECKING:
@@ -279,11 +278,7 @@ def anonymize_stream(
     (4, 0)
     """
     asked = {"quasi_identifiers": quasi_identifiers, "k": k, "delay": delay, "order_weight": order_weight}
-    known = signature(stream_policy).parameters
-    for name in options:
-        if name not in known:
-            raise PolicyError(f"unknown option {name!r} of a stream{suggestion(name, list(known))}")
-    policy = stream_policy(**asked, subject=subject, method=method, **options)  # type: ignore[arg-type]
+    policy = stream_options({**asked, "subject": subject, "method": method, **options})
     return AnonymizedStream(batches, policy)
 
 

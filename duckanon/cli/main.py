@@ -27,6 +27,7 @@ from duckanon.cli.output import complain, line
 from duckanon.cli.parsing import Command, Group
 from duckanon.cli.run import run
 from duckanon.cli.sql import sql
+from duckanon.cli.stream import stream
 from duckanon.cli.suggest import suggest
 from duckanon.cli.verify import verify
 from duckanon.database import engine
@@ -67,7 +68,8 @@ def duckanon(
 
 
 # A script is interrupted statement by statement, so that it can tell which.
-_SCRIPTS: tuple[Callable[..., int], ...] = (run, sql)
+# A stream tells itself how far it came, so it takes Ctrl-C before it comes here.
+_SCRIPTS: tuple[Callable[..., int], ...] = (run, sql, stream)
 _OTHERS: tuple[Callable[..., int], ...] = (
     demo, anonymize, audit, verify, compare, compare_releases, linkage, suggest, methods,
 )  # fmt: skip

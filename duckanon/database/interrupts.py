@@ -260,6 +260,32 @@ class undo(cleanup):  # noqa: N801
             super().__exit__(kind, failure, trace)
 
 
+@contextlib.contextmanager
+def undivided() -> Iterator[None]:
+    """Let Ctrl-C wait until the end of a block that takes a moment and must not be cut."""
+    _state.cleaning += 1
+    try:
+        yield
+    finally:
+        _state.cleaning -= 1
+    _deliver(_state)
+
+
+@contextlib.contextmanager
+def terminable() -> Iterator[None]:
+    """Let SIGTERM, in an `interruptible` function, do what Ctrl-C does; also where that is ignored."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    state = _state
+    state.handler = state.handler or signal.default_int_handler
+    before = signal.signal(signal.SIGTERM, _arrived)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def settle() -> None:
     """Let Ctrl-C wait until the statement has ended: what comes now is a COMMIT or a rename.
 

@@ -7,7 +7,8 @@ import json
 import math
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Literal, get_args
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from duckanon.errors import PolicyError
 from duckanon.policy.kinds import NUMBERS, kind_of
@@ -160,6 +161,17 @@ def check_kinds(policy: StreamPolicy, columns: Sequence[tuple[str, str]]) -> Non
                 f"quasi-identifier {name!r} is {kind}: method = 'castle' releases ranges of numbers and "
                 "dates, sets not yet; use method = 'steered'"
             )
+
+
+def stream_options(options: Mapping[str, Any]) -> StreamPolicy:
+    """Return what options of these names ask, k = 10 and delay = 100 where they do not say."""
+    known = signature(stream_policy).parameters
+    for name in options:
+        if name not in known:
+            raise PolicyError(f"unknown option {name!r} of a stream{suggestion(name, list(known))}")
+    if "quasi_identifiers" not in options:
+        raise PolicyError("quasi_identifiers is missing: name the columns that get one value a class")
+    return stream_policy(**{"k": 10, "delay": 100, **options})
 
 
 def _whole(name: str, value: object, *, least: int, why: str = "") -> None:

@@ -1,0 +1,264 @@
+"""The command ``stream``: tuples from a file or pipe to another, class by class."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from duckanon import progress
+from duckanon.api.python import anonymize_stream
+from duckanon.cli.flags import flag, read_flags
+from duckanon.cli.options import (
+    ERROR,
+    PASSED,
+    VIOLATION,
+    Names,
+    Numbers,
+    QuasiIdentifiers,
+    Words,
+    known_form,
+)
+from duckanon.cli.output import complain
+from duckanon.database import engine
+from duckanon.database.interrupts import interruptible, terminable
+from duckanon.errors import DuckanonError, PolicyError
+from duckanon.streams import evidence, feed
+from duckanon.streams.output import Writer, created
+from duckanon.streams.texts import SNIFFED, csv_batches, json_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import duckdb
+    import pyarrow as pa
+
+    from duckanon.streams.report import StreamReport
+    from duckanon.streams.stream import AnonymizedStream
+    from duckanon.streams.texts import Form
+
+_FORMS: dict[str, Form] = {
+    ".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
+}  # fmt: skip
+_OF_NUMBERS = {"mean", "median", "range"}
+
+
+def stream(
+    source: Annotated[str, typer.Argument(metavar="[IN]", help="file.csv or file.jsonl; - is stdin")] = "-",
+    target: Annotated[str, typer.Argument(metavar="[OUT]", help="a new .csv or .jsonl; - is stdout")] = "-",
+    qi: QuasiIdentifiers = None,
+    k: Annotated[int, typer.Option("-k", "--k", help="tuples of a class, each of another subject")] = 10,
+    delay: Annotated[int, typer.Option(help="most tuples that come before one is written")] = 100,
+    order_weight: Annotated[float, typer.Option(help="what a place in the stream counts in distances")] = 0.0,
+    subject: Names = None,
+    identifiers: Names = None,
+    recode: Words = None,
+    weights: Numbers = None,
+    scale: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN=LOW:HIGH,...", help="ends of a range; may be repeated"),
+    ] = None,
+    warm_up: Annotated[int | None, typer.Option(help="first tuples, which tell types and ranges")] = None,
+    nulls: Annotated[str, typer.Option(help="category or error")] = "category",
+    cluster: Annotated[str, typer.Option(help="nearest or grow: how a class is filled")] = "nearest",
+    class_id: Annotated[bool, typer.Option("--class-id", help="number the classes in a column")] = False,
+    form: Annotated[
+        str | None, typer.Option("--format", help="csv or jsonl; else as the files end, csv for pipes")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="wait for more at the end, until Ctrl-C")] = False,
+    report: Annotated[
+        Path | None, typer.Option(help="a new file for the evidence; OUT.json unless that is stdout")
+    ] = None,
+) -> int:
+    """Anonymize a stream: classes of k leave as soon as a tuple has waited for its delay."""
+    names = read_flags({"quasi_identifiers": qi, "subject": subject, "identifiers": identifiers})
+    if "quasi_identifiers" not in names:
+        raise PolicyError("--qi is missing: name the quasi-identifiers, as in --qi age,zip")
+    by_column = read_flags({"recode": recode, "weights": weights, "scale": scale})
+    for name, values in by_column.items():
+        if not isinstance(values, dict):
+            raise PolicyError(f"{flag(name)} takes column=value pairs, not {values!r}")
+    options = {
+        **names, **by_column, "scale": _scale(by_column.get("scale", {})), "k": k, "delay": delay,
+        "order_weight": order_weight, "nulls": nulls, "cluster": cluster, "class_id": class_id,
+        "warm_up": warm_up,
+    }  # fmt: skip
+    job = _job(source, target, options, form, report, follow=follow)
+    done = _Done()
+    try:
+        _run(job, done)
+    except KeyboardInterrupt:
+        done.tell("interrupted: ")
+        if not follow:
+            return ERROR
+        # To follow has no other end, and what is there is evidence.
+    return _prove(job, done)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What is to be done: files (None is a standard stream), their forms, and the options of the stream."""
+
+    source: Path | None
+    target: Path | None
+    forms: tuple[Form, Form]
+    options: dict[str, Any]
+    report: Path | None
+    follow: bool
+
+
+def _job(
+    source: str, target: str, options: dict[str, Any], form: str | None, report: Path | None, *, follow: bool
+) -> _Job:
+    """Look at what was asked for before anything is opened."""
+    files = [None if name == "-" else Path(name) for name in (source, target)]
+    given = None if form is None else known_form(form, ("csv", "jsonl"))
+    forms = [_form(file, given) for file in files]
+    read, out = files
+    if follow and (read is None or not read.is_file()):
+        raise DuckanonError("--follow waits for more in a file: name one as IN")
+    if report is None and out is not None:
+        report = out.with_name(f"{out.name}.json")
+    if report is not None:
+        evidence.check_new(report)
+        if out is not None and os.path.abspath(report) == os.path.abspath(out):
+            raise DuckanonError("--report is the output: give another file")
+    return _Job(read, out, (forms[0], forms[1]), options, report, follow)
+
+
+def _form(file: Path | None, given: str | None) -> Form:
+    """Form of a file by its ending, of what has none by --format."""
+    known = None if file is None else _FORMS.get(file.suffix.lower())
+    if known is None and file is not None and given is None:
+        raise DuckanonError(f"{str(file)!r} ends in none of {', '.join(_FORMS)}: give --format")
+    return known or ("jsonl" if given == "jsonl" else "csv")
+
+
+def _scale(words: Mapping[str, str]) -> dict[str, tuple[Any, Any]]:
+    """Ends of ranges; the colon in the middle parts them, others are those of times."""
+    found = {}
+    for name, text in words.items():
+        parts = text.split(":")
+        if len(parts) % 2:
+            raise PolicyError(f"--scale takes column=low:high pairs, not {name}={text}")
+        middle = len(parts) // 2
+        found[name] = (_end(":".join(parts[:middle])), _end(":".join(parts[middle:])))
+    return found
+
+
+def _end(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        return text.strip()
+
+
+@dataclass
+class _Done:
+    """How far a stream came."""
+
+    writer: Writer | None = None
+    made: AnonymizedStream | None = None
+
+    @property
+    def report(self) -> StreamReport | None:
+        """What is there: tuples that left and could not be written are held for ever."""
+        if self.made is None or self.writer is None:
+            return None
+        report, written = self.made.report, self.writer.written
+        return replace(
+            report, written=written, held=report.held + report.written - written,
+            classes=written // report.k,
+        )  # fmt: skip
+
+    def tell(self, begin: str = "") -> None:
+        """Say on stderr what became of the tuples; stdout may be their way."""
+        told = self.report
+        if told is None:
+            complain(f"{begin}nothing was written")
+            return
+        complain(
+            f"{begin}{told.read} tuples read: {told.written} written, {told.dropped} dropped, "
+            f"{told.held} held"
+        )
+
+
+@interruptible
+def _run(job: _Job, done: _Done) -> None:
+    """Read and write until the end of the input; an error is told beside what became of the tuples."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(terminable())
+        descriptor = feed.opened(job.source)
+        if job.source is not None:
+            stack.callback(os.close, descriptor)
+        output = created(job.target, descriptor)
+        if job.target is not None:
+            stack.callback(os.close, output)
+            stack.callback(_remove_unused, job.target, done)
+        con = stack.enter_context(engine.in_memory(threads=1))
+        stack.enter_context(progress.shown(sys.stderr))
+        done.writer = Writer(con, output, job.options["k"], job.forms[1])
+        try:
+            done.made = stack.enter_context(anonymize_stream(_batches(con, job, descriptor), **job.options))
+            _copy(done.made, done.writer)
+        except BrokenPipeError as closed:
+            done.tell()
+            raise DuckanonError("nobody reads the output any more") from closed
+        except Exception:
+            if done.made is not None:
+                done.tell()
+            raise
+    done.tell()
+
+
+def _remove_unused(target: Path, done: _Done) -> None:
+    """Remove the output of a stream whose columns were never known, that it can be asked for again."""
+    if done.made is None:
+        target.unlink(missing_ok=True)
+
+
+def _batches(con: duckdb.DuckDBPyConnection, job: _Job, descriptor: int) -> Iterator[pa.RecordBatch]:
+    options = job.options
+    warm_up = options["delay"] + 1 if options["warm_up"] is None else options["warm_up"]
+    whole = not job.follow and job.source is not None and job.source.is_file()
+    asked = {name for name, rule in options.get("recode", {}).items() if rule in _OF_NUMBERS}
+    chunks = feed.chunks(descriptor, job.source if job.follow else None)
+    read = csv_batches if job.forms[0] == "csv" else json_batches
+    first = max(warm_up, SNIFFED) if whole else max(warm_up, 1)
+    return read(con, chunks, first=first, numbers=asked | set(options["scale"]))
+
+
+def _copy(made: AnonymizedStream, writer: Writer) -> None:
+    writer.begin(made.schema)
+    with progress.step("anonymizing", unit="tuples") as step:
+        read = 0
+        for batch in made:
+            writer.write(batch)
+            now = made.report.read
+            step.advance(now - read)
+            read = now
+
+
+@interruptible
+def _prove(job: _Job, done: _Done) -> int:
+    """Keep the evidence, where there is a place for it; the audit is that of the file."""
+    report, writer = done.report, done.writer
+    if job.report is None or report is None or writer is None:
+        return PASSED
+    found = None
+    if job.target is not None and report.written:
+        found = evidence.audited(job.target, writer, _quasi(job.options["quasi_identifiers"]))
+    evidence.keep(evidence.document(report, found), job.report)
+    if found is not None and found[1].violated:
+        complain(found[1].to_text())
+        return VIOLATION
+    return PASSED
+
+
+def _quasi(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)

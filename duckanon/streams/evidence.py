@@ -1,0 +1,67 @@
+"""Evidence of a stream: what became of its tuples, a hash of what is there, and its k by plain SQL."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from duckanon.audits.run import audit_sql
+from duckanon.database import drafts, engine, templates
+from duckanon.database.fingerprint import fingerprint
+from duckanon.errors import ReleaseError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from duckanon.audits.report import Report
+    from duckanon.streams.output import Writer
+    from duckanon.streams.report import StreamReport
+
+
+_PLAIN = re.compile(r"BIGINT|HUGEINT|DOUBLE|DECIMAL.*|BOOLEAN|DATE|TIMESTAMP.*")
+"""Types in which a CSV is read; a range or a set of a class is the text that stands there."""
+
+
+def audited(output: Path, writer: Writer, quasi_identifiers: Sequence[str]) -> tuple[str, Report]:
+    """Fingerprint and audit of the file that a stream wrote, read by DuckDB in the types of the stream."""
+    with engine.in_memory() as con:
+        if writer.form == "csv":
+            kinds = [(name, kind if _PLAIN.fullmatch(kind) else "VARCHAR") for name, kind in writer.columns]
+            relation = templates.render(
+                "export/read_csv.sql.j2", path=output, columns=kinds, escaped=[], restored=[], spans={}
+            ).strip()
+        else:
+            relation = templates.render(
+                "stream/read_json.sql.j2", path=output, columns=writer.columns
+            ).strip()
+        report = audit_sql(con, relation, quasi_identifiers, [], k=writer.k, name=str(output))
+        return fingerprint(con, relation), report
+
+
+def document(report: StreamReport, found: tuple[str, Report] | None) -> str:
+    """JSON of a report, with fingerprint and audit of the output; null where none can be read again."""
+    told: dict[str, Any] = report.to_dict()
+    told["fingerprint"] = None if found is None else found[0]
+    told["audit"] = None if found is None else found[1].to_dict()
+    return json.dumps(told, indent=2, allow_nan=False)
+
+
+def check_new(path: Path) -> None:
+    """Raise a ReleaseError where a report cannot be written: something is there, or its folder is not."""
+    if os.path.lexists(path):
+        raise ReleaseError(f"{str(path)!r} exists and a report never overwrites: remove it, or give --report")
+    if not path.parent.is_dir():
+        raise ReleaseError(f"cannot write {str(path)!r}: the folder {str(path.parent)!r} does not exist")
+
+
+def keep(text: str, path: Path) -> None:
+    """Write a document to a new file, as a whole."""
+    try:
+        with drafts.draft(path) as draft:
+            draft.write_text(text + "\n", encoding="utf-8")
+            os.link(draft, path)
+    except OSError as unwritten:
+        raise ReleaseError(f"cannot write {str(path)!r}: {unwritten.strerror}") from unwritten

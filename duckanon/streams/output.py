@@ -1,0 +1,140 @@
+"""Lines of whole classes, written so that what is there always ends with a class."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import stat
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from duckanon.database import engine, interrupts, templates
+from duckanon.database.intake import register_source
+from duckanon.database.relations import columns_of
+from duckanon.errors import ReleaseError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import duckdb
+    from numpy.typing import NDArray
+
+    from duckanon.streams.texts import Form
+
+STAGE = "stream"
+
+_TUPLES = "duckanon_tuples"
+_TEMPLATES: Mapping[Form, str] = {"csv": "stream/csv.sql.j2", "jsonl": "stream/json.sql.j2"}
+_ATOMIC = getattr(select, "PIPE_BUF", 512)
+"""Bytes that a pipe takes as a whole or not at all."""
+
+
+def created(path: Path | None, source: int) -> int:
+    """Descriptor of a new file, or of standard output; a ReleaseError where the input would be written to.
+
+    `source` is the descriptor that the stream is read from.
+    """
+    if path is None:
+        descriptor = sys.stdout.fileno()
+        found = os.fstat(descriptor)
+    else:
+        shown = repr(str(path))
+        try:
+            found = path.stat()
+        except OSError:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+            try:
+                return os.open(path, flags, 0o666)
+            except FileExistsError as there:
+                raise ReleaseError(f"{shown} is a link that leads nowhere: remove it") from there
+            except OSError as unwritten:
+                raise ReleaseError(f"cannot write {shown}: {unwritten.strerror}") from unwritten
+    if stat.S_ISREG(found.st_mode) and os.path.samestat(found, os.fstat(source)):
+        raise ReleaseError("the output is the input: name another file")
+    if path is not None:
+        raise ReleaseError(f"{shown} exists and a stream never overwrites: remove it or choose another name")
+    return descriptor
+
+
+@dataclass
+class Writer:
+    """What writes a stream to a descriptor.
+
+    Attributes
+    ----------
+    written : int
+        Tuples that are there.
+    """
+
+    con: duckdb.DuckDBPyConnection
+    descriptor: int
+    k: int
+    form: Form
+    columns: tuple[tuple[str, str], ...] = ()
+    written: int = 0
+
+    def begin(self, schema: pa.Schema) -> None:
+        """Write the header, where the form has one."""
+        register_source(self.con, schema.empty_table())
+        found = columns_of(self.con, "source", STAGE)
+        self.con.unregister("source")
+        ranges = {name for name, kind in found if kind.startswith("STRUCT(low ") and self.form == "csv"}
+        self.columns = tuple((name, "range" if name in ranges else kind) for name, kind in found)
+        if self.form == "csv":
+            names = pa.table({f"c{place}": [name] for place, (name, _) in enumerate(found)})
+            data, ends = _bytes(self._lines(names, tuple((one, "VARCHAR") for one in names.column_names)), 1)
+            self._put(data, ends)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write classes, each of `k` tuples; where there is no room for all, those that are whole stay."""
+        data, ends = _bytes(self._lines(pa.Table.from_batches([batch]), self.columns), self.k)
+        if stat.S_ISREG(os.fstat(self.descriptor).st_mode):
+            with interrupts.undivided():
+                self.written += self.k * self._put(data, ends)
+            return
+        first = 0
+        while first < len(ends):
+            begin = int(ends[first - 1]) if first else 0
+            last = max(int(np.searchsorted(ends, begin + _ATOMIC, side="right")), first + 1)
+            # Where nobody reads, Ctrl-C comes here; a pipe that has room takes so many bytes at once.
+            select.select([], [self.descriptor], [])
+            with interrupts.undivided():
+                self._put(data[begin : int(ends[last - 1])], ends[first:last] - begin)
+                self.written += self.k * (last - first)
+            first = last
+
+    def _lines(self, tuples: pa.Table, columns: tuple[tuple[str, str], ...]) -> pa.Array:
+        query = templates.render(_TEMPLATES[self.form], relation=_TUPLES, columns=columns)
+        with engine.registered(self.con, {_TUPLES: tuples}):
+            return engine.table(self.con, query, STAGE).column(0).combine_chunks()
+
+    def _put(self, data: memoryview, ends: NDArray[np.int64]) -> int:
+        """Write bytes, and give the number of parts that are there; parts that are cut are taken back."""
+        done = 0
+        try:
+            while done < len(data):
+                done += os.write(self.descriptor, data[done:])
+        except OSError as full:
+            whole = int(np.searchsorted(ends, done, side="right"))
+            with contextlib.suppress(OSError):
+                size = os.fstat(self.descriptor).st_size
+                os.ftruncate(self.descriptor, size - done + (int(ends[whole - 1]) if whole else 0))
+            self.written += self.k * whole if self.columns else 0
+            if full.errno == errno.EPIPE:
+                raise
+            raise ReleaseError(f"the output cannot be written: {full.strerror}") from full
+        return len(ends)
+
+
+def _bytes(lines: pa.Array, k: int) -> tuple[memoryview, NDArray[np.int64]]:
+    """Lines one after the other, and the place behind every k-th of them."""
+    _, offsets, data = lines.cast(pa.large_string()).buffers()
+    places = np.frombuffer(offsets, np.int64)[lines.offset : lines.offset + len(lines) + 1]
+    return memoryview(data)[places[0] : places[-1]], places[k::k] - places[0]

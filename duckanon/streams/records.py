@@ -1,0 +1,150 @@
+"""Whole records: bytes are cut where a record ends, and every record knows its line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from duckanon.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+LONGEST = 16 << 20
+"""Most bytes of a record: where one has more, a quote was not closed."""
+
+_NEWLINE, _RETURN, _QUOTE = b"\n"[0], b"\r"[0], b'"'[0]
+_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole records, the first of which begins in the line `line` of the stream.
+
+    `delimiter` parts the fields of a CSV; None where a record is a line, as in JSON.
+    """
+
+    data: bytes
+    line: int
+    delimiter: str | None
+
+    def line_of(self, record: int, *, blanks: bool = False) -> int:
+        """Line in which a record begins, the records numbered from 0; with `blanks` an empty line is one."""
+        begin, around = 0, b" \t\r\n" if self.delimiter is None else b"\r\n"
+        for end in (*(_ends(self.data, self.delimiter, self.line) + 1).tolist(), len(self.data)):
+            if blanks or self.data[begin:end].strip(around):
+                if record == 0:
+                    break
+                record -= 1
+            begin = end
+        return self.line + self.data.count(b"\n", 0, begin)
+
+    def check(self) -> None:
+        """Raise a SourceError with the line of what is no UTF-8, or of a lone carriage return."""
+        try:
+            self.data.decode()
+        except UnicodeDecodeError as wrong:
+            line = self.line + self.data.count(b"\n", 0, wrong.start)
+            raise SourceError(f"line {line}: this is no UTF-8: convert the input to it") from wrong
+        if self.delimiter is None or b"\r" not in self.data:
+            return
+        if self.data.count(b"\r") != self.data.count(b"\r\n"):
+            array = np.frombuffer(self.data, np.uint8)
+            lone = np.flatnonzero((array[:-1] == _RETURN) & (array[1:] != _NEWLINE))
+            outside = lone[~_inside(lone, _quotes(self.data, self.delimiter, self.line))]
+            if len(outside):
+                line = self.line + self.data.count(b"\n", 0, int(outside[0]))
+                raise SourceError(f"line {line}: a carriage return is not at its end: quote that field")
+
+
+def blocks(chunks: Iterable[bytes], delimiter: str | None) -> Iterator[Block]:
+    """Cut bytes into blocks of whole records; what follows the last newline waits for more.
+
+    A SourceError where the input ends within a quoted field, or a record is longer than `LONGEST`.
+    """
+    rest, line, first = b"", 1, True
+    for chunk in chunks:
+        rest += chunk
+        if first:
+            if len(rest) < len(_MARK) and _MARK.startswith(rest):
+                continue
+            rest, first = rest.removeprefix(_MARK), False
+        if b"\n" not in chunk:
+            _check_length(rest, line)
+            continue
+        ends = _ends(rest, delimiter, line, last=True)
+        if len(ends):
+            cut = int(ends[-1]) + 1
+            yield Block(rest[:cut], line, delimiter)
+            line += rest.count(b"\n", 0, cut)
+            rest = rest[cut:]
+        _check_length(rest, line)
+    if rest.strip():
+        if delimiter is not None and len(_quotes(rest, delimiter, line)[1]) < len(
+            _quotes(rest, delimiter, line)[0]
+        ):
+            raise SourceError(f"line {line}: a quote is opened and never closed")
+        yield Block(rest, line, delimiter)
+
+
+def _check_length(rest: bytes, line: int) -> None:
+    if len(rest) > LONGEST:
+        raise SourceError(
+            f"line {line}: a record of more than {LONGEST >> 20} MB begins here: is a quote not closed?"
+        )
+
+
+def _ends(data: bytes, delimiter: str | None, line: int, *, last: bool = False) -> NDArray[np.int64]:
+    """Places of the newlines that end a record, or of the last of them alone."""
+    if last and (delimiter is None or b'"' not in data):
+        return np.array([place for place in [data.rfind(b"\n")] if place >= 0], np.int64)
+    newlines = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
+    if delimiter is not None and b'"' in data:
+        newlines = newlines[~_inside(newlines, _quotes(data, delimiter, line))]
+    return newlines
+
+
+def _inside(
+    places: NDArray[np.int64], quotes: tuple[NDArray[np.int64], NDArray[np.int64]]
+) -> NDArray[np.bool_]:
+    """Tell which places lie in a quoted field."""
+    opened, closed = quotes
+    return np.searchsorted(opened, places) > np.searchsorted(closed, places)
+
+
+def _quotes(data: bytes, delimiter: str, line: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Places of the quotes that open a field, and of those that close one; a doubled one does both.
+
+    Where all stand as they should they take turns. A quote within a field without quotes is a character like
+    others; then they are looked at one by one.
+    """
+    array = np.frombuffer(data, np.uint8)
+    quotes = np.flatnonzero(array == _QUOTE)
+    opened, closed = quotes[0::2], quotes[1::2]
+    around = np.array([_NEWLINE, _RETURN, _QUOTE, ord(delimiter)], np.uint8)
+    before, after = array[opened[opened > 0] - 1], array[closed[closed < len(array) - 1] + 1]
+    if np.isin(before, around).all() and np.isin(after, around).all():
+        return opened, closed
+    return _one_by_one(data, delimiter.encode(), line, quotes.tolist())
+
+
+def _one_by_one(
+    data: bytes, delimiter: bytes, line: int, quotes: list[int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    opened: list[int] = []
+    closed: list[int] = []
+    ends = (delimiter, b"\n", b"\r", b"")
+    for place in quotes:
+        before, after = data[max(place - 1, 0) : place], data[place + 1 : place + 2]
+        if len(opened) > len(closed):
+            if after not in (*ends, b'"'):
+                number = line + data.count(b"\n", 0, place)
+                raise SourceError(f"line {number}: text follows the end of a quoted field: double that quote")
+            closed.append(place)
+        elif before in ends or (closed and closed[-1] == place - 1):
+            opened.append(place)
+    return np.array(opened, np.int64), np.array(closed, np.int64)

@@ -1,0 +1,297 @@
+"""CSV and JSON lines as record batches of a stream, whose types its first tuples tell for good."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from duckanon.database import arrow, engine, templates
+from duckanon.errors import SourceError
+from duckanon.policy.names import DELIMITERS, fold, twice
+from duckanon.streams.records import Block, blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    import duckdb
+
+STAGE = "stream"
+
+Form = Literal["csv", "jsonl"]
+
+SNIFFED = 20_480
+"""Tuples of a file that tell the types, as DuckDB takes of one."""
+
+_TEXTS = "duckanon_texts"
+_FIT = "duckanon fits"
+_NUMBERS = ("BIGINT", "HUGEINT", "DOUBLE")
+_TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
+_OF_CSV = ("BOOLEAN", *_NUMBERS, *_TIMES)
+_OF_JSON: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("UBIGINT", "BIGINT", "HUGEINT", "DOUBLE"), _NUMBERS),
+    "BOOLEAN": ("BOOLEAN",),
+    "VARCHAR": _TIMES,
+}
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """Tuples of a block, every value a text, and the types that are possible for each column."""
+
+    table: pa.Table
+    block: Block
+
+
+def csv_batches(
+    con: duckdb.DuckDBPyConnection, chunks: Iterator[bytes], *, first: int, numbers: Collection[str] = ()
+) -> Iterator[pa.RecordBatch]:
+    """Record batches of a CSV with a header; the types are those of the first tuples, `first` of them.
+
+    Codes with leading zeros are text, an empty field is NULL. Of a column without any value the type is text,
+    or a number where it is one of `numbers`. A SourceError names the line of what cannot be read, or is no
+    value of the type of its column.
+    """
+    begin, header = _header(chunks)
+    delimiter = _delimiter(header)
+    records = blocks(itertools.chain([begin], chunks), delimiter)
+    block = next(records, None)
+    if block is None:
+        raise SourceError("the input is empty: there is no line with the names of the columns")
+    names, block = _names(block)
+    tables = (_of_csv(one, names) for one in itertools.chain([block], records))
+    yield from _typed(con, tables, names, first, dict.fromkeys(names, _OF_CSV), numbers)
+
+
+def json_batches(
+    con: duckdb.DuckDBPyConnection, chunks: Iterator[bytes], *, first: int, numbers: Collection[str] = ()
+) -> Iterator[pa.RecordBatch]:
+    """Record batches of JSON lines, an object a line; its columns are the keys of the first tuples.
+
+    See `csv_batches`. A key that is missing is NULL; one that the first tuples did not have is an error.
+    """
+    records = blocks(chunks, None)
+    waiting: list[tuple[pa.Table, Block]] = []
+    count = 0
+    for block in records:
+        waiting.append((_lines(block), block))
+        count += len(waiting[-1][0])
+        if count >= first:
+            break
+    if not count:
+        raise SourceError("the input is empty: there is no tuple that tells the columns")
+    head = pa.concat_tables([table for table, _ in waiting]).slice(0, first)
+    names = _keys(con, waiting, first)
+    kinds = _kinds(con, head, names)
+    rest = ((_lines(block), block) for block in records)
+    tables = (_of_json(con, lines, block, names) for lines, block in itertools.chain(waiting, rest))
+    yield from _typed(con, tables, names, first, kinds, numbers)
+
+
+def _header(chunks: Iterator[bytes]) -> tuple[bytes, str]:
+    """Read until the first line is whole; give what was read, and that line."""
+    begin = b""
+    for chunk in chunks:
+        begin += chunk
+        if b"\n" in begin:
+            break
+    return begin, begin.split(b"\n", 1)[0].decode(errors="replace")
+
+
+def _delimiter(header: str) -> str:
+    """Return the delimiter that parts the names; a comma where there is none."""
+    outside = "".join(header.split('"')[0::2])
+    return max(DELIMITERS, key=lambda sign: (outside.count(sign), sign == ","))
+
+
+def _names(block: Block) -> tuple[list[str], Block]:
+    """Names of the columns, and the block without the record that has them."""
+    block.check()
+    delimiter = str(block.delimiter)
+    rows = csv.reader(block.data.decode().splitlines(keepends=True), delimiter=delimiter)
+    names = next((row for row in rows if row), [])
+    for place, name in enumerate(names, start=1):
+        if not name.strip():
+            raise SourceError(f"line 1: column {place} has no name")
+    again = twice(name.strip() for name in names)
+    if again is not None:
+        raise SourceError(f"line 1: the header has the column {again!r} twice: rename one")
+    lines = block.data.split(b"\n", rows.line_num)
+    data = lines[rows.line_num] if len(lines) > rows.line_num else b""
+    return names, Block(data, block.line + rows.line_num, delimiter)
+
+
+def _of_csv(block: Block, names: Sequence[str]) -> _Texts:
+    """Fields of a block as texts."""
+    # A tenth of the start of every command, which few of them need.
+    from pyarrow import csv as arrow_csv
+
+    block.check()
+    wrong: list[tuple[int, int]] = []
+
+    def refuse(row: arrow_csv.InvalidRow) -> str:
+        wrong.append((row.number, row.actual_columns))
+        return "error"
+
+    blanks = len(names) == 1
+    if not block.data:
+        return _Texts(pa.table({name: pa.array([], pa.string()) for name in names}), block)
+    try:
+        table = arrow_csv.read_csv(
+            pa.py_buffer(block.data),
+            arrow_csv.ReadOptions(use_threads=False, column_names=names, block_size=len(block.data) + 1),
+            arrow_csv.ParseOptions(
+                delimiter=str(block.delimiter), newlines_in_values=b'"' in block.data,
+                ignore_empty_lines=not blanks, invalid_row_handler=refuse,
+            ),
+            arrow_csv.ConvertOptions(
+                check_utf8=False, column_types=dict.fromkeys(names, pa.string()), null_values=[""],
+                strings_can_be_null=True, quoted_strings_can_be_null=False,
+            ),
+        )  # fmt: skip
+    except pa.ArrowInvalid as cause:
+        if not wrong:
+            raise SourceError(f"lines from {block.line} on: {engine.first_line(cause)}") from cause
+        line = block.line_of(wrong[0][0] - 1, blanks=blanks)
+        raise SourceError(
+            f"line {line}: it has {wrong[0][1]} fields, not {len(names)} as the header: mend that line"
+        ) from cause
+    return _Texts(table, block)
+
+
+def _lines(block: Block) -> pa.Table:
+    """Lines of a block that are not blank."""
+    block.check()
+    lines = [line for line in block.data.decode().split("\n") if line.strip()]
+    return pa.table({"line": pa.array(lines, pa.string())})
+
+
+def _keys(con: duckdb.DuckDBPyConnection, waiting: Sequence[tuple[pa.Table, Block]], first: int) -> list[str]:
+    """Keys of the first tuples, in the order in which they come."""
+    known: dict[str, None] = {}
+    query = templates.render("stream/json_keys.sql.j2", relation=_TEXTS)
+    for lines, block in waiting:
+        with engine.registered(con, {_TEXTS: lines.slice(0, first)}):
+            found = engine.table(con, query, STAGE).to_pydict()
+        for name, told in (("valid", 1), ("object", 2)):
+            if False in found[name]:
+                raise _malformed(block, found[name].index(False), told)
+        known |= dict.fromkeys(key for keys in found["keys"] for key in keys)
+        first -= len(lines)
+    if not known:
+        raise SourceError("line 1: an object without keys: there is no column")
+    return list(known)
+
+
+def _kinds(
+    con: duckdb.DuckDBPyConnection, lines: pa.Table, names: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
+    """Types to try for each key: a text may be a date, but never a number."""
+    with engine.registered(con, {_TEXTS: lines}):
+        query = templates.render("stream/json_kinds.sql.j2", relation=_TEXTS)
+        kinds = json.loads(engine.rows(con, query, STAGE)[0][0])
+    possible: dict[str, tuple[str, ...]] = {}
+    for name in names:
+        kind = kinds[name]
+        if isinstance(kind, (dict, list)):
+            raise SourceError(f"column {name!r} holds lists or objects: give each value a key")
+        possible[name] = _OF_JSON.get(kind, ())
+    return possible
+
+
+def _of_json(con: duckdb.DuckDBPyConnection, lines: pa.Table, block: Block, names: Sequence[str]) -> _Texts:
+    """Values of a block of objects as texts."""
+    with engine.registered(con, {_TEXTS: lines}):
+        query = templates.render("stream/json_lines.sql.j2", relation=_TEXTS, names=names)
+        wrong = arrow.numbers(engine.table(con, query, STAGE).column(0))
+        places = np.flatnonzero(wrong)
+        if len(places):
+            raise _malformed(block, int(places[0]), int(wrong[places[0]]))
+        columns = [(name, "/" + name.replace("~", "~0").replace("/", "~1")) for name in names]
+        query = templates.render("stream/json_texts.sql.j2", relation=_TEXTS, columns=columns)
+        return _Texts(engine.table(con, query, STAGE), block)
+
+
+def _malformed(block: Block, record: int, told: int) -> SourceError:
+    words = {
+        1: "this is no JSON",
+        2: 'this is no JSON object: give one a line, as in {"age": 31}',
+        3: "a key that no tuple had at first: name all keys in the first line, null without a value",
+    }
+    return SourceError(f"line {block.line_of(record)}: {words[told]}")
+
+
+def _typed(
+    con: duckdb.DuckDBPyConnection,
+    tables: Iterator[_Texts],
+    names: Sequence[str],
+    first: int,
+    possible: dict[str, tuple[str, ...]],
+    numbers: Collection[str],
+) -> Iterator[pa.RecordBatch]:
+    """Give the tuples in types that the first of them tell; all waits for these, and nothing after."""
+    waiting: list[_Texts] = []
+    count = 0
+    for texts in tables:
+        waiting.append(texts)
+        count += len(texts.table)
+        if count >= first:
+            break
+    head = pa.concat_tables([texts.table for texts in waiting]).slice(0, first)
+    types = _types(con, head, possible, {fold(name) for name in numbers})
+    columns = [(name, types[name]) for name in names]
+    for texts in itertools.chain(waiting, tables):
+        yield _values(con, texts, columns)
+
+
+def _types(
+    con: duckdb.DuckDBPyConnection,
+    head: pa.Table,
+    possible: dict[str, tuple[str, ...]],
+    numbers: Collection[str],
+) -> dict[str, str]:
+    """First type that all texts of a column have."""
+    with engine.registered(con, {_TEXTS: head}):
+        query = templates.render("stream/types.sql.j2", relation=_TEXTS, columns=list(possible.items()))
+        (row,) = engine.rows(con, query, STAGE)
+    types = {}
+    for (name, tried), facts in zip(possible.items(), row, strict=True):
+        empty = "DOUBLE" if fold(name) in numbers else "VARCHAR"
+        types[name] = next((kind for kind in tried if facts[kind]), "VARCHAR") if facts["known"] else empty
+    return types
+
+
+def _values(
+    con: duckdb.DuckDBPyConnection, texts: _Texts, columns: Sequence[tuple[str, str]]
+) -> pa.RecordBatch:
+    """Values of tuples in the types of their columns; one that does not fit is a SourceError."""
+    query = templates.render("stream/typed.sql.j2", relation=_TEXTS, columns=columns, fit=_FIT)
+    with engine.registered(con, {_TEXTS: texts.table}):
+        found = engine.table(con, query, STAGE).combine_chunks()
+    fits = found.column(_FIT)
+    if fits.null_count or False in fits.unique().to_pylist():
+        place = fits.to_pylist().index(False)
+        raise _misfit(con, texts, place, columns)
+    values = found.drop_columns([_FIT])
+    batches = values.to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], values.schema)
+
+
+def _misfit(
+    con: duckdb.DuckDBPyConnection, texts: _Texts, place: int, columns: Sequence[tuple[str, str]]
+) -> SourceError:
+    query = templates.render("stream/misfit.sql.j2", relation=_TEXTS, columns=columns)
+    with engine.registered(con, {_TEXTS: texts.table.slice(place, 1)}):
+        (row,) = engine.rows(con, query, STAGE)
+    name, kind, text = next(
+        (name, kind, text) for (name, kind), text in zip(columns, row, strict=True) if text is not None
+    )
+    line = texts.block.line_of(place, blanks=len(columns) == 1)
+    return SourceError(
+        f"line {line}: {text!r} in column {name!r} is no {kind}, which the first tuples were: mend that line"
+    )

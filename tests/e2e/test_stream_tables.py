@@ -1,0 +1,193 @@
+"""``con.stream``: a query leaves for a table of the same database, and only whole classes are ever in it."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import duckanon
+from tests.e2e.scenes import ROOT
+from tests.examples import examples
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VISITS = """
+CREATE TABLE visits AS
+SELECT i AS n, (i * 37 % 80)::INTEGER AS age, 'z' || i % 3 AS zip, DATE '2024-01-01' + (i % 9)::INTEGER AS seen
+FROM range(1000) AS r(i)
+"""
+QUERY = "SELECT age, zip, seen, n FROM visits ORDER BY n"
+ASKED = {"quasi_identifiers": ["age", "zip"], "k": 4, "delay": 40}
+
+
+@pytest.fixture
+def con() -> duckanon.Connection:
+    made = duckanon.connect()
+    made.execute(VISITS)
+    return made
+
+
+def test_the_table_is_what_the_python_api_gives(con: duckanon.Connection) -> None:
+    report = con.stream(QUERY, into="released", **ASKED, class_id=True)
+    stream = duckanon.anonymize_stream(
+        con.duckdb.sql(QUERY).to_arrow_table().to_batches(), **ASKED, class_id=True
+    )
+    expected = pa.Table.from_batches(list(stream))
+    assert con.duckdb.sql("FROM released").to_arrow_table().to_pylist() == expected.to_pylist()
+    assert report == stream.report
+    assert report.read == 1000 == report.written + report.dropped + report.held
+    kinds = {row[0]: row[1] for row in con.duckdb.sql("DESCRIBE released").fetchall()}
+    assert kinds == {
+        "age": "INTEGER", "zip": "VARCHAR", "seen": "DATE", "n": "BIGINT", "class_id": "BIGINT",
+    }  # fmt: skip
+
+
+def test_by_hand(con: duckanon.Connection) -> None:
+    """Source: hand calculation, k = 2: 31 with 35, 60 with 64."""
+    con.execute("CREATE SCHEMA lab")
+    con.execute("CREATE TEMP TABLE few AS FROM (VALUES (31), (60), (35), (64)) AS t(age)")
+    report = con.stream("FROM few", 'lab."my few"', quasi_identifiers="age", k=2, delay=10)
+    assert (report.written, report.classes, report.held) == (4, 2, 0)
+    assert con.duckdb.sql('FROM lab."my few"').fetchall() == [(33,), (33,), (62,), (62,)]
+
+
+def test_a_query_without_rows_makes_a_table_without_rows(con: duckanon.Connection) -> None:
+    report = con.stream("FROM visits WHERE n < 0", "nothing", **ASKED)
+    assert (report.read, report.written) == (0, 0)
+    assert con.duckdb.sql("SELECT count(*), count(age) FROM nothing").fetchall() == [(0, 0)]
+
+
+def test_a_table_that_is_there_is_left(con: duckanon.Connection) -> None:
+    con.execute("CREATE TABLE mine AS SELECT 1 AS age")
+    with pytest.raises(duckanon.DuckanonError, match="exists and a stream never overwrites"):
+        con.stream(QUERY, "mine", **ASKED)
+    assert con.duckdb.sql("FROM mine").fetchall() == [(1,)]
+
+
+def test_an_open_transaction_is_refused_and_kept(con: duckanon.Connection) -> None:
+    con.execute("BEGIN")
+    con.execute("DELETE FROM visits WHERE n = 0")
+    with pytest.raises(duckanon.DuckanonError, match="COMMIT or ROLLBACK first"):
+        con.stream(QUERY, "released", **ASKED)
+    con.execute("ROLLBACK")
+    assert con.duckdb.sql("SELECT count(*) FROM visits").fetchall() == [(1000,)]
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "message"),
+    [
+        (QUERY, {"k": 1}, "k = 1"),
+        (QUERY, {"delay": 2}, r"delay = 2: use a whole number of at least 3 \(k - 1"),
+        (QUERY, {"order_weight": -1.0}, "order_weight = -1.0"),
+        (QUERY, {"delai": 2}, "unknown option 'delai' of a stream, did you mean 'delay'"),
+        (QUERY, {"quasi_identifiers": ["agee"]}, "names 'agee', which the source does not have"),
+        ("SELECT nothing FROM visits", {}, "nothing"),
+        ("SELECT 'nan'::DOUBLE AS age, zip FROM visits", {}, "NaN or infinite in tuple 1"),
+        ("SELECT age, zip, NULL::INTEGER AS who FROM visits", {"subject": "who"}, r"subject \(who\) is NULL"),
+        ("SELECT NULL::INTEGER AS age, zip FROM visits", {"nulls": "error"}, "'age' is NULL in tuple 1"),
+    ],
+)
+def test_what_is_wrong_is_an_error(
+    con: duckanon.Connection, query: str, options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(duckanon.DuckanonError, match=message):
+        con.stream(query, "released", **{**ASKED, **options})
+    there = con.duckdb.sql("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'released'").fetchall()
+    if there == [(1,)]:
+        assert con.duckdb.sql("SELECT count(*) FROM released").fetchall() == [(0,)]
+    con.execute("DROP TABLE IF EXISTS released")
+    assert con.stream(QUERY, "released", **ASKED).read == 1000
+
+
+def test_quasi_identifiers_have_to_be_named(con: duckanon.Connection) -> None:
+    with pytest.raises(duckanon.PolicyError, match="quasi_identifiers is missing"):
+        con.stream(QUERY, "released", k=3)
+
+
+def test_classes_before_an_error_stay(con: duckanon.Connection) -> None:
+    """The first batch of DuckDB's reader is written before the second is read."""
+    query = (
+        "SELECT CASE WHEN i < 250_000 THEN i % 50 ELSE 'inf'::DOUBLE END AS age FROM range(300_000) AS r(i)"
+    )
+    with pytest.raises(duckanon.SourceError, match="NaN or infinite in tuple 250001"):
+        con.stream(query, "released", quasi_identifiers="age", k=4, delay=40, scale={"age": (0, 50)})
+    ((written, odd),) = con.duckdb.sql(
+        "SELECT sum(n), count(*) FILTER (n % 4 <> 0) FROM (SELECT count(*) AS n FROM released GROUP BY age)"
+    ).fetchall()
+    assert 100_000 < written < 250_000
+    assert odd == 0
+
+
+def test_others_read_while_it_is_written(tmp_path: Path) -> None:
+    """The connection reads the table that it streams, and the cursor writes to the same database."""
+    with duckanon.connect(tmp_path / "d.duckdb") as con:
+        con.execute(VISITS)
+        con.stream(QUERY, "one", **ASKED)
+        con.stream("FROM one", "two", quasi_identifiers=["age", "zip"], k=4, delay=40)
+        assert (
+            con.duckdb.sql("SELECT count(*) FROM two").fetchall()
+            == con.duckdb.sql("SELECT count(*) FROM one").fetchall()
+        )
+
+
+PROGRAM = """
+import sys, duckanon
+con = duckanon.connect(sys.argv[1])
+print("ready", flush=True)
+con.stream("SELECT hash(i) % 80 AS age, i FROM range(100_000_000) AS r(i)", "t", quasi_identifiers="age", k=4,
+           delay=40, class_id=True)
+"""
+
+
+def begun(file: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def whole(file: Path) -> int:
+    """Count the classes of the table, each of which has to be of four tuples."""
+    with duckdb.connect(str(file)) as con:
+        if not con.sql("FROM duckdb_tables() WHERE table_name = 't'").fetchall():
+            return 0
+        query = "SELECT count(*), coalesce(min(n), 4), coalesce(max(n), 4) FROM (SELECT count(*) AS n FROM t GROUP BY class_id, age)"
+        ((count, least, most),) = con.sql(query).fetchall()
+        assert (least, most) == (4, 4)
+        return int(count)
+
+
+@pytest.mark.slow
+def test_kill_9_leaves_whole_classes(tmp_path: Path) -> None:
+    chance, found = random.Random(4), 0
+    for attempt in range(examples(20, few=4)):
+        file = tmp_path / f"{attempt}.duckdb"
+        process = begun(file)
+        time.sleep(0.9 + chance.random())
+        process.kill()
+        process.communicate()
+        found += whole(file)
+    assert found
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_whole_classes(tmp_path: Path) -> None:
+    process = begun(tmp_path / "d.duckdb")
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert errors.endswith("KeyboardInterrupt\n")
+    assert whole(tmp_path / "d.duckdb") > 0
