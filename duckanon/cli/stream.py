@@ -25,11 +25,11 @@ from duckanon.cli.options import (
     known_form,
 )
 from duckanon.cli.output import complain
-from duckanon.database import engine
+from duckanon.database import engine, templates
 from duckanon.database.interrupts import interruptible, terminable
 from duckanon.errors import DuckanonError, PolicyError
 from duckanon.streams import evidence, feed
-from duckanon.streams.output import Writer, created
+from duckanon.streams.output import Writer, created, passing
 from duckanon.streams.texts import SNIFFED, csv_batches, json_batches
 
 if TYPE_CHECKING:
@@ -120,9 +120,11 @@ def _job(
     given = None if form is None else known_form(form, ("csv", "jsonl"))
     forms = [_form(file, given) for file in files]
     read, out = files
+    if out is not None and out.suffix.lower() == ".tsv":
+        raise DuckanonError(f"a CSV is written with commas: give {str(out)!r} the ending .csv")
     if follow and (read is None or not read.is_file()):
         raise DuckanonError("--follow waits for more in a file: name one as IN")
-    if report is None and out is not None:
+    if report is None and out is not None and not passing(out):
         report = out.with_name(f"{out.name}.json")
     if report is not None:
         evidence.check_new(report)
@@ -134,7 +136,7 @@ def _job(
 def _form(file: Path | None, given: str | None) -> Form:
     """Form of a file by its ending, of what has none by --format."""
     known = None if file is None else _FORMS.get(file.suffix.lower())
-    if known is None and file is not None and given is None:
+    if known is None and file is not None and given is None and not passing(file):
         raise DuckanonError(f"{str(file)!r} ends in none of {', '.join(_FORMS)}: give --format")
     return known or ("jsonl" if given == "jsonl" else "csv")
 
@@ -164,6 +166,11 @@ class _Done:
 
     writer: Writer | None = None
     made: AnonymizedStream | None = None
+    waiting: int = 0  # tuples that wait for the types, before the stream is made
+
+    def wait(self, count: int) -> None:
+        """Count the tuples that wait."""
+        self.waiting = count
 
     @property
     def report(self) -> StreamReport | None:
@@ -180,7 +187,7 @@ class _Done:
         """Say on stderr what became of the tuples; stdout may be their way."""
         told = self.report
         if told is None:
-            complain(f"{begin}nothing was written")
+            complain(f"{begin}{self.waiting} tuples read: 0 written, 0 dropped, {self.waiting} held")
             return
         complain(
             f"{begin}{told.read} tuples read: {told.written} written, {told.dropped} dropped, "
@@ -199,12 +206,19 @@ def _run(job: _Job, done: _Done) -> None:
         output = created(job.target, descriptor)
         if job.target is not None:
             stack.callback(os.close, output)
-            stack.callback(_remove_unused, job.target, done)
+            if not passing(job.target):
+                stack.callback(_remove_unused, job.target, done)
         con = stack.enter_context(engine.in_memory(threads=1))
+        # What a time with a zone looks like must not depend on where this runs.
+        engine.run(
+            con, templates.render("session/set.sql.j2", name="TimeZone", value="UTC", session=False), "open"
+        )
         stack.enter_context(progress.shown(sys.stderr))
         done.writer = Writer(con, output, job.options["k"], job.forms[1])
         try:
-            done.made = stack.enter_context(anonymize_stream(_batches(con, job, descriptor), **job.options))
+            done.made = stack.enter_context(
+                anonymize_stream(_batches(con, job, descriptor, done), **job.options)
+            )
             _copy(done.made, done.writer)
         except BrokenPipeError as closed:
             done.tell()
@@ -222,7 +236,9 @@ def _remove_unused(target: Path, done: _Done) -> None:
         target.unlink(missing_ok=True)
 
 
-def _batches(con: duckdb.DuckDBPyConnection, job: _Job, descriptor: int) -> Iterator[pa.RecordBatch]:
+def _batches(
+    con: duckdb.DuckDBPyConnection, job: _Job, descriptor: int, done: _Done
+) -> Iterator[pa.RecordBatch]:
     options = job.options
     warm_up = options["delay"] + 1 if options["warm_up"] is None else options["warm_up"]
     whole = not job.follow and job.source is not None and job.source.is_file()
@@ -230,7 +246,7 @@ def _batches(con: duckdb.DuckDBPyConnection, job: _Job, descriptor: int) -> Iter
     chunks = feed.chunks(descriptor, job.source if job.follow else None)
     read = csv_batches if job.forms[0] == "csv" else json_batches
     first = max(warm_up, SNIFFED) if whole else max(warm_up, 1)
-    return read(con, chunks, first=first, numbers=asked | set(options["scale"]))
+    return read(con, chunks, first=first, numbers=asked | set(options["scale"]), waiting=done.wait)
 
 
 def _copy(made: AnonymizedStream, writer: Writer) -> None:
@@ -251,7 +267,7 @@ def _prove(job: _Job, done: _Done) -> int:
     if job.report is None or report is None or writer is None:
         return PASSED
     found = None
-    if job.target is not None and report.written:
+    if job.target is not None and report.written and not passing(job.target):
         found = evidence.audited(job.target, writer, _quasi(job.options["quasi_identifiers"]))
     evidence.keep(evidence.document(report, found), job.report)
     if found is not None and found[1].violated:

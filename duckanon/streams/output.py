@@ -37,30 +37,37 @@ _ATOMIC = getattr(select, "PIPE_BUF", 512)
 
 
 def created(path: Path | None, source: int) -> int:
-    """Descriptor of a new file, or of standard output; a ReleaseError where the input would be written to.
+    """Descriptor of a new file, of a pipe or device that is there, or of standard output.
 
-    `source` is the descriptor that the stream is read from.
+    A ReleaseError where a file is there, or the input, of the descriptor `source`, would be written to.
     """
-    if path is None:
-        descriptor = sys.stdout.fileno()
-        found = os.fstat(descriptor)
-    else:
-        shown = repr(str(path))
-        try:
+    try:
+        if path is None:
+            _check_apart(os.fstat(sys.stdout.fileno()), source)
+            return sys.stdout.fileno()
+        if path.exists():
             found = path.stat()
-        except OSError:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-            try:
-                return os.open(path, flags, 0o666)
-            except FileExistsError as there:
-                raise ReleaseError(f"{shown} is a link that leads nowhere: remove it") from there
-            except OSError as unwritten:
-                raise ReleaseError(f"cannot write {shown}: {unwritten.strerror}") from unwritten
+            _check_apart(found, source)
+            if passing(path):
+                return os.open(path, os.O_WRONLY)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        return os.open(path, flags, 0o666)
+    except FileExistsError as there:
+        raise ReleaseError(
+            f"{str(path)!r} exists and a stream never overwrites: remove it or choose another name"
+        ) from there
+    except OSError as unwritten:
+        raise ReleaseError(f"cannot write {str(path)!r}: {unwritten.strerror}") from unwritten
+
+
+def passing(path: Path) -> bool:
+    """Whether what is written to a path passes through it, as through a pipe or a device."""
+    return path.exists() and not (path.is_file() or path.is_dir())
+
+
+def _check_apart(found: os.stat_result, source: int) -> None:
     if stat.S_ISREG(found.st_mode) and os.path.samestat(found, os.fstat(source)):
         raise ReleaseError("the output is the input: name another file")
-    if path is not None:
-        raise ReleaseError(f"{shown} exists and a stream never overwrites: remove it or choose another name")
-    return descriptor
 
 
 @dataclass

@@ -17,7 +17,7 @@ from duckanon.policy.names import DELIMITERS, fold, twice
 from duckanon.streams.records import Block, blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     import duckdb
 
@@ -40,6 +40,10 @@ _OF_JSON: Mapping[str, tuple[str, ...]] = {
 }
 
 
+def _untold(count: int) -> None:
+    """Take a count that nobody asks for."""
+
+
 @dataclass(frozen=True)
 class _Texts:
     """Tuples of a block, every value a text, and the types that are possible for each column."""
@@ -49,13 +53,18 @@ class _Texts:
 
 
 def csv_batches(
-    con: duckdb.DuckDBPyConnection, chunks: Iterator[bytes], *, first: int, numbers: Collection[str] = ()
+    con: duckdb.DuckDBPyConnection,
+    chunks: Iterator[bytes],
+    *,
+    first: int,
+    numbers: Collection[str] = (),
+    waiting: Callable[[int], object] = _untold,
 ) -> Iterator[pa.RecordBatch]:
     """Record batches of a CSV with a header; the types are those of the first tuples, `first` of them.
 
     Codes with leading zeros are text, an empty field is NULL. Of a column without any value the type is text,
     or a number where it is one of `numbers`. A SourceError names the line of what cannot be read, or is no
-    value of the type of its column.
+    value of the type of its column. `waiting` is told how many tuples wait for the types, after each read.
     """
     begin, header = _header(chunks)
     delimiter = _delimiter(header)
@@ -65,32 +74,39 @@ def csv_batches(
         raise SourceError("the input is empty: there is no line with the names of the columns")
     names, block = _names(block)
     tables = (_of_csv(one, names) for one in itertools.chain([block], records))
-    yield from _typed(con, tables, names, first, dict.fromkeys(names, _OF_CSV), numbers)
+    head, types = _first(con, tables, first, dict.fromkeys(names, _OF_CSV), numbers, waiting)
+    yield from _typed(con, itertools.chain(head, tables), types)
 
 
 def json_batches(
-    con: duckdb.DuckDBPyConnection, chunks: Iterator[bytes], *, first: int, numbers: Collection[str] = ()
+    con: duckdb.DuckDBPyConnection,
+    chunks: Iterator[bytes],
+    *,
+    first: int,
+    numbers: Collection[str] = (),
+    waiting: Callable[[int], object] = _untold,
 ) -> Iterator[pa.RecordBatch]:
     """Record batches of JSON lines, an object a line; its columns are the keys of the first tuples.
 
     See `csv_batches`. A key that is missing is NULL; one that the first tuples did not have is an error.
     """
     records = blocks(chunks, None)
-    waiting: list[tuple[pa.Table, Block]] = []
+    begun: list[tuple[pa.Table, Block]] = []
     count = 0
     for block in records:
-        waiting.append((_lines(block), block))
-        count += len(waiting[-1][0])
+        begun.append((_lines(block), block))
+        count += len(begun[-1][0])
+        waiting(count)
         if count >= first:
             break
     if not count:
         raise SourceError("the input is empty: there is no tuple that tells the columns")
-    head = pa.concat_tables([table for table, _ in waiting]).slice(0, first)
-    names = _keys(con, waiting, first)
-    kinds = _kinds(con, head, names)
+    names = _keys(con, begun, first)
+    kinds = _kinds(con, pa.concat_tables([lines for lines, _ in begun]).slice(0, first), names)
     rest = ((_lines(block), block) for block in records)
-    tables = (_of_json(con, lines, block, names) for lines, block in itertools.chain(waiting, rest))
-    yield from _typed(con, tables, names, first, kinds, numbers)
+    tables = (_of_json(con, lines, block, names) for lines, block in itertools.chain(begun, rest))
+    head, types = _first(con, tables, first, kinds, numbers, waiting)
+    yield from _typed(con, itertools.chain(head, tables), types)
 
 
 def _header(chunks: Iterator[bytes]) -> tuple[bytes, str]:
@@ -226,33 +242,39 @@ def _malformed(block: Block, record: int, told: int) -> SourceError:
     return SourceError(f"line {block.line_of(record)}: {words[told]}")
 
 
-def _typed(
+def _first(
     con: duckdb.DuckDBPyConnection,
     tables: Iterator[_Texts],
-    names: Sequence[str],
     first: int,
-    possible: dict[str, tuple[str, ...]],
+    possible: Mapping[str, tuple[str, ...]],
     numbers: Collection[str],
-) -> Iterator[pa.RecordBatch]:
-    """Give the tuples in types that the first of them tell; all waits for these, and nothing after."""
-    waiting: list[_Texts] = []
+    waiting: Callable[[int], object],
+) -> tuple[list[_Texts], dict[str, str]]:
+    """Read the first tuples; give them, and the types that they tell, by column."""
+    read: list[_Texts] = []
     count = 0
     for texts in tables:
-        waiting.append(texts)
+        read.append(texts)
         count += len(texts.table)
+        waiting(count)
         if count >= first:
             break
-    head = pa.concat_tables([texts.table for texts in waiting]).slice(0, first)
-    types = _types(con, head, possible, {fold(name) for name in numbers})
-    columns = [(name, types[name]) for name in names]
-    for texts in itertools.chain(waiting, tables):
+    head = pa.concat_tables([texts.table for texts in read]).slice(0, first)
+    return read, _types(con, head, possible, {fold(name) for name in numbers})
+
+
+def _typed(
+    con: duckdb.DuckDBPyConnection, tables: Iterator[_Texts], types: Mapping[str, str]
+) -> Iterator[pa.RecordBatch]:
+    columns = list(types.items())
+    for texts in tables:
         yield _values(con, texts, columns)
 
 
 def _types(
     con: duckdb.DuckDBPyConnection,
     head: pa.Table,
-    possible: dict[str, tuple[str, ...]],
+    possible: Mapping[str, tuple[str, ...]],
     numbers: Collection[str],
 ) -> dict[str, str]:
     """First type that all texts of a column have."""

@@ -19,7 +19,9 @@ import pyarrow as pa
 import pytest
 
 import duckanon
+from duckanon.cli.main import main
 from duckanon.database.fingerprint import fingerprint
+from duckanon.streams import evidence
 from tests.e2e.scenes import ROOT, command, settled
 from tests.examples import examples
 
@@ -109,16 +111,16 @@ def test_a_file_becomes_a_file_with_its_evidence_beside_it(visits: Path, tmp_pat
     assert (done.returncode, done.stdout) == (0, "")
     assert told(done) == "4 tuples read: 4 written, 0 dropped, 0 held\n"
     assert out.read_text() == RELEASED
-    evidence = json.loads((tmp_path / "out.csv.json").read_text())
-    assert (evidence["read"], evidence["written"], evidence["classes"], evidence["k"]) == (4, 4, 2, 2)
-    assert evidence["audit"]["measures"][0] | {"classes": 2, "records": 0} == {
+    found = json.loads((tmp_path / "out.csv.json").read_text())
+    assert (found["read"], found["written"], found["classes"], found["k"]) == (4, 4, 2, 2)
+    assert found["audit"]["measures"][0] | {"classes": 2, "records": 0} == {
         "measure": "k_anonymity", "attribute": None, "threshold": 2.0, "value": 2.0, "classes": 2,
         "violations": 0, "records": 0, "passed": True,
     }  # fmt: skip
     with duckdb.connect() as con:
         kinds = "{'age': 'BIGINT', 'zip': 'VARCHAR', 'ill': 'VARCHAR'}"
         read = f"read_csv('{out}', header = true, auto_detect = false, columns = {kinds})"
-        assert evidence["fingerprint"] == fingerprint(con, read)
+        assert found["fingerprint"] == fingerprint(con, read)
 
 
 def test_pipes_are_the_usual_ends_and_are_csv() -> None:
@@ -131,8 +133,8 @@ def test_pipes_are_the_usual_ends_and_are_csv() -> None:
 def test_report_is_kept_of_pipes_where_it_is_asked_for(tmp_path: Path) -> None:
     report = tmp_path / "r.json"
     assert piped(VISITS.encode(), *SMALL, "--report", report).returncode == 0
-    evidence = json.loads(report.read_text())
-    assert (evidence["written"], evidence["fingerprint"], evidence["audit"]) == (4, None, None)
+    found = json.loads(report.read_text())
+    assert (found["written"], found["fingerprint"], found["audit"]) == (4, None, None)
     done = piped(VISITS.encode(), *SMALL, "--report", report)
     assert done.returncode == 2
     assert b"a report never overwrites" in done.stderr
@@ -181,6 +183,7 @@ def test_it_writes_what_the_python_api_writes(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "o.csv.json").read_text())["policy_hash"] == stream.report.policy_hash
 
 
+@pytest.mark.slow
 def test_the_cut_of_the_input_changes_nothing(tmp_path: Path) -> None:
     data = b'age,note\n31,"a\nb"\n60,"c,""d"""\n35,\n64,5" pipe\n' + rows(0, 60)
     whole = piped(data, *ASKED)
@@ -332,6 +335,7 @@ def test_bad_json_is_an_error_that_names_its_line(tmp_path: Path, text: str, mes
     assert f"error: {message}" in done.stderr
 
 
+@pytest.mark.slow
 def test_later_json_of_another_kind() -> None:
     lines = [f'{{"age": {i}, "ill": "a"}}' for i in range(40)]
     for wrong, message in (
@@ -359,6 +363,29 @@ def test_an_output_is_new_and_not_the_input(visits: Path, tmp_path: Path) -> Non
         process = started(*SMALL, stdin=read, stdout=written)
         assert "the output is the input" in ended(process)[1]
     assert visits.read_text() == VISITS
+
+
+def test_times_and_large_numbers_are_written_as_they_were_read(tmp_path: Path) -> None:
+    """Source: by hand, k = 2: the mean of two times a day apart, in UTC; other columns are as they are."""
+    source, out = tmp_path / "s.csv", tmp_path / "o.csv"
+    source.write_text(
+        "at,seen,big,at_last\n2024-01-01T12:00:00+02,2024-01-01 10:00:00,123456789012345678901,2024-01-01T00:00:00Z\n"
+        "2024-01-02T12:00:00+02,2024-01-02 10:00:00,123456789012345678903,2024-01-02T00:00:00Z\n"
+    )
+    done = command("stream", source, out, "--qi", "at,seen,big", "-k", "2", "--delay", "10", TZ="Asia/Tokyo")
+    assert done.returncode == 0, done.stderr
+    same = "2024-01-01 22:00:00+00,2024-01-01 22:00:00,123456789012345678902"
+    assert out.read_text() == (
+        f"at,seen,big,at_last\n{same},2024-01-01 00:00:00+00\n{same},2024-01-02 00:00:00+00\n"
+    )
+
+
+def test_a_device_takes_what_is_written_and_stays(visits: Path) -> None:
+    done = command("stream", visits, "/dev/null", *SMALL)
+    assert (done.returncode, told(done)) == (0, "4 tuples read: 4 written, 0 dropped, 0 held\n")
+    done = command("stream", visits, "/dev/null", "--qi", "aeg", "-k", "2", "--delay", "10")
+    assert done.returncode == 2
+    assert not os.path.isfile("/dev/null")
 
 
 def test_what_is_asked_wrongly(visits: Path, tmp_path: Path) -> None:
@@ -406,9 +433,9 @@ def test_a_file_that_grows_is_followed_until_ctrl_c(
     code, errors = ended(process)
     assert code == 0
     assert errors.startswith("interrupted: 150 tuples read: ")
-    evidence = json.loads(out.with_name("o.csv.json").read_text())
-    assert evidence["written"] == 3 * classes(out) > 0
-    assert evidence["read"] == 150 == evidence["written"] + evidence["dropped"] + evidence["held"]
+    found = json.loads(out.with_name("o.csv.json").read_text())
+    assert found["written"] == 3 * classes(out) > 0
+    assert found["read"] == 150 == found["written"] + found["dropped"] + found["held"]
     assert b"half" not in out.read_bytes()
 
 
@@ -429,6 +456,18 @@ def test_a_followed_file_that_is_cut_or_replaced_is_an_error(
     assert ("was cut while it was followed" if how == "cut" else "is another file than the one") in errors
     assert "100 tuples read: " in errors
     assert classes(out) > 0
+
+
+def test_ctrl_c_before_the_first_class_leaves_no_file(tmp_path: Path) -> None:
+    source, out = tmp_path / "s.csv", tmp_path / "o.csv"
+    source.write_bytes(b"age,note\n" + rows(0, 7))
+    process = started(source, out, *ASKED, "--follow", stdin=subprocess.DEVNULL)
+    until(out.exists)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    code, errors = ended(process)
+    assert (code, errors) == (0, "interrupted: 7 tuples read: 0 written, 0 dropped, 7 held\n")
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
@@ -466,6 +505,7 @@ def test_a_closed_pipe_ends_it_with_a_message() -> None:
     assert last == "error: nobody reads the output any more"
 
 
+@pytest.mark.slow
 def test_a_reader_that_stops_does_not_keep_ctrl_c_from_it(tmp_path: Path) -> None:
     """The pipe is full: what is in it are whole classes, as many as are told."""
     source = tmp_path / "s.csv"
@@ -494,7 +534,7 @@ def test_a_full_disk_leaves_whole_classes(tmp_path: Path, room: int) -> None:
     assert room < 1000 or classes(out) > 0
 
 
-def limited(room: int, source: Path, out: Path) -> subprocess.Popen[bytes]:
+def limited(room: int, source: Path, out: Path | str, **more: Any) -> subprocess.Popen[bytes]:
     """Start it where no file may be larger than so many bytes."""
     program = (
         "import resource, sys; from duckanon.cli.main import main; "
@@ -502,9 +542,43 @@ def limited(room: int, source: Path, out: Path) -> subprocess.Popen[bytes]:
     )
     return subprocess.Popen(
         [sys.executable, "-c", program, "stream", str(source), str(out), *ASKED],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more},
     )  # fmt: skip
+
+
+def test_a_full_disk_behind_the_shell(tmp_path: Path) -> None:
+    """The shell has opened the file, which had a line before."""
+    source, out = tmp_path / "s.csv", tmp_path / "o.csv"
+    source.write_bytes(b"age,note\n" + rows(0, 5000))
+    out.write_text("before\n")
+    with out.open("ab") as appended:
+        code, errors = ended(limited(30_000, source, "-", stdout=appended))
+    assert code == 2
+    first, rest = out.read_bytes().split(b"\n", 1)
+    assert first == b"before"
+    out.write_bytes(rest)
+    assert f"{3 * classes(out)} written, " in errors
+    assert classes(out) > 0
+
+
+def test_an_output_that_was_changed_is_a_violation(
+    visits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The audit is that of the file, whoever wrote to it: one tuple more is in a class of its own."""
+
+    def changed(output: Path, *others: Any) -> Any:
+        with output.open("a") as file:
+            file.write("99,01,flu\n")
+        return audited(output, *others)
+
+    audited = evidence.audited
+    monkeypatch.setattr(evidence, "audited", changed)
+    with pytest.raises(SystemExit) as left:
+        main(["stream", str(visits), str(tmp_path / "o.csv"), *SMALL])
+    assert left.value.code == 1
+    assert "k_anonymity" in capsys.readouterr().err
+    assert json.loads((tmp_path / "o.csv.json").read_text())["audit"]["passed"] is False
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
