@@ -10,6 +10,7 @@ BENCHMARKS = (
     "bench_exchange",
     "bench_stream",
     "bench_castle",
+    "bench_stream_command",
     "bench_literature",
     "bench_generalization",
     "bench_subject",
