@@ -58,14 +58,12 @@ class AnonymizedStream(Iterator[pa.RecordBatch]):
     def __init__(self, batches: Iterable[pa.RecordBatch], policy: StreamPolicy) -> None:
         self._batches = iter(batches)
         self._policy = policy
-        self._con = duckdb.connect(config={"threads": 1})
-        engine.quiet(self._con)
         self._counts = Counts(policy.rows.k)
-        with contextlib.ExitStack() as failed:
-            failed.callback(self._con.close)
+        with contextlib.ExitStack() as opened:
+            con = opened.enter_context(engine.in_memory(threads=1))
             first = _first(batches, self._batches)
-            state = _State(self._con, policy, first.schema, self._counts)
-            failed.pop_all()
+            state = _State(con, policy, first.schema, self._counts)
+            self._opened = opened.pop_all()
         self.schema = state.schema
         safe = SAFE_DELAY * policy.rows.k
         if policy.delay < safe:
@@ -104,7 +102,7 @@ class AnonymizedStream(Iterator[pa.RecordBatch]):
     def close(self) -> None:
         """Forget the tuples that are held; nothing more is written."""
         self._output.close()
-        self._con.close()
+        self._opened.close()
 
     def _run(self, state: _State, first: pa.RecordBatch) -> Generator[pa.RecordBatch]:
         """Read batch by batch, and give what leaves."""
@@ -115,7 +113,7 @@ class AnonymizedStream(Iterator[pa.RecordBatch]):
                 batch = next(self._batches, None)
             yield from state.end()
         finally:
-            self._con.close()
+            self._opened.close()
 
 
 def _first(given: object, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
