@@ -3,8 +3,8 @@
 Run from the repository: ``python -m benchmarks.bench_castle``. By `anonymize_stream`, all options left at
 their defaults but the scale, which is from the least to the largest of all tuples: MSE of the classes' means,
 and of the middles of CASTLE's ranges, over the tuples that are written, and how many are dropped. A little
-`order_weight` has a column of its own. On the longest delay steered microaggregation must lose less; on shorter ones
-the cells in which it does not are named. Then tuples a CPU second of CASTLE's kernel.
+`order_weight` has a column of its own. On the longest delay steered microaggregation must lose less; on
+shorter ones the cells in which it does not are named. Then tuples a CPU second of CASTLE's kernel.
 """
 
 from __future__ import annotations
