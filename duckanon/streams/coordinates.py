@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from duckanon.database import arrow, engine, templates
 from duckanon.errors import PolicyError, SourceError
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import duckdb
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from duckanon.policy.bind import Attribute
@@ -114,14 +114,18 @@ def _numbers(
     con: duckdb.DuckDBPyConnection, tuples: pa.Table, attributes: Sequence[Attribute], first: int
 ) -> dict[str, NDArray[Any]]:
     """Return numbers of numeric columns, NaN for NULL, and codes of others."""
-    query = templates.render(
-        "stream/numbers.sql.j2",
-        columns=[(one.name, one.kind, one.type, nominal(one)) for one in attributes],
-        relation="duckanon_tuples",
-    )
-    with engine.registered(con, {"duckanon_tuples": tuples}):
-        found = engine.table(con, query, STAGE)
-    values = {one.name: arrow.numbers(column) for one, column in zip(attributes, found.columns, strict=True)}
+    plain = {one.name: _plain(tuples.column(one.name)) for one in attributes}
+    values: dict[str, NDArray[Any]] = {name: found for name, found in plain.items() if found is not None}
+    asked = [one for one in attributes if one.name not in values]
+    if asked:
+        query = templates.render(
+            "stream/numbers.sql.j2",
+            columns=[(one.name, one.kind, one.type, nominal(one)) for one in asked],
+            relation="duckanon_tuples",
+        )
+        with engine.registered(con, {"duckanon_tuples": tuples}):
+            found = engine.table(con, query, STAGE)
+        values |= {one.name: arrow.numbers(column) for one, column in zip(asked, found.columns, strict=True)}
     for name, numbers in values.items():
         odd = np.flatnonzero(np.isinf(numbers))
         if len(odd):
@@ -130,6 +134,15 @@ def _numbers(
                 "place among the others; leave it out, or make it NULL, before the stream"
             )
     return values
+
+
+def _plain(column: pa.ChunkedArray) -> NDArray[np.float64] | None:
+    """Return numbers that Arrow has as they are, infinity for NaN; None of other types, and with a NULL."""
+    whole, kind = pa.types.is_integer(column.type), column.type
+    if column.null_count or not (whole or kind in (pa.float32(), pa.float64())):
+        return None
+    values = arrow.numbers(column).astype(np.float64, copy=False)
+    return values if whole else np.where(np.isnan(values), np.inf, values)
 
 
 def check_scales(attributes: Sequence[Attribute], policy: StreamPolicy) -> None:

@@ -137,7 +137,8 @@ def class_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
         plain = np.where(np.isnan(ordered), 0.0, ordered)
     low, high = ordered[:, 0], ordered[np.arange(len(ordered)), counts - 1]
     with np.errstate(over="ignore", invalid="ignore"):
-        means = plain.sum(axis=1) / counts
+        # Column by column, which handles many classes an instruction.
+        means = np.ascontiguousarray(plain.T).sum(axis=0) / counts
         wide = np.maximum(-low, high) > LARGE
         means[wide] = (plain[wide] / counts[wide, None]).sum(axis=1)
     return np.asarray(np.clip(means, low, high))

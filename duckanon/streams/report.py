@@ -142,8 +142,9 @@ class Counts:
             lows, highs = left.ranges
             self.widths.add((highs - lows).mean(axis=1))
             return np.asarray(((points - (lows + highs) / 2) ** 2).sum(axis=1))
-        parts = points.reshape(classes, self.k, points.shape[1])
-        return np.asarray(((parts - parts.mean(axis=1, keepdims=True)) ** 2).sum(axis=2).ravel())
+        centres = np.add.reduceat(points, np.arange(classes) * self.k, axis=0) / self.k if classes else points
+        away = points - np.repeat(centres, self.k, axis=0)
+        return np.asarray(np.einsum("ij,ij->i", away, away))
 
     def _settle(self, oldest: int) -> None:
         """Count how far those were moved before which nothing is held: all that came first is known then."""
