@@ -22,7 +22,7 @@ import pyarrow as pa
 import duckanon
 from benchmarks.bars import Results, shrunk
 from benchmarks.numpy_stream import plain_stream, whole_pass_stream
-from duckanon.kernels.stream import open_buffer, push
+from duckanon.kernels.steered.stream import open_buffer, push
 
 if TYPE_CHECKING:
     from collections.abc import Callable

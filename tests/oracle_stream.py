@@ -4,6 +4,12 @@ Domingo-Ferrer and Soria-Comas, "Steered Microaggregation", 2017, section V: Alg
 Algorithm 3 as one more attribute, and Note 1. What the paper leaves open is read thus: a class is the expiring
 tuple and k - 1 of other subjects, each the nearest there is to the expiring tuple or to the centroid of the
 class so far; equal distances go to the tuple that came first; a tuple that finds no class is dropped.
+
+With sensitive values it follows the rule that the project gives itself where the paper leaves it open. A class
+that lacks values for l, or is above t from the tuples that were read (all, or the last of them), takes a tuple
+of another subject: that after which the fewest values lack, then the least EMD is above t, then the nearest to
+its centroid, then the first. It goes on while what lacks, or else what is above, becomes less. EMD is that of
+Li et al. 2007, section 5: the mean difference of distribution functions, or half the sum of differences.
 """
 
 from __future__ import annotations
@@ -21,6 +27,15 @@ class Expected(NamedTuple):
     classes: list[list[int]]
     dropped: list[int]
     held: list[int]
+    apart: list[int]  # those dropped while k subjects were held
+
+
+class Asked(NamedTuple):
+    """What a class keeps of a sensitive attribute."""
+
+    ordered: bool
+    t: Fraction | None
+    l: int  # noqa: E741 - l-diversity has this name everywhere
 
 
 class Stream(NamedTuple):
@@ -33,39 +48,92 @@ class Stream(NamedTuple):
     subjects: Sequence[int] | None = None
     grow: bool = False
     flush: bool = False
+    values: Sequence[Sequence[int]] = ()  # of each sensitive attribute, one a tuple
+    asked: Sequence[Asked] = ()
+    window: int = 0
 
 
 def expected(stream: Stream) -> Expected:
     """Run Algorithm 2 line by line."""
     buffer: list[int] = []
-    classes, dropped = [], []
+    result = Expected([], [], buffer, [])
     for i in range(len(stream.points)):
         buffer.append(i)
         if i - stream.delay in buffer:
-            found = class_of(i - stream.delay, buffer, stream)
-            if found is None:
-                buffer.remove(i - stream.delay)
-                dropped.append(i - stream.delay)
-            else:
-                buffer = [j for j in buffer if j not in found]
-                classes.append(sorted(found))
-    while stream.flush and buffer and (found := class_of(buffer[0], buffer, stream)) is not None:
-        buffer = [j for j in buffer if j not in found]
-        classes.append(sorted(found))
-    return Expected(classes, dropped, buffer)
+            expire(i - stream.delay, buffer, i + 1, stream, result)
+    for i in list(buffer) if stream.flush else []:
+        if i in buffer and nearest_of(i, buffer, stream) is not None:
+            expire(i, buffer, len(stream.points), stream, result)
+    return result
 
 
-def class_of(expiring: int, buffer: list[int], stream: Stream) -> list[int] | None:
+def expire(i: int, buffer: list[int], read: int, stream: Stream, result: Expected) -> None:
+    """Let a tuple leave with its class, or drop it; so many were read."""
+    found = nearest_of(i, buffer, stream)
+    grown = None if found is None else satisfied(found, buffer, read, stream)
+    if grown is None:
+        result.dropped.append(i)
+        result.apart.extend([] if found is None else [i])
+    else:
+        result.classes.append(sorted(grown))
+    buffer[:] = [j for j in buffer if j not in (grown or [i])]
+
+
+def nearest_of(expiring: int, buffer: list[int], stream: Stream) -> list[int] | None:
     """The class of a tuple, itself first; None where there are too few subjects."""
     found = [expiring]
     while len(found) < stream.k:
-        subjects = {subject(j, stream) for j in found}
-        others = [j for j in buffer if subject(j, stream) not in subjects]
+        others = strangers(found, buffer, stream)
         if not others:
             return None
         around = centroid(found, stream) if stream.grow else placed(expiring, stream)
         found.append(min(others, key=lambda j, around=around: (squared(around, placed(j, stream)), j)))
     return found
+
+
+def satisfied(found: list[int], buffer: list[int], read: int, stream: Stream) -> list[int] | None:
+    """The class with those that it takes until it keeps t and l; None where it cannot."""
+    while (lack := lacking(found, read, stream)) > (0, 0):
+        around = centroid(found, stream)
+        choices = [
+            (lacking([*found, j], read, stream), squared(around, placed(j, stream)), j)
+            for j in strangers(found, buffer, stream)
+        ]
+        if not choices or min(choices)[0] >= lack:
+            return None
+        found = [*found, min(choices)[2]]
+    return found
+
+
+def strangers(found: list[int], buffer: list[int], stream: Stream) -> list[int]:
+    """Tuples of other subjects than those of a class."""
+    subjects = {subject(j, stream) for j in found}
+    return [j for j in buffer if subject(j, stream) not in subjects]
+
+
+def lacking(found: list[int], read: int, stream: Stream) -> tuple[int, Fraction]:
+    """Values that a class lacks for l, and how far its EMD is above t, summed over the attributes."""
+    first = max(0, read - stream.window) if stream.window else 0
+    few, above = 0, Fraction(0)
+    for values, asked in zip(stream.values, stream.asked, strict=True):
+        members = [values[j] for j in found]
+        few += max(0, asked.l - len(set(members)))
+        if asked.t is not None:
+            above += max(Fraction(0), emd(members, values[first:read], asked.ordered) - asked.t)
+    return few, above
+
+
+def emd(members: Sequence[int], population: Sequence[int], ordered: bool) -> Fraction:
+    """The earth mover's distance of the values of a class from those of a population."""
+    domain = sorted(set(population))
+    shares = [
+        Fraction(list(members).count(v), len(members)) - Fraction(list(population).count(v), len(population))
+        for v in domain
+    ]
+    if not ordered:
+        return sum(map(abs, shares), Fraction(0)) / 2
+    steps = max(1, len(domain) - 1)
+    return sum((abs(sum(shares[: i + 1], Fraction(0))) for i in range(len(domain))), Fraction(0)) / steps
 
 
 def subject(j: int, stream: Stream) -> int:

@@ -236,6 +236,10 @@ def anonymize_stream(
         Tan (2011), which releases ranges. With it a tuple may leave after its class, with the same ranges:
         whatever was given out so far, every combination of ranges in it is of at least k subjects.
     **options
+        ``sensitive``, ``t``, ``l``, ``distance``: as in `Policy`, l distinct and no distance 'hierarchical'.
+        A class leaves if it has l values and its EMD from the tuples that were read by then is at most t;
+        else it takes more tuples, those that help most, or its oldest is dropped; not with 'castle'.
+        ``reference``: 'all', or 'window', the last ``window`` of them, 10 (delay + 1) if it is not given.
         ``identifiers``: columns that are dropped. ``recode``, ``weights``: as in `Policy`, without
         'hierarchy'; with 'castle' all are 'range', of numbers, dates and timestamps. ``nulls``: 'category'
         (NULL is a value; among numbers it lies a range below the least), not with 'castle'; or 'error'.
@@ -267,6 +271,8 @@ def anonymize_stream(
     that are not named are written as they are. Texts are as far from each other as the ends of a range of
     numbers; beyond 16 different ones some count as equal. O(delay d) a class, with 'castle' O(clusters d) a
     tuple more; memory of delay + 1 tuples and two batches, and of 1,000 classes that 'castle' may use again.
+    For t and l O(v) a class more, v different sensitive values, which are kept: of all that were read, or of
+    the window.
 
     Examples
     --------

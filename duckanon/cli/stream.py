@@ -18,9 +18,11 @@ from duckanon.cli.options import (
     ERROR,
     PASSED,
     VIOLATION,
+    L,
     Names,
     Numbers,
     QuasiIdentifiers,
+    T,
     Words,
     known_form,
 )
@@ -30,10 +32,11 @@ from duckanon.database.interrupts import interruptible, terminable
 from duckanon.errors import DuckanonError, PolicyError
 from duckanon.streams import evidence, feed
 from duckanon.streams.output import Writer, created, passing
+from duckanon.streams.policy import stream_options
 from duckanon.streams.texts import SNIFFED, csv_batches, json_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     import duckdb
     import pyarrow as pa
@@ -56,6 +59,14 @@ def stream(
     delay: Annotated[int, typer.Option(help="most tuples that come before one is written")] = 100,
     order_weight: Annotated[float, typer.Option(help="what a place in the stream counts in distances")] = 0.0,
     subject: Names = None,
+    sensitive: Names = None,
+    t: T = None,
+    l: L = None,  # noqa: E741 - l-diversity has this name everywhere
+    distance: Words = None,
+    reference: Annotated[
+        str | None, typer.Option(help="all or window: the tuples from which t is measured")
+    ] = None,
+    window: Annotated[int | None, typer.Option(help="how many of the last tuples that is")] = None,
     identifiers: Names = None,
     recode: Words = None,
     weights: Numbers = None,
@@ -64,8 +75,13 @@ def stream(
         typer.Option(metavar="COLUMN=LOW:HIGH,...", help="ends of a range; may be repeated"),
     ] = None,
     warm_up: Annotated[int | None, typer.Option(help="first tuples, which tell types and ranges")] = None,
-    nulls: Annotated[str, typer.Option(help="category or error")] = "category",
+    nulls: Annotated[str | None, typer.Option(help="category or error")] = None,
+    method: Annotated[str, typer.Option(help="steered or castle")] = "steered",
     cluster: Annotated[str, typer.Option(help="nearest or grow: how a class is filled")] = "nearest",
+    clusters: Annotated[int | None, typer.Option(help="of castle: how many wait at a time")] = None,
+    recent: Annotated[
+        int | None, typer.Option(help="of castle: classes whose mean loss is the measure")
+    ] = None,
     class_id: Annotated[bool, typer.Option("--class-id", help="number the classes in a column")] = False,
     form: Annotated[
         str | None, typer.Option("--format", help="csv or jsonl; else as the files end, csv for pipes")
@@ -76,17 +92,20 @@ def stream(
     ] = None,
 ) -> int:
     """Anonymize a stream: classes of k leave as soon as a tuple has waited for its delay."""
-    names = read_flags({"quasi_identifiers": qi, "subject": subject, "identifiers": identifiers})
+    names = read_flags(
+        {"quasi_identifiers": qi, "subject": subject, "sensitive": sensitive, "identifiers": identifiers}
+    )
     if "quasi_identifiers" not in names:
         raise PolicyError("--qi is missing: name the quasi-identifiers, as in --qi age,zip")
-    by_column = read_flags({"recode": recode, "weights": weights, "scale": scale})
+    by_column = read_flags({"recode": recode, "weights": weights, "scale": scale, "distance": distance})
     for name, values in by_column.items():
         if not isinstance(values, dict):
             raise PolicyError(f"{flag(name)} takes column=value pairs, not {values!r}")
     options = {
-        **names, **by_column, "scale": _scale(by_column.get("scale", {})), "k": k, "delay": delay,
-        "order_weight": order_weight, "nulls": nulls, "cluster": cluster, "class_id": class_id,
-        "warm_up": warm_up,
+        **names, **by_column, **read_flags({"t": t, "l": l}), "scale": _scale(by_column.get("scale", {})),
+        "k": k, "delay": delay, "order_weight": order_weight, "nulls": nulls, "method": method,
+        "cluster": cluster, "clusters": clusters, "recent": recent, "class_id": class_id,
+        "warm_up": warm_up, "reference": reference, "window": window,
     }  # fmt: skip
     job = _job(source, target, options, form, report, follow=follow)
     done = _Done()
@@ -180,7 +199,7 @@ class _Done:
         report, written = self.made.report, self.writer.written
         return replace(
             report, written=written, held=report.held + report.written - written,
-            classes=written // report.k,
+            classes=self.writer.classes, alone=self.writer.alone,
         )  # fmt: skip
 
     def tell(self, begin: str = "") -> None:
@@ -214,7 +233,7 @@ def _run(job: _Job, done: _Done) -> None:
             con, templates.render("session/set.sql.j2", name="TimeZone", value="UTC", session=False), "open"
         )
         stack.enter_context(progress.shown(sys.stderr))
-        done.writer = Writer(con, output, job.options["k"], job.forms[1])
+        done.writer = Writer(con, output, job.forms[1])
         try:
             done.made = stack.enter_context(
                 anonymize_stream(_batches(con, job, descriptor, done), **job.options)
@@ -253,8 +272,8 @@ def _copy(made: AnonymizedStream, writer: Writer) -> None:
     writer.begin(made.schema)
     with progress.step("anonymizing", unit="tuples") as step:
         read = 0
-        for batch in made:
-            writer.write(batch)
+        for part in made.parts():
+            writer.write(part)
             now = made.report.read
             step.advance(now - read)
             read = now
@@ -268,13 +287,9 @@ def _prove(job: _Job, done: _Done) -> int:
         return PASSED
     found = None
     if job.target is not None and report.written and not passing(job.target):
-        found = evidence.audited(job.target, writer, _quasi(job.options["quasi_identifiers"]))
+        found = evidence.audited(job.target, writer, stream_options(job.options))
     evidence.keep(evidence.document(report, found), job.report)
     if found is not None and found[1].violated:
         complain(found[1].to_text())
         return VIOLATION
     return PASSED
-
-
-def _quasi(names: str | Sequence[str]) -> list[str]:
-    return [names] if isinstance(names, str) else list(names)

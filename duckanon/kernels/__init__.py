@@ -5,7 +5,7 @@
 - `closeness`: EMD, and the violation of t, l and c by a class. t is repaired in two steps:
   `exchange.refine.reduce_violations` exchanges records, `merging.merge.merge_classes` merges what is left.
 - `exchange`: records change places between classes: fewer violations, then less loss (`refine`).
-- `stream`: classes of tuples that come one after the other, within a delay.
+- `steered`, `castle`: classes of tuples that come one after the other, within a delay.
 - `neighbours`: search trees and orders of points. `compiled`: how the hot loops are compiled; `logarithm` and
   `splitmix`: logarithms and random numbers that are the same on every processor; `exact`: t as a fraction.
 

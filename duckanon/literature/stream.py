@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.stream import Written, finish, held, open_buffer, push
+from duckanon.kernels.steered.stream import finish, held, open_buffer, push
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -109,7 +109,10 @@ def microaggregate_stream(
     )  # fmt: skip
     written = push(buffer, matrix, subjects)
     if flush:
-        written = _joined(written, finish(buffer))
+        last = finish(buffer)
+        positions = np.concatenate([written.positions, last.positions])
+        classes = np.concatenate([written.classes, last.classes])
+        return StreamClasses(positions, classes, written.dropped, held(buffer))
     return StreamClasses(written.positions, written.classes, written.dropped, held(buffer))
 
 
@@ -154,8 +157,3 @@ def no_reordering_weight(k: int, attributes: int) -> float:
     while Fraction(weight) ** 2 <= square:
         weight = math.nextafter(weight, math.inf)
     return weight
-
-
-def _joined(first: Written, then: Written) -> Written:
-    """Return what two calls wrote, one after the other."""
-    return Written(*map(np.concatenate, zip(first, then, strict=True)))

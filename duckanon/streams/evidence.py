@@ -7,17 +7,21 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from duckanon.audits.run import audit_sql
+from duckanon.audits.run import audit_columns, audit_sql
 from duckanon.database import drafts, engine, templates
 from duckanon.database.fingerprint import fingerprint
 from duckanon.errors import ReleaseError
+from duckanon.policy.bind import Role, bind_audit
+from duckanon.policy.policy import AuditPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from duckanon.audits.report import Report
+    from duckanon.audits.run import AuditColumn
     from duckanon.streams.output import Writer
+    from duckanon.streams.policy import StreamPolicy
     from duckanon.streams.report import StreamReport
 
 
@@ -25,8 +29,12 @@ _PLAIN = re.compile(r"BIGINT|HUGEINT|DOUBLE|DECIMAL.*|BOOLEAN|DATE|TIMESTAMP.*")
 """Types in which a CSV is read; a range or a set of a class is the text that stands there."""
 
 
-def audited(output: Path, writer: Writer, quasi_identifiers: Sequence[str]) -> tuple[str, Report]:
-    """Fingerprint and audit of the file that a stream wrote, read by DuckDB in the types of the stream."""
+def audited(output: Path, writer: Writer, policy: StreamPolicy) -> tuple[str, Report]:
+    """Fingerprint and audit of the file that a stream wrote, read by DuckDB in the types of the stream.
+
+    k and l are judged. EMD is told, from all that is in the file, and not judged: t was asked from what was
+    read when a class left.
+    """
     with engine.in_memory() as con:
         if writer.form == "csv":
             kinds = [(name, kind if _PLAIN.fullmatch(kind) else "VARCHAR") for name, kind in writer.columns]
@@ -37,8 +45,21 @@ def audited(output: Path, writer: Writer, quasi_identifiers: Sequence[str]) -> t
             relation = templates.render(
                 "stream/read_json.sql.j2", path=output, columns=writer.columns
             ).strip()
-        report = audit_sql(con, relation, quasi_identifiers, [], k=writer.k, name=str(output))
+        quasi, sensitive = _asked(policy, writer.columns)
+        report = audit_sql(con, relation, quasi, sensitive, k=policy.rows.k, name=str(output))
         return fingerprint(con, relation), report
+
+
+def _asked(policy: StreamPolicy, columns: Sequence[tuple[str, str]]) -> tuple[list[str], list[AuditColumn]]:
+    """Quasi-identifiers, and what is asked of sensitive columns: l, and no t."""
+    rows = policy.rows
+    asked = AuditPolicy(
+        quasi_identifiers=rows.quasi_identifiers, sensitive=rows.sensitive, k=rows.k, l=rows.l,
+        distance=rows.distance,
+    )  # fmt: skip
+    attributes = bind_audit(asked, columns)
+    quasi = [one.name for one in attributes if one.role is Role.QUASI_IDENTIFIER]
+    return quasi, audit_columns(attributes, asked, {})
 
 
 def document(report: StreamReport, found: tuple[str, Report] | None) -> str:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from duckanon.errors import PolicyError
-from duckanon.kernels import stream
 from duckanon.kernels.castle import classes, clusters
 from duckanon.kernels.castle import stream as castle
+from duckanon.kernels.steered import stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,6 +33,7 @@ class Left:
     times: NDArray[np.int64]  # (r,), place of the last tuple that was read before
     alone: NDArray[np.bool_]  # (r,), whether the class left before
     dropped: NDArray[np.int64]  # (q,), places of the tuples that are not written, ascending
+    why: Mapping[str, int]  # how many of these, by reason
     ranges: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None  # (r, d) each, where they are known
 
     @cached_property
@@ -56,48 +57,54 @@ class Left:
         ranges = None if self.ranges is None else (self.ranges[0][stay], self.ranges[1][stay])
         dropped = np.sort(np.concatenate([self.dropped, self.positions[~stay]]))
         return Left(
-            self.positions[stay], self.classes[stay], self.times[stay], self.alone[stay], dropped, ranges
-        )
+            self.positions[stay], self.classes[stay], self.times[stay], self.alone[stay], dropped,
+            {**self.why, "outside": len(outside)}, ranges,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Method:
     """Functions of what waits, `Any` to all others: its counts[0] is how many tuples were read."""
 
-    opened: Callable[[StreamPolicy, int], Any]  # of so many coordinates
-    push: Callable[[Any, NDArray[np.float64], NDArray[np.int64] | None], Left]
+    opened: Callable[[StreamPolicy, int, Sequence[stream.Asked]], Any]  # of so many coordinates
+    push: Callable[[Any, NDArray[np.float64], NDArray[np.int64] | None, NDArray[np.int64] | None], Left]
     finish: Callable[[Any], Left]
     held: Callable[[Any], NDArray[np.int64]]  # places in the stream, ascending
     public: Callable[[Any], NDArray[np.int64]]  # classes with which tuples may leave alone
 
 
-def _open_steered(policy: StreamPolicy, dimensions: int) -> stream.Buffer:
+def _open_steered(policy: StreamPolicy, dimensions: int, asked: Sequence[stream.Asked]) -> stream.Buffer:
     return stream.open_buffer(
         dimensions, policy.rows.k, delay=policy.delay, order_weight=policy.order_weight,
-        grow=policy.cluster == "grow", by_subject=bool(policy.rows.subject),
+        grow=policy.cluster == "grow", by_subject=bool(policy.rows.subject), asked=asked,
+        window=policy.window if asked else 0,
     )  # fmt: skip
 
 
 def _push_steered(
-    buffer: stream.Buffer, points: NDArray[np.float64], subjects: NDArray[np.int64] | None
-) -> Left:
-    written = stream.push(buffer, points, subjects)
+    buffer: stream.Buffer, points: NDArray[np.float64], subjects: NDArray[np.int64] | None,
+    codes: NDArray[np.int64] | None,
+) -> Left:  # fmt: skip
+    written = stream.push(buffer, points, subjects, codes)
+    firsts = np.flatnonzero(np.diff(written.classes, prepend=-1))
+    sizes = np.diff(firsts, append=len(written.classes))
     # A class leaves when its first tuple expires.
-    return _steered(written, written.positions.reshape(-1, buffer.k)[:, 0] + buffer.delay, buffer.k)
+    return _steered(written, np.repeat(written.positions[firsts] + buffer.waiting.delay, sizes))
 
 
 def _finish_steered(buffer: stream.Buffer) -> Left:
     written = stream.finish(buffer)
     last = int(buffer.counts[stream.READ]) - 1
-    return _steered(written, np.full(len(written.positions) // buffer.k, last), buffer.k)
+    return _steered(written, np.full(len(written.positions), last))
 
 
-def _steered(written: stream.Written, times: NDArray[np.int64], k: int) -> Left:
-    alone = np.zeros(len(written.positions), np.bool_)
-    return Left(written.positions, written.classes, times.repeat(k), alone, written.dropped)
+def _steered(written: stream.Written, times: NDArray[np.int64]) -> Left:
+    alone, apart = np.zeros(len(written.positions), np.bool_), int(written.apart.sum())
+    why = {"few": len(written.dropped) - apart, "closeness": apart}
+    return Left(written.positions, written.classes, times, alone, written.dropped, why)
 
 
-def _open_castle(policy: StreamPolicy, dimensions: int) -> clusters.Castle:
+def _open_castle(policy: StreamPolicy, dimensions: int, _: Sequence[stream.Asked]) -> clusters.Castle:
     return clusters.open_clusters(
         dimensions, policy.rows.k, delay=policy.delay, clusters=policy.clusters, recent=policy.recent,
         reusable=REUSABLE, by_subject=bool(policy.rows.subject),
@@ -105,8 +112,9 @@ def _open_castle(policy: StreamPolicy, dimensions: int) -> clusters.Castle:
 
 
 def _push_castle(
-    waiting: clusters.Castle, points: NDArray[np.float64], subjects: NDArray[np.int64] | None
-) -> Left:
+    waiting: clusters.Castle, points: NDArray[np.float64], subjects: NDArray[np.int64] | None,
+    _: NDArray[np.int64] | None,
+) -> Left:  # fmt: skip
     return _castle(castle.push(waiting, points, subjects))
 
 
@@ -115,8 +123,10 @@ def _finish_castle(waiting: clusters.Castle) -> Left:
 
 
 def _castle(written: classes.Written) -> Left:
+    unlike = int(written.unlike.sum())
+    why = {"few": len(written.dropped) - unlike, "unlike": unlike}
     return Left(
-        written.positions, written.classes, written.times, written.alone, written.dropped,
+        written.positions, written.classes, written.times, written.alone, written.dropped, why,
         (written.lows, written.highs),
     )  # fmt: skip
 
@@ -131,9 +141,9 @@ METHODS: Mapping[str, Method] = {
 }
 
 
-def opened(policy: StreamPolicy, dimensions: int) -> Any:
+def opened(policy: StreamPolicy, dimensions: int, asked: Sequence[stream.Asked]) -> Any:
     """Return what waits, without tuples yet; a PolicyError where the kernel refuses a number."""
     try:
-        return METHODS[policy.method].opened(policy, dimensions)
+        return METHODS[policy.method].opened(policy, dimensions, asked)
     except ValueError as cause:
         raise PolicyError(str(cause)) from cause

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import duckdb
     from numpy.typing import NDArray
 
+    from duckanon.streams.stream import Part
     from duckanon.streams.texts import Form
 
 STAGE = "stream"
@@ -76,16 +77,17 @@ class Writer:
 
     Attributes
     ----------
-    written : int
-        Tuples that are there.
+    written, classes, alone : int
+        Tuples that are there, classes, and tuples that came after their class.
     """
 
     con: duckdb.DuckDBPyConnection
     descriptor: int
-    k: int
     form: Form
     columns: tuple[tuple[str, str], ...] = ()
     written: int = 0
+    classes: int = 0
+    alone: int = 0
 
     def begin(self, schema: pa.Schema) -> None:
         """Write the header, where the form has one."""
@@ -96,15 +98,16 @@ class Writer:
         self.columns = tuple((name, "range" if name in ranges else kind) for name, kind in found)
         if self.form == "csv":
             names = pa.table({f"c{place}": [name] for place, (name, _) in enumerate(found)})
-            data, ends = _bytes(self._lines(names, tuple((one, "VARCHAR") for one in names.column_names)), 1)
+            line = self._lines(names, tuple((one, "VARCHAR") for one in names.column_names))
+            data, ends = _bytes(line, np.array([1]))
             self._put(data, ends)
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Write classes, each of `k` tuples; where there is no room for all, those that are whole stay."""
-        data, ends = _bytes(self._lines(pa.Table.from_batches([batch]), self.columns), self.k)
+    def write(self, part: Part) -> None:
+        """Write what leaves together; where there is no room for all, what is whole stays."""
+        data, ends = _bytes(self._lines(pa.Table.from_batches([part.batch]), self.columns), part.ends)
         if stat.S_ISREG(os.fstat(self.descriptor).st_mode):
             with interrupts.undivided():
-                self.written += self.k * self._put(data, ends)
+                self._put(data, ends, part)
             return
         first = 0
         while first < len(ends):
@@ -113,8 +116,7 @@ class Writer:
             # Where nobody reads, Ctrl-C comes here; a pipe that has room takes so many bytes at once.
             select.select([], [self.descriptor], [])
             with interrupts.undivided():
-                self._put(data[begin : int(ends[last - 1])], ends[first:last] - begin)
-                self.written += self.k * (last - first)
+                self._put(data[begin : int(ends[last - 1])], ends[first:last] - begin, part, first)
             first = last
 
     def _lines(self, tuples: pa.Table, columns: tuple[tuple[str, str], ...]) -> pa.Array:
@@ -122,8 +124,10 @@ class Writer:
         with engine.registered(self.con, {_TUPLES: tuples}):
             return engine.table(self.con, query, STAGE).column(0).combine_chunks()
 
-    def _put(self, data: memoryview, ends: NDArray[np.int64]) -> int:
-        """Write bytes, and give the number of parts that are there; parts that are cut are taken back."""
+    def _put(
+        self, data: memoryview, ends: NDArray[np.int64], part: Part | None = None, first: int = 0
+    ) -> None:
+        """Write bytes and count what of a part is there, from its first; what is cut is taken back."""
         done = 0
         try:
             while done < len(data):
@@ -133,15 +137,22 @@ class Writer:
             with contextlib.suppress(OSError):
                 size = os.fstat(self.descriptor).st_size
                 os.ftruncate(self.descriptor, size - done + (int(ends[whole - 1]) if whole else 0))
-            self.written += self.k * whole if self.columns else 0
+            self._count(part, first, first + whole)
             if full.errno == errno.EPIPE:
                 raise
             raise ReleaseError(f"the output cannot be written: {full.strerror}") from full
-        return len(ends)
+        self._count(part, first, first + len(ends))
+
+    def _count(self, part: Part | None, first: int, last: int) -> None:
+        """Count what of a part is there."""
+        if part is not None and last > first:
+            self.written += int(part.ends[last - 1]) - (int(part.ends[first - 1]) if first else 0)
+            alone = int(part.alone[first:last].sum())
+            self.classes, self.alone = self.classes + last - first - alone, self.alone + alone
 
 
-def _bytes(lines: pa.Array, k: int) -> tuple[memoryview, NDArray[np.int64]]:
-    """Lines one after the other, and the place behind every k-th of them."""
+def _bytes(lines: pa.Array, ends: NDArray[np.int64]) -> tuple[memoryview, NDArray[np.int64]]:
+    """Lines one after the other, and the places behind some numbers of them."""
     _, offsets, data = lines.cast(pa.large_string()).buffers()
     places = np.frombuffer(offsets, np.int64)[lines.offset : lines.offset + len(lines) + 1]
-    return memoryview(data)[places[0] : places[-1]], places[k::k] - places[0]
+    return memoryview(data)[places[0] : places[-1]], places[ends] - places[0]

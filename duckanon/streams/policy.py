@@ -18,15 +18,21 @@ from duckanon.policy.policy import Policy
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from duckanon.policy.checks import Distance
+    from duckanon.policy.checks import Number as Threshold
     from duckanon.policy.recodes import Recode
 
 Cluster = Literal["nearest", "grow"]
 Method = Literal["steered", "castle"]
+Reference = Literal["all", "window"]
 Number = float | int | date | str
 """End of a scale: a number, or a date or timestamp, also as ISO text; in UTC where it tells no zone."""
 
 CLUSTERS, RECENT = 50, 100
 """Of CASTLE, where nothing is said: clusters that wait (beta), and classes whose mean loss is tau (mu)."""
+
+WINDOW = 10
+"""Buffers of delay + 1 tuples that a window holds, where nothing is said."""
 
 SAFE_DELAY = 5
 """Multiples of k below which a delay makes Algorithm 2 drop tuples that had come late for a class."""
@@ -46,6 +52,7 @@ class StreamPolicy:
     method: Method = "steered"
     clusters: int = CLUSTERS
     recent: int = RECENT
+    window: int = 0  # of the last tuples, with which classes are compared for t; 0 is all
 
     @property
     def hash(self) -> str:
@@ -61,6 +68,7 @@ class StreamPolicy:
             "method": self.method,
             "clusters": self.clusters,
             "recent": self.recent,
+            "window": self.window,
         }
         return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
@@ -72,6 +80,12 @@ def stream_policy(
     delay: int,
     order_weight: float = 0.0,
     subject: str | Sequence[str] | None = None,
+    sensitive: str | Sequence[str] = (),
+    t: Threshold | Mapping[str, Threshold] | None = None,
+    l: Threshold | Mapping[str, Threshold] | None = None,  # noqa: E741 - l-diversity has this name everywhere
+    distance: Mapping[str, Distance] | None = None,
+    reference: Reference | None = None,
+    window: int | None = None,
     identifiers: str | Sequence[str] = (),
     recode: Mapping[str, Recode] | None = None,
     weights: Mapping[str, float] | None = None,
@@ -97,15 +111,25 @@ def stream_policy(
     hierarchies = [name for name, rule in (recode or {}).items() if rule == "hierarchy"]
     if hierarchies:
         raise PolicyError(f"recode = 'hierarchy' of {hierarchies[0]!r} is not yet for streams: use another")
+    if "hierarchical" in (distance or {}).values():
+        raise PolicyError("distance = 'hierarchical' is not yet for streams: use ordered | equal")
     rows = Policy(
-        quasi_identifiers=quasi_identifiers, identifiers=identifiers, subject=subject or (), insensitive="*",
-        k=k, recode=dict(recode or {}), weights=dict(weights or {}), nulls=nulls or "category",
+        quasi_identifiers=quasi_identifiers, sensitive=sensitive, identifiers=identifiers,
+        subject=subject or (), insensitive="*", k=k, t=t, l=l, distance=dict(distance or {}),
+        recode=dict(recode or {}), weights=dict(weights or {}), nulls=nulls or "category",
     )  # fmt: skip
     if method == "castle":
         rows = _ranges(rows, nulls)
     _check_options(
         method,
-        steered={"order_weight": order_weight != 0, "cluster": cluster != "nearest"},
+        steered={
+            "order_weight": order_weight != 0,
+            "cluster": cluster != "nearest",
+            "t": t is not None,
+            "l": l is not None,
+            "reference": reference is not None,
+            "window": window is not None,
+        },
         castle={"clusters": clusters is not None, "recent": recent is not None},
     )
     for name, number in (("clusters", clusters), ("recent", recent)):
@@ -125,7 +149,24 @@ def stream_policy(
         rows, delay, float(order_weight), cluster, _scale(rows, scale or {}),
         delay + 1 if warm_up is None else warm_up, bool(class_id), method,
         CLUSTERS if clusters is None else clusters, RECENT if recent is None else recent,
+        _window(rows, reference, window, delay + 1),
     )  # fmt: skip
+
+
+def _window(rows: Policy, reference: str | None, window: int | None, capacity: int) -> int:
+    """Return with how many of the last tuples a class is compared; 0 is all."""
+    if reference not in {None, *get_args(Reference)}:
+        raise PolicyError(f"reference = {reference!r}: use {' | '.join(get_args(Reference))}")
+    if rows.t is None and reference is not None:
+        raise PolicyError(f"reference = {reference!r} is what t is measured from: give t, or leave it out")
+    if reference != "window":
+        if window is not None:
+            raise PolicyError(f"window = {window!r} needs reference = 'window': add it, or leave it out")
+        return 0
+    if window is None:
+        return WINDOW * capacity
+    _whole("window", window, least=capacity, why=" (delay + 1: a class is of tuples in it)")
+    return window
 
 
 def _ranges(rows: Policy, nulls: str | None) -> Policy:

@@ -40,8 +40,8 @@ class Recoder:
     def schema(self, con: duckdb.DuckDBPyConnection) -> pa.Schema:
         """Columns that are written, with their types."""
         nothing = pa.table({name: pa.array([], kind) for name, kind in self.types.items()})
-        number = np.zeros(0, np.int64)
-        return self.written(con, nothing, Left(number, number, number, number > 0, number), None)[0].schema
+        none = np.zeros(0, np.int64)
+        return self.written(con, nothing, Left(none, none, none, none > 0, none, {}), None)[0].schema
 
     def written(
         self, con: duckdb.DuckDBPyConnection, tuples: pa.Table, left: Left, before: pa.Table | None
@@ -95,14 +95,13 @@ class Recoder:
 
     def _means(self, tuples: pa.Table, left: Left) -> pa.Table:
         """Means of floating-point columns, that depend on no order; NULL where no tuple has a number."""
-        formed = left.classes[left.starts][~left.alone[left.starts]]
-        # Where there are means, all classes are of k tuples.
-        size = max(len(left.classes) // max(len(formed), 1), 1)
-        means = {"class_id": arrow.arrow(formed)}
+        formed = ~left.alone[left.starts]
+        begins, ends = left.starts[formed], np.append(left.starts[1:], len(left.classes))[formed]
+        means = {"class_id": arrow.arrow(left.classes[begins])}
         for field in self.fields:
             if field.quasi and field.recode == "mean" and not field.exact:
                 values = arrow.numbers(tuples.column(field.name)).astype(np.float64)
-                means[field.column] = arrow.arrow(class_means(values.reshape(len(formed), size)))
+                means[field.column] = arrow.arrow(_means_between(values, begins, ends))
         return pa.table(means)
 
     def _typed(self, column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
@@ -126,6 +125,17 @@ def known(before: pa.Table | None, values: pa.Table, public: NDArray[np.int64]) 
     rows = values if before is None else pa.concat_tables([before, values])
     classes, first = np.unique(arrow.numbers(rows.column("class_id")), return_index=True)
     return rows.take(arrow.arrow(first[np.isin(classes, public)]))
+
+
+def _means_between(
+    values: NDArray[np.float64], begins: NDArray[np.int64], ends: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Means of the values between each begin and end, those of classes of one size together."""
+    means, sizes = np.empty(len(begins)), ends - begins
+    for size in np.unique(sizes):
+        same = np.flatnonzero(sizes == size)
+        means[same] = class_means(values[begins[same, None] + np.arange(size)])
+    return means
 
 
 def class_means(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -21,12 +21,17 @@ class StreamReport:
     Attributes
     ----------
     read, written, dropped, held : int
-        Tuples; read = written + dropped + held. Dropped is a tuple of which, when its delay was over, fewer
-        than k different subjects were held, with 'castle' also one that is unlike most; held is what waits,
-        and after the end of the input what is left.
+        Tuples; read = written + dropped + held; held is what waits, and after the end of the input what is
+        left.
+    dropped_for : dict of str to int
+        Tuples dropped by reason: 'few', when its delay was over fewer than k different subjects were held;
+        'closeness', no class of what was held kept t and l; with 'castle' 'unlike', most of what waits was in
+        larger clusters, and 'outside', not within the ranges of a class by less than a number tells.
     classes, alone, k : int
-        Classes written, each of k tuples of k different subjects, with 'castle' of at least so many; and
-        tuples that were written later with the values of one of them.
+        Classes written, each of k tuples of k different subjects, for t and l or with 'castle' of at least so
+        many; and tuples that were written later with the values of one of them.
+    largest_class : int
+        Tuples of the largest class with which it left.
     largest_delay, mean_delay : float or None
         Tuples that were read after a tuple before it was written; None before the first class.
     largest_reordering, mean_reordering : float or None
@@ -42,6 +47,11 @@ class StreamReport:
     mean_width : float or None
         With 'castle' the mean over tuples and quasi-identifiers of the widths of their ranges on that scale:
         the paper's information loss (GLM), 0 to 1 where all is within the scale.
+    closeness : dict or None
+        Where t or l is asked: ``reference``, 'all' or 'window', that is the tuples with which a class was
+        compared when it left, all that were read by then or the last ``window`` of them; and for each
+        sensitive column its distance, t, l, the EMD of the class that was farthest, and how many different
+        values the class with the fewest has.
     policy_hash : str
         SHA-256, in hex, of what was asked.
     versions : dict
@@ -52,9 +62,11 @@ class StreamReport:
     written: int
     dropped: int
     held: int
+    dropped_for: dict[str, int]
     classes: int
     alone: int
     k: int
+    largest_class: int
     largest_delay: float | None
     mean_delay: float | None
     largest_reordering: float | None
@@ -64,6 +76,7 @@ class StreamReport:
     mse: float | None
     mae: float | None
     mean_width: float | None
+    closeness: dict[str, Any] | None
     policy_hash: str
     versions: dict[str, str]
 
@@ -106,8 +119,10 @@ class Counts:
     read: int = 0
     written: int = 0
     dropped: int = 0
+    dropped_for: dict[str, int] = field(default_factory=dict)
     classes: int = 0
     alone: int = 0
+    largest_class: int = 0
     delays: Extent = field(default_factory=Extent)
     spans: Extent = field(default_factory=Extent)
     moved: Extent = field(default_factory=Extent)
@@ -122,10 +137,11 @@ class Counts:
         """Count what left: its coordinates (r, d), how many are read, the place of the oldest still held."""
         formed = left.positions[~left.alone]
         firsts = np.flatnonzero(np.diff(left.classes[~left.alone], prepend=-1))
-        lasts = np.append(firsts[1:], len(formed)) - 1 if len(formed) else firsts
+        sizes = np.diff(firsts, append=len(formed))
+        lasts = firsts + sizes - 1
         self.delays.add(left.times - left.positions)
         self.spans.add(formed[lasts] - formed[firsts])
-        squared = self._squared(left, points, len(firsts))
+        squared = self._squared(left, points, firsts, sizes)
         self.squares.add(squared)
         self.distances.add(np.sqrt(squared))
         places = self.written + np.arange(len(left.positions))
@@ -133,17 +149,22 @@ class Counts:
         self._gone = np.concatenate([self._gone, left.dropped])
         self.read, self.written = read, self.written + len(left.positions)
         self.dropped += len(left.dropped)
+        for reason, count in left.why.items():
+            self.dropped_for[reason] = self.dropped_for.get(reason, 0) + count
+        self.largest_class = max(self.largest_class, int(sizes.max(initial=0)))
         self.classes, self.alone = self.classes + len(firsts), self.alone + int(left.alone.sum())
         self._settle(oldest)
 
-    def _squared(self, left: Left, points: NDArray[np.float64], classes: int) -> NDArray[np.float64]:
+    def _squared(
+        self, left: Left, points: NDArray[np.float64], firsts: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
         """Return squared distances (r,) of tuples from the centres of what they were written as."""
         if left.ranges is not None:
             lows, highs = left.ranges
             self.widths.add((highs - lows).mean(axis=1))
             return np.asarray(((points - (lows + highs) / 2) ** 2).sum(axis=1))
-        centres = np.add.reduceat(points, np.arange(classes) * self.k, axis=0) / self.k if classes else points
-        away = points - np.repeat(centres, self.k, axis=0)
+        centres = np.add.reduceat(points, firsts, axis=0) / sizes[:, None] if len(firsts) else points
+        away = points - np.repeat(centres, sizes, axis=0)
         return np.asarray(np.einsum("ij,ij->i", away, away))
 
     def _settle(self, oldest: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import duckdb
 import numpy as np
@@ -15,15 +15,18 @@ from duckanon.database import arrow, engine, templates
 from duckanon.database.intake import readable, register_source
 from duckanon.database.relations import columns_of
 from duckanon.errors import PolicyError, ReleaseError, SourceError, tell
+from duckanon.kernels.steered.stream import renumber
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import CLASS, fold, twice
 from duckanon.release.stages.stage import tellers_of
+from duckanon.streams.closeness import Guard
 from duckanon.streams.coordinates import Coordinates, check_scales
 from duckanon.streams.methods import METHODS, opened
 from duckanon.streams.policy import SAFE_DELAY, StreamPolicy, check_kinds
 from duckanon.streams.recode import Recoder, fields_of, known
 from duckanon.streams.report import Counts, StreamReport
+from duckanon.streams.sensitive import Values, guarded
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -39,6 +42,14 @@ STAGE = "stream"
 
 MANY_CHUNKS = 16
 """Parts of the held tuples beyond which they are put together, for tuples that come one by one."""
+
+
+class Part(NamedTuple):
+    """A batch of a stream, and where what leaves together ends in it."""
+
+    batch: pa.RecordBatch
+    ends: NDArray[np.int64]  # (e,), rows of the batch until then
+    alone: NDArray[np.bool_]  # (e,), whether that is a tuple of a class that left before
 
 
 class AnonymizedStream(Iterator[pa.RecordBatch]):
@@ -64,7 +75,7 @@ class AnonymizedStream(Iterator[pa.RecordBatch]):
             first = _first(batches, self._batches)
             state = _State(con, policy, first.schema, self._counts)
             self._opened = opened.pop_all()
-        self.schema = state.schema
+        self.schema, self._guard = state.schema, state.guard
         safe = SAFE_DELAY * policy.rows.k
         if policy.delay < safe:
             tell(
@@ -75,7 +86,11 @@ class AnonymizedStream(Iterator[pa.RecordBatch]):
 
     def __next__(self) -> pa.RecordBatch:
         """Give the next batch of whole classes."""
-        return next(self._output)
+        return next(self._output).batch
+
+    def parts(self) -> Iterator[Part]:
+        """Give the next batches, and where what is whole ends in each: for who writes them elsewhere."""
+        yield from self._output
 
     def __enter__(self) -> Self:
         """Give itself."""
@@ -93,9 +108,10 @@ class AnonymizedStream(Iterator[pa.RecordBatch]):
         counts = self._counts
         return StreamReport(
             counts.read, counts.written, counts.dropped, counts.read - counts.written - counts.dropped,
-            counts.classes, counts.alone, counts.k, counts.delays.largest, counts.delays.mean,
-            counts.moved.largest, counts.moved.mean, counts.spans.largest, counts.spans.mean,
-            counts.squares.mean, counts.distances.mean, counts.widths.mean, self._policy.hash,
+            dict(counts.dropped_for), counts.classes, counts.alone, counts.k, counts.largest_class,
+            counts.delays.largest, counts.delays.mean, counts.moved.largest, counts.moved.mean,
+            counts.spans.largest, counts.spans.mean, counts.squares.mean, counts.distances.mean,
+            counts.widths.mean, self._guard.told() if self._guard.attributes else None, self._policy.hash,
             {"duckanon": version("duckanon"), "duckdb": duckdb.__version__},
         )  # fmt: skip
 
@@ -104,7 +120,7 @@ class AnonymizedStream(Iterator[pa.RecordBatch]):
         self._output.close()
         self._opened.close()
 
-    def _run(self, state: _State, first: pa.RecordBatch) -> Generator[pa.RecordBatch]:
+    def _run(self, state: _State, first: pa.RecordBatch) -> Generator[Part]:
         """Read batch by batch, and give what leaves."""
         try:
             batch: pa.RecordBatch | None = first
@@ -136,6 +152,7 @@ class _State:
         if again is not None:
             raise SourceError(f"the stream has the column {again!r} twice: rename one")
         attributes, self._tellers = _bound(con, policy, schema)
+        sensitive = guarded(attributes)
         self._kept = [one.name for one in attributes if one.role is not Role.IDENTIFIER]
         read = _read(pa.Table.from_batches([], schema)).schema
         types = {name: read.field(name).type for name in self._kept}
@@ -144,7 +161,9 @@ class _State:
         check_scales(quasi, policy)
         self._coordinates = Coordinates(quasi, policy)
         self._method = METHODS[policy.method]
-        self._buffer = opened(policy, self._coordinates.dimensions)
+        self._sensitive = Values(sensitive, types)
+        self.guard = Guard(sensitive, policy.window)
+        self._buffer = opened(policy, self._coordinates.dimensions, self.guard.asked)
         self.schema = self._recoder.schema(con)
         self._waiting: list[pa.Table] = []  # before the scale is known
         self._subjects: list[NDArray[np.int64]] = []
@@ -154,7 +173,7 @@ class _State:
         self._values: pa.Table | None = None  # of classes with which tuples may leave later
         self._batches = 0
 
-    def read(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def read(self, batch: pa.RecordBatch) -> Iterator[Part]:
         """Read a batch, and give what leaves meanwhile."""
         self._batches += 1
         if not batch.schema.equals(self._input):
@@ -172,7 +191,7 @@ class _State:
             self._fix()
         yield from self._push()
 
-    def end(self) -> Iterator[pa.RecordBatch]:
+    def end(self) -> Iterator[Part]:
         """Give what leaves when nothing more comes."""
         if self._waiting:
             self._fix()
@@ -183,19 +202,31 @@ class _State:
         first = pa.concat_tables(self._waiting).slice(0, self._policy.warm_up)
         self._coordinates.fix(self._con, first)
 
-    def _push(self) -> Iterator[pa.RecordBatch]:
+    def _push(self) -> Iterator[Part]:
         """Put the tuples that wait into the buffer."""
         tuples, subjects = pa.concat_tables(self._waiting), np.concatenate(self._subjects)
         self._waiting, self._subjects = [], []
         read = int(self._buffer.counts[0])
         points = self._coordinates.of(self._con, tuples, read)
-        told = subjects if self._tellers else None
+        told, codes = subjects if self._tellers else None, self._codes(tuples)
         self._rows = pa.concat_tables([self._rows, tuples])
         self._points = np.vstack([self._points, points])
         self._who = np.concatenate([self._who, subjects])
-        yield from self._leave(self._method.push(self._buffer, points, told))
+        yield from self._leave(self._method.push(self._buffer, points, told, codes))
 
-    def _leave(self, left: Left) -> Iterator[pa.RecordBatch]:
+    def _codes(self, tuples: pa.Table) -> NDArray[np.int64] | None:
+        """Numbers (S, m) of sensitive values; None where nothing is asked of any."""
+        if not self.guard.attributes:
+            return None
+        learned = self._sensitive.learn(tuples, self.guard.counts if self._policy.window else None)
+        if learned is not None:
+            self._buffer = renumber(self._buffer, learned.places, learned.sizes)
+            self.guard.learn(learned)
+        codes = self._sensitive.of(tuples)
+        self.guard.read(codes)
+        return codes
+
+    def _leave(self, left: Left) -> Iterator[Part]:
         """Give the classes that are formed, each whole, and tuples of those before; forget what left."""
         read, waiting = int(self._buffer.counts[0]), self._method.held(self._buffer)
         oldest = int(waiting[0]) if len(waiting) else read
@@ -211,15 +242,20 @@ class _State:
             self._rows = self._rows.combine_chunks()
         if not len(places):
             self._counts.add(left, points, read=read, oldest=oldest)
+            self.guard.forget(read, oldest)
             return
         made, values, outside = self._recoder.written(self._con, tuples, left, self._values)
         if len(outside):
             left = left.without(outside)
             whose, points = np.delete(whose, outside), np.delete(points, outside, 0)
         self._check(made, left, whose)
+        if self.guard.attributes:
+            self.guard.check(left, self._sensitive.of(made))
+        self.guard.forget(read, oldest)
         self._values = known(self._values, values, self._method.public(self._buffer))
         self._counts.add(left, points, read=read, oldest=oldest)
-        yield from made.combine_chunks().to_batches()
+        for batch in made.combine_chunks().to_batches():  # one, or none if nothing is left
+            yield Part(batch, np.append(left.starts[1:], len(left.positions)), left.alone[left.starts])
 
     def _check(self, made: pa.Table, left: Left, whose: NDArray[np.int64]) -> None:
         """Look at what is to be written: what leaves together has one value, and a class k subjects."""

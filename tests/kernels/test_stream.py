@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from benchmarks.numpy_stream import plain_stream, whole_pass_stream
 from duckanon.kernels import plain
-from duckanon.kernels import stream as kernel
-from duckanon.kernels.stream import READ, Buffer, Written, finish, held, open_buffer, push
+from duckanon.kernels.steered import stream as kernel
+from duckanon.kernels.steered.classes import forming_of
+from duckanon.kernels.steered.stream import READ, Buffer, Written, finish, held, open_buffer, push
 from duckanon.literature.stream import no_reordering_weight
 from tests.examples import examples
 from tests.oracle_stream import Expected, Stream, expected
@@ -55,7 +56,7 @@ def opened(stream: Stream) -> Buffer:
 
 def pushed(buffer: Buffer, stream: Stream, first: int, last: int) -> Written:
     """What leaves while some tuples of a stream come."""
-    points = np.reshape(stream.points[first:last], (last - first, len(buffer.columns)))
+    points = np.reshape(stream.points[first:last], (last - first, len(buffer.waiting.columns)))
     return push(buffer, points, None if stream.subjects is None else stream.subjects[first:last])
 
 
@@ -77,7 +78,8 @@ def run(stream: Stream, cuts: list[int] | None = None) -> tuple[Written, NDArray
 def as_expected(written: Written, left: NDArray[np.int64], k: int) -> Expected:
     """The same as the oracle says it; classes are numbered from 0 in the order of output."""
     assert written.classes.tolist() == [i // k for i in range(len(written.positions))]
-    return Expected(written.positions.reshape(-1, k).tolist(), written.dropped.tolist(), left.tolist())
+    assert not written.apart.any()
+    return Expected(written.positions.reshape(-1, k).tolist(), written.dropped.tolist(), left.tolist(), [])
 
 
 @given(streams(), st.lists(st.integers(0, 10**6), max_size=8))
@@ -231,8 +233,8 @@ def test_one_tuple_and_none() -> None:
     buffer = open_buffer(2, 2, delay=3)
     for points in (np.empty((0, 2)), [[1.0, 2.0]]):
         for written in (push(buffer, points), finish(buffer)):
-            assert [len(part) for part in written] == [0, 0, 0]
-            assert {part.dtype for part in written} == {np.dtype(np.int64)}
+            assert [len(part) for part in written] == [0, 0, 0, 0]
+            assert [part.dtype.kind for part in written] == ["i", "i", "i", "b"]
     assert held(buffer).tolist() == [0]
 
 
@@ -322,15 +324,12 @@ def test_no_argument_is_changed_and_read_only_ones_will_do() -> None:
 @settings(max_examples=examples(80), deadline=None)
 def test_the_text_of_the_kernel_does_the_same_as_plain_python(stream: Stream) -> None:
     buffer, n = opened(stream), len(stream.points)
-    points = np.reshape(stream.points, (n, len(buffer.columns))).astype(float)
+    points = np.reshape(stream.points, (n, len(buffer.waiting.columns))).astype(float)
     subjects = np.arange(n) if stream.subjects is None else np.array(stream.subjects, np.int64)
-    written, dropped = np.empty(n, np.int64), np.empty(n, np.int64)
-    given = (buffer, kernel._forming(buffer), points, subjects, written, dropped)
-    lost = plain.run(kernel._read.py_func, given, by_entry=False)  # type: ignore[attr-defined]
-    out = int(buffer.counts[kernel.FORMED]) * stream.k
-    found = Expected(
-        written[:out].reshape(-1, stream.k).tolist(), dropped[:lost].tolist(), held(buffer).tolist()
-    )
+    room, codes = kernel._room(n), np.zeros((0, n), np.int64)
+    given = (buffer.waiting, buffer.seen, forming_of(buffer.waiting), points, subjects, codes, room)
+    out, lost = plain.run(kernel._read.py_func, given, by_entry=False)  # type: ignore[attr-defined]
+    found = as_expected(kernel._cut(room, out, lost), held(buffer), stream.k)
     assert found == expected(stream._replace(flush=False))
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import duckanon
 from duckanon.errors import DuckanonError, DuckanonWarning, PolicyError, ReleaseError, SourceError
-from duckanon.kernels import stream as kernel
+from duckanon.kernels.steered import stream as kernel
 from duckanon.streams import stream as streams
 from tests.examples import examples
 from tests.oracle import key
@@ -441,8 +441,8 @@ def test_a_class_that_is_none_never_leaves(monkeypatch: pytest.MonkeyPatch) -> N
     """A kernel that is wrong: two tuples of one subject together, and values that differ in a class."""
     push = kernel.push
 
-    def wrong(buffer: Any, points: Any, subjects: Any) -> Any:
-        return push(buffer, points, np.arange(len(points)))
+    def wrong(buffer: Any, points: Any, subjects: Any, codes: Any) -> Any:
+        return push(buffer, points, np.arange(len(points)), codes)
 
     monkeypatch.setattr(kernel, "push", wrong)
     table = pa.table({"age": [1] * 4, "who": [1, 1, 2, 2]})

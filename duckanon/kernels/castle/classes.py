@@ -30,6 +30,8 @@ class Written(NamedTuple):
         Ranges that it leaves with.
     dropped : ndarray of shape (q,), int64
         Places in the stream of the tuples dropped, ascending.
+    unlike : ndarray of shape (q,), bool
+        Whether k subjects were held, but most clusters were larger than its own.
     """
 
     positions: NDArray[np.int64]
@@ -39,6 +41,7 @@ class Written(NamedTuple):
     lows: NDArray[np.float64]
     highs: NDArray[np.float64]
     dropped: NDArray[np.int64]
+    unlike: NDArray[np.bool_]
 
 
 class Parting(NamedTuple):

@@ -109,6 +109,7 @@ def _room(castle: Castle, count: int) -> Written:
     return Written(
         np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64),
         np.empty(count, np.bool_), np.empty(ranges), np.empty(ranges), np.empty(count, np.int64),
+        np.empty(count, np.bool_),
     )  # fmt: skip
 
 
@@ -117,7 +118,7 @@ def _cut(room: Written, written: int, lost: int) -> Written:
     return Written(
         room.positions[:written].copy(), room.classes[:written].copy(), room.times[:written].copy(),
         room.alone[:written].copy(), room.lows[:written].copy(), room.highs[:written].copy(),
-        room.dropped[:lost].copy(),
+        room.dropped[:lost].copy(), room.unlike[:lost].copy(),
     )  # fmt: skip
 
 
@@ -133,8 +134,8 @@ def _read(
         if expiring >= 0 and castle.homes[expiring & mask] != NONE:
             more = _expire(castle, parting, expiring, room, written)
             if more == 0:
+                room.dropped[lost], room.unlike[lost] = expiring, enough(castle, parting.firsts)
                 take(castle, expiring & mask)
-                room.dropped[lost] = expiring
                 lost += 1
             written += more
     return written, lost
@@ -150,8 +151,8 @@ def _empty(castle: Castle, parting: Parting, room: Written) -> tuple[int, int]:
             continue
         more = _expire(castle, parting, oldest, room, written)
         if more == 0 and enough(castle, parting.firsts):
+            room.dropped[lost], room.unlike[lost] = oldest, True
             take(castle, oldest & mask)
-            room.dropped[lost] = oldest
             lost += 1
         written += more
     return written, lost

@@ -1,0 +1,231 @@
+"""With which others a tuple leaves a buffer: those most like it, of different subjects.
+
+Every distance is a sum in the order of the columns, the place in the stream last. Tuples times the size of a
+class are compared with its sum, and not tuples with its centroid: a division would round, and equal distances
+of whole numbers are to be found equal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from duckanon.kernels.compiled import inner, uncounted
+from duckanon.kernels.neighbours.heap import NO_RECORD, ascend
+from duckanon.kernels.steered.buffer import FORMED, HELD, READ, Waiting, put_back, remove
+from duckanon.kernels.steered.closeness import ahead, excess, look_ahead, missing
+from duckanon.kernels.steered.seen import Seen, enter, forget
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CHUNK = 64
+
+
+class Forming(NamedTuple):
+    """The class that is being formed, and the tuples that are to join it next."""
+
+    members: NDArray[np.int64]  # (k,), or (delay + 1,) if a class may be larger: positions
+    subjects: NDArray[np.int64]  # of the same shape
+    sums: NDArray[np.float64]  # (d,), of the coordinates of its members
+    places: NDArray[np.int64]  # (1,), sum of their distances in the stream from the first
+    nearest: NDArray[np.int64]  # (k - 1,), or (1,) if it grows: positions of the next, in order of distance
+    distances: NDArray[np.float64]  # of the same shape, squared; infinite where there is none yet
+    measured: NDArray[np.float64]  # (CHUNK,)
+
+
+def forming_of(waiting: Waiting) -> Forming:
+    """Return room for a class."""
+    wanted = min(1, waiting.k - 1) if waiting.grow else waiting.k - 1
+    most = waiting.delay + 1 if len(waiting.codes) else waiting.k
+    return Forming(
+        members=np.empty(most, np.int64),
+        subjects=np.empty(most, np.int64),
+        sums=np.empty(len(waiting.columns)),
+        places=np.empty(1, np.int64),
+        nearest=np.empty(wanted, np.int64),
+        distances=np.empty(wanted),
+        measured=np.empty(CHUNK),
+    )
+
+
+@uncounted
+def enough(waiting: Waiting, forming: Forming) -> bool:
+    """Tell whether tuples of k different subjects are held. At worst O(held k)."""
+    if not waiting.by_subject or waiting.counts[HELD] < waiting.k:
+        return bool(waiting.counts[HELD] >= waiting.k)
+    found = 0
+    for slot in range(waiting.counts[HELD]):
+        if not _among(waiting.subjects[slot], forming.subjects, found):
+            forming.subjects[found] = waiting.subjects[slot]
+            found += 1
+            if found == waiting.k:
+                return True
+    return False
+
+
+@uncounted
+def _among(number: int, numbers: NDArray[np.int64], count: int) -> bool:
+    """Tell whether a number is one of the first `count`."""
+    place = 0
+    while place < count and numbers[place] != number:
+        place += 1
+    return place < count
+
+
+@inner
+def form(waiting: Waiting, seen: Seen, forming: Forming, expiring: int) -> int:
+    """Take a class of different subjects out of the buffer, the expiring tuple and k - 1 others or more.
+
+    There are enough. Return how many tuples it has, 0 where none keeps t and l: then all are held as before.
+    """
+    for j in range(len(forming.sums)):
+        forming.sums[j] = 0.0
+    forming.places[0] = 0
+    forming.members[0] = expiring
+    _join(waiting, forming, 0)
+    size = 1
+    while size < waiting.k:
+        _find(waiting, forming, size)
+        for i in range(len(forming.nearest)):
+            forming.members[size] = forming.nearest[i]
+            _join(waiting, forming, size)
+            size += 1
+    if len(waiting.codes) > 0:
+        size = _grown(waiting, seen, forming, size)
+    if size > 0:
+        ascend(forming.members[:size])
+        waiting.counts[FORMED] += 1
+    return size
+
+
+@inner
+def _grown(waiting: Waiting, seen: Seen, forming: Forming, size: int) -> int:
+    """Let a class grow until it keeps t and l; return its size, 0 if none helps and all are held again."""
+    codes, tuples = waiting.codes, waiting.counts[READ]
+    for slot in range(waiting.counts[HELD], waiting.counts[HELD] + size):
+        enter(seen, codes, slot)
+    lacking, above = missing(seen), excess(seen, size, tuples)
+    while lacking > 0 or above > 0.0:
+        look_ahead(seen, size, tuples)
+        helper, fewer, less = _helper(waiting, seen, forming, size)
+        if helper == NO_RECORD or fewer > lacking or (fewer == lacking and less >= above):
+            forget(seen, codes, waiting.counts[HELD], size)
+            put_back(waiting, size)
+            return 0
+        forming.members[size] = helper
+        _join(waiting, forming, size)
+        enter(seen, codes, waiting.counts[HELD])
+        size, lacking, above = size + 1, fewer, less
+    forget(seen, codes, waiting.counts[HELD], size)
+    return size
+
+
+@inner
+def _helper(waiting: Waiting, seen: Seen, forming: Forming, size: int) -> tuple[int, int, float]:
+    """Return which tuple of another subject helps a class most, by its position, and what is missing then.
+
+    Of those that help as much it is the nearest to the centroid, and of these the first. O(held (d + S)).
+    """
+    found, fewer, less, nearest = NO_RECORD, 0, 0.0, 0.0
+    for first in range(0, waiting.counts[HELD], CHUNK):
+        count = min(CHUNK, waiting.counts[HELD] - first)
+        _measure(waiting, forming, size, first, count)
+        for i in range(count):
+            position, distance = waiting.positions[first + i], forming.measured[i]
+            lacking, above = ahead(seen, waiting.codes, first + i)
+            if found != NO_RECORD and (lacking, above, distance, position) >= (fewer, less, nearest, found):
+                continue
+            if waiting.by_subject and _among(waiting.subjects[first + i], forming.subjects, size):
+                continue
+            found, fewer, less, nearest = position, lacking, above, distance
+    return found, fewer, less
+
+
+@uncounted
+def _join(waiting: Waiting, forming: Forming, place: int) -> None:
+    """Move a member of the class, given by its position, out of the waiting. O(d)."""
+    position = forming.members[place]
+    slot = waiting.slots[position & (len(waiting.slots) - 1)]
+    for j in range(len(forming.sums)):
+        forming.sums[j] += waiting.columns[j, slot]
+    forming.places[0] += position - forming.members[0]
+    forming.subjects[place] = waiting.subjects[slot]
+    remove(waiting, slot)
+
+
+@uncounted
+def _find(waiting: Waiting, forming: Forming, size: int) -> None:
+    """Write the next members, those nearest to the centroid of the `size` there are, of other subjects."""
+    distances, nearest, measured = forming.distances, forming.nearest, forming.measured
+    for i in range(len(nearest)):
+        distances[i], nearest[i] = np.inf, NO_RECORD
+    last, stop = len(nearest) - 1, waiting.counts[HELD]
+    for first in range(0, stop, CHUNK):
+        count = min(CHUNK, stop - first)
+        _measure(waiting, forming, size, first, count)
+        for i in range(count):
+            if measured[i] <= distances[last]:
+                place = last
+                if waiting.by_subject:
+                    place = _place(waiting, forming, size, waiting.subjects[first + i])
+                _insert(forming, place, measured[i], waiting.positions[first + i])
+
+
+@uncounted
+def _insert(forming: Forming, place: int, distance: float, position: int) -> None:
+    """Put a tuple among the nearest, by distance and then position, for that in a place if it is worse."""
+    distances, nearest = forming.distances, forming.nearest
+    if (
+        place < 0
+        or distance > distances[place]
+        or (distance == distances[place] and position > nearest[place])
+    ):
+        return
+    while place > 0 and (
+        distance < distances[place - 1]
+        or (distance == distances[place - 1] and position < nearest[place - 1])
+    ):
+        distances[place], nearest[place] = distances[place - 1], nearest[place - 1]
+        place -= 1
+    distances[place], nearest[place] = distance, position
+
+
+@uncounted
+def _measure(waiting: Waiting, forming: Forming, size: int, first: int, count: int) -> None:
+    """Write squared distances, times the square of its size, from the centroid of the class; CHUNK at most.
+
+    Places are counted from the expiring tuple: however long the stream is, their differences are exact.
+    """
+    measured, positions = forming.measured[:count], waiting.positions[first : first + count]
+    for i in range(count):
+        measured[i] = 0.0
+    for j in range(len(forming.sums)):
+        # Parts of arrays, for an index that might be negative keeps the loop from being vectorised.
+        column, total = waiting.columns[j, first : first + count], forming.sums[j]
+        for i in range(count):
+            difference = size * column[i] - total
+            measured[i] += difference * difference
+    if waiting.order_weight > 0.0:
+        expiring, places = forming.members[0], forming.places[0]
+        for i in range(count):
+            difference = (size * (positions[i] - expiring) - places) * waiting.order_weight
+            measured[i] += difference * difference
+
+
+@uncounted
+def _place(waiting: Waiting, forming: Forming, size: int, subject: int) -> int:
+    """Return which of the nearest a tuple may replace: the one of its subject, or else the last.
+
+    It is -1, for none, if the class has the subject.
+    """
+    if _among(subject, forming.subjects, size):
+        return -1
+    mask = len(waiting.slots) - 1
+    for i in range(len(forming.nearest)):
+        if forming.nearest[i] == NO_RECORD:
+            break
+        if waiting.subjects[waiting.slots[forming.nearest[i] & mask]] == subject:
+            return i
+    return len(forming.nearest) - 1

@@ -1,0 +1,162 @@
+"""A class of a stream keeps l values, and t to the tuples that were read, or grows until it does.
+
+The paper leaves t-closeness of streams open (section VII). Here a class leaves if its EMD from the
+distribution of the values that were read so far is at most t. If not, it takes the held tuple that helps
+most, and so on, as long as each step helps: first the values that are missing for l count, then the EMD that
+is above t. Of tuples that help as much, such as those after which nothing is above t, it takes the nearest.
+
+Comparisons with t are those of fractions, exact; how far above it an EMD is, is rounded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from duckanon.kernels.compiled import uncounted
+from duckanon.kernels.steered.seen import Seen, number_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+LEAST = 1e-300
+"""Least excess: what is above t is never 0."""
+
+
+@uncounted
+def at_most(numerator: int, denominator: int, top: int, bottom: int) -> bool:
+    """Tell whether numerator / denominator <= top / bottom; all are at least 0, the lower ones above it.
+
+    Quotients are compared, and then the turned fractions of the rests: no product that could overflow.
+    """
+    while True:
+        whole, other = numerator // denominator, top // bottom
+        if whole != other:
+            return whole < other
+        numerator, top = numerator - whole * denominator, top - other * bottom
+        if numerator == 0 or top == 0:
+            return numerator == 0
+        numerator, denominator, top, bottom = bottom, top, denominator, numerator
+
+
+@uncounted
+def missing(seen: Seen) -> int:
+    """Return how many values the class lacks for l, of all attributes."""
+    lacking = 0
+    for s in range(len(seen.ordered)):
+        lacking += max(0, seen.l[s] - seen.different[s])
+    return lacking
+
+
+@uncounted
+def excess(seen: Seen, size: int, tuples: int) -> float:
+    """Return by how much the EMD of the class of so many is above t, the sum of all attributes; 0 if none is.
+
+    So many tuples were read. O(S M).
+    """
+    number, above = number_of(seen, tuples), 0.0
+    for s in range(len(seen.ordered)):
+        if seen.t[s, 1] > 0:
+            steps = _steps(seen, s)
+            total = _ordered(seen, s, size, number) if seen.ordered[s] else _equal(seen, s, size, number)
+            above += _above(total, steps * size * number, seen.t[s, 0], seen.t[s, 1])
+    return above
+
+
+@uncounted
+def look_ahead(seen: Seen, size: int, tuples: int) -> None:
+    """Write `excess` of each attribute for the class with one more member, by its value. O(S M)."""
+    number = number_of(seen, tuples)
+    for s in range(len(seen.ordered)):
+        if seen.t[s, 1] > 0:
+            if seen.ordered[s]:
+                total = _ahead_ordered(seen, s, size + 1, number)
+            else:
+                total = _ahead_equal(seen, s, size + 1, number)
+            whole = _steps(seen, s) * (size + 1) * number
+            for v in range(seen.counts.shape[1]):
+                seen.excess[s, v] = _above(total + seen.changes[v], whole, seen.t[s, 0], seen.t[s, 1])
+
+
+@uncounted
+def _steps(seen: Seen, s: int) -> int:
+    """Return what EMD is divided by: the steps of an ordered domain, 2 of an equal one."""
+    if not seen.ordered[s]:
+        return 2
+    values = 0
+    for v in range(seen.counts.shape[1]):
+        values += seen.counts[s, v] > 0
+    return max(1, values - 1)
+
+
+@uncounted
+def _above(total: int, whole: int, top: int, bottom: int) -> float:
+    """Return total / whole - top / bottom where it is above 0, else 0."""
+    if at_most(total, whole, top, bottom):
+        return 0.0
+    return max(float(total) / float(whole) - float(top) / float(bottom), LEAST)
+
+
+@uncounted
+def _ordered(seen: Seen, s: int, size: int, number: int) -> int:
+    """Return the sum over the domain of |number C - size R|, members and tuples up to each value."""
+    counts, members = seen.counts[s], seen.members[s]
+    inside, below, total = 0, 0, 0
+    for v in range(len(counts)):
+        if counts[v] > 0:
+            inside, below = inside + members[v], below + counts[v]
+            total += abs(number * inside - size * below)
+    return total
+
+
+@uncounted
+def _equal(seen: Seen, s: int, size: int, number: int) -> int:
+    """Return the sum over the domain of |number c - size r|, members and tuples with each value."""
+    counts, members = seen.counts[s], seen.members[s]
+    total = 0
+    for v in range(len(counts)):
+        total += abs(number * members[v] - size * counts[v])
+    return total
+
+
+@uncounted
+def _ahead_ordered(seen: Seen, s: int, size: int, number: int) -> int:
+    """Return `_ordered` with one more member of the first value; write what it changes by for each value.
+
+    A further member of value v is counted from v on. So the sum is that of what stands without it below v,
+    and with it from v on.
+    """
+    counts, members, changes = seen.counts[s], seen.members[s], seen.changes
+    inside, below, total, change = 0, 0, 0, 0
+    for v in range(len(counts)):
+        changes[v] = change
+        if counts[v] > 0:
+            inside, below = inside + members[v], below + counts[v]
+            plain, more = abs(number * inside - size * below), abs(number * (inside + 1) - size * below)
+            total += more
+            change += plain - more
+    return total
+
+
+@uncounted
+def _ahead_equal(seen: Seen, s: int, size: int, number: int) -> int:
+    """Return `_equal` of the members as they are, for the size; write what one more of each value changes."""
+    counts, members = seen.counts[s], seen.members[s]
+    total = 0
+    for v in range(len(counts)):
+        plain = abs(number * members[v] - size * counts[v])
+        total += plain
+        seen.changes[v] = abs(number * (members[v] + 1) - size * counts[v]) - plain
+    return total
+
+
+@uncounted
+def ahead(seen: Seen, codes: NDArray[np.int64], slot: int) -> tuple[int, float]:
+    """Return `missing` and `excess` of the class with the tuple in a slot; `look_ahead` was called. O(S)."""
+    lacking, above = 0, 0.0
+    for s in range(len(seen.ordered)):
+        code = codes[s, slot]
+        lacking += max(0, seen.l[s] - seen.different[s] - (seen.members[s, code] == 0))
+        if seen.t[s, 1] > 0:
+            above += seen.excess[s, code]
+    return lacking, above

@@ -1,0 +1,270 @@
+"""Microaggregation of a stream: tuples wait in a buffer, and leave in classes of k within their delay.
+
+A tuple is read into the buffer. If the one that came `delay` places before it is still there, it expires: it
+leaves in a class with k - 1 others, all of different subjects, or is dropped where the buffer does not hold
+so many. Where t or l is asked of sensitive values, a class that does not keep them grows, or its expiring
+tuple is dropped. What is done to a tuple depends on those before it alone, not on how the input is cut into
+batches.
+
+Source: Domingo-Ferrer and Soria-Comas, "Steered Microaggregation", IEEE ICDM Workshops, 2017, section V,
+Algorithms 2 and 3 and Note 1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.steered.buffer import (
+    FORMED,
+    HELD,
+    READ,
+    Buffer,
+    Waiting,
+    held,
+    hold,
+    limit_of,
+    open_buffer,
+    put_codes,
+    remove,
+)
+from duckanon.kernels.steered.classes import Forming, enough, form, forming_of
+from duckanon.kernels.steered.seen import Asked, Seen, read, recoded, renumbered
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["HELD", "READ", "Asked", "Buffer", "Written", "finish", "held", "open_buffer", "push", "renumber"]
+
+LARGEST_SUM = 2**62
+"""Sums of counts that are compared are less."""
+
+
+class Written(NamedTuple):
+    """What has left a buffer.
+
+    Attributes
+    ----------
+    positions : ndarray of shape (r,), int64
+        Places in the stream of the tuples put out, in the order of output: class by class, ascending in each.
+    classes : ndarray of shape (r,), int64
+        Class of each. Numbers count on from call to call; each has k tuples, or more for t and l.
+    dropped : ndarray of shape (q,), int64
+        Places in the stream of the tuples dropped, ascending.
+    apart : ndarray of shape (q,), bool
+        Whether k subjects were held, but no class of them that keeps t and l.
+    """
+
+    positions: NDArray[np.int64]
+    classes: NDArray[np.int64]
+    dropped: NDArray[np.int64]
+    apart: NDArray[np.bool_]
+
+
+def renumber(buffer: Buffer, places: Sequence[NDArray[np.int64]], sizes: Sequence[int]) -> Buffer:
+    """Return a buffer whose sensitive values have other codes, for values that come between those known.
+
+    Parameters
+    ----------
+    buffer : Buffer
+        Is not to be used any more.
+    places : sequence of ndarray of shape (M_s,), int64
+        For each attribute the new code by the old one, ascending; -1 of a value that is forgotten, for it is
+        not among the tuples that count.
+    sizes : sequence of int
+        How many values each attribute has by then.
+
+    Returns
+    -------
+    Buffer
+        With all else as it was. O(S (M + delay + window)).
+    """
+    waiting = buffer.waiting._replace(codes=recoded(buffer.waiting.codes, places))
+    return Buffer(waiting, renumbered(buffer.seen, places, sizes))
+
+
+def push(
+    buffer: Buffer, points: ArrayLike, subjects: ArrayLike | None = None, codes: ArrayLike | None = None
+) -> Written:
+    """Read tuples into a buffer, and return what leaves it while they come.
+
+    Parameters
+    ----------
+    buffer : Buffer
+        Is changed.
+    points : array_like of shape (m, d)
+        Quasi-identifiers of the next m tuples of the stream, 0 or more: finite numbers on the scale on which
+        distances are to be taken, up to 1e150 (with `grow` divided by k, with `asked` by delay + 1).
+    subjects : array_like of shape (m,), optional
+        Whole number of the subject of each; given if and only if the buffer was opened `by_subject`.
+    codes : array_like of shape (S, m), int64, optional
+        Sensitive values, as they were numbered by `renumber`; given if and only if something is `asked`.
+
+    Returns
+    -------
+    Written
+        The same, one call after the other, however the stream is cut into batches.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit or a number is out of range; the buffer is then as before.
+
+    Notes
+    -----
+    A class costs a scan of what is held, O(delay d), with `grow` k - 1 of them; where tuples come in an
+    unlucky order, or one is dropped because too few subjects are held, O(delay k) more. With `asked`
+    O(S M + delay (d + S)) more for each tuple that a class takes beyond k, M different values at most.
+    O((m + delay) d) memory. Deterministic: equal distances go to the tuple that came first.
+    """
+    matrix = _checked(buffer, points)
+    count = len(matrix)
+    if buffer.waiting.by_subject != (subjects is not None):
+        raise ValueError("subjects must be given if the buffer is by_subject, and only then")
+    values = _coded(buffer, codes, count)
+    first = int(buffer.counts[READ])
+    numbers = np.arange(first, first + count) if subjects is None else _whole(subjects, count)
+    room = _room(int(buffer.counts[HELD]) + count)
+    out, lost = _read(buffer.waiting, buffer.seen, forming_of(buffer.waiting), matrix, numbers, values, room)
+    return _cut(room, out, lost)
+
+
+def finish(buffer: Buffer) -> Written:
+    """Let the oldest tuple expire again and again while a class can be formed, and return what leaves.
+
+    Parameters
+    ----------
+    buffer : Buffer
+        Is changed. What stays in it is of fewer than k subjects: see `held`.
+
+    Returns
+    -------
+    Written
+        Dropped is only what finds no class that keeps t and l.
+
+    Notes
+    -----
+    As for `push`. The paper does not have it: at the end of a stream its Algorithm 2 leaves in the buffer
+    what is there.
+    """
+    room = _room(int(buffer.counts[HELD]))
+    out, lost = _empty(buffer.waiting, buffer.seen, forming_of(buffer.waiting), room)
+    return _cut(room, out, lost)
+
+
+def _checked(buffer: Buffer, points: ArrayLike) -> NDArray[np.float64]:
+    """Return the points, or a copy if they are read-only: for such numba would compile all once more."""
+    matrix = np.require(points, np.float64, ["C", "W"])
+    if matrix.ndim != 2 or matrix.shape[1] != len(buffer.waiting.columns):
+        columns = f"{len(buffer.waiting.columns)} columns"
+        raise ValueError(f"points must be a matrix of {columns}, one row a tuple, not {matrix.shape}")
+    limit = limit_of(buffer.waiting)
+    if not (matrix.min(initial=0.0) >= -limit and matrix.max(initial=0.0) <= limit):
+        row, column = np.argwhere(~(np.abs(matrix) <= limit))[0]
+        value = matrix[row, column]
+        raise ValueError(f"points hold {value} in row {row}, column {column}: not within {limit:g}")
+    return matrix
+
+
+def _whole(subjects: ArrayLike, count: int) -> NDArray[np.int64]:
+    """Return a copy of the subjects of so many tuples."""
+    numbers = np.asarray(subjects)
+    if numbers.shape != (count,):
+        raise ValueError(f"subjects must hold one a tuple, of shape ({count},), not {numbers.shape}")
+    if count and not np.can_cast(numbers.dtype, np.int64):
+        raise ValueError(f"subjects must be whole numbers of 64 bits, not {numbers.dtype}: number them")
+    return numbers.astype(np.int64)
+
+
+def _coded(buffer: Buffer, codes: ArrayLike | None, count: int) -> NDArray[np.int64]:
+    """Return the codes of the sensitive values of so many tuples."""
+    attributes, values = buffer.seen.counts.shape
+    if (codes is not None) != (attributes > 0):
+        raise ValueError("codes must be given if something is asked of sensitive values, and only then")
+    matrix = np.require(np.zeros((0, count)) if codes is None else codes, np.int64, ["C", "W"])
+    if matrix.shape != (attributes, count):
+        raise ValueError(f"codes must be of shape ({attributes}, {count}), not {matrix.shape}")
+    if matrix.size and not (matrix.min() >= 0 and matrix.max() < values):
+        raise ValueError(f"codes must be numbers from 0 to {values - 1}, of values that were numbered")
+    window = buffer.seen.recent.shape[1]
+    counted = min(int(buffer.counts[READ]) + count, window or LARGEST_SUM)
+    if values * counted * (buffer.waiting.delay + 1) >= LARGEST_SUM:
+        raise ValueError(
+            f"{values} sensitive values of {counted} tuples are too many for exact sums: use a window"
+        )
+    return matrix
+
+
+def _room(count: int) -> Written:
+    """Return room for what leaves."""
+    positions, classes, dropped = (np.empty(count, np.int64) for _ in range(3))
+    return Written(positions, classes, dropped, np.empty(count, np.bool_))
+
+
+def _cut(room: Written, out: int, lost: int) -> Written:
+    """Return the part of the room that was used."""
+    return Written(
+        room.positions[:out].copy(), room.classes[:out].copy(), room.dropped[:lost].copy(),
+        room.apart[:lost].copy(),
+    )  # fmt: skip
+
+
+@compiled
+def _read(
+    waiting: Waiting, seen: Seen, forming: Forming, points: NDArray[np.float64], subjects: NDArray[np.int64],
+    codes: NDArray[np.int64], room: Written,
+) -> tuple[int, int]:  # fmt: skip
+    """Read tuples one by one; return how many are put out and dropped."""
+    mask, out, lost = len(waiting.slots) - 1, 0, 0
+    for i in range(len(points)):
+        hold(waiting, points[i], subjects[i])
+        if len(codes) > 0:
+            put_codes(waiting, codes, i)
+            read(seen, waiting.counts[READ] - 1, codes, i)
+        expiring = waiting.counts[READ] - 1 - waiting.delay
+        if waiting.slots[expiring & mask] < 0:
+            continue  # it has left, or is from before the beginning
+        few = not enough(waiting, forming)
+        size = 0 if few else form(waiting, seen, forming, expiring)
+        out = _put(waiting, forming, size, room, out)
+        if size == 0:
+            lost = _drop(waiting, expiring, not few, room, lost)
+    return out, lost
+
+
+@compiled
+def _empty(waiting: Waiting, seen: Seen, forming: Forming, room: Written) -> tuple[int, int]:
+    """Form classes around the oldest tuple while there are enough; return how many leave and are dropped."""
+    mask, out, lost = len(waiting.slots) - 1, 0, 0
+    end = waiting.counts[READ]
+    for oldest in range(end - waiting.delay, end):
+        if waiting.slots[oldest & mask] < 0:
+            continue
+        if not enough(waiting, forming):
+            break
+        size = form(waiting, seen, forming, oldest)
+        out = _put(waiting, forming, size, room, out)
+        if size == 0:
+            lost = _drop(waiting, oldest, True, room, lost)
+    return out, lost
+
+
+@inner
+def _put(waiting: Waiting, forming: Forming, size: int, room: Written, out: int) -> int:
+    """Write the members of a class that was formed; return how many tuples are put out by then."""
+    for j in range(size):
+        room.positions[out + j] = forming.members[j]
+        room.classes[out + j] = waiting.counts[FORMED] - 1
+    return out + size
+
+
+@inner
+def _drop(waiting: Waiting, position: int, apart: bool, room: Written, lost: int) -> int:
+    """Drop a tuple; return how many are dropped by then."""
+    remove(waiting, waiting.slots[position & (len(waiting.slots) - 1)])
+    room.dropped[lost], room.apart[lost] = position, apart
+    return lost + 1

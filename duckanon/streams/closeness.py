@@ -1,0 +1,125 @@
+"""A second look at t and l of the classes that leave a stream, by sums of its own."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from duckanon.errors import ReleaseError
+from duckanon.streams.sensitive import asked_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from duckanon.policy.bind import Attribute
+    from duckanon.streams.methods import Left
+    from duckanon.streams.sensitive import Learned
+
+
+class Guard:
+    """What was read of sensitive values, and how far the classes that left were from it.
+
+    Attributes
+    ----------
+    attributes : sequence of Attribute
+        Sensitive columns of which t or l is asked, S of them.
+    asked : list of Asked
+        What is asked of each.
+    window : int
+        How many of the last tuples count; 0 is all.
+    counts : list of ndarray, int64
+        How often each value counts, by its number.
+    """
+
+    def __init__(self, attributes: Sequence[Attribute], window: int) -> None:
+        self.attributes, self.asked, self.window = attributes, asked_of(attributes), window
+        self.counts = [np.zeros(0, np.int64) for _ in attributes]
+        self._largest, self._least = [0.0] * len(attributes), [0] * len(attributes)
+        self._codes = np.zeros((len(attributes), 0), np.int64)  # of the tuples from _first on
+        self._first = self._counted = 0
+
+    def told(self) -> dict[str, Any]:
+        """What was asked, of what, and how far the classes were from it."""
+        columns = {
+            one.name: {
+                "distance": one.distance,
+                "t": None if one.t is None else float(one.t),
+                "l": None if one.l is None else asked.l,
+                "largest_emd": largest,
+                "least_values": least,
+            }
+            for one, asked, largest, least in zip(
+                self.attributes, self.asked, self._largest, self._least, strict=True
+            )
+        }
+        reference = {"reference": "window" if self.window else "all", "window": self.window or None}
+        return {**reference, "columns": columns}
+
+    def learn(self, learned: Learned) -> None:
+        """Take other numbers for values."""
+        self._codes = learned.of(self._codes)
+        for place, (new, size) in enumerate(zip(learned.places, learned.sizes, strict=True)):
+            counts = np.zeros(size, np.int64)
+            counts[new[new >= 0]] = self.counts[place][new >= 0]
+            self.counts[place] = counts
+
+    def read(self, codes: NDArray[np.int64]) -> None:
+        """Read the values (S, m) of the next tuples."""
+        self._codes = np.hstack([self._codes, codes])
+
+    def check(self, left: Left, codes: NDArray[np.int64]) -> None:
+        """Look at each class that leaves, at the time when it does; a ReleaseError where one is too far.
+
+        The values (S, r) are those of what is to be written, in the order of output.
+        """
+        ends = np.append(left.starts[1:], len(left.positions))
+        for begin, end in zip(left.starts.tolist(), ends.tolist(), strict=True):
+            self._count(int(left.times[begin]) + 1)
+            self._look(codes[:, begin:end])
+
+    def forget(self, read: int, oldest: int) -> None:
+        """Forget tuples before the oldest that is held, but for those that are still to be counted out."""
+        self._count(read)
+        keep = min(oldest, max(0, read - self.window)) if self.window else oldest
+        self._codes = self._codes[:, keep - self._first :].copy()
+        self._first = keep
+
+    def _count(self, until: int) -> None:
+        """Count the tuples that were read by then."""
+        for place, counts in enumerate(self.counts):
+            counts += self._numbers(place, self._counted, until, len(counts))
+            if self.window:
+                before, now = (max(0, end - self.window) for end in (self._counted, until))
+                counts -= self._numbers(place, before, now, len(counts))
+        self._counted = until
+
+    def _numbers(self, place: int, begin: int, end: int, size: int) -> NDArray[np.int64]:
+        codes = self._codes[place, begin - self._first : end - self._first]
+        return np.bincount(codes, minlength=size)
+
+    def _look(self, codes: NDArray[np.int64]) -> None:
+        for place, (asked, counts) in enumerate(zip(self.asked, self.counts, strict=True)):
+            members = np.bincount(codes[place], minlength=len(counts))
+            different = int((members > 0).sum())
+            far = _emd(members, counts, ordered=asked.ordered)
+            if different < asked.l or (asked.t is not None and far > asked.t):
+                raise ReleaseError(
+                    f"a class of the stream has {different} sensitive values and an EMD of {float(far):g}, "
+                    f"where l = {asked.l} and t = {asked.t} are asked: it was not written; please report this"
+                )
+            self._largest[place] = max(self._largest[place], float(far))
+            self._least[place] = min(self._least[place] or different, different)
+
+
+def _emd(members: NDArray[np.int64], counts: NDArray[np.int64], *, ordered: bool) -> Fraction:
+    """EMD of a class from what was read: Li et al. 2007, section 5, in whole numbers."""
+    size, number, domain = int(members.sum()), int(counts.sum()), counts > 0
+    shares = number * members[domain] - size * counts[domain]
+    if ordered:
+        steps = max(1, len(shares) - 1)
+        return Fraction(int(np.abs(np.cumsum(shares)).sum()), size * number * steps)
+    return Fraction(int(np.abs(shares).sum()), 2 * size * number)

@@ -1,0 +1,197 @@
+"""t and l of a stream: every class by an oracle in fractions, at the time when it leaves."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import duckanon
+from duckanon.errors import PolicyError, ReleaseError
+from duckanon.kernels.steered import stream as kernel
+from duckanon.streams import stream as streams
+from tests.examples import examples
+from tests.oracle_stream import Asked, Stream, emd, expected
+from tests.streams.test_anonymize_stream import cut, streamed
+
+pytestmark = pytest.mark.filterwarnings("ignore:delay = :duckanon.DuckanonWarning")
+
+NUMBERS = [-1.5, -0.0, 0.0, 2.0, math.nan, None]
+TEXTS = ["", "a", "Ä", "b", None]
+
+
+def ranked(values: list[Any]) -> list[int]:
+    """Ranks of values as SQL orders them: equal numbers are one, NaN after all others and NULL last."""
+    keys = [(2, 0) if value is None else (1, 0) if value != value else (0, value) for value in values]
+    order = sorted(set(keys))
+    return [order.index(key) for key in keys]
+
+
+@settings(max_examples=examples(150, 30), deadline=None)
+@given(st.data())
+def test_classes_are_those_of_the_oracle_whatever_the_batches(data: st.DataObject) -> None:
+    size, k = data.draw(st.integers(1, 50)), data.draw(st.integers(2, 3))
+    delay = data.draw(st.integers(k - 1, 12))
+    ages, pays, ills = (
+        data.draw(st.lists(st.sampled_from(values), min_size=size, max_size=size))
+        for values in (range(9), NUMBERS, TEXTS)
+    )
+    persons = data.draw(st.none() | st.lists(st.integers(0, 5), min_size=size, max_size=size))
+    window = data.draw(st.sampled_from([0, delay + 1, delay + 9]))
+    t = data.draw(st.sampled_from(["0.1", "0.25", "0.5", "0.9"]))
+    columns = {
+        "age": pa.array(ages, pa.int8()),
+        "pay": pa.array(pays, data.draw(st.sampled_from([pa.float64(), pa.float32(), pa.float16()]))),
+        "ill": pa.array(ills, data.draw(st.sampled_from([pa.string(), pa.string_view(), pa.large_string()]))),
+        "place": pa.array(range(size)),
+    }
+    if data.draw(st.booleans()):
+        columns["ill"] = columns["ill"].cast(pa.string()).dictionary_encode()
+    if persons is not None:
+        columns["who"] = pa.array(persons)
+    found, report = streamed(
+        pa.table(columns), data.draw(st.lists(st.integers(0, 20), max_size=4)),
+        quasi_identifiers="age", k=k, delay=delay, scale={"age": (0, 8)}, class_id=True,
+        subject=None if persons is None else "who", sensitive=["pay", "ill"], t={"pay": t}, l={"ill": 2},
+        reference="window" if window else "all", **({"window": window} if window else {}),
+    )  # fmt: skip
+    stream = Stream(
+        [(age / 8,) for age in ages], k, delay, subjects=persons, flush=True,
+        values=[ranked(pays), ranked(ills)],
+        asked=[Asked(True, Fraction(t), 1), Asked(False, None, 2)], window=window,
+    )  # fmt: skip
+    wanted = expected(stream)
+    rows = defaultdict(list)
+    for row in found:
+        rows[row["class_id"]].append(row)
+    assert [sorted(row["place"] for row in rows[number]) for number in sorted(rows)] == wanted.classes
+    assert report.dropped_for == {
+        "few": len(wanted.dropped) - len(wanted.apart), "closeness": len(wanted.apart),
+    }  # fmt: skip
+    assert (report.written, report.held) == (len(found), len(wanted.held))
+    assert report.largest_class == max(map(len, wanted.classes), default=0)
+    check_told(report, stream, wanted.classes)
+
+
+def check_told(report: Any, stream: Stream, classes: list[list[int]]) -> None:
+    """The farthest class, and that of the fewest values, counted once more."""
+    for name, values, asked in zip(("pay", "ill"), stream.values, stream.asked, strict=True):
+        told = report.closeness["columns"][name]
+        far, least = [Fraction(0)], []
+        for members in classes:
+            read = min(members[0] + stream.delay + 1, len(values))
+            first = max(0, read - stream.window) if stream.window else 0
+            far.append(emd([values[i] for i in members], values[first:read], asked.ordered))
+            least.append(len({values[i] for i in members}))
+        assert told["largest_emd"] == float(max(far))
+        assert told["least_values"] == min(least, default=0)
+
+
+def test_by_hand() -> None:
+    """k = 2, delay = 3: 31 and 32 both have the flu, and the nearest of another illness is 35.
+
+    Of 31, 32, 35 the values are 2/3 and 1/3, of the four that were read 1/2, 1/4, 1/4: EMD is 1/4.
+    """
+    table = pa.table({"age": [31, 32, 35, 60], "ill": ["flu", "flu", "cold", "acne"]})
+    found, report = streamed(
+        table, quasi_identifiers="age", k=2, delay=3, sensitive="ill", l=2, recode={"age": "range"}
+    )
+    assert found == [{"age": {"low": 31, "high": 35}, "ill": ill} for ill in ("cold", "flu", "flu")]
+    assert report.closeness == {
+        "reference": "all", "window": None,
+        "columns": {
+            "ill": {"distance": "equal", "t": None, "l": 2, "largest_emd": 0.25, "least_values": 2}
+        },
+    }  # fmt: skip
+    assert (report.held, report.dropped_for) == (1, {"few": 0, "closeness": 0})
+
+
+def test_a_class_that_keeps_neither_t_nor_l_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that does not do what is asked, and one that counts other values than those that are written."""
+    push = kernel.push
+
+    def careless(buffer: Any, *given: Any) -> Any:
+        buffer.seen.t[:], buffer.seen.l[:] = 1, 1
+        return push(buffer, *given)
+
+    table = pa.table({"age": [1, 1, 9, 9], "ill": ["a", "a", "b", "b"]})
+    options: dict[str, Any] = {"quasi_identifiers": "age", "k": 2, "delay": 3, "sensitive": "ill"}
+    monkeypatch.setattr(kernel, "push", careless)
+    for asked in ({"t": 0.4}, {"l": 2}):
+        with pytest.raises(ReleaseError, match=r"EMD of 0.5, where .* it was not written"):
+            streamed(table, **options, **asked)
+    assert len(streamed(table, **options, t=0.5)[0]) == 4
+    monkeypatch.undo()
+    written = streams.Recoder.written
+
+    def other(*given: Any) -> Any:
+        made, values, outside = written(*given)
+        return made.set_column(1, "ill", pa.array(["a"] * len(made))), values, outside
+
+    monkeypatch.setattr(streams.Recoder, "written", other)
+    with pytest.raises(ReleaseError, match="it was not written"):
+        streamed(table, **options, l=2)
+
+
+def test_a_window_forgets_values_that_left_it() -> None:
+    """Every tuple has a value of its own: what is known stays within the window and a batch."""
+    table = pa.table({"age": np.arange(5000) % 90, "pay": np.random.default_rng(1).normal(size=5000)})
+    stream = duckanon.anonymize_stream(
+        cut(table, [100] * 49), ["age"], k=3, delay=50, sensitive="pay", t=0.3, reference="window"
+    )
+    with stream:
+        state = stream._output.gi_frame.f_locals["state"]
+        most = 0
+        for _ in stream:
+            most = max(most, len(state.guard.counts[0]))
+    assert stream.report.closeness["window"] == 510
+    assert 510 < most <= 610
+    assert stream.report.written > 4900
+
+
+def test_a_column_that_is_named_and_of_which_nothing_is_asked_is_as_any_other() -> None:
+    table = pa.table({"age": [1, 2, 3, 4], "ill": ["a", "a", "b", "b"]})
+    plain, _ = streamed(table, quasi_identifiers="age", k=2, delay=3)
+    named, report = streamed(table, quasi_identifiers="age", k=2, delay=3, sensitive="ill")
+    assert (named, report.closeness) == (plain, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"t": 0.2}, "t = 0.2 needs sensitive columns"),
+        ({"sensitive": "ill", "l": 2, "method": "castle"}, "l is for method = 'steered'"),
+        ({"sensitive": "ill", "t": 0.1, "method": "castle"}, "t is for method = 'steered'"),
+        ({"sensitive": "ill", "t": 0.2, "reference": "some"}, "reference = 'some': use all | window"),
+        ({"sensitive": "ill", "l": 2, "reference": "window"}, "is what t is measured from: give t"),
+        ({"sensitive": "ill", "t": 0.2, "window": 50}, "window = 50 needs reference = 'window'"),
+        (
+            {"sensitive": "ill", "t": 0.2, "reference": "window", "window": 5},
+            "window = 5: use a whole number of at least 11 .delay \\+ 1: a class is of tuples in it",
+        ),
+        ({"sensitive": "ill", "t": 0.2, "distance": {"ill": "hierarchical"}}, "is not yet for streams"),
+        ({"sensitive": "tags", "l": 2}, "sensitive column 'tags' is VARCHAR\\[\\], which is not yet"),
+        ({"sensitive": "age", "l": 2}, "'age'"),
+        ({"sensitive": "ill", "l": 2, "l_diversity": "entropy"}, "unknown option 'l_diversity' of a stream"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked(options: dict[str, Any], message: str) -> None:
+    table = pa.table({"age": [1, 2], "ill": ["a", "b"], "tags": [["a"], ["b"]]})
+    with pytest.raises(PolicyError, match=message):
+        streamed(table, **{"quasi_identifiers": "age", "k": 2, "delay": 10, **options})
+
+
+def test_all_of_one_value_is_within_any_t_and_never_of_l_2() -> None:
+    table = pa.table({"age": range(40), "ill": [None] * 40})
+    table = table.set_column(1, "ill", table.column("ill").cast(pa.string()))
+    options: dict[str, Any] = {"quasi_identifiers": "age", "k": 2, "delay": 10, "sensitive": "ill"}
+    assert len(streamed(table, **options, t=0.001)[0]) == 40
+    found, report = streamed(table, **options, l=2)
+    assert (found, report.held, report.dropped_for) == ([], 1, {"few": 0, "closeness": 39})
