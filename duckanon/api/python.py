@@ -240,8 +240,9 @@ def anonymize_stream(
         A class leaves if it has l values and its EMD from the tuples that were read by then is at most t;
         else it takes more tuples, those that help most, or its oldest is dropped; not with 'castle'.
         ``reference``: 'all', or 'window', the last ``window`` of them, 10 (delay + 1) if it is not given.
-        ``identifiers``: columns that are dropped. ``recode``, ``weights``: as in `Policy`, without
-        'hierarchy'; with 'castle' all are 'range', of numbers, dates and timestamps. ``nulls``: 'category'
+        ``identifiers``: columns that are dropped. ``recode``, ``weights``,
+        ``hierarchies`` (rows or files): as in `Policy`; a value that is no leaf is an error. With 'castle'
+        all are 'range', of numbers, dates and timestamps. ``nulls``: 'category'
         (NULL is a value; among numbers it lies a range below the least), not with 'castle'; or 'error'.
         ``scale``: ends of the range of a number or date, ``{'age': (0, 120)}``; else from the least
         to the largest of the first ``warm_up`` tuples, delay + 1 if it is not given, which is the most.

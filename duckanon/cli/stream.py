@@ -23,6 +23,7 @@ from duckanon.cli.options import (
     Numbers,
     QuasiIdentifiers,
     T,
+    Trees,
     Words,
     known_form,
 )
@@ -70,6 +71,7 @@ def stream(
     identifiers: Names = None,
     recode: Words = None,
     weights: Numbers = None,
+    hierarchies: Trees = None,
     scale: Annotated[
         list[str] | None,
         typer.Option(metavar="COLUMN=LOW:HIGH,...", help="ends of a range; may be repeated"),
@@ -97,7 +99,15 @@ def stream(
     )
     if "quasi_identifiers" not in names:
         raise PolicyError("--qi is missing: name the quasi-identifiers, as in --qi age,zip")
-    by_column = read_flags({"recode": recode, "weights": weights, "scale": scale, "distance": distance})
+    by_column = read_flags(
+        {
+            "recode": recode,
+            "weights": weights,
+            "scale": scale,
+            "distance": distance,
+            "hierarchies": hierarchies,
+        }
+    )
     for name, values in by_column.items():
         if not isinstance(values, dict):
             raise PolicyError(f"{flag(name)} takes column=value pairs, not {values!r}")
@@ -208,10 +218,7 @@ class _Done:
         if told is None:
             complain(f"{begin}{self.waiting} tuples read: 0 written, 0 dropped, {self.waiting} held")
             return
-        complain(
-            f"{begin}{told.read} tuples read: {told.written} written, {told.dropped} dropped, "
-            f"{told.held} held"
-        )
+        complain(f"{begin}{told.to_text()}")
 
 
 @interruptible
@@ -285,11 +292,10 @@ def _prove(job: _Job, done: _Done) -> int:
     report, writer = done.report, done.writer
     if job.report is None or report is None or writer is None:
         return PASSED
-    found = None
     if job.target is not None and report.written and not passing(job.target):
-        found = evidence.audited(job.target, writer, stream_options(job.options))
-    evidence.keep(evidence.document(report, found), job.report)
-    if found is not None and found[1].violated:
-        complain(found[1].to_text())
+        report = evidence.of_file(report, job.target, writer, stream_options(job.options))
+    evidence.keep(report.to_json(), job.report)
+    if report.audit is not None and report.audit.violated:
+        complain(report.audit.to_text())
         return VIOLATION
     return PASSED

@@ -12,13 +12,14 @@ from duckanon.database import arrow, engine, templates
 from duckanon.errors import PolicyError, SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import duckdb
     from numpy.typing import NDArray
 
     from duckanon.policy.bind import Attribute
     from duckanon.streams.policy import StreamPolicy
+    from duckanon.streams.trees import Climb
 
 STAGE = "stream"
 
@@ -38,13 +39,19 @@ class Coordinates:
 
     attributes: Sequence[Attribute]
     policy: StreamPolicy
+    climbs: Mapping[str, Climb] = field(default_factory=dict)  # hierarchies by column
     scales: dict[str, tuple[float, float]] = field(default_factory=dict)
     corners: dict[str, dict[int, int]] = field(default_factory=dict)
 
     @property
     def dimensions(self) -> int:
         """Number of columns."""
-        return sum(CORNERS if nominal(one) else 1 for one in self.attributes)
+        return sum(self._width(one) for one in self.attributes)
+
+    def _width(self, one: Attribute) -> int:
+        if one.name in self.climbs:
+            return CORNERS * self.climbs[one.name].height
+        return CORNERS if nominal(one) else 1
 
     @property
     def known(self) -> bool:
@@ -56,7 +63,7 @@ class Coordinates:
 
     def fix(self, con: duckdb.DuckDBPyConnection, tuples: pa.Table) -> None:
         """Take the scales that were not given from the first tuples: from the least to the largest number."""
-        for name, values in _numbers(con, tuples, self.attributes, first=0).items():
+        for name, values in _numbers(con, tuples, self._flat, first=0).items():
             if name not in self.policy.scale and values.dtype != np.uint64:
                 known = values[~np.isnan(values)]
                 self.scales[name] = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
@@ -65,13 +72,18 @@ class Coordinates:
         """Coordinates (m, d) of tuples, the first of which has the place `first`, from 0, in the stream.
 
         Squared distances are those of numbers divided by the range of their scale, of texts 1 if they differ,
-        each times the weight of the column. A SourceError for NaN, infinity, or NULL where that is one.
+        with a hierarchy the level of their lowest common ancestor over its height, each times the weight of
+        the column. A SourceError for NaN, infinity, a value that is no leaf, or NULL where that is one.
         """
-        columns, numbers = [], _numbers(con, tuples, self.attributes, first)
+        columns, numbers = [], _numbers(con, tuples, self._flat, first)
         for one in self.attributes:
-            values = numbers[one.name]
             self._check_nulls(one, tuples, first)
-            part = self._corner(one, values) if nominal(one) else self._scaled(one, values)
+            if one.name in self.climbs:
+                part = self._climbed(one, self.climbs[one.name].nodes(con, tuples.column(one.name), first))
+            elif nominal(one):
+                part = self._corner(one.name, numbers[one.name])
+            else:
+                part = self._scaled(one, numbers[one.name])
             columns.append(part * np.sqrt(one.weight))
         return np.ascontiguousarray(np.hstack(columns)) if columns else np.zeros((len(tuples), 0))
 
@@ -90,8 +102,19 @@ class Coordinates:
         scaled = np.clip((values - low) / width, -FARTHEST, FARTHEST)
         return np.where(np.isnan(values), MISSING, scaled)[:, None]
 
-    def _corner(self, one: Attribute, codes: NDArray[Any]) -> NDArray[np.float64]:
-        known = self.corners.setdefault(one.name, {})
+    @property
+    def _flat(self) -> list[Attribute]:
+        """Quasi-identifiers without a hierarchy."""
+        return [one for one in self.attributes if one.name not in self.climbs]
+
+    def _climbed(self, one: Attribute, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Corners of the nodes above each value: two values differ at the levels below their ancestor."""
+        height = nodes.shape[1] - 1
+        parts = [self._corner(f"{one.name} {level}", nodes[:, level]) for level in range(height)]
+        return np.asarray(np.hstack(parts) / np.sqrt(height))
+
+    def _corner(self, name: str, codes: NDArray[Any]) -> NDArray[np.float64]:
+        known = self.corners.setdefault(name, {})
         if len(known) < CORNERS:
             found, first = np.unique(codes, return_index=True)
             for code in found[np.argsort(first)].tolist():
@@ -106,8 +129,8 @@ class Coordinates:
 
 
 def nominal(one: Attribute) -> bool:
-    """Whether the values of a quasi-identifier are equal or not, and nothing else."""
-    return one.kind in {"text", "boolean"}
+    """Whether the values of a quasi-identifier are equal or not, or have places in a hierarchy."""
+    return one.kind in {"text", "boolean"} or one.hierarchy is not None
 
 
 def _numbers(
@@ -149,4 +172,5 @@ def check_scales(attributes: Sequence[Attribute], policy: StreamPolicy) -> None:
     """Raise a PolicyError where a scale is given of values that have none."""
     for one in attributes:
         if one.name in policy.scale and nominal(one):
-            raise PolicyError(f"scale of {one.name!r}: its values are {one.kind}, which have no scale")
+            what = f"are {one.kind}" if one.hierarchy is None else "have places in its hierarchy"
+            raise PolicyError(f"scale of {one.name!r}: its values {what}, and no scale: leave it out")

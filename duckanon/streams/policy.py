@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from duckanon.policy.checks import Distance
     from duckanon.policy.checks import Number as Threshold
+    from duckanon.policy.policy import HierarchyRows
     from duckanon.policy.recodes import Recode
 
 Cluster = Literal["nearest", "grow"]
@@ -89,6 +90,7 @@ def stream_policy(
     identifiers: str | Sequence[str] = (),
     recode: Mapping[str, Recode] | None = None,
     weights: Mapping[str, float] | None = None,
+    hierarchies: Mapping[str, HierarchyRows] | None = None,
     nulls: Literal["category", "error"] | None = None,
     scale: Mapping[str, tuple[Number, Number]] | None = None,
     warm_up: int | None = None,
@@ -108,15 +110,13 @@ def stream_policy(
             f"nulls = {nulls!r}: use category | error; a tuple that is to be left out is left out before "
             "the stream, so that the delay of the others is what it says"
         )
-    hierarchies = [name for name, rule in (recode or {}).items() if rule == "hierarchy"]
-    if hierarchies:
-        raise PolicyError(f"recode = 'hierarchy' of {hierarchies[0]!r} is not yet for streams: use another")
     if "hierarchical" in (distance or {}).values():
         raise PolicyError("distance = 'hierarchical' is not yet for streams: use ordered | equal")
     rows = Policy(
         quasi_identifiers=quasi_identifiers, sensitive=sensitive, identifiers=identifiers,
         subject=subject or (), insensitive="*", k=k, t=t, l=l, distance=dict(distance or {}),
         recode=dict(recode or {}), weights=dict(weights or {}), nulls=nulls or "category",
+        hierarchies=dict(hierarchies or {}),
     )  # fmt: skip
     if method == "castle":
         rows = _ranges(rows, nulls)

@@ -16,7 +16,7 @@ from duckanon.release.stages.stage import Field
 from duckanon.streams.methods import Left
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import duckdb
     from numpy.typing import NDArray
@@ -36,6 +36,7 @@ class Recoder:
     fields: tuple[Field, ...]
     types: dict[str, pa.DataType]  # of the input, by column
     class_id: bool
+    climbs: Mapping[str, str]  # tables of hierarchies, by column of their field
 
     def schema(self, con: duckdb.DuckDBPyConnection) -> pa.Schema:
         """Columns that are written, with their types."""
@@ -71,6 +72,8 @@ class Recoder:
             alone=alone,
             fields=self.fields,
             quasi=quasi,
+            climbs=self.climbs,
+            levels={},
         )
         tables = {"duckanon_members": members, "duckanon_means": self._means(tuples, left)}
         with engine.registered(con, tables if before is None else {**tables, "duckanon_before": before}):

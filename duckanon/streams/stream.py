@@ -27,6 +27,7 @@ from duckanon.streams.policy import SAFE_DELAY, StreamPolicy, check_kinds
 from duckanon.streams.recode import Recoder, fields_of, known
 from duckanon.streams.report import Counts, StreamReport
 from duckanon.streams.sensitive import Values, guarded
+from duckanon.streams.trees import climbs_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -156,10 +157,13 @@ class _State:
         self._kept = [one.name for one in attributes if one.role is not Role.IDENTIFIER]
         read = _read(pa.Table.from_batches([], schema)).schema
         types = {name: read.field(name).type for name in self._kept}
-        self._recoder = Recoder(fields_of(attributes), types, policy.class_id)
         quasi = [one for one in attributes if one.role is Role.QUASI_IDENTIFIER]
         check_scales(quasi, policy)
-        self._coordinates = Coordinates(quasi, policy)
+        climbs = climbs_of(con, quasi)
+        self._coordinates = Coordinates(quasi, policy, climbs)
+        fields = fields_of(attributes)
+        tables = {one.column: climbs[one.name].table for one in fields if one.name in climbs}
+        self._recoder = Recoder(fields, types, policy.class_id, tables)
         self._method = METHODS[policy.method]
         self._sensitive = Values(sensitive, types)
         self.guard = Guard(sensitive, policy.window)
