@@ -118,18 +118,20 @@ class Connection:
         into : str
             Name of a table that does not exist; it is made, with the released types, before the first row.
         **options
-            As of `duckanon.anonymize_stream`: ``quasi_identifiers``, ``k``, ``delay`` and others.
+            As of `duckanon.anonymize_stream`: ``quasi_identifiers``, ``k``, ``delay`` and others; a hierarchy
+            may be a table of the database, too.
 
         Returns
         -------
         StreamReport
-            What became of the rows.
+            What became of the rows; fingerprint and audit of the table.
 
         Raises
         ------
         DuckanonError
             The query or the options are wrong, the table exists, a transaction is open. Classes that were
-            appended before an error in the rows stay.
+            appended before an error in the rows stay, and the message says how many. AuditFailure: the table
+            is not what was asked, as when somebody else wrote to it.
 
         Notes
         -----

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from duckanon.audits.run import audit_columns, audit_sql
 from duckanon.database import drafts, engine, templates
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from duckanon.audits.report import Report
+    import duckdb
+
     from duckanon.audits.run import AuditColumn
     from duckanon.streams.output import Writer
     from duckanon.streams.policy import StreamPolicy
@@ -29,12 +30,8 @@ _PLAIN = re.compile(r"BIGINT|HUGEINT|DOUBLE|DECIMAL.*|BOOLEAN|DATE|TIMESTAMP.*")
 """Types in which a CSV is read; a range or a set of a class is the text that stands there."""
 
 
-def audited(output: Path, writer: Writer, policy: StreamPolicy) -> tuple[str, Report]:
-    """Fingerprint and audit of the file that a stream wrote, read by DuckDB in the types of the stream.
-
-    k and l are judged. EMD is told, from all that is in the file, and not judged: t was asked from what was
-    read when a class left.
-    """
+def of_file(report: StreamReport, output: Path, writer: Writer, policy: StreamPolicy) -> StreamReport:
+    """Return the report with the evidence of the file, read by DuckDB in the types of the stream."""
     with engine.in_memory() as con:
         if writer.form == "csv":
             kinds = [(name, kind if _PLAIN.fullmatch(kind) else "VARCHAR") for name, kind in writer.columns]
@@ -45,9 +42,17 @@ def audited(output: Path, writer: Writer, policy: StreamPolicy) -> tuple[str, Re
             relation = templates.render(
                 "stream/read_json.sql.j2", path=output, columns=writer.columns
             ).strip()
-        quasi, sensitive = _asked(policy, writer.columns)
-        report = audit_sql(con, relation, quasi, sensitive, k=policy.rows.k, name=str(output))
-        return fingerprint(con, relation), report
+        return of_relation(report, con, relation, writer.columns, policy, name=str(output))
+
+
+def of_relation(
+    report: StreamReport, con: duckdb.DuckDBPyConnection, relation: str, columns: Sequence[tuple[str, str]],
+    policy: StreamPolicy, *, name: str,
+) -> StreamReport:  # fmt: skip
+    """Return the report with fingerprint and audit of a relation with rows, of columns with types."""
+    quasi, sensitive = _asked(policy, columns)
+    audit = audit_sql(con, relation, quasi, sensitive, k=policy.rows.k, name=name)
+    return replace(report, fingerprint=fingerprint(con, relation), audit=audit)
 
 
 def _asked(policy: StreamPolicy, columns: Sequence[tuple[str, str]]) -> tuple[list[str], list[AuditColumn]]:
@@ -60,14 +65,6 @@ def _asked(policy: StreamPolicy, columns: Sequence[tuple[str, str]]) -> tuple[li
     attributes = bind_audit(asked, columns)
     quasi = [one.name for one in attributes if one.role is Role.QUASI_IDENTIFIER]
     return quasi, audit_columns(attributes, asked, {})
-
-
-def document(report: StreamReport, found: tuple[str, Report] | None) -> str:
-    """JSON of a report, with fingerprint and audit of the output; null where none can be read again."""
-    told: dict[str, Any] = report.to_dict()
-    told["fingerprint"] = None if found is None else found[0]
-    told["audit"] = None if found is None else found[1].to_dict()
-    return json.dumps(told, indent=2, allow_nan=False)
 
 
 def check_new(path: Path) -> None:

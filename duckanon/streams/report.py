@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from duckanon.audits.report import Report
     from duckanon.streams.methods import Left
 
 
@@ -54,6 +55,10 @@ class StreamReport:
         values the class with the fewest has.
     policy_hash : str
         SHA-256, in hex, of what was asked.
+    fingerprint, audit : str and Report, or None
+        Of a file or table that is finished: a hash of what is there, whatever its order, and the audit of it
+        by plain SQL, where k and l are judged. EMD is told from all that is there, and not judged: t was
+        asked from what was read when a class left.
     versions : dict
         Of duckanon and DuckDB.
     """
@@ -79,14 +84,21 @@ class StreamReport:
     closeness: dict[str, Any] | None
     policy_hash: str
     versions: dict[str, str]
+    fingerprint: str | None = None
+    audit: Report | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        return asdict(self)
+        audit = None if self.audit is None else self.audit.to_dict()
+        return {**asdict(replace(self, audit=None)), "audit": audit}
 
     def to_json(self) -> str:
         """JSON text of it."""
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+    def to_text(self) -> str:
+        """One line: how many tuples were read, written, dropped and held."""
+        return f"{self.read} tuples read: {self.written} written, {self.dropped} dropped, {self.held} held"
 
 
 @dataclass

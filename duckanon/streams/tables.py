@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from duckanon.database import engine, templates
-from duckanon.database.relations import lookup, relation_of, resolve
-from duckanon.errors import ReleaseError
+from duckanon.database import engine, interrupts, templates
+from duckanon.database.relations import columns_of, lookup, relation_of, resolve
+from duckanon.errors import AuditFailure, DuckanonError, ReleaseError
 from duckanon.statements.names import parse_name
+from duckanon.streams import evidence
 from duckanon.streams.stream import AnonymizedStream
+from duckanon.streams.trees import with_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,16 +46,45 @@ def stream_to_table(
     target = resolve(con, parse_name(into))
     if lookup(con, target) is not None:
         raise ReleaseError(f"{target} exists and a stream never overwrites: drop it or choose another name")
-    with _cursor(con) as writer, engine.reader(con, query, STAGE) as reader:
-        made = AnonymizedStream(_batches(reader), policy)
-        with made:
-            _create(writer, target, made.schema)
-            append = templates.render("stream/append.sql.j2", target=relation_of(target), relation=_CLASSES)
+    policy = with_rows(con, policy)
+    with _cursor(con) as writer:
+        with engine.reader(con, query, STAGE) as reader:
+            report = _appended(writer, target, AnonymizedStream(_batches(reader), policy))
+        return _proved(writer, target, report, policy)
+
+
+def _appended(writer: duckdb.DuckDBPyConnection, target: Target, made: AnonymizedStream) -> StreamReport:
+    """Append what leaves; whatever ends it early says what became of the tuples."""
+    written = 0
+    with made:
+        _create(writer, target, made.schema)
+        append = templates.render("stream/append.sql.j2", target=relation_of(target), relation=_CLASSES)
+        try:
             for batch in made:
                 tuples = {_CLASSES: pa.Table.from_batches([batch])}
-                with engine.transaction(writer, last=False), engine.registered(writer, tuples):
-                    engine.run(writer, append, STAGE, error=ReleaseError)
-        return made.report
+                with interrupts.undivided():
+                    with engine.transaction(writer, last=False), engine.registered(writer, tuples):
+                        engine.run(writer, append, STAGE, error=ReleaseError)
+                    written += len(batch)
+        except (DuckanonError, KeyboardInterrupt) as ended:
+            report = made.report
+            told = replace(report, written=written, held=report.held + report.written - written).to_text()
+            ended.args = ("; ".join([*map(str, ended.args[:1]), told]),)
+            raise
+    return made.report
+
+
+def _proved(
+    writer: duckdb.DuckDBPyConnection, target: Target, report: StreamReport, policy: StreamPolicy
+) -> StreamReport:
+    """Report with the evidence of the table as it is; an AuditFailure where it is none of what was asked."""
+    if not report.written:
+        return report
+    columns = columns_of(writer, relation_of(target), STAGE)
+    report = evidence.of_relation(report, writer, relation_of(target), columns, policy, name=str(target))
+    if report.audit is not None and report.audit.violated:
+        raise AuditFailure(f"{target} is not what was asked: {report.audit.to_text()}", report.audit)
+    return report
 
 
 def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

@@ -567,13 +567,13 @@ def test_an_output_that_was_changed_is_a_violation(
 ) -> None:
     """The audit is that of the file, whoever wrote to it: one tuple more is in a class of its own."""
 
-    def changed(output: Path, *others: Any) -> Any:
+    def changed(report: Any, output: Path, *others: Any) -> Any:
         with output.open("a") as file:
             file.write("99,01,flu\n")
-        return audited(output, *others)
+        return of_file(report, output, *others)
 
-    audited = evidence.audited
-    monkeypatch.setattr(evidence, "audited", changed)
+    of_file = evidence.of_file
+    monkeypatch.setattr(evidence, "of_file", changed)
     with pytest.raises(SystemExit) as left:
         main(["stream", str(visits), str(tmp_path / "o.csv"), *SMALL])
     assert left.value.code == 1

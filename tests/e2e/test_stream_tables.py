@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 import pytest
 
 import duckanon
+from duckanon.database.fingerprint import fingerprint
+from duckanon.streams import evidence
 from tests.e2e.scenes import ROOT
 from tests.examples import examples
 
@@ -44,7 +49,13 @@ def test_the_table_is_what_the_python_api_gives(con: duckanon.Connection) -> Non
     )
     expected = pa.Table.from_batches(list(stream))
     assert con.duckdb.sql("FROM released").to_arrow_table().to_pylist() == expected.to_pylist()
-    assert report == stream.report
+    assert replace(report, fingerprint=None, audit=None) == stream.report
+    assert report.fingerprint == fingerprint(con.duckdb, "released")
+    assert report.audit is not None
+    assert [(one.measure, one.value, one.passed) for one in report.audit.measures][:1] == [
+        ("k_anonymity", 4.0, True)
+    ]
+    assert json.loads(report.to_json())["audit"]["passed"] is True
     assert report.read == 1000 == report.written + report.dropped + report.held
     kinds = {row[0]: row[1] for row in con.duckdb.sql("DESCRIBE released").fetchall()}
     assert kinds == {
@@ -119,13 +130,15 @@ def test_classes_before_an_error_stay(con: duckanon.Connection) -> None:
     query = (
         "SELECT CASE WHEN i < 250_000 THEN i % 50 ELSE 'inf'::DOUBLE END AS age FROM range(300_000) AS r(i)"
     )
-    with pytest.raises(duckanon.SourceError, match="NaN or infinite in tuple 250001"):
+    with pytest.raises(duckanon.SourceError, match="NaN or infinite in tuple 250001") as ended:
         con.stream(query, "released", quasi_identifiers="age", k=4, delay=40, scale={"age": (0, 50)})
+    read = int(str(ended.value).split(" tuples read")[0].rsplit(" ", 1)[1])
     ((written, odd),) = con.duckdb.sql(
         "SELECT sum(n), count(*) FILTER (n % 4 <> 0) FROM (SELECT count(*) AS n FROM released GROUP BY age)"
     ).fetchall()
     assert 100_000 < written < 250_000
     assert odd == 0
+    assert str(ended.value).endswith(f" tuples read: {written} written, 0 dropped, {read - written} held")
 
 
 def test_others_read_while_it_is_written(tmp_path: Path) -> None:
@@ -183,11 +196,51 @@ def test_kill_9_leaves_whole_classes(tmp_path: Path) -> None:
     assert found
 
 
+def test_a_table_that_is_not_what_was_asked_is_an_audit_failure(
+    con: duckanon.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody writes to the table after its last class: one row more is in a class of its own."""
+
+    def changed(report: Any, writer: Any, relation: str, *others: Any, **named: Any) -> Any:
+        writer.execute(f"INSERT INTO {relation} VALUES (1000, 'z', NULL, 0)")
+        return of_relation(report, writer, relation, *others, **named)
+
+    of_relation = evidence.of_relation
+    monkeypatch.setattr(evidence, "of_relation", changed)
+    with pytest.raises(duckanon.AuditFailure, match="is not what was asked") as failure:
+        con.stream(QUERY, "released", **ASKED)
+    assert failure.value.report.measures[0].violations == 1
+
+
+def test_l_is_judged_and_t_told_of_the_table(con: duckanon.Connection) -> None:
+    report = con.stream(
+        QUERY,
+        "released",
+        quasi_identifiers="age",
+        k=4,
+        delay=60,
+        sensitive=["zip", "n"],
+        l={"zip": 3},
+        t={"n": 0.3},
+    )
+    assert report.audit is not None
+    found = {(one.measure, one.attribute): (one.threshold, one.passed) for one in report.audit.measures}
+    assert found["distinct_l_diversity", "zip"] == (3.0, True)
+    assert found["t_closeness", "n"] == (None, None)
+    ((least,),) = con.duckdb.sql(
+        "SELECT min(v) FROM (SELECT count(DISTINCT zip) AS v FROM released GROUP BY age)"
+    ).fetchall()
+    assert least == 3
+
+
 @pytest.mark.slow
 def test_ctrl_c_leaves_whole_classes(tmp_path: Path) -> None:
     process = begun(tmp_path / "d.duckdb")
     time.sleep(1.5)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
-    assert errors.endswith("KeyboardInterrupt\n")
-    assert whole(tmp_path / "d.duckdb") > 0
+    told = re.search(r"KeyboardInterrupt: (\d+) tuples read: (\d+) written, 0 dropped, (\d+) held\n$", errors)
+    assert told is not None, errors
+    read, written, held = map(int, told.groups())
+    assert read == written + held
+    assert whole(tmp_path / "d.duckdb") * 4 == written > 0
