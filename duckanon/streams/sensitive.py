@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from duckanon.database import arrow
+from duckanon.database import arrow, ordered
 from duckanon.errors import PolicyError
 from duckanon.kernels.steered.stream import Asked
 from duckanon.policy.bind import Role
@@ -43,10 +43,10 @@ class Values:
 
     def __init__(self, attributes: Sequence[Attribute], types: dict[str, pa.DataType]) -> None:
         self.attributes = attributes
-        self._known = [_plain(pa.array([], types[one.name])) for one in attributes]
+        self._known = [ordered.plain(pa.array([], types[one.name])) for one in attributes]
         for one, known in zip(attributes, self._known, strict=True):
             try:
-                _places(_distinct(known), known)
+                ordered.places(ordered.distinct(known), known)
             except pa.ArrowNotImplementedError as cause:
                 raise PolicyError(
                     f"sensitive column {one.name!r} is {one.type}, which is not yet for t and l of a stream: "
@@ -58,16 +58,18 @@ class Values:
 
         Where counts by number are given, values that count no more are forgotten.
         """
-        columns = [_plain(tuples.column(one.name)) for one in self.attributes]
-        new = [_distinct(column) for column in columns]
-        unknown = [_places(values, known).null_count for values, known in zip(new, self._known, strict=True)]
+        columns = [ordered.plain(tuples.column(one.name)) for one in self.attributes]
+        new = [ordered.distinct(column) for column in columns]
+        unknown = [
+            ordered.places(values, known).null_count for values, known in zip(new, self._known, strict=True)
+        ]
         if not any(unknown):
             return None
         places = []
         for place, (known, values) in enumerate(zip(self._known, new, strict=True)):
             stay = known if counts is None else known.filter(pa.array(counts[place][: len(known)] > 0))
-            now = _distinct(pa.concat_arrays([stay, values]))
-            found = _places(known, now)
+            now = ordered.distinct(pa.concat_arrays([stay, values]))
+            found = ordered.places(known, now)
             places.append(arrow.numbers(pc.fill_null(found, -1)).astype(np.int64))
             self._known[place] = now
         return Learned(places, [len(known) for known in self._known])
@@ -75,7 +77,7 @@ class Values:
     def of(self, tuples: pa.Table) -> NDArray[np.int64]:
         """Numbers (S, m) of the values of tuples, all of which are known."""
         found = [
-            arrow.numbers(_places(_plain(tuples.column(one.name)), known))
+            arrow.numbers(ordered.places(ordered.plain(tuples.column(one.name)), known))
             for one, known in zip(self.attributes, self._known, strict=True)
         ]
         return np.array(found, np.int64).reshape(len(found), len(tuples))
@@ -98,31 +100,3 @@ def asked_of(attributes: Sequence[Attribute]) -> list[Asked]:
         )
         for one in attributes
     ]
-
-
-def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Values in a type that Arrow orders, of which equal ones are the same: no -0.0, one NaN."""
-    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(values, pa.ChunkedArray):  # of no chunk
-        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
-    if isinstance(values.type, pa.BaseExtensionType):
-        values = values.storage
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    if pa.types.is_float16(values.type):
-        values = values.cast(pa.float32())
-    if pa.types.is_floating(values.type):
-        zero, nan = pa.scalar(0.0, values.type), pa.scalar(math.nan, values.type)
-        values = pc.if_else(pc.equal(values, zero), zero, pc.if_else(pc.is_nan(values), nan, values))
-    return values
-
-
-def _distinct(values: pa.Array) -> pa.Array:
-    """Each value once, ascending, NaN and NULL last."""
-    once = pc.unique(values)
-    return once.take(pc.array_sort_indices(once))
-
-
-def _places(values: pa.Array, known: pa.Array) -> pa.Array:
-    """Where each value is among those known, NULL as one of them; NULL where it is not."""
-    return pc.index_in(values, value_set=known, skip_nulls=False)

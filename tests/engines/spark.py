@@ -25,6 +25,9 @@ MISSING = (
     'pyspark is missing: python3 -m venv .venv/spark && .venv/spark/bin/python -m pip install "pyspark>=4.1,<4.2", '
     "or set DUCKANON_SPARK_PYTHON to a Python that has it"
 )
+WITHOUT = (
+    "the environment of Spark lacks what duckanon needs: .venv/spark/bin/python -m pip install -e '.[spark]'"
+)
 NO_JAVA = "Spark 4.1 needs Java 17 or later: no java in JAVA_HOME or on the PATH, or an older one"
 
 
@@ -36,6 +39,13 @@ def find() -> Path | None:
         return None
     done = subprocess.run([python, "-c", "import pyspark"], capture_output=True, check=False, timeout=120)
     return python if done.returncode == 0 else None
+
+
+def has_all(python: Path) -> bool:
+    """Tell whether that Python has what releases on Spark need, too."""
+    needed = "import pyspark, pandas, duckdb, numba, pyarrow, jinja2, sqlglot"
+    done = subprocess.run([python, "-c", needed], capture_output=True, check=False, timeout=120)
+    return done.returncode == 0
 
 
 def java_is_there() -> bool:
@@ -56,9 +66,11 @@ class Spark:
     ----------
     python : Path
         As `find` gives it.
+    environment : mapping, optional
+        Variables of that process and of the tasks beside those of this one.
     """
 
-    def __init__(self, python: Path) -> None:
+    def __init__(self, python: Path, environment: Mapping[str, str] | None = None) -> None:
         self._folder = tempfile.mkdtemp(prefix="spark")  # Spark makes folders where it runs
         self._process = subprocess.Popen(
             [python, Path(__file__).with_name("spark_worker.py")],
@@ -67,6 +79,7 @@ class Spark:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            env={**os.environ, **(environment or {})},
         )
 
     def __enter__(self) -> Self:

@@ -99,7 +99,7 @@ def bucket(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) -> 
     tiles = f"{staged.workspace}_tiles"
     tile_count = 0
     if open_size:
-        cuts = _cuts(embedded.axes, -(-open_size // tile_size(policy, limited.thresholds)))
+        cuts = cuts_of(embedded.axes, -(-open_size // tile_size(policy, limited.thresholds)))
         tile_count = math.prod(cut.parts for cut in cuts)
         shared = limited.thresholds and tile_count > 1
         strata = _strata(staged.size, policy, limited.thresholds) if shared else 1
@@ -217,7 +217,8 @@ def _deal(
         engine.run(con, statement, "bucket")
 
 
-def _cuts(axes: tuple[Coordinates, ...], tiles: int) -> list[Cut]:
+def cuts_of(axes: tuple[Coordinates, ...], tiles: int) -> list[Cut]:
+    """Columns along which so many tiles are cut, the widest ones, and into how many parts each."""
     widest = sorted(axes, key=lambda axis: -axis.variance)
     usable = [axis for axis in widest if axis.variance > 0][:MAX_CUTS] or list(widest[:1])
     cuts: list[Cut] = []

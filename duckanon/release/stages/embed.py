@@ -246,7 +246,14 @@ def sign_vectors(size: int, seed: int, directions: int = CODE_DIRECTIONS) -> npt
     On average two rows are at squared distance 1 (Johnson and Lindenstrauss 1984; Achlioptas 2003: signs
     suffice).
     """
-    counters = np.arange(1, size + 1, dtype=np.uint64) + np.uint64(seed % 2**32) * np.uint64(0x9E3779B9)
+    return signs_of(np.arange(1, size + 1, dtype=np.uint64), seed, directions)
+
+
+def signs_of(
+    numbers: npt.NDArray[np.uint64], seed: int, directions: int = CODE_DIRECTIONS
+) -> npt.NDArray[np.float64]:
+    """Vectors as those of `sign_vectors`, of numbers that are given."""
+    counters = numbers + np.uint64(seed % 2**32) * np.uint64(0x9E3779B9)
     bits = (mixed(counters * STEP)[:, None] >> np.arange(directions, dtype=np.uint64)) & np.uint64(1)
     signs: npt.NDArray[np.float64] = (2.0 * bits.astype(np.float64) - 1.0) * math.sqrt(0.5 / directions)
     return signs

@@ -61,9 +61,9 @@ def limit(con: duckdb.DuckDBPyConnection, embedded: Embedded, policy: Policy) ->
     fields = tuple(sorted(bound, key=lambda field: field.attribute.distance != "ordered"))
     counts = tuple(embedded.counts[field.column] for field in fields)
     for field, values in zip(fields, counts, strict=True):
-        _check_l(field, values, policy)
+        check_l(field, values, policy)
     thresholds = tuple(
-        _threshold(field, values, paths.get(field.column), policy)
+        threshold_of(field, values, paths.get(field.column), policy)
         for field, values in zip(fields, counts, strict=True)
     )
     return Limited(embedded, fields, thresholds, counts, paths)
@@ -90,16 +90,17 @@ def thresholds_of(
 ) -> tuple[Threshold, ...]:
     """Thresholds against a part of the records: those with each value code are counted, an array a field."""
     return tuple(
-        _threshold(field, left[left > 0], None if paths is None else paths[left > 0], policy)
+        threshold_of(field, left[left > 0], None if paths is None else paths[left > 0], policy)
         for field, left, paths in zip(
             limited.fields, counts, [limited.paths.get(field.column) for field in limited.fields], strict=True
         )
     )
 
 
-def _threshold(
+def threshold_of(
     field: Field, counts: npt.NDArray[np.int64], paths: npt.NDArray[np.int64] | None, policy: Policy
 ) -> Threshold:
+    """What the policy asks of a sensitive field, against a table with so many records of each value."""
     attribute, asked = field.attribute, policy.audited()
     kind = "distinct" if attribute.role is Role.SUBJECT else asked.l_diversity
     recursive = attribute.l is not None and kind == "recursive"
@@ -112,7 +113,8 @@ def _threshold(
     )
 
 
-def _check_l(field: Field, counts: npt.NDArray[np.int64], policy: Policy) -> None:
+def check_l(field: Field, counts: npt.NDArray[np.int64], policy: Policy) -> None:
+    """Raise an InfeasibleError where even the whole table, with so many records of each value, misses l."""
     threshold = field.attribute.l
     if threshold is None or field.attribute.role is Role.SUBJECT:
         return

@@ -1,0 +1,92 @@
+"""Columns of a DataFrame with their roles, and what a policy may ask on Spark so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from duckanon.errors import PolicyError
+from duckanon.policy import bind
+from duckanon.policy.bind import Role
+from duckanon.release.stages.stage import Field
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from duckanon.policy.policy import Policy
+
+_TYPES = {
+    "tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER", "bigint": "BIGINT", "float": "FLOAT",
+    "double": "DOUBLE", "string": "VARCHAR", "boolean": "BOOLEAN", "date": "DATE",
+    "timestamp": "TIMESTAMP WITH TIME ZONE", "timestamp_ntz": "TIMESTAMP", "binary": "BLOB",
+}  # fmt: skip
+"""Types of Spark, as it writes them, and those of DuckDB that hold the same values."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Columns that are released, in the order of the DataFrame, under safe names."""
+
+    fields: tuple[Field, ...]  # named by their column: q1, o2, ...; see `names`
+    names: tuple[str, ...]  # as the DataFrame spells them
+    sources: tuple[str, ...]
+
+    @property
+    def quasi(self) -> tuple[Field, ...]:
+        """Quasi-identifiers."""
+        return tuple(field for field in self.fields if field.quasi)
+
+    @property
+    def sensitive(self) -> tuple[Field, ...]:
+        """Sensitive columns."""
+        return tuple(field for field in self.fields if field.attribute.role is Role.SENSITIVE)
+
+    def name_of(self, column: str) -> str:
+        """Name of a column in the DataFrame."""
+        return dict(zip((field.column for field in self.fields), self.names, strict=True))[column]
+
+
+def bound(frame: DataFrame, policy: Policy) -> Bound:
+    """Return the columns that a policy releases; a PolicyError where it asks what Spark has not yet."""
+    _check_options(policy)
+    attributes = bind.bind(policy, duckdb_columns(frame))
+    kept = [one for one in attributes if one.role is not Role.IDENTIFIER]
+    for one in kept:
+        if one.kind == "other" and one.type not in _TYPES.values():
+            raise PolicyError(
+                f"column {one.name!r} is {one.type}, which is not yet for Spark: CAST it to STRING, "
+                "select its parts, or make it an identifier"
+            )
+    columns = [f"{'q' if one.role is Role.QUASI_IDENTIFIER else 'o'}{i}" for i, one in enumerate(kept, 1)]
+    fields = tuple(Field(replace(one, name=name), name) for one, name in zip(kept, columns, strict=True))
+    names = tuple(one.name for one in kept)
+    return Bound(fields, names, names)
+
+
+def duckdb_columns(frame: DataFrame) -> Sequence[tuple[str, str]]:
+    """Names of the columns, and their types as DuckDB has them; those it has not as Spark writes them."""
+    found = []
+    for field in frame.schema.fields:
+        text = field.dataType.simpleString()
+        found.append((field.name, text.upper() if text.startswith("decimal(") else _TYPES.get(text, text)))
+    return found
+
+
+def _check_options(policy: Policy) -> None:
+    """Raise where an option is asked that Spark has not."""
+    asked = {
+        f"method = {policy.method!r}": policy.method != "auto",
+        f"release = {policy.release!r}": policy.release != "table",
+        "subject": bool(policy.subject),
+        "p_percent": policy.p_percent is not None,
+        "hierarchies": bool(policy.hierarchies),
+        f"suppression_limit = {policy.suppression_limit}": policy.suppression_limit > 0,
+        "nulls = 'suppress'": policy.nulls == "suppress",
+        "time_limit": policy.time_limit is not None,
+        "on_intersection = 'error'": policy.on_intersection == "error",
+    }
+    for option, there in asked.items():
+        if there:
+            raise PolicyError(f"{option} is not yet for Spark: leave it out, or anonymize with DuckDB")

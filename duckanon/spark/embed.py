@@ -1,0 +1,220 @@
+"""Embed: coordinates of quasi-identifiers and codes of sensitive values, the same in every task.
+
+What they need of the whole table is taken by aggregates that do not depend on how it is parted: sums are
+those of whole numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as sf
+
+from duckanon.database import arrow, ordered
+from duckanon.errors import PolicyError
+from duckanon.policy.kinds import NUMBERS
+from duckanon.release.stages.embed import EXACT_VALUES, Coordinates, coordinates, signs_of, simplex
+from duckanon.release.stages.thresholds import check_l, threshold_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from pyspark.sql import Column
+
+    from duckanon.kernels.closeness.threshold import Threshold
+    from duckanon.policy.policy import Policy
+    from duckanon.release.stages.stage import Field
+    from duckanon.spark.stage import Staged
+
+GRID = 1 << 26
+"""Steps of a range to which numbers are rounded for their moments: squares are summed in whole numbers."""
+
+LARGEST_DOMAIN = 1_000_000
+"""Different sensitive values that the driver, and each task, holds."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """How a quasi-identifier becomes coordinates."""
+
+    field: Field
+    axis: Coordinates  # corners are those of `values`, or made in each task
+    values: pa.Array | None = None  # texts by code, NULL the last; None of a number, and where there are many
+
+    def numbers(self, column: pa.ChunkedArray, seed: int) -> tuple[Coordinates, NDArray[np.float64]]:
+        """Return coordinates for some records, and the number or code of each."""
+        if self.field.kind in NUMBERS:
+            return self.axis, _numbers(column, self.field)
+        texts = ordered.plain(pc.cast(column, pa.string()))
+        if self.values is not None:
+            return self.axis, arrow.numbers(ordered.places(texts, self.values)).astype(np.float64)
+        here = ordered.distinct(texts)
+        corners = signs_of(np.array([_digest(value) for value in here.to_pylist()], np.uint64), seed)
+        codes = arrow.numbers(ordered.places(texts, here)).astype(np.float64)
+        return replace(self.axis, corners=corners), codes
+
+    def cuts(self, column: pa.ChunkedArray) -> NDArray[np.float64]:
+        """Return numbers by which records may be cut into tiles; NULL is the last."""
+        if self.field.kind in NUMBERS:
+            return np.nan_to_num(_numbers(column, self.field), nan=np.inf)
+        texts = ordered.plain(pc.cast(column, pa.string()))
+        here = ordered.distinct(texts)
+        known = here if self.values is None else self.values
+        order = (
+            np.array([_digest(value) for value in here.to_pylist()], np.float64)
+            if self.values is None
+            else np.arange(len(known), dtype=np.float64)
+        )
+        return np.asarray(order[arrow.numbers(ordered.places(texts, known))])
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What every task knows of the whole table."""
+
+    axes: tuple[Axis, ...]
+    fields: tuple[Field, ...]  # sensitive fields with a threshold, those of ordered distance first
+    domains: tuple[pa.Array, ...]  # their values, ascending
+    counts: tuple[NDArray[np.int64], ...]  # records of each value
+    thresholds: tuple[Threshold, ...]
+    seed: int
+
+    def points(self, table: pa.Table) -> NDArray[np.float64]:
+        """Coordinates (n, d) of some records."""
+        found = [one.numbers(table.column(one.field.column), self.seed) for one in self.axes]
+        columns = {axis.column: numbers for axis, numbers in found}
+        return coordinates(tuple(axis for axis, _ in found), columns)
+
+    def codes(self, table: pa.Table) -> NDArray[np.int64]:
+        """Codes (S, n) of the sensitive values of some records."""
+        found = [
+            arrow.numbers(ordered.places(ordered.plain(table.column(field.column)), domain))
+            for field, domain in zip(self.fields, self.domains, strict=True)
+        ]
+        return np.array(found, np.int64).reshape(len(found), len(table))
+
+
+def embed(staged: Staged, policy: Policy) -> Embedded:
+    """Moments and domains of the whole table; O(n) in aggregates, and the domains in the driver."""
+    axes = tuple(_axis(staged, field) for field in staged.bound.quasi)
+    bound = [
+        one for one in staged.bound.sensitive if one.attribute.t is not None or one.attribute.l is not None
+    ]
+    fields = tuple(sorted(bound, key=lambda field: field.attribute.distance != "ordered"))
+    found = [_domain(staged, field) for field in fields]
+    thresholds = []
+    for field, (_, counts) in zip(fields, found, strict=True):
+        named = replace(field, attribute=replace(field.attribute, name=staged.bound.name_of(field.column)))
+        check_l(named, counts, policy)
+        thresholds.append(threshold_of(named, counts, None, policy))
+    return Embedded(
+        axes, fields, tuple(values for values, _ in found), tuple(counts for _, counts in found),
+        tuple(thresholds), policy.seed,
+    )  # fmt: skip
+
+
+def number(field: Field) -> Column:
+    """Number of a column, as `_numbers` has it."""
+    column = sf.col(field.column)
+    if field.type == "DATE":
+        return sf.unix_date(column).cast("double")
+    if field.type == "TIMESTAMP WITH TIME ZONE":
+        return sf.unix_micros(column).cast("double")
+    if field.type == "TIMESTAMP":
+        begin = sf.to_timestamp_ntz(sf.lit("1970-01-01 00:00:00"))
+        return sf.timestamp_diff("MICROSECOND", begin, column).cast("double")
+    return column.cast("double")
+
+
+def _numbers(column: pa.ChunkedArray, field: Field) -> NDArray[np.float64]:
+    """Return numbers, NaN for NULL: days of a date, microseconds of a timestamp, from 1970."""
+    if field.type == "DATE":
+        column = pc.cast(column, pa.int32())
+    if field.kind == "timestamp":
+        column = pc.cast(column, pa.int64())
+    return arrow.numbers(pc.cast(column, pa.float64(), safe=False)).astype(np.float64)
+
+
+def _axis(staged: Staged, field: Field) -> Axis:
+    weight = float(field.attribute.weight)
+    if field.kind in NUMBERS:
+        return _of_number(staged, field, weight)
+    texts = staged.frame.select(sf.col(field.column).cast("string").alias("value"))
+    some = texts.distinct().limit(EXACT_VALUES + 1).count()
+    counted = texts.groupBy("value").count()
+    if some > EXACT_VALUES:
+        [row] = counted.agg(sf.sum(sf.col("count").cast("decimal(38,0)") * sf.col("count"))).collect()
+        axis = _nominal(field, weight, np.zeros((0, 0)), 1 - float(row[0]) / staged.size**2)
+        return Axis(field, axis)
+    rows = counted.toArrow()
+    values = ordered.distinct(ordered.plain(rows.column("value")))
+    counts = arrow.numbers(rows.column("count"))[_order(values, rows.column("value"))]
+    shares = counts / staged.size
+    return Axis(field, _nominal(field, weight, simplex(len(values)), 1 - float((shares**2).sum())), values)
+
+
+def _nominal(field: Field, weight: float, corners: NDArray[np.float64], width: float) -> Coordinates:
+    column = f"x_{field.column}"
+    return Coordinates(column, 0, 0.0, 0.0, math.sqrt(weight), False, corners, weight * width / 2)
+
+
+def _of_number(staged: Staged, field: Field, weight: float) -> Axis:
+    """Return the axis of a number: its mean and standard deviation on a grid over its range."""
+    value = number(field)
+    [row] = staged.frame.agg(sf.min(value), sf.max(value), sf.count(value)).collect()
+    low, high, count = row[0], row[1], int(row[2])
+    share, column = 1 - count / staged.size, f"x_{field.column}"
+    exponent, center, spread = 0, 0.0, 0.0
+    if count and low < high:
+        # Halves, so that the range of very large numbers is finite.
+        step = sf.round((value / 2 - low / 2) / (high / 2 - low / 2) * GRID).cast("bigint")
+        [row] = staged.frame.agg(
+            sf.sum(step.cast("decimal(38,0)")), sf.sum((step * step).cast("decimal(38,0)"))
+        ).collect()
+        total, squares = int(row[0]), int(row[1])
+        exponent = math.frexp(max(-low, high))[1] + 1
+        width = (math.ldexp(high, -exponent) - math.ldexp(low, -exponent)) / GRID
+        center = math.ldexp(low, -exponent) + total / count * width
+        spread = math.sqrt(max(count * squares - total * total, 0)) / count * width
+    variance = weight * ((1 - share) * (spread > 0) + share * (1 - share))
+    axis = Coordinates(
+        column, exponent, center, spread, math.sqrt(weight), count < staged.size, None, variance
+    )
+    return Axis(field, axis)
+
+
+def _domain(staged: Staged, field: Field) -> tuple[pa.Array, NDArray[np.int64]]:
+    """Return the values of a sensitive column, ascending, and how many records have each."""
+    values = staged.frame.select(sf.col(field.column).alias("value"))
+    some = values.distinct().limit(LARGEST_DOMAIN + 1).count()
+    if some > LARGEST_DOMAIN:
+        raise PolicyError(
+            f"sensitive column {staged.bound.name_of(field.column)!r} has more than {LARGEST_DOMAIN:,} "
+            "values, which is not yet for t and l on Spark: round it"
+        )
+    rows = values.groupBy("value").count().toArrow()
+    domain = ordered.distinct(ordered.plain(rows.column("value")))
+    counts = np.zeros(len(domain), np.int64)
+    places = arrow.numbers(ordered.places(ordered.plain(rows.column("value")), domain))
+    np.add.at(counts, places, arrow.numbers(rows.column("count")))
+    return domain, counts
+
+
+def _order(values: pa.Array, column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Return which row holds each value."""
+    places = arrow.numbers(ordered.places(ordered.plain(column), values))
+    rows = np.empty(len(places), np.int64)
+    rows[places] = np.arange(len(places))
+    return rows
+
+
+def _digest(value: str | None) -> int:
+    """Return a number of 64 bits that stands for a text, the same on every machine; 0 for NULL."""
+    if value is None:
+        return 0
+    return int.from_bytes(hashlib.blake2b(value.encode(), digest_size=8).digest(), "big")

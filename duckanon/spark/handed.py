@@ -1,0 +1,25 @@
+"""Arrow tables as Spark takes them back from a task."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+
+def as_spark_has_it(table: pa.Table, given: pa.Schema) -> pa.Table:
+    """Return the table with the columns that Spark gave in its types, and times with a zone in UTC."""
+    fields = []
+    for field in table.schema:
+        kind = given.field(field.name).type if field.name in given.names else field.type
+        fields.append(pa.field(field.name, _utc(kind)))
+    return table.cast(pa.schema(fields))
+
+
+def _utc(kind: pa.DataType) -> pa.DataType:
+    """Return a type in which every time with a zone is in UTC, in lists and structs, too."""
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", "UTC" if kind.tz else None)
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field(kind.value_field.name, _utc(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _utc(field.type)) for field in kind])
+    return kind

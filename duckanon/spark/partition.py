@@ -1,0 +1,151 @@
+"""Partition: one kernel call a tile, in a task of its own; classes that keep t and l where a tile can."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pyspark.sql.types import DoubleType, LongType, StructType
+
+from duckanon.database import arrow, engine, templates
+from duckanon.kernels import compose
+from duckanon.kernels.closeness.threshold import violations_per_class
+from duckanon.kernels.merging.merge import class_members
+from duckanon.release.stages.bucket import LARGEST, tile_size
+from duckanon.release.stages.class_sums import sums_of
+from duckanon.spark.handed import as_spark_has_it
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+    from pyspark import Broadcast
+    from pyspark.sql import DataFrame
+
+    from duckanon.kernels.compose import Recipe
+    from duckanon.policy.policy import Policy
+    from duckanon.spark.embed import Embedded
+
+BEYOND = 4
+"""Sizes of a tile beyond which it is split: a tile must not exceed the memory of its task."""
+
+CLASSES = 1 << 31
+"""Numbers of classes that a tile has for itself."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a task knows."""
+
+    embedded: Embedded
+    k: int
+    size: int  # records of the whole table
+    recipes: tuple[Recipe, ...]
+    tile: int
+    seed: int
+
+
+def partition(dealt: DataFrame, embedded: Embedded, policy: Policy, size: int, folder: str) -> DataFrame:
+    """Write the records with the number of their class, and how far it violates, to a folder.
+
+    `within` and `whole` are squared distances of a record from the middle of its class, and of all.
+    """
+    spark = dealt.sparkSession
+    effort = policy.effort if policy.refine else None
+    columns = len(embedded.axes)
+    records = size if embedded.thresholds else min(size, tile_size(policy, embedded.thresholds))
+    recipes = compose.recipes(
+        records, policy.k, embedded.thresholds, effort, largest=max(LARGEST, policy.k), columns=columns
+    )
+    work = Work(embedded, policy.k, size, recipes, tile_size(policy, embedded.thresholds), policy.seed)
+    context = spark.sparkContext.broadcast(work)
+    schema = StructType([field for field in dealt.schema.fields if field.name != "tile"])
+    schema = schema.add("class_id", LongType()).add("violation", DoubleType())
+    schema = schema.add("within", DoubleType()).add("whole", DoubleType())
+    task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table] = partial(_labelled, context)
+    dealt.groupBy("tile").applyInArrow(_with_key(task), schema).write.parquet(folder)
+    return spark.read.parquet(folder)
+
+
+def _with_key(task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]) -> Callable[..., pa.Table]:
+    """Return a function of two arguments: Spark counts them to know whether to hand over the key."""
+
+    def handed(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
+        return task(key, table)
+
+    return handed
+
+
+def _labelled(context: Broadcast[Work], key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
+    """Label the records of a tile: the work of a task. Equal tiles have equal classes, in whatever order."""
+    work = context.value
+    records = _in_order(table.drop_columns("tile"))
+    points, codes = work.embedded.points(records), work.embedded.codes(records)
+    labels, violations = np.empty(len(records), np.int64), np.empty(len(records))
+    within = np.empty(len(records))
+    count = 0
+    for rows in _split(np.arange(len(records)), points, BEYOND * work.tile, work.tile):
+        here = np.ascontiguousarray(points[rows])
+        local = _classes(work, here, np.ascontiguousarray(codes[:, rows]))
+        offsets, members = class_members(local, codes[:, rows])
+        above = np.zeros(int(local.max()) + 1)
+        if work.embedded.thresholds:
+            above = np.asarray(violations_per_class(work.embedded.thresholds, members, offsets).sum(axis=0))
+        labels[rows], violations[rows] = local + count, above[local]
+        classes = sums_of(here, local)
+        within[rows] = ((here - classes.sums[local] / classes.sizes[local, None]) ** 2).sum(axis=1)
+        count += len(classes.sizes)
+    first = int(key[0].as_py()) * CLASSES
+    added = {
+        "class_id": arrow.arrow(labels + first), "violation": arrow.arrow(violations),
+        "within": arrow.arrow(within), "whole": arrow.arrow((points**2).sum(axis=1)),
+    }  # fmt: skip
+    for name, column in added.items():
+        records = records.append_column(name, column)
+    return as_spark_has_it(records, table.schema)
+
+
+def _in_order(table: pa.Table) -> pa.Table:
+    """Return records in the order of all their values, whatever order they came in."""
+    query = templates.render("spark/in_order.sql.j2", relation="duckanon_tile")
+    with engine.in_memory(threads=1) as con, engine.registered(con, {"duckanon_tile": table}):
+        return engine.table(con, query, "partition")
+
+
+def _classes(work: Work, points: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the classes 0..m-1 of some records, by the recipe that loses least of them."""
+    if len(points) < work.k:
+        return np.zeros(len(points), np.int64)
+    thresholds = work.embedded.thresholds
+    found = [
+        compose.compose(
+            points, codes, work.k, thresholds, recipe, share=len(points) / work.size, seed=work.seed
+        )
+        for recipe in work.recipes
+    ]
+    return min(found, key=partial(_loss, points))
+
+
+def _loss(points: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
+    sizes = np.bincount(labels)
+    return float(-sum((np.bincount(labels, column) ** 2 / sizes).sum() for column in points.T))
+
+
+def _split(
+    rows: NDArray[np.int64], points: NDArray[np.float64], most: int, least: int
+) -> Sequence[NDArray[np.int64]]:
+    """Return parts of the rows, halved along their widest coordinate where there are too many."""
+    if len(rows) <= most or len(rows) < 2 * least:
+        return [rows]
+    here = points[rows]
+    spread = np.ptp(here, axis=0) if here.shape[1] else np.zeros(1)
+    order = rows[np.argsort(here[:, int(np.argmax(spread))], kind="stable")] if here.shape[1] else rows
+    middle = len(order) // 2
+    return [
+        part
+        for half in (np.sort(order[:middle]), np.sort(order[middle:]))
+        for part in _split(half, points, most, least)
+    ]

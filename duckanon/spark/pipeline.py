@@ -1,0 +1,143 @@
+"""A DataFrame becomes a folder of released records that were audited as they were read back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyspark
+from pyspark.sql import functions as sf
+
+from duckanon.errors import AuditFailure
+from duckanon.spark.audits import audit
+from duckanon.spark.columns import bound
+from duckanon.spark.embed import embed
+from duckanon.spark.evidence import fingerprint
+from duckanon.spark.partition import partition
+from duckanon.spark.publish import EVIDENCE, place_of
+from duckanon.spark.recode import recoded
+from duckanon.spark.repair import repair
+from duckanon.spark.session import check_session
+from duckanon.spark.stage import stage
+from duckanon.spark.tiles import tiled
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from duckanon.audits.report import Report
+    from duckanon.policy.policy import Policy
+
+_SETTINGS = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone")
+"""What of the session an answer depends on."""
+
+
+@dataclass(frozen=True)
+class SparkRelease:
+    """A release that Spark made.
+
+    Attributes
+    ----------
+    dataframe : pyspark.sql.DataFrame
+        The released records, read from where they were written.
+    report : Report
+        Its audit.
+    policy : Policy
+        What was asked.
+    evidence : dict
+        As it stands in the file ``_duckanon.json`` in the folder: policy and its hash, fingerprint, audit,
+        information loss in per cent (None where classes were merged across tiles), versions and settings.
+    path : str
+        The folder.
+    """
+
+    dataframe: DataFrame
+    report: Report
+    policy: Policy
+    evidence: dict[str, Any]
+    path: str
+
+
+def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
+    """Release a DataFrame as a folder of Parquet files.
+
+    Parameters
+    ----------
+    df : pyspark.sql.DataFrame
+        Asked for its records once; they wait in a folder beside `path` while the work is done.
+    policy : Policy
+        As for a release of DuckDB. Not yet: other methods than 'auto', `subject`, hierarchies, suppression,
+        `p_percent`, 'anatomy' and 'swap'.
+    path : str
+        A folder that does not exist, on a file system that Spark writes to.
+
+    Returns
+    -------
+    SparkRelease
+        The same records for the same data and policy, on any number of partitions and tasks. It need not be
+        the release of DuckDB.
+
+    Raises
+    ------
+    PolicyError
+        Before the first job: the session, a column or an option is none that is supported.
+    DuckanonError
+        The data cannot be anonymized, or the audit failed; nothing is at `path` then.
+
+    Notes
+    -----
+    t is against the whole DataFrame. Each tile of some 16,000 records is one call of the kernels, in a task
+    of its own. The driver holds moments, domains of sensitive values and, where classes have to be merged
+    across tiles, those near them.
+    """
+    spark = check_session(df)
+    columns = bound(df, policy)
+    with place_of(spark, path) as place:
+        staged = stage(df, columns, policy, place.folder("staged"))
+        embedded = embed(staged, policy)
+        dealt = tiled(staged, embedded, policy, place.folder("tiled"))
+        labelled = partition(dealt, embedded, policy, staged.size, place.folder("labelled"))
+        loss = _loss(labelled)
+        final, merged = repair(labelled, embedded)
+        candidate = place.folder("candidate")
+        recoded(final, columns).toDF(*columns.names).write.parquet(candidate)
+        released = spark.read.parquet(candidate)
+        report = audit(released, policy, name=path)
+        if report.violated:
+            raise AuditFailure(
+                f"the release violates its policy and was not written:\n{report.to_text()}", report
+            )
+        evidence = _evidence(released, policy, report, None if merged else loss)
+        place.write(candidate, EVIDENCE, json.dumps(evidence, indent=2) + "\n")
+        place.publish(candidate)
+    return SparkRelease(spark.read.parquet(path), report, policy, evidence, path)
+
+
+def _loss(labelled: DataFrame) -> float:
+    """Information loss in per cent; rounded, for the order of floating-point sums may differ."""
+    [row] = labelled.agg(sf.sum("within"), sf.sum("whole")).collect()
+    return round(100 * row[0] / row[1], 6) if row[1] else 0.0
+
+
+def _evidence(released: DataFrame, policy: Policy, report: Report, loss: float | None) -> dict[str, Any]:
+    spark, text = released.sparkSession, policy.to_toml()
+    return {
+        "policy": text,
+        "policy_hash": hashlib.sha256(text.encode()).hexdigest(),
+        "fingerprint": fingerprint(released),
+        "records": released.count(),
+        "audit": report.to_dict(),
+        "information_loss": loss,
+        "versions": {
+            "duckanon": version("duckanon"),
+            "duckdb": duckdb.__version__,
+            "pyspark": pyspark.__version__,
+            "spark": spark.version,
+        },
+        "settings": {
+            name: spark.conf.get(name) for name in ("spark.sql.ansi.enabled", "spark.sql.session.timeZone")
+        },
+    }

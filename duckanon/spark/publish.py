@@ -1,0 +1,86 @@
+"""Publish: what was audited gets its name at once, or nothing is there."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from duckanon.errors import ReleaseError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+EVIDENCE = "_duckanon.json"
+"""File of the evidence in the folder of a release; readers of Parquet pass over such names."""
+
+_TIMES = "spark.sql.parquet.outputTimestampType"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a release is to stand, and the folder beside it where it is made."""
+
+    spark: SparkSession
+    path: str
+    aside: str
+
+    def folder(self, name: str) -> str:
+        """Return a folder of the work."""
+        return f"{self.aside}/{name}"
+
+    def write(self, folder: str, name: str, text: str) -> None:
+        """Write a text file."""
+        files, path = self._files(f"{folder}/{name}")
+        stream = files.create(path, False)
+        try:
+            stream.write(bytearray(text, "utf-8"))
+        finally:
+            stream.close()
+
+    def publish(self, folder: str) -> None:
+        """Give a folder of the work its name; a ReleaseError where something has it by now."""
+        files, made = self._files(folder)
+        _, target = self._files(self.path)
+        if files.exists(target) or not files.rename(made, target):
+            raise ReleaseError(f"{self.path!r} exists by now, or cannot be written: nothing was released")
+
+    def exists(self) -> bool:
+        """Tell whether something stands there."""
+        files, target = self._files(self.path)
+        return bool(files.exists(target))
+
+    def clear(self) -> None:
+        """Remove the work."""
+        files, aside = self._files(self.aside)
+        files.delete(aside, True)
+
+    def _files(self, path: str) -> tuple[Any, Any]:
+        """Return the file system of a path, and the path for it."""
+        context = self.spark.sparkContext
+        found = context._jvm.org.apache.hadoop.fs.Path(path)
+        return found.getFileSystem(context._jsc.hadoopConfiguration()), found
+
+
+@contextlib.contextmanager
+def place_of(spark: SparkSession, path: str) -> Iterator[Place]:
+    """Give the place of a release; whatever happens, no work is left beside it.
+
+    A ReleaseError where something stands there. Times are written as other engines read them.
+    """
+    clean = path.rstrip("/")
+    place = Place(spark, clean, f"{clean}.duckanon-{uuid.uuid4().hex}")
+    if place.exists():
+        raise ReleaseError(
+            f"{path!r} exists and a release never overwrites: remove it or choose another path"
+        )
+    before = spark.conf.get(_TIMES)
+    spark.conf.set(_TIMES, "TIMESTAMP_MICROS")
+    try:
+        yield place
+    finally:
+        spark.conf.set(_TIMES, before)
+        place.clear()

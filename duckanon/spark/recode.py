@@ -1,0 +1,66 @@
+"""Recode: the tuples of a class get its values, by the rules and the engine of every release."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from duckanon.database import arrow, engine
+from duckanon.spark.handed import as_spark_has_it
+from duckanon.spark.partition import CLASSES
+from duckanon.streams.methods import Left
+from duckanon.streams.recode import Recoder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark import Broadcast
+    from pyspark.sql import DataFrame
+
+    from duckanon.spark.columns import Bound
+
+
+def recoded(labelled: DataFrame, bound: Bound) -> DataFrame:
+    """Return the released records, their columns under safe names; in a class by their other values.
+
+    All records of a class are in one task: the one of the tile whose number the class has.
+    """
+    columns = [field.column for field in bound.fields]
+    given = labelled.select(*columns).limit(0).toArrow().schema
+    recoder = Recoder(bound.fields, {name: given.field(name).type for name in columns}, False, {})
+    with engine.in_memory(threads=1) as con:
+        released = as_spark_has_it(recoder.schema(con).empty_table(), pa.schema([])).schema
+    context = labelled.sparkSession.sparkContext.broadcast((recoder, released))
+    home = sf.expr("class_id") / sf.lit(CLASSES)
+    return (
+        labelled.select("class_id", *columns)
+        .groupBy(sf.floor(home).alias("tile"))
+        .applyInArrow(_alone(partial(_written, context)), from_arrow_schema(released))
+    )
+
+
+def _alone(task: Callable[[pa.Table], pa.Table]) -> Callable[..., pa.Table]:
+    """Return a function of one argument: Spark counts them to know whether to hand over the key."""
+
+    def handed(table: pa.Table) -> pa.Table:
+        return task(table)
+
+    return handed
+
+
+def _written(context: Broadcast[tuple[Recoder, pa.Schema]], table: pa.Table) -> pa.Table:
+    """Recode the classes of a tile: the work of a task."""
+    recoder, released = context.value
+    order = np.argsort(arrow.numbers(table.column("class_id")), kind="stable")
+    rows = table.take(arrow.arrow(order))
+    classes = arrow.numbers(rows.column("class_id")).astype(np.int64)
+    same = np.zeros(len(rows), np.int64)
+    left = Left(np.arange(len(rows)), classes, same, same > 0, same[:0], {})
+    with engine.in_memory(threads=1) as con:
+        made, _, _ = recoder.written(con, rows.drop_columns("class_id"), left, None)
+    return as_spark_has_it(made, released)

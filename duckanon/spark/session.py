@@ -1,0 +1,54 @@
+"""What Spark has to be, before the first job."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+from typing import TYPE_CHECKING
+
+from duckanon.errors import MissingExtra, PolicyError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SPARK, JAVA, PANDAS, NEXT_PANDAS = (4, 1), 17, (2, 2), (3,)
+
+
+def check_pyspark() -> None:
+    """Raise a MissingExtra where pyspark, or the pandas that it needs for Arrow, is not installed."""
+    for package in ("pyspark", "pandas"):
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtra(f"duckanon.spark needs {package}: pip install 'duckanon[spark]'")
+    found = _version(importlib.import_module("pandas").__version__)
+    if not PANDAS <= found < NEXT_PANDAS:
+        raise MissingExtra(
+            f"pandas {'.'.join(map(str, found))}: Spark needs 2.2 or later and below 3; "
+            "run pip install 'duckanon[spark]'"
+        )
+
+
+def check_session(frame: DataFrame) -> SparkSession:
+    """Session of a DataFrame; a PolicyError where one of its settings would make an answer wrong."""
+    spark = frame.sparkSession
+    if frame.isStreaming:
+        raise PolicyError("the DataFrame is a stream: write it to a table, or use duckanon.anonymize_stream")
+    if _version(spark.version) < SPARK:
+        raise PolicyError(f"Spark {spark.version}: 4.1 or later is needed")
+    if not hasattr(spark, "_jsc"):
+        raise PolicyError(
+            "Spark Connect hands over no broadcast variables: use a session on the cluster itself"
+        )
+    java = str(spark.sparkContext._jvm.java.lang.System.getProperty("java.specification.version"))
+    if _version(java)[0] < JAVA:
+        raise PolicyError(f"Java {java}: Spark 4.1 needs {JAVA} or later")
+    if spark.conf.get("spark.sql.ansi.enabled") != "true":
+        raise PolicyError(
+            "spark.sql.ansi.enabled is off: a sum that is too large would be NULL, and not an error; "
+            "set it to true"
+        )
+    return spark
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])

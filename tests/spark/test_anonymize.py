@@ -1,0 +1,127 @@
+"""Releases on Spark, by the oracle of releases and by DuckDB's audit of the same rows."""
+
+from __future__ import annotations
+
+import math
+import random
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import duckanon
+from duckanon.audits.run import audit_relation
+from duckanon.policy.policy import AuditPolicy
+from tests.oracle_release import assert_release_valid
+
+if TYPE_CHECKING:
+    from tests.spark.running import Running
+
+pytestmark = pytest.mark.slow
+
+RULES: tuple[dict[str, Any], ...] = (
+    {}, {"t": 0.3}, {"l": 2}, {"l": 2.5, "l_diversity": "entropy"}, {"l": 2, "l_diversity": "recursive", "c": 3},
+    {"t": 0.25, "l": 2},
+)  # fmt: skip
+
+
+def table(draw: random.Random, size: int) -> pa.Table:
+    """A table of all kinds of columns, with ties, NULLs and duplicates."""
+    rows: list[dict[str, Any]] = []
+    for number in range(size):
+        if rows and draw.random() < 0.2:
+            rows.append({**draw.choice(rows), "Insens": number})
+            continue
+        rows.append(
+            {
+                "age": None if draw.random() < 0.1 else draw.randrange(40),
+                "we`ird name": draw.choice([-0.0, 0.0, 1.5, 1e300, -1e300, 0.1 * draw.randrange(9)]),
+                "zip": draw.choice(["", "a", "A", "ä", None, f"z{draw.randrange(90)}"]),
+                "born": date(1999, 12, 30) + timedelta(draw.randrange(700)),
+                "seen": datetime(2024, 3, 31, tzinfo=UTC) + timedelta(seconds=draw.randrange(10**6)),
+                "cost": Decimal(draw.randrange(-300, 300)).scaleb(-2),
+                "ill": draw.choice(["flu", "cold", "acne", None, ""]),
+                "pay": draw.choice([0.0, -0.0, math.inf, 2.5, float(draw.randrange(9))]),
+                "Insens": number,
+            }
+        )
+    schema = pa.schema(
+        [
+            ("age", pa.int16()), ("we`ird name", pa.float64()), ("zip", pa.string()), ("born", pa.date32()),
+            ("seen", pa.timestamp("us", "UTC")), ("cost", pa.decimal128(9, 2)), ("ill", pa.string()),
+            ("pay", pa.float64()), ("Insens", pa.int64()),
+        ]
+    )  # fmt: skip
+    return pa.Table.from_pylist(rows, schema)
+
+
+def policy(draw: random.Random) -> dict[str, Any]:
+    """A policy of such a table."""
+    quasi = draw.sample(["age", "we`ird name", "zip", "born", "seen", "cost"], draw.randint(1, 4))
+    rule = draw.choice(RULES)
+    recode = {
+        name: draw.choice(["mean", "median", "mode", "range", "set"]) for name in quasi if name != "zip"
+    }
+    recode |= {"zip": draw.choice(["mode", "set"])} if "zip" in quasi else {}
+    return {
+        "quasi_identifiers": quasi, "k": draw.randint(2, 4), "recode": recode, "insensitive": "*",
+        "identifiers": ["cost"] if "cost" not in quasi else [],
+        "sensitive": draw.sample(["ill", "pay"], draw.randint(1, 2)) if rule else [], **rule,
+        "effort": "fast", "refine": draw.random() < 0.5,
+    }  # fmt: skip
+
+
+def released(path: str) -> list[dict[str, Any]]:
+    """The rows that stand there, as DuckDB alone reads them."""
+    with duckdb.connect() as con:
+        con.execute("SET TimeZone = 'UTC'")
+        return con.sql(f"FROM read_parquet('{path}/*.parquet')").to_arrow_table().to_pylist()
+
+
+def same_report(found: list[list[Any]], path: str, asked: dict[str, Any]) -> None:
+    """The rows of Spark's report are those of DuckDB's audit of the rows that stand there."""
+    with duckdb.connect() as con:
+        names = ("quasi_identifiers", "sensitive", "k", "t", "l", "l_diversity", "c")
+        asks = AuditPolicy(**{name: asked[name] for name in names if name in asked})
+        report = audit_relation(con, f"read_parquet('{path}/*.parquet')", asks, name="released")
+    assert len(found) == len(report.measures)
+    for row, measure in zip(found, report.measures, strict=True):
+        wanted = [None if x is None else float(x) if isinstance(x, Decimal) else x for x in measure.row()]
+        for one, other in zip(row, wanted, strict=True):
+            assert one == other or math.isclose(float(one), float(other), rel_tol=1e-12), (row, wanted)
+
+
+def check(running: Running, draw: random.Random, *, size: int, tile: int) -> None:
+    rows, asked = table(draw, size), policy(draw)
+    answer = running.anonymize(rows, asked, partitions=draw.randint(1, 7), tile=tile)
+    if "error" in answer:
+        # A rule may be out of reach of the whole table: then DuckDB says so, too.
+        with pytest.raises(duckanon.DuckanonError) as other:
+            duckanon.anonymize_table(rows, duckanon.Policy(**asked))
+        assert answer["error"].partition(":")[0] == type(other.value).__name__, answer["error"]
+        return
+    found = released(answer["path"])
+    assert_release_valid(rows.to_pylist(), found, asked)
+    same_report(answer["report"], answer["path"], asked)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_small_tables(running: Running, seed: int) -> None:
+    draw = random.Random(seed)
+    check(running, draw, size=draw.choice([4, 5, 9, 40, 200]), tile=0)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_several_tiles(running: Running, seed: int) -> None:
+    draw = random.Random(100 + seed)
+    check(running, draw, size=draw.choice([300, 1500]), tile=draw.choice([30, 100]))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(200))
+def test_many_tables(running: Running, seed: int) -> None:
+    draw = random.Random(1000 + seed)
+    check(running, draw, size=draw.choice([1, 2, 30, 700, 5000]), tile=draw.choice([0, 50, 400]))

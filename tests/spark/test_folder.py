@@ -1,0 +1,203 @@
+"""What stands where a release is to be: the same whatever the tasks, and nothing where it failed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from duckanon.database.fingerprint import fingerprint
+from tests.engines.spark import find
+from tests.spark.running import ROOT
+from tests.spark.test_anonymize import released, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.spark.running import Running
+
+pytestmark = pytest.mark.slow
+
+ASKED: dict[str, Any] = {
+    "quasi_identifiers": ["age", "zip"], "sensitive": "ill", "insensitive": "*", "k": 3, "t": 0.4, "effort": "fast",
+}  # fmt: skip
+
+
+def beside(path: str) -> list[str]:
+    """What stands there and beside it."""
+    return sorted(other.name for other in Path(path).parent.glob(f"{Path(path).name}*"))
+
+
+def test_the_release_does_not_depend_on_partitions_and_tasks(running: Running) -> None:
+    rows = table(random.Random(5), 900)
+    found = []
+    for partitions, settings in (
+        (1, {"spark.sql.shuffle.partitions": "1"}),
+        (7, {"spark.sql.shuffle.partitions": "5"}),
+        (3, {"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "true"}),
+    ):
+        answer = running.anonymize(rows, ASKED, partitions=partitions, settings=settings, tile=60)
+        assert "error" not in answer, answer["error"]
+        found.append(answer["evidence"]["fingerprint"])
+    assert len(set(found)) == 1
+
+
+def test_the_evidence_is_that_of_the_files(running: Running) -> None:
+    rows = table(random.Random(6), 200)
+    answer = running.anonymize(rows, ASKED)
+    path = answer["path"]
+    assert beside(path) == [Path(path).name]
+    evidence = json.loads((Path(path) / "_duckanon.json").read_text())
+    assert evidence == answer["evidence"]
+    with duckdb.connect() as con:
+        assert evidence["fingerprint"] == fingerprint(con, f"read_parquet('{path}/*.parquet')")
+    assert evidence["records"] == 200
+    assert evidence["audit"]["passed"] is True
+    assert 0 < evidence["information_loss"] < 100
+    assert 'quasi_identifiers = ["age", "zip"]' in evidence["policy"]
+
+
+def test_nothing_is_overwritten_and_nothing_is_left(running: Running, tmp_path: Path) -> None:
+    rows = table(random.Random(7), 30)
+    path = tmp_path / "there"
+    path.mkdir()
+    (path / "mine").write_text("kept")
+    answer = running.anonymize(rows, ASKED, path=str(path))
+    assert answer["error"].startswith("ReleaseError: ")
+    assert "exists and a release never overwrites" in answer["error"]
+    assert [file.name for file in path.iterdir()] == ["mine"]
+    odd = rows.set_column(0, "age", pa.array([float("nan")] * 30))
+    answer = running.anonymize(odd, ASKED)
+    assert answer["error"] == (
+        "SourceError: quasi-identifier 'age' is NaN or infinite in 30 records: leave them out, or make it NULL"
+    )
+    assert beside(answer["path"]) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"subject": "Insens"}, "subject is not yet for Spark"),
+        ({"method": "mdav", "sensitive": [], "t": None}, "method = 'mdav' is not yet for Spark"),
+        ({"suppression_limit": 0.1}, "suppression_limit = 0.1 is not yet for Spark"),
+        ({"nulls": "suppress"}, "nulls = 'suppress' is not yet for Spark"),
+        ({"quasi_identifiers": ["age", "nix"]}, "quasi_identifiers names 'nix'"),
+        ({"k": 1000}, "k = 1000 is more than the 30 records"),
+    ],
+)
+def test_what_spark_has_not_is_said(running: Running, more: dict[str, Any], message: str) -> None:
+    answer = running.anonymize(table(random.Random(8), 30), {**ASKED, **more})
+    assert answer["error"].startswith("PolicyError: ")
+    assert message in answer["error"]
+    assert beside(answer["path"]) == []
+
+
+def test_a_session_that_would_answer_wrongly_is_refused(running: Running) -> None:
+    answer = running.anonymize(
+        table(random.Random(8), 30), ASKED, settings={"spark.sql.ansi.enabled": "false"}
+    )
+    assert answer["error"].startswith("PolicyError: spark.sql.ansi.enabled is off")
+    nested = pa.table({"age": [1, 2], "tags": [["a"], ["b"]]})
+    answer = running.anonymize(nested, {"quasi_identifiers": "age", "insensitive": "*", "k": 2})
+    assert "column 'tags' is array<string>, which is not yet for Spark" in answer["error"]
+    found = running.run(
+        "import duckanon, duckanon.spark\n"
+        "from pyspark.sql import SparkSession\n"
+        "frame = SparkSession.getActiveSession().readStream.format('rate').load()\n"
+        "try: duckanon.spark.anonymize(frame, duckanon.Policy(quasi_identifiers='value', k=2), path='/nowhere')\n"
+        "except duckanon.PolicyError as error: print(error)\n"
+    )
+    assert found.startswith("the DataFrame is a stream")
+
+
+def test_classes_are_merged_across_tiles_where_none_alone_keeps_t(running: Running) -> None:
+    """Tiles are cut by age alone, and all of an age have one illness: no class of a tile is within t."""
+    ages = np.arange(240) % 60
+    rows = pa.table({"age": ages, "ill": pa.array(np.where(ages < 30, "flu", "cold")), "n": np.arange(240)})
+    asked = {
+        "quasi_identifiers": "age",
+        "sensitive": "ill",
+        "insensitive": "n",
+        "k": 3,
+        "t": 0.2,
+        "effort": "fast",
+    }
+    running.run(
+        "from duckanon.spark import tiles\ntiles.kept = tiles.compose.tile_strata\ntiles.compose.tile_strata = lambda *a, **b: 1\n"
+    )
+    try:
+        answer = running.anonymize(rows, asked, tile=40)
+    finally:
+        running.run("from duckanon.spark import tiles\ntiles.compose.tile_strata = tiles.kept\n")
+    assert "error" not in answer, answer["error"]
+    assert answer["evidence"]["information_loss"] is None  # classes were merged across tiles
+    found = released(answer["path"])
+    assert sorted(row["n"] for row in found) == list(range(240))
+    # Half have each illness: EMD of a class is the distance of its share of flu from 1/2.
+    flu, sizes = (
+        Counter(row["age"] for row in found if row["ill"] == "flu"),
+        Counter(row["age"] for row in found),
+    )
+    assert all(size >= 3 and abs(flu[age] / size - 0.5) <= 0.2 for age, size in sizes.items())
+
+
+PROGRAM = """
+import sys
+from pyspark.sql import SparkSession
+from duckanon import Policy
+from duckanon.spark import anonymize, partition, tiles
+spark = SparkSession.builder.master("local[2,8]").config("spark.ui.enabled", "false").config(
+    "spark.sql.shuffle.partitions", "4").config("spark.driver.host", "127.0.0.1").getOrCreate()
+tiles.tile_size = partition.tile_size = lambda *_: 60
+release = anonymize(spark.read.parquet(sys.argv[1]).repartition(4), Policy(**eval(sys.argv[3])), path=sys.argv[2])
+print(release.evidence["fingerprint"])
+"""
+
+
+def tasks(parent: int) -> Iterator[int]:
+    """Processes that run tasks below another one: children of a daemon of pyspark."""
+    listed = subprocess.run(
+        ["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+    ).stdout
+    rows = [line.split(None, 2) for line in listed.splitlines() if len(line.split(None, 2)) == 3]
+    parents = {int(pid): int(above) for pid, above, _ in rows}
+    daemons = {int(pid) for pid, _, command in rows if "pyspark.daemon" in command}
+    for pid, above, _ in rows:
+        place = int(pid)
+        while place in parents and place != parent:
+            place = parents[place]
+        if place == parent and int(pid) in daemons and int(above) in daemons:
+            yield int(pid)
+
+
+def test_killed_tasks_change_nothing(running: Running, tmp_path: Path) -> None:
+    """Processes of tasks are killed again and again; Spark tries them once more, and the release is the same."""
+    rows = table(random.Random(9), 600)
+    answer = running.anonymize(rows, ASKED, tile=60)
+    python = find()
+    process = subprocess.Popen(
+        [str(python), "-c", PROGRAM, running.stored(rows), str(tmp_path / "out"), repr(ASKED)],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(python)},
+    )  # fmt: skip
+    killed, until = 0, time.monotonic() + 240
+    while process.poll() is None and time.monotonic() < until:
+        for pid in list(tasks(process.pid))[:1] if killed < 4 else []:
+            os.kill(pid, signal.SIGKILL)
+            killed += 1
+            time.sleep(2)
+        time.sleep(0.2)
+    printed, _ = process.communicate(timeout=60)
+    assert killed
+    assert printed.strip() == answer["evidence"]["fingerprint"]
