@@ -84,10 +84,12 @@ def exchange(
             continue
         own = 0.0
         while True:
-            gain, i, j = _best(state, a, b)
-            if gain <= state.bounds.gain:
+            between = _measure(state, a, b)
+            best, i, j = _best_swap(state, a, b, between)
+            best, i, j = _better_move(state, a, b, between, best, i, j)
+            if best <= state.bounds.gain:
                 break
-            own += gain
+            own += best
             _carry_out(state, a, b, i, j)
         total += own
     return total
@@ -106,23 +108,6 @@ def _carry_out(state: ExchangeState, a: int, b: int, i: int, j: int) -> None:
     for c in (a, b):
         update_violation(state, c)
         touch(state, c)
-
-
-@spliced
-def _best(state: ExchangeState, a: int, b: int) -> tuple[float, int, int]:
-    """Return the best gain and the records that go from a to b and from b to a; -1 for none."""
-    bounds = state.bounds
-    size_a, size_b = state.size[a], state.size[b]
-    between = _measure(state, a, b)
-    best, i, j = _best_swap(state, a, b, between)
-    for side in range(2):
-        source, goal = (size_b, size_a) if side else (size_a, size_b)
-        if source > bounds.least and goal < bounds.most:
-            gain, moved = _best_move(state, a, b, side, between, best)
-            if gain > best:
-                best = gain
-                i, j = (NONE, moved) if side else (moved, NONE)
-    return best, i, j
 
 
 @spliced
@@ -263,30 +248,33 @@ def _priced(
 
 
 @spliced
-def _best_move(
-    state: ExchangeState, a: int, b: int, side: int, between: float, best: float
-) -> tuple[float, int]:
-    """Return the best gain above the given one, and the record that goes from a (b) to the other."""
-    pair, weight = state.pair, state.bounds.weight
-    source, target = (b, a) if side else (a, b)
-    size, goal = state.size[source], state.size[target]
+def _better_move(
+    state: ExchangeState, a: int, b: int, between: float, best: float, i: int, j: int
+) -> tuple[float, int, int]:
+    """Return the gain and the records of the best move, or what is given if none gains more."""
+    bounds, pair, weight = state.bounds, state.pair, state.bounds.weight
     before = state.violation[a] + state.violation[b]
     hope = weight * before if before > 0.0 else 0.0
-    sign = -2.0 if side else 2.0
-    moved = NONE
-    for i in range(size):
-        record = state.members[source, i]
-        near = pair[side, AWAY, i] * pair[side, AWAY, i]
-        far = near + sign * pair[side, ALONG, i] + between
-        gain = near * size / (size - 1.0) - far * goal / (goal + 1.0)
-        if gain + hope <= best:
+    for side in range(2):
+        source, target = (b, a) if side else (a, b)
+        size, goal = state.size[source], state.size[target]
+        if size <= bounds.least or goal >= bounds.most:
             continue
-        if state.codes.shape[0] > 0:
-            while state.ledger.filled[source] < MOVES or state.ledger.filled[target] < MOVES:
-                open_ledger(state, source if state.ledger.filled[source] < MOVES else target, MOVES)
-            after = state.ledger.leave[record]
-            after += violation_with(state.ledger, state.rules, state.codes, target, goal, record)
-            gain += weight * (before - after)
-        if gain > best:
-            best, moved = gain, record
-    return best, moved
+        sign = -2.0 if side else 2.0
+        for place in range(size):
+            record = state.members[source, place]
+            near = pair[side, AWAY, place] * pair[side, AWAY, place]
+            far = near + sign * pair[side, ALONG, place] + between
+            gain = near * size / (size - 1.0) - far * goal / (goal + 1.0)
+            if gain + hope <= best:
+                continue
+            if state.codes.shape[0] > 0:
+                while state.ledger.filled[source] < MOVES or state.ledger.filled[target] < MOVES:
+                    open_ledger(state, source if state.ledger.filled[source] < MOVES else target, MOVES)
+                after = state.ledger.leave[record]
+                after += violation_with(state.ledger, state.rules, state.codes, target, goal, record)
+                gain += weight * (before - after)
+            if gain > best:
+                best = gain
+                i, j = (NONE, record) if side else (record, NONE)
+    return best, i, j

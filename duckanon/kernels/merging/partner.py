@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled
+from duckanon.kernels.compiled import compiled, uncounted
 from duckanon.kernels.merging.state import MergeState, current, join, squared_distance, union_violation
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def merge_round(
                 join(state, rules, x, y)
 
 
-@compiled
+@uncounted
 def efficient_partner(
     state: MergeState,
     rules: Rules,
@@ -102,7 +102,7 @@ def efficient_partner(
     return partner if best < np.inf else _nearest(state, x, candidates)
 
 
-@compiled
+@uncounted
 def _most_urgent(state: MergeState, remaining: NDArray[np.int64]) -> int:
     """Return the most urgent class, the first among equals, or -1 if all satisfy the thresholds."""
     urgent, violated = remaining[0], False
@@ -113,7 +113,7 @@ def _most_urgent(state: MergeState, remaining: NDArray[np.int64]) -> int:
     return urgent if violated else -1
 
 
-@compiled
+@uncounted
 def _score(state: MergeState, rules: Rules, x: int, y: int, power: float) -> float:
     """Return the increase of SSE over the power of the violation removed, infinite if none is."""
     apart = state.table[x]["violation"] + state.table[y]["violation"]
@@ -121,14 +121,14 @@ def _score(state: MergeState, rules: Rules, x: int, y: int, power: float) -> flo
     return _loss(state, x, y) / removed**power if removed > ROUNDING * apart else np.inf
 
 
-@compiled
+@uncounted
 def _loss(state: MergeState, x: int, y: int) -> float:
     """Return the increase of SSE by merging two classes, never quite 0."""
     one, other = float(state.table[x]["size"]), float(state.table[y]["size"])
     return squared_distance(state, x, y) * (one * other / (one + other)) + FREE
 
 
-@compiled
+@uncounted
 def _nearest(state: MergeState, x: int, candidates: NDArray[np.int64]) -> int:
     """Return the candidate other than x with the nearest centroid, the first among equals."""
     partner, least = -1, np.inf
@@ -140,7 +140,7 @@ def _nearest(state: MergeState, x: int, candidates: NDArray[np.int64]) -> int:
     return partner
 
 
-@compiled
+@uncounted
 def _without(remaining: NDArray[np.int64], count: int, gone: int) -> int:
     """Take a class out of the first, ascending entries and return how many are left."""
     place = 0
