@@ -26,8 +26,6 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-import duckdb
-
 if TYPE_CHECKING:
     from types import ModuleType
 
@@ -165,7 +163,7 @@ def tell(text: str) -> None:
         What its owner should know of a release.
     """
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_BETWEEN):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_between()):
         level, frame = level + 1, frame.f_back
     warnings.warn(text, DuckanonWarning, stacklevel=level)
 
@@ -174,9 +172,11 @@ def _folder(module: ModuleType) -> str:
     return os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep
 
 
-_BETWEEN = (
-    os.path.dirname(os.path.abspath(__file__)) + os.sep,
-    _folder(duckdb),
-    *(os.path.abspath(str(module.__file__)) for module in (contextlib, functools)),
-)
-"""Files whose lines may stand between the user's line and the warning."""
+@functools.cache
+def _between() -> tuple[str, ...]:
+    """Files and folders whose lines may stand between the user's line and the warning."""
+    # Errors have a name before the database is loaded: `duckanon --help` takes a third of the time without.
+    import duckdb
+
+    own = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    return own, _folder(duckdb), *(os.path.abspath(str(one.__file__)) for one in (contextlib, functools))

@@ -11,9 +11,9 @@ import typer
 from duckanon import progress
 from duckanon.api import files
 from duckanon.api.execute import Outcome
+from duckanon.cli.codes import PASSED
 from duckanon.cli.flags import policy_of_flags
 from duckanon.cli.options import (
-    PASSED,
     K,
     L,
     LDiversity,
@@ -29,7 +29,7 @@ from duckanon.cli.options import (
     Trust,
     Words,
 )
-from duckanon.cli.output import show
+from duckanon.cli.outcomes import show
 from duckanon.database import paths, templates
 from duckanon.database.interrupts import within
 from duckanon.database.relations import Target

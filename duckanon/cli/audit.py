@@ -18,10 +18,9 @@ from duckanon.audits.html.charts import required
 from duckanon.audits.html.report import html_report
 from duckanon.audits.run import audit_relation
 from duckanon.audits.unaudited import Roles
+from duckanon.cli.codes import PASSED, VIOLATION
 from duckanon.cli.flags import read_flags, read_text
 from duckanon.cli.options import (
-    PASSED,
-    VIOLATION,
     K,
     L,
     LDiversity,

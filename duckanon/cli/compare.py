@@ -10,18 +10,9 @@ import typer
 
 from duckanon import progress
 from duckanon.api import files
+from duckanon.cli.codes import PASSED
 from duckanon.cli.flags import read_text
-from duckanon.cli.options import (
-    PASSED,
-    Form,
-    Output,
-    Table,
-    Timeout,
-    Trust,
-    check_output,
-    deliver,
-    known_form,
-)
+from duckanon.cli.options import Form, Output, Table, Timeout, Trust, check_output, deliver, known_form
 from duckanon.database.interrupts import within
 from duckanon.errors import SourceError
 from duckanon.evaluation.workload.compare import compared, read_queries

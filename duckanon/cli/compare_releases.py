@@ -13,10 +13,9 @@ import typer
 from duckanon import progress
 from duckanon.api import files
 from duckanon.audits.intersection import intersection
+from duckanon.cli.codes import PASSED, VIOLATION
 from duckanon.cli.flags import read_names
 from duckanon.cli.options import (
-    PASSED,
-    VIOLATION,
     Form,
     K,
     Names,

@@ -11,8 +11,9 @@ import typer
 from duckanon import progress
 from duckanon.api.connection import connect
 from duckanon.audits.report import text_table
-from duckanon.cli.options import PASSED
-from duckanon.cli.output import line, side_by_side
+from duckanon.cli.codes import PASSED
+from duckanon.cli.outcomes import side_by_side
+from duckanon.cli.output import line
 from duckanon.database import templates
 from duckanon.errors import SourceError
 

@@ -10,9 +10,9 @@ import typer
 
 from duckanon import progress
 from duckanon.api import files
+from duckanon.cli.codes import PASSED
 from duckanon.cli.flags import policy_of_flags, read_flags, read_names
 from duckanon.cli.options import (
-    PASSED,
     Form,
     Output,
     QuasiIdentifiers,

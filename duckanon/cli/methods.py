@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duckanon.audits.report import text_table
-from duckanon.cli.options import PASSED
+from duckanon.cli.codes import PASSED
 from duckanon.cli.output import line
 from duckanon.literature.partitions import methods as known_methods
 

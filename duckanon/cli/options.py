@@ -1,4 +1,4 @@
-"""Exit codes, and what several commands share: options, formats, and where a document goes."""
+"""What several commands share: options, formats, and where a document goes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ from duckanon.policy.names import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-PASSED, VIOLATION, ERROR = 0, 1, 2
-"""Exit codes: done and every check passed; the audit found a violation; an error."""
 
 Database = Annotated[Path | None, typer.Option("--database", "-d", help="DuckDB file; in memory without it")]
 Names = Annotated[list[str] | None, typer.Option(metavar="COLUMN,...", help="columns; may be repeated")]

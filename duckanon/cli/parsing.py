@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from duckanon.cli.options import ERROR
+from duckanon.cli.codes import ERROR
 from duckanon.cli.output import complain
 from duckanon.errors import DuckanonError
 

@@ -9,7 +9,7 @@ import duckdb
 import typer
 
 from duckanon.cli.flags import read_text
-from duckanon.cli.options import Database, ShowEffect  # noqa: TC001 - typer reads them at run time
+from duckanon.cli.options import Database, ShowEffect
 from duckanon.cli.sql import run_text
 from duckanon.database import engine
 from duckanon.errors import DuckanonError, SourceError

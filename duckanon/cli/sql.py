@@ -11,8 +11,10 @@ import typer
 from duckanon import progress
 from duckanon.api.connection import connect
 from duckanon.api.execute import Outcome
-from duckanon.cli.options import ERROR, PASSED, VIOLATION, Database, ShowEffect
-from duckanon.cli.output import complain, show
+from duckanon.cli.codes import ERROR, PASSED, VIOLATION
+from duckanon.cli.options import Database, ShowEffect
+from duckanon.cli.outcomes import show
+from duckanon.cli.output import complain
 from duckanon.errors import SourceError
 from duckanon.release.frontier import picture as drawn
 

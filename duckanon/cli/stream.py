@@ -13,20 +13,9 @@ import typer
 
 from duckanon import progress
 from duckanon.api.python import anonymize_stream
+from duckanon.cli.codes import ERROR, PASSED, VIOLATION
 from duckanon.cli.flags import flag, read_flags
-from duckanon.cli.options import (
-    ERROR,
-    PASSED,
-    VIOLATION,
-    L,
-    Names,
-    Numbers,
-    QuasiIdentifiers,
-    T,
-    Trees,
-    Words,
-    known_form,
-)
+from duckanon.cli.options import L, Names, Numbers, QuasiIdentifiers, T, Trees, Words, known_form
 from duckanon.cli.output import complain
 from duckanon.database import engine, templates
 from duckanon.database.interrupts import interruptible, terminable

@@ -9,7 +9,8 @@ import typer
 
 from duckanon import progress
 from duckanon.api import files
-from duckanon.cli.options import PASSED, Form, Output, Timeout, Trust, check_output, deliver, known_form
+from duckanon.cli.codes import PASSED
+from duckanon.cli.options import Form, Output, Timeout, Trust, check_output, deliver, known_form
 from duckanon.cli.output import complain
 from duckanon.database import paths, templates
 from duckanon.database.interrupts import within

@@ -10,7 +10,8 @@ import typer
 
 from duckanon import progress
 from duckanon.api import files
-from duckanon.cli.options import PASSED, VIOLATION, Form, Timeout, known_form
+from duckanon.cli.codes import PASSED, VIOLATION
+from duckanon.cli.options import Form, Timeout, known_form
 from duckanon.cli.output import line
 from duckanon.database.interrupts import within
 from duckanon.release.verify.verify import verify as verified

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from duckanon.database import arrow, engine, templates
 from duckanon.policy.bind import Role
@@ -81,6 +80,9 @@ class Recoder:
         values = found.select(["class_id", *(field.column for field in quasi)])
         outside = np.zeros(0, np.int64)
         if alone:
+            # A tenth of the start of every command, which few of them need.
+            import pyarrow.compute as pc
+
             outside = arrow.numbers(found.column("place").filter(pc.invert(found.column("inside"))))
             found = found.filter(found.column("inside"))
         places = found.column("place")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
+import sys
 import tomllib
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,37 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
         main(["--version"])
     assert (left.value.code, capsys.readouterr().out) == (0, f"duckanon {wanted}\n")
     assert duckanon.__version__ == wanted
+
+
+@pytest.mark.parametrize("name", GROUP.commands)
+def test_a_command_is_listed_with_what_its_function_says(name: str) -> None:
+    """Lists are written without loading the function."""
+    command = GROUP.commands[name]
+    first, _, _ = command.whole.help.partition("\n\n")
+    assert " ".join(first.split()) == command.help
+    assert command.whole.name == name
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], []])
+def test_commands_are_listed_without_loading_them_or_the_database(arguments: list[str]) -> None:
+    program = (
+        f"import sys; from duckanon.cli.main import main\ntry: main({arguments})\n"
+        "except SystemExit: print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert "anonymize" in done.stdout + done.stderr
+    loaded = set(done.stderr.splitlines()[-1].split())
+    assert "typer" in loaded
+    assert not loaded & {
+        "duckdb",
+        "numpy",
+        "pyarrow",
+        "jinja2",
+        "duckanon.cli.anonymize",
+        "duckanon.database",
+    }
 
 
 @pytest.mark.parametrize("name", [None, *GROUP.commands])

@@ -23,7 +23,7 @@ GROUP = typer.main.get_command(app)
 OPTIONS = [
     pytest.param(name, option, id=f"{name} {option.opts[0]}")
     for name, command in sorted(GROUP.commands.items())
-    for option in command.params
+    for option in command.whole.params
     if isinstance(option, TyperOption) and not option.is_eager
 ]
 
@@ -73,7 +73,7 @@ def test_a_repeated_sensitive_column_is_judged(people: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(("name", "option"), OPTIONS)
 def test_an_option_given_twice_accumulates_or_is_an_error(name: str, option: TyperOption) -> None:
     """Every option of every command, those that come later too."""
-    command = GROUP.commands[name]
+    command = GROUP.commands[name].whole
     positional = [argument.name for argument in command.params if isinstance(argument, TyperArgument)]
     values = [[], []] if option.is_flag else [["1"], ["2"]]
     twice = [part for value in values for part in (option.opts[0], *value)]
