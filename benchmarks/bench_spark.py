@@ -1,0 +1,149 @@
+"""A release on Spark beside that of DuckDB: time with one and two tasks, CPU seconds, loss and memory.
+
+Run from the repository: ``python -m benchmarks.bench_spark [RECORDS]``. Five numeric quasi-identifiers and a
+text, k = 5, t = .1, the default effort. Spark runs in a process of its own, in the environment that
+CONTRIBUTING.md names; its start is not counted. CPU seconds are those of all its processes, Java's too.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+import duckanon
+from benchmarks.bars import ROOT, Results, shrunk
+from tests.engines.spark import MISSING, find, java_is_there
+
+RECORDS, SMALL = 2_000_000, 200_000
+SOURCE = """
+COPY (
+    SELECT
+        sqrt(-2 * ln((hash(i, 1) % 1000000 + 1) / 1000001.0)) * cos(hash(i, 2) % 1000 / 159.0) + hash(i, 0) % 4 AS a,
+        sqrt(-2 * ln((hash(i, 3) % 1000000 + 1) / 1000001.0)) * cos(hash(i, 4) % 1000 / 159.0) + hash(i, 0) % 3 AS b,
+        sqrt(-2 * ln((hash(i, 5) % 1000000 + 1) / 1000001.0)) * cos(hash(i, 6) % 1000 / 159.0) AS c,
+        CAST(hash(i, 7) % 90 AS INTEGER) AS d, CAST(hash(i, 8) % 53 AS INTEGER) AS e,
+        'v' || hash(i, 9) % 20 AS f, CAST(hash(i, 10) % 1000 AS INTEGER) AS pay, i AS n
+    FROM range({records}) AS r(i)
+) TO '{path}'
+"""
+POLICY: dict[str, Any] = {
+    "quasi_identifiers": ["a", "b", "c", "d", "e", "f"], "sensitive": "pay", "insensitive": "n", "k": 5, "t": 0.1,
+}  # fmt: skip
+PROGRAM = """
+import json, os, sys, time
+from pathlib import Path
+from pyspark.sql import SparkSession
+import duckanon.spark
+from duckanon import Policy
+from duckanon.spark import pipeline
+
+def processes():
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+            parents[int(stat.parent.name)] = (int(fields[1]), sum(map(int, fields[11:15])))
+        except OSError:
+            continue
+    below, found = {os.getpid()}, {}
+    grown = True
+    while grown:
+        grown = {pid for pid, (above, _) in parents.items() if above in below} - below
+        below |= grown
+    return sum(parents[pid][1] for pid in below if pid in parents) / os.sysconf("SC_CLK_TCK")
+
+source, target, cores, policy = sys.argv[1:]
+spark = (SparkSession.builder.master(f"local[{cores}]").config("spark.ui.enabled", "false")
+    .config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "3g").getOrCreate())
+spark.sparkContext.setLogLevel("ERROR")
+spark.range(10).count()
+spent = {}
+def timed(name):
+    inner = getattr(pipeline, name)
+    def run(*given, **named):
+        begin = time.monotonic()
+        result = inner(*given, **named)
+        spent[name] = time.monotonic() - begin
+        return result
+    setattr(pipeline, name, run)
+for name in ("stage", "embed", "tiled", "partition", "repair", "audit", "fingerprint"):
+    timed(name)
+begin, cpu = time.monotonic(), processes()
+release = duckanon.spark.anonymize(spark.read.parquet(source), Policy(**json.loads(policy)), path=target)
+peak = int([line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")][0].split()[1])
+print(json.dumps({"wall": time.monotonic() - begin, "cpu": processes() - cpu, "loss": release.evidence["information_loss"],
+    "peak_mb": peak / 1024, "steps": spent}))
+"""
+
+
+def on_spark(python: Path, source: Path, folder: Path, cores: int) -> dict[str, Any]:
+    """Return what a release took."""
+    done = subprocess.run(
+        [python, "-c", PROGRAM, str(source), str(folder / f"out{time.monotonic_ns()}"), str(cores), json.dumps(POLICY)],
+        capture_output=True, text=True, check=False, cwd=folder,
+        env={"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(python), "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def on_duckdb(source: Path) -> tuple[float, float]:
+    """Return CPU seconds and loss of a release by DuckDB."""
+    with duckanon.connect() as con:
+        con.execute(f"CREATE TABLE source AS FROM '{source}'")
+        begin = time.process_time()
+        release = duckanon.anonymize(con, "source", duckanon.Policy(**POLICY), name="released")
+        return time.process_time() - begin, release.information_loss
+
+
+def main() -> int:
+    """Print one line a way and the bars."""
+    results, python = Results("bench_spark"), find()
+    if python is None or not java_is_there():
+        print(MISSING)
+        return results.exit_code()
+    records = int(sys.argv[1]) if len(sys.argv) > 1 else shrunk(RECORDS, 2_000)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        source, small = folder / "in.parquet", folder / "small.parquet"
+        for path, size in ((source, records), (small, records * SMALL // RECORDS)):
+            duckdb.connect().execute(SOURCE.format(records=size, path=path))
+        cpu, loss = on_duckdb(source)
+        results.row(f"{records:,} records", way="DuckDB", **{"CPU s": cpu, "loss": loss})
+        found = {}
+        for way, path, cores in (
+            ("local[1]", source, 1),
+            ("local[2]", source, 2),
+            ("a tenth, local[2]", small, 2),
+        ):
+            found[way] = on_spark(python, path, folder, cores)
+            steps = {f"{step} s": seconds for step, seconds in found[way].pop("steps").items()}
+            results.row(f"{records:,} records", way=way, **found[way], **steps)
+            found[way] |= steps
+    two = found["local[2]"]
+    results.bar(
+        "tile stage: time with two tasks / with one",
+        two["partition s"] / found["local[1]"]["partition s"],
+        1 / 1.6,
+    )
+    results.bar("CPU s / DuckDB's", two["cpu"] / cpu, 2.5)
+    results.bar("loss / DuckDB's", (two["loss"] or float("inf")) / loss, 1.1)
+    results.bar(
+        "memory of the driver, MB more than with a tenth",
+        two["peak_mb"] - found["a tenth, local[2]"]["peak_mb"],
+        200,
+    )
+    return results.exit_code()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
