@@ -152,8 +152,10 @@ def class_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
         plain = np.where(np.isnan(ordered), 0.0, ordered)
     low, high = ordered[:, 0], ordered[np.arange(len(ordered)), counts - 1]
     with np.errstate(over="ignore", invalid="ignore"):
-        # Column by column, which handles many classes an instruction.
-        means = np.ascontiguousarray(plain.T).sum(axis=0) / counts
+        # Column by column, which handles many classes an instruction; one alone numpy adds in another order.
+        columns = np.ascontiguousarray(plain.T)
+        sums = np.add.accumulate(columns)[-1] if len(plain) == 1 else columns.sum(axis=0)
+        means = sums / counts
         wide = np.maximum(-low, high) > LARGE
         means[wide] = (plain[wide] / counts[wide, None]).sum(axis=1)
     return np.asarray(np.clip(means, low, high))
