@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from inspect import signature
@@ -16,7 +17,7 @@ from duckanon.policy.names import ByColumn, suggestion
 from duckanon.policy.policy import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from duckanon.policy.checks import Distance
     from duckanon.policy.checks import Number as Threshold
@@ -102,21 +103,21 @@ def stream_policy(
 ) -> StreamPolicy:
     """Return what is asked, or raise a PolicyError that says what would work."""
     if method not in get_args(Method):
-        raise PolicyError(f"unknown method {method!r} of a stream{suggestion(method, get_args(Method))}")
+        hint = suggestion(str(method), get_args(Method)) or f": use {' | '.join(get_args(Method))}"
+        raise PolicyError(f"unknown method {method!r} of a stream{hint}")
     if cluster not in get_args(Cluster):
         raise PolicyError(f"cluster = {cluster!r}: use {' | '.join(get_args(Cluster))}")
-    if nulls not in {None, "category", "error"}:
+    if nulls not in (None, "category", "error"):
         raise PolicyError(
             f"nulls = {nulls!r}: use category | error; a tuple that is to be left out is left out before "
             "the stream, so that the delay of the others is what it says"
         )
-    if "hierarchical" in (distance or {}).values():
+    if isinstance(distance, Mapping) and "hierarchical" in distance.values():
         raise PolicyError("distance = 'hierarchical' is not yet for streams: use ordered | equal")
     rows = Policy(
         quasi_identifiers=quasi_identifiers, sensitive=sensitive, identifiers=identifiers,
-        subject=subject or (), insensitive="*", k=k, t=t, l=l, distance=dict(distance or {}),
-        recode=dict(recode or {}), weights=dict(weights or {}), nulls=nulls or "category",
-        hierarchies=dict(hierarchies or {}),
+        subject=subject or (), insensitive="*", k=k, t=t, l=l, distance=distance, recode=recode,
+        weights=weights, nulls=nulls or "category", hierarchies=hierarchies,
     )  # fmt: skip
     if method == "castle":
         rows = _ranges(rows, nulls)
@@ -155,7 +156,7 @@ def stream_policy(
 
 def _window(rows: Policy, reference: str | None, window: int | None, capacity: int) -> int:
     """Return with how many of the last tuples a class is compared; 0 is all."""
-    if reference not in {None, *get_args(Reference)}:
+    if reference not in (None, *get_args(Reference)):
         raise PolicyError(f"reference = {reference!r}: use {' | '.join(get_args(Reference))}")
     if rows.t is None and reference is not None:
         raise PolicyError(f"reference = {reference!r} is what t is measured from: give t, or leave it out")
@@ -222,12 +223,14 @@ def _whole(name: str, value: object, *, least: int, why: str = "") -> None:
 
 def _scale(rows: Policy, scale: Mapping[str, tuple[Number, Number]]) -> Mapping[str, tuple[float, float]]:
     """Return the ends of each scale as numbers, seconds since 1970 of dates and timestamps."""
+    if not isinstance(scale, Mapping):
+        raise PolicyError(f"scale = {scale!r}: give two ends for each column, as in {{'age': (0, 120)}}")
     found = {}
     for name, ends in scale.items():
-        if name not in ByColumn(dict.fromkeys(rows.quasi_identifiers)):
+        if not isinstance(name, str) or name not in ByColumn(dict.fromkeys(rows.quasi_identifiers)):
             raise PolicyError(
                 f"scale names {name!r}, which is no quasi-identifier"
-                f"{suggestion(name, rows.quasi_identifiers)}"
+                f"{suggestion(str(name), rows.quasi_identifiers)}"
             )
         try:
             low, high = map(_number, ends)
