@@ -23,7 +23,7 @@ from duckanon.errors import DuckanonError, PolicyError
 from duckanon.streams import evidence, feed
 from duckanon.streams.output import Writer, created, passing
 from duckanon.streams.policy import stream_options
-from duckanon.streams.texts import SNIFFED, csv_batches, json_batches
+from duckanon.streams.texts import SNIFFED, csv_batches, json_batches, untold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -261,7 +261,10 @@ def _batches(
     chunks = feed.chunks(descriptor, job.source if job.follow else None)
     read = csv_batches if job.forms[0] == "csv" else json_batches
     first = max(warm_up, SNIFFED) if whole else max(warm_up, 1)
-    return read(con, chunks, first=first, numbers=asked | set(options["scale"]), waiting=done.wait)
+    # Classes are to keep t and l where they are read: what a file does not tell apart is one value.
+    guarded = options["sensitive"] if {"t", "l"} & options.keys() and "sensitive" in options else ()
+    batches = read(con, chunks, first=first, numbers=asked | set(options["scale"]), waiting=done.wait)
+    return (untold(batch, job.forms[1], guarded) for batch in batches)
 
 
 def _copy(made: AnonymizedStream, writer: Writer) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from duckanon.database import arrow, engine, templates
 from duckanon.errors import SourceError
@@ -29,7 +30,6 @@ SNIFFED = 20_480
 """Tuples of a file that tell the types, as DuckDB takes of one."""
 
 _TEXTS = "duckanon_texts"
-_FIT = "duckanon fits"
 _NUMBERS = ("BIGINT", "HUGEINT", "DOUBLE")
 _TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
 _OF_CSV = ("BOOLEAN", *_NUMBERS, *_TIMES)
@@ -107,6 +107,27 @@ def json_batches(
     tables = (_of_json(con, lines, block, names) for lines, block in itertools.chain(begun, rest))
     head, types = _first(con, tables, first, kinds, numbers, waiting)
     yield from _typed(con, itertools.chain(head, tables), types)
+
+
+def untold(batch: pa.RecordBatch, form: Form, columns: Collection[str]) -> pa.RecordBatch:
+    """Return tuples that have NULL where a file of a form does not tell a value of some columns from it.
+
+    In a CSV, as DuckDB reads it, that is the empty text; in JSON, which has no number for them, NaN and
+    infinity.
+    """
+    asked = {fold(name) for name in columns}
+    for place, field in enumerate(batch.schema):
+        if fold(field.name) not in asked:
+            continue
+        values = batch.column(place)
+        if form == "csv" and pa.types.is_string(field.type):
+            told = pc.not_equal(values, "")
+        elif form == "jsonl" and pa.types.is_floating(field.type):
+            told = pc.is_finite(values)
+        else:
+            continue
+        batch = batch.set_column(place, field, pc.if_else(told, values, pa.scalar(None, field.type)))
+    return batch
 
 
 def _header(chunks: Iterator[bytes]) -> tuple[bytes, str]:
@@ -251,6 +272,9 @@ def _first(
     waiting: Callable[[int], object],
 ) -> tuple[list[_Texts], dict[str, str]]:
     """Read the first tuples; give them, and the types that they tell, by column."""
+    nul = next((name for name in possible if "\0" in name), None)
+    if nul is not None:
+        raise SourceError(f"column {nul!r}: its name has a NUL character, which none in SQL has: rename it")
     read: list[_Texts] = []
     count = 0
     for texts in tables:
@@ -292,14 +316,15 @@ def _values(
     con: duckdb.DuckDBPyConnection, texts: _Texts, columns: Sequence[tuple[str, str]]
 ) -> pa.RecordBatch:
     """Values of tuples in the types of their columns; one that does not fit is a SourceError."""
-    query = templates.render("stream/typed.sql.j2", relation=_TEXTS, columns=columns, fit=_FIT)
+    fit = max((name for name, _ in columns), key=len) + " fits"  # longer than the name of any column
+    query = templates.render("stream/typed.sql.j2", relation=_TEXTS, columns=columns, fit=fit)
     with engine.registered(con, {_TEXTS: texts.table}):
         found = engine.table(con, query, STAGE).combine_chunks()
-    fits = found.column(_FIT)
+    fits = found.column(fit)
     if fits.null_count or False in fits.unique().to_pylist():
         place = fits.to_pylist().index(False)
         raise _misfit(con, texts, place, columns)
-    values = found.drop_columns([_FIT])
+    values = found.drop_columns([fit])
     batches = values.to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], values.schema)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import random
 import subprocess
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
@@ -84,6 +85,33 @@ def test_the_audit_of_l_is_that_of_the_file(tmp_path: Path) -> None:
     assert out.read_text() == "age,ill\n3,cold\n3,flu\n3,flu\n3,\n"
     found = json.loads((tmp_path / "out.csv.json").read_text())
     assert [one["value"] for one in found["audit"]["measures"] if "l_diversity" in one["measure"]] == [3.0]
+
+
+@pytest.mark.parametrize(
+    ("form", "values", "shown"),
+    [
+        ("csv", ["a", '""', ""], "a"),
+        ("jsonl", ["1.5", "nan", "inf", "-inf", ""], "1.5"),
+    ],
+)
+def test_l_counts_the_values_that_the_file_tells_apart(
+    tmp_path: Path, form: str, values: list[str], shown: str
+) -> None:
+    """The file is read by DuckDB alone: every class has the one value that is told, and NULL."""
+    source, out = tmp_path / "in.csv", tmp_path / f"out.{form}"
+    draw = random.Random(1)
+    lines = [f"{draw.randrange(50)},{draw.choice(values)}\n" for _ in range(300)]
+    source.write_text("age,ill\n" + "".join(lines))
+    done = command(
+        "stream", source, out, "--qi", "age", "-k", "2", "--delay", "40", "--sensitive", "ill", "-l", "2"
+    )
+    assert done.returncode == 0, done.stderr
+    with duckdb.connect() as con:
+        found = con.execute(
+            f"SELECT DISTINCT list(DISTINCT ill::VARCHAR) FILTER (ill IS NOT NULL), bool_or(ill IS NULL) FROM '{out}' "
+            "GROUP BY age"
+        ).fetchall()
+    assert found == [([shown], True)]
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])

@@ -238,6 +238,19 @@ def test_a_scale_of_dates_and_columns_with_odd_names(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_no_name_of_a_column_is_one_that_the_command_needs(tmp_path: Path, form: str) -> None:
+    """By hand: the mean of 1 and 3 is 2."""
+    source, out = tmp_path / f"s.{form}", tmp_path / "o.csv"
+    names = ["duckanon fits", "line", "place", "duckanon_tuples"]
+    rows = [dict.fromkeys(names, value) for value in (1, 3)]
+    csv_text = "".join(",".join(map(str, row)) + "\n" for row in (names, *(row.values() for row in rows)))
+    source.write_text(csv_text if form == "csv" else "".join(json.dumps(row) + "\n" for row in rows))
+    done = command("stream", source, out, "--qi", ",".join(names), "-k", "2", "--delay", "5")
+    assert done.returncode == 0, done.stderr
+    assert out.read_text() == ",".join(names) + "\n" + "2,2,2,2\n" * 2
+
+
 @pytest.mark.parametrize(
     ("text", "written", "held"),
     [("age\n", 0, 0), ("age\n1\n", 0, 1), ("age\n1\n3\n", 2, 0), ("age\n1\n3\n8\n", 2, 1), ("age", 0, 0)],
@@ -265,6 +278,7 @@ WRONG: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
     "return": ("age,ill\n1,a\rb\n", (), "line 2: a carriage return is not at its end"),
     "twice": ("age,Age\n1,2\n", (), "line 1: the header has the column 'Age' twice"),
     "nameless": ("age,\n1,2\n", (), "line 1: column 2 has no name"),
+    "NUL": ("age,i\0l\n1,2\n", (), "column 'i\\x00l': its name has a NUL character"),
     "empty": ("", (), "the input is empty"),
     "column": (
         "ages\n1\n",
