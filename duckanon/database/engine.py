@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.database import arrow, interrupts, templates
-from duckanon.errors import DuckanonError, Place, ReleaseError
+from duckanon.errors import DuckanonError, Place, ReleaseError, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -132,9 +132,14 @@ def batches(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa
 def reader(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa.RecordBatchReader]:
     """Give the rows of a query as an Arrow reader, of batches of at most `interrupts.BATCH` rows.
 
-    The connection belongs to it until the end of the block, where it is closed.
+    The connection belongs to it until the end of the block, where it is closed. A SourceError where the query
+    is empty.
     """
     logger.debug("%s\n%s", stage, sql)
+    with _translated(sql, stage):
+        empty = not con.extract_statements(sql)
+    if empty:
+        raise SourceError("the query is empty: give one that has rows, as in FROM visits")
     with _translated(sql, stage), interrupts.reading(con, sql) as rows_of_it:
         yield rows_of_it
 

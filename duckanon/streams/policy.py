@@ -158,8 +158,10 @@ def _window(rows: Policy, reference: str | None, window: int | None, capacity: i
     """Return with how many of the last tuples a class is compared; 0 is all."""
     if reference not in (None, *get_args(Reference)):
         raise PolicyError(f"reference = {reference!r}: use {' | '.join(get_args(Reference))}")
-    if rows.t is None and reference is not None:
-        raise PolicyError(f"reference = {reference!r} is what t is measured from: give t, or leave it out")
+    if rows.t is None and rows.l is None and reference is not None:
+        raise PolicyError(
+            f"reference = {reference!r} is what t is measured from: give t or l, or leave it out"
+        )
     if reference != "window":
         if window is not None:
             raise PolicyError(f"window = {window!r} needs reference = 'window': add it, or leave it out")

@@ -50,7 +50,11 @@ def stream_to_table(
     with _cursor(con) as writer:
         with engine.reader(con, query, STAGE) as reader:
             report = _appended(writer, target, AnonymizedStream(_batches(reader), policy))
-        return _proved(writer, target, report, policy)
+        try:
+            return _proved(writer, target, report, policy)
+        except (DuckanonError, KeyboardInterrupt) as ended:
+            _tell(ended, report)
+            raise
 
 
 def _appended(writer: duckdb.DuckDBPyConnection, target: Target, made: AnonymizedStream) -> StreamReport:
@@ -68,10 +72,14 @@ def _appended(writer: duckdb.DuckDBPyConnection, target: Target, made: Anonymize
                     written += len(batch)
         except (DuckanonError, KeyboardInterrupt) as ended:
             report = made.report
-            told = replace(report, written=written, held=report.held + report.written - written).to_text()
-            ended.args = ("; ".join([*map(str, ended.args[:1]), told]),)
+            _tell(ended, replace(report, written=written, held=report.held + report.written - written))
             raise
     return made.report
+
+
+def _tell(ended: BaseException, report: StreamReport) -> None:
+    """Let the message of what ended a stream end with what became of its tuples."""
+    ended.args = ("; ".join([*map(str, ended.args[:1]), report.to_text()]),)
 
 
 def _proved(

@@ -103,6 +103,7 @@ def test_an_open_transaction_is_refused_and_kept(con: duckanon.Connection) -> No
         (QUERY, {"delai": 2}, "unknown option 'delai' of a stream, did you mean 'delay'"),
         (QUERY, {"quasi_identifiers": ["agee"]}, "names 'agee', which the source does not have"),
         ("SELECT nothing FROM visits", {}, "nothing"),
+        ("-- nothing", {}, "the query is empty"),
         ("SELECT 'nan'::DOUBLE AS age, zip FROM visits", {}, "NaN or infinite in tuple 1"),
         ("SELECT age, zip, NULL::INTEGER AS who FROM visits", {"subject": "who"}, r"subject \(who\) is NULL"),
         ("SELECT NULL::INTEGER AS age, zip FROM visits", {"nulls": "error"}, "'age' is NULL in tuple 1"),
@@ -210,6 +211,29 @@ def test_a_table_that_is_not_what_was_asked_is_an_audit_failure(
     with pytest.raises(duckanon.AuditFailure, match="is not what was asked") as failure:
         con.stream(QUERY, "released", **ASKED)
     assert failure.value.report.measures[0].violations == 1
+    assert str(failure.value).endswith(
+        f"; 1000 tuples read: {rows_there(con) - 1} written, 0 dropped, 0 held"
+    )
+
+
+def test_ctrl_c_during_the_audit_says_what_is_there(
+    con: duckanon.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(evidence, "of_relation", stopped)
+    with pytest.raises(
+        KeyboardInterrupt, match=r"^1000 tuples read: \d+ written, 0 dropped, \d+ held$"
+    ) as ended:
+        con.stream(QUERY, "released", **ASKED)
+    assert f" {rows_there(con)} written" in str(ended.value)
+
+
+def rows_there(con: duckanon.Connection) -> int:
+    """Count the rows of the table."""
+    ((rows,),) = con.duckdb.sql("SELECT count(*) FROM released").fetchall()
+    return int(rows)
 
 
 def test_l_is_judged_and_t_told_of_the_table(con: duckanon.Connection) -> None:

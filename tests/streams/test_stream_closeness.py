@@ -140,11 +140,12 @@ def test_a_class_that_keeps_neither_t_nor_l_never_leaves(monkeypatch: pytest.Mon
         streamed(table, **options, l=2)
 
 
-def test_a_window_forgets_values_that_left_it() -> None:
+@pytest.mark.parametrize("asked", [{"t": 0.3}, {"l": 2}])
+def test_a_window_forgets_values_that_left_it(asked: dict[str, Any]) -> None:
     """Every tuple has a value of its own: what is known stays within the window and a batch."""
     table = pa.table({"age": np.arange(5000) % 90, "pay": np.random.default_rng(1).normal(size=5000)})
     stream = duckanon.anonymize_stream(
-        cut(table, [100] * 49), ["age"], k=3, delay=50, sensitive="pay", t=0.3, reference="window"
+        cut(table, [100] * 49), ["age"], k=3, delay=50, sensitive="pay", reference="window", **asked
     )
     with stream:
         state = stream._output.gi_frame.f_locals["state"]
@@ -170,7 +171,7 @@ def test_a_column_that_is_named_and_of_which_nothing_is_asked_is_as_any_other() 
         ({"sensitive": "ill", "l": 2, "method": "castle"}, "l is for method = 'steered'"),
         ({"sensitive": "ill", "t": 0.1, "method": "castle"}, "t is for method = 'steered'"),
         ({"sensitive": "ill", "t": 0.2, "reference": "some"}, "reference = 'some': use all | window"),
-        ({"sensitive": "ill", "l": 2, "reference": "window"}, "is what t is measured from: give t"),
+        ({"sensitive": "ill", "reference": "window"}, "is what t is measured from: give t or l"),
         ({"sensitive": "ill", "t": 0.2, "window": 50}, "window = 50 needs reference = 'window'"),
         (
             {"sensitive": "ill", "t": 0.2, "reference": "window", "window": 5},
