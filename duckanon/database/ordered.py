@@ -17,6 +17,8 @@ def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
         values = values.storage
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
+    if pa.types.is_decimal32(values.type) or pa.types.is_decimal64(values.type):
+        values = values.cast(pa.decimal128(values.type.precision, values.type.scale))
     if pa.types.is_float16(values.type):
         values = values.cast(pa.float32())
     if pa.types.is_floating(values.type):

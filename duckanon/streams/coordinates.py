@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -98,8 +99,11 @@ class Coordinates:
     def _scaled(self, one: Attribute, values: NDArray[np.float64]) -> NDArray[np.float64]:
         given = self.policy.scale
         low, high = given[one.name] if one.name in given else self.scales[one.name]
+        if not math.isfinite(high - low):  # the ends of all numbers
+            values, low, high = values / 2, low / 2, high / 2
         width = high - low if high > low else 1.0
-        scaled = np.clip((values - low) / width, -FARTHEST, FARTHEST)
+        with np.errstate(over="ignore"):
+            scaled = np.clip((values - low) / width, -FARTHEST, FARTHEST)
         return np.where(np.isnan(values), MISSING, scaled)[:, None]
 
     @property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from duckanon.errors import PolicyError
+from duckanon.errors import PolicyError, SourceError
 from duckanon.kernels.castle import classes, clusters
 from duckanon.kernels.castle import stream as castle
 from duckanon.kernels.steered import stream
@@ -85,7 +85,10 @@ def _push_steered(
     buffer: stream.Buffer, points: NDArray[np.float64], subjects: NDArray[np.int64] | None,
     codes: NDArray[np.int64] | None,
 ) -> Left:  # fmt: skip
-    written = stream.push(buffer, points, subjects, codes)
+    try:
+        written = stream.push(buffer, points, subjects, codes)
+    except ValueError as cause:  # more sensitive values than have exact sums
+        raise SourceError(str(cause)) from cause
     firsts = np.flatnonzero(np.diff(written.classes, prepend=-1))
     sizes = np.diff(firsts, append=len(written.classes))
     # A class leaves when its first tuple expires.

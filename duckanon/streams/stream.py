@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from duckanon.database import arrow, engine, templates
 from duckanon.database.intake import readable, register_source
@@ -304,10 +305,24 @@ class _State:
 def _read(table: pa.Table) -> pa.Table:
     """Return rows in types that DuckDB reads and of which Arrow takes some rows, as not of views of text."""
     for place, field in enumerate(table.schema):
-        plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(field.type)
-        if plain is not None:
-            table = table.set_column(place, pa.field(field.name, plain), table.column(place).cast(plain))
+        given = table.column(place)
+        column = _taken(given)
+        if column is not given:
+            table = table.set_column(place, pa.field(field.name, column.type), column)
     return readable(table)
+
+
+def _taken(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return values of which Arrow takes some and puts several parts together, or the same."""
+    kind = column.type
+    if kind in (pa.string_view(), pa.binary_view()):
+        return column.cast(pa.string() if kind == pa.string_view() else pa.binary())
+    if pa.types.is_run_end_encoded(kind):
+        return pa.chunked_array([pc.run_end_decode(part) for part in column.chunks], kind.value_type)
+    if pa.types.is_dictionary(kind) and any(part.dictionary.null_count for part in column.chunks):
+        parts = [part.dictionary_decode().dictionary_encode().cast(kind) for part in column.chunks]
+        return pa.chunked_array(parts, kind)
+    return column
 
 
 def _bound(

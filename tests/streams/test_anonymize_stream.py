@@ -270,6 +270,15 @@ def test_means_of_wide_and_tiny_numbers_are_finite_and_depend_on_no_order() -> N
         assert sorted({row["a"] for row in found}) == [pytest.approx(0.2), pytest.approx(1.0e308 / 3 * 3.7)]
 
 
+@pytest.mark.parametrize("scale", [None, {"a": (-1.7e308, 1.7e308)}])
+def test_a_range_may_be_wider_than_the_largest_number(scale: dict[str, Any] | None) -> None:
+    """By hand: the two ends are a range apart, and classes are of equal numbers."""
+    table = pa.table({"a": [-1.7e308, 1.7e308] * 10})
+    for options in ({}, {"method": "castle"}):
+        found, report = streamed(table, quasi_identifiers="a", k=2, delay=10, scale=scale, **options)
+        assert (len(found), report.mse) == (20, 0)
+
+
 def test_the_last_digit_of_a_mean_does_not_depend_on_the_batches() -> None:
     """One class at a time or many at once: the same sum, in the order of the values, by Python's floats."""
     values = np.random.default_rng(4).random(400)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import duckanon
-from duckanon.errors import PolicyError, ReleaseError
+from duckanon.errors import PolicyError, ReleaseError, SourceError
 from duckanon.kernels.steered import stream as kernel
 from duckanon.streams import stream as streams
 from tests.examples import examples
@@ -155,6 +157,35 @@ def test_a_window_forgets_values_that_left_it(asked: dict[str, Any]) -> None:
     assert stream.report.closeness["window"] == 510
     assert 510 < most <= 610
     assert stream.report.written > 4900
+
+
+def test_more_values_than_have_exact_sums_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duckanon.kernels.steered.stream.LARGEST_SUM", 1000)
+    table = pa.table({"age": range(40), "pay": range(40)})
+    with pytest.raises(SourceError, match="are too many for exact sums: use a window"):
+        streamed(table, quasi_identifiers="age", k=2, delay=10, sensitive="pay", t=0.5)
+
+
+def test_values_of_any_representation_are_what_they_stand_for() -> None:
+    """Each column has a, b and NULL, or 1, 2 and NULL, by turns: as a plain column of them."""
+    texts, numbers = ["a", "b", None] * 10, [Decimal(1), Decimal(2), None] * 10
+    places = pa.array([0, 1, 2] * 10, pa.int8())
+    plain = {"text": pa.array(texts), "number": pa.array(numbers, pa.decimal128(5, 2))}
+    for name, other in (
+        ("text", pa.DictionaryArray.from_arrays(places, pa.array(["a", "b", None]))),
+        ("text", pc.run_end_encode(pa.array(texts))),
+        ("text", pa.array(texts, pa.string_view())),
+        ("number", pa.array(numbers, pa.decimal32(5, 2))),
+        ("number", pa.array(numbers, pa.decimal64(5, 2))),
+    ):
+        options: dict[str, Any] = {"quasi_identifiers": "age", "k": 2, "delay": 10, "sensitive": "x"}
+        results = []
+        for values in (plain[name], other):
+            table = pa.table({"age": [i % 7 for i in range(30)], "x": values})
+            results.append(streamed(table, [7, 1], **options, l=2, t=0.6)[0])
+            assert streamed(table, [7, 1], **options)[0]
+        assert results[0] == results[1]
+        assert len(results[0]) > 20
 
 
 def test_a_column_that_is_named_and_of_which_nothing_is_asked_is_as_any_other() -> None:
