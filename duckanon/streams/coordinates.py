@@ -42,7 +42,7 @@ class Coordinates:
     policy: StreamPolicy
     climbs: Mapping[str, Climb] = field(default_factory=dict)  # hierarchies by column
     scales: dict[str, tuple[float, float]] = field(default_factory=dict)
-    corners: dict[str, dict[int, int]] = field(default_factory=dict)
+    corners: dict[tuple[str, int], dict[int, int]] = field(default_factory=dict)  # by column and level
 
     @property
     def dimensions(self) -> int:
@@ -82,7 +82,7 @@ class Coordinates:
             if one.name in self.climbs:
                 part = self._climbed(one, self.climbs[one.name].nodes(con, tuples.column(one.name), first))
             elif nominal(one):
-                part = self._corner(one.name, numbers[one.name])
+                part = self._corner(one.name, 0, numbers[one.name])
             else:
                 part = self._scaled(one, numbers[one.name])
             columns.append(part * np.sqrt(one.weight))
@@ -114,11 +114,11 @@ class Coordinates:
     def _climbed(self, one: Attribute, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Corners of the nodes above each value: two values differ at the levels below their ancestor."""
         height = nodes.shape[1] - 1
-        parts = [self._corner(f"{one.name} {level}", nodes[:, level]) for level in range(height)]
+        parts = [self._corner(one.name, level, nodes[:, level]) for level in range(height)]
         return np.asarray(np.hstack(parts) / np.sqrt(height))
 
-    def _corner(self, name: str, codes: NDArray[Any]) -> NDArray[np.float64]:
-        known = self.corners.setdefault(name, {})
+    def _corner(self, name: str, level: int, codes: NDArray[Any]) -> NDArray[np.float64]:
+        known = self.corners.setdefault((name, level), {})
         if len(known) < CORNERS:
             found, first = np.unique(codes, return_index=True)
             for code in found[np.argsort(first)].tolist():

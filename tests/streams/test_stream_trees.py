@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -80,6 +81,21 @@ def test_squared_distances_are_levels_over_the_height() -> None:
         table = pa.table({"code": pa.array(codes, pa.string())})
         _, report = streamed(table, quasi_identifiers="code", k=2, delay=9, **TEXT)
         assert report.mse == pytest.approx(mse)
+
+
+def test_a_column_that_is_named_as_a_level_has_values_of_its_own() -> None:
+    """Only the name differs: sixteen values of each are told apart, not of both together."""
+    draw = np.random.default_rng(2)
+    codes = pa.array([f"c{code}" for code in draw.integers(0, 12, 300)])
+    tree = {f"c{code}": [f"g{code % 3}", "*"] for code in range(12)}
+    found = []
+    for name in ("code 0", "other"):
+        table = pa.table({"code": codes, name: pa.array([f"t{code}" for code in np.arange(300) % 14])})
+        _, report = streamed(
+            table, quasi_identifiers=["code", name], k=3, delay=60, hierarchies={"code": tree}
+        )
+        found.append(report.mse)
+    assert found[0] == found[1]
 
 
 def test_numbers_and_another_recode() -> None:
