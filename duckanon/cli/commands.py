@@ -27,6 +27,7 @@ SUMMARIES = {
     ),
     "linkage": "Attack a release: link the records of its original to it, and count who is found.",
     "suggest": "Rank columns by uniqueness, propose a role for each, print a CREATE ANONYMIZED VIEW.",
+    "spark": "Release or audit where Spark runs, for data that outgrow one machine.",
     "methods": "List the partition methods with guarantees, cost and source.",
 }
 """By command, in the order in which they are listed: what its function says of itself."""
@@ -49,6 +50,8 @@ class Named(Command):
 
         name = str(self.name).replace("-", "_")
         function = getattr(import_module(f"duckanon.cli.{name}"), name)
+        if isinstance(function, typer.Typer):  # it has commands of its own
+            return typer.main.get_command(function)
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
         alone.command(cls=Command)(function if self.name in _SCRIPTS else interruptible(function))
         return typer.main.get_command(alone)

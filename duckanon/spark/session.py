@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import re
+import sys
 from typing import TYPE_CHECKING
 
-from duckanon.errors import MissingExtra, PolicyError
+from duckanon.errors import MissingExtra, PolicyError, SourceError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,6 +50,26 @@ def check_session(frame: DataFrame) -> SparkSession:
             "set it to true"
         )
     return spark
+
+
+def frame(source: str, form: str, master: str | None) -> DataFrame:
+    """DataFrame of a file or folder, in the session that there is or one that is started."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import SparkSession
+
+    # Tasks need the packages that this interpreter has; on a cluster its configuration says which.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("duckanon")
+    if master is not None:
+        builder = builder.master(master)
+    spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    options = {"header": "true", "inferSchema": "true"} if form == "csv" else {}
+    try:
+        return spark.read.format(form).options(**options).load(source)
+    except AnalysisException as unread:
+        told = str(unread).strip().splitlines()[0]
+        raise SourceError(f"{source!r} cannot be read as {form}: {told}") from unread
 
 
 def _version(text: str) -> tuple[int, ...]:
