@@ -93,7 +93,8 @@ class Embedded:
     def codes(self, table: pa.Table) -> NDArray[np.int64]:
         """Codes (S, n) of the sensitive values of some records."""
         found = [
-            arrow.numbers(ordered.places(ordered.plain(table.column(field.column)), domain))
+            # A session in another zone has times of another type, which are the same.
+            arrow.numbers(ordered.places(ordered.plain(table.column(field.column)).cast(domain.type), domain))
             for field, domain in zip(self.fields, self.domains, strict=True)
         ]
         return np.array(found, np.int64).reshape(len(found), len(table))

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 BEYOND = 4
 """Sizes of a tile beyond which it is split: a tile must not exceed the memory of its task."""
 
-CLASSES = 1 << 31
-"""Numbers of classes that a tile has for itself."""
+CLASSES = 31
+"""Bits of the number of a class that tell it in its tile; those before are the number of the tile."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _with_key(task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]) -> Ca
 def _labelled(context: Broadcast[Work], key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
     """Label the records of a tile: the work of a task. Equal tiles have equal classes, in whatever order."""
     work = context.value
-    records = _in_order(table.drop_columns("tile"))
+    records = in_order(table.drop_columns("tile"))
     points, codes = work.embedded.points(records), work.embedded.codes(records)
     labels, violations = np.empty(len(records), np.int64), np.empty(len(records))
     within = np.empty(len(records))
@@ -98,7 +98,7 @@ def _labelled(context: Broadcast[Work], key: tuple[pa.Scalar, ...], table: pa.Ta
         classes = sums_of(here, local)
         within[rows] = ((here - classes.sums[local] / classes.sizes[local, None]) ** 2).sum(axis=1)
         count += len(classes.sizes)
-    first = int(key[0].as_py()) * CLASSES
+    first = int(key[0].as_py()) << CLASSES
     added = {
         "class_id": arrow.arrow(labels + first), "violation": arrow.arrow(violations),
         "within": arrow.arrow(within), "whole": arrow.arrow((points**2).sum(axis=1)),
@@ -108,8 +108,8 @@ def _labelled(context: Broadcast[Work], key: tuple[pa.Scalar, ...], table: pa.Ta
     return as_spark_has_it(records, table.schema)
 
 
-def _in_order(table: pa.Table) -> pa.Table:
-    """Return records in the order of all their values, whatever order they came in."""
+def in_order(table: pa.Table) -> pa.Table:
+    """Rows in the order of all their values, whatever order they came in."""
     query = templates.render("spark/in_order.sql.j2", relation="duckanon_tile")
     with engine.in_memory(threads=1) as con, engine.registered(con, {"duckanon_tile": table}):
         return engine.table(con, query, "partition")

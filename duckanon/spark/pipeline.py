@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -12,6 +11,7 @@ import duckdb
 import pyspark
 from pyspark.sql import functions as sf
 
+from duckanon.database.fingerprint import digest
 from duckanon.errors import AuditFailure
 from duckanon.spark.audits import audit
 from duckanon.spark.columns import bound
@@ -21,7 +21,7 @@ from duckanon.spark.partition import partition
 from duckanon.spark.publish import EVIDENCE, place_of
 from duckanon.spark.recode import recoded
 from duckanon.spark.repair import repair
-from duckanon.spark.session import check_session
+from duckanon.spark.session import check_session, told
 from duckanon.spark.stage import stage
 from duckanon.spark.tiles import tiled
 
@@ -95,7 +95,7 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
     """
     spark = check_session(df)
     columns = bound(df, policy)
-    with place_of(spark, path) as place:
+    with place_of(spark, path) as place, told():
         staged = stage(df, columns, policy, place.folder("staged"))
         embedded = embed(staged, policy)
         dealt = tiled(staged, embedded, policy, place.folder("tiled"))
@@ -126,7 +126,7 @@ def _evidence(released: DataFrame, policy: Policy, report: Report, loss: float |
     spark, text = released.sparkSession, policy.to_toml()
     return {
         "policy": text,
-        "policy_hash": hashlib.sha256(text.encode()).hexdigest(),
+        "policy_hash": digest(text),
         "fingerprint": fingerprint(released),
         "records": released.count(),
         "audit": report.to_dict(),

@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from duckanon.database import arrow, engine
 from duckanon.spark.handed import as_spark_has_it
-from duckanon.spark.partition import CLASSES
+from duckanon.spark.partition import CLASSES, in_order
 from duckanon.streams.methods import Left
 from duckanon.streams.recode import Recoder
 
@@ -36,10 +36,9 @@ def recoded(labelled: DataFrame, bound: Bound) -> DataFrame:
     with engine.in_memory(threads=1) as con:
         released = as_spark_has_it(recoder.schema(con).empty_table(), pa.schema([])).schema
     context = labelled.sparkSession.sparkContext.broadcast((recoder, released))
-    home = sf.expr("class_id") / sf.lit(CLASSES)
     return (
         labelled.select("class_id", *columns)
-        .groupBy(sf.floor(home).alias("tile"))
+        .groupBy(sf.shiftright("class_id", CLASSES).alias("tile"))
         .applyInArrow(_alone(partial(_written, context)), from_arrow_schema(released))
     )
 
@@ -63,4 +62,5 @@ def _written(context: Broadcast[tuple[Recoder, pa.Schema]], table: pa.Table) -> 
     left = Left(np.arange(len(rows)), classes, same, same > 0, same[:0], {})
     with engine.in_memory(threads=1) as con:
         made, _, _ = recoder.written(con, rows.drop_columns("class_id"), left, None)
-    return as_spark_has_it(made, released)
+    # Which class came first, and so what its records were before, is nobody's business.
+    return as_spark_has_it(in_order(made), released)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
@@ -9,10 +10,15 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from duckanon.errors import MissingExtra, PolicyError, SourceError
+from duckanon.errors import MissingExtra, PolicyError, ReleaseError, SourceError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import DataFrame, SparkSession
+
+_ERROR = re.compile(r"[A-Za-z_][\w.]*: |\[[A-Z_.]+\]")
+"""How a line begins that says what went wrong."""
 
 SPARK, JAVA, PANDAS, NEXT_PANDAS = (4, 1), 17, (2, 2), (3,)
 
@@ -50,6 +56,22 @@ def check_session(frame: DataFrame) -> SparkSession:
             "set it to true"
         )
     return spark
+
+
+@contextlib.contextmanager
+def told() -> Iterator[None]:
+    """Tell in one line why Spark stopped, and what helps where that is known; its own error is the cause."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as stopped:
+        lines = [line.strip() for line in str(stopped).splitlines()]
+        own = [line for line in lines if line and not line.startswith(("at ", "File ", "...", "JVM"))]
+        why = next((line for line in reversed(own) if _ERROR.match(line)), own[0] if own else "no reason")
+        lacks = "No module named" in why or "MissingExtra" in why
+        help_of = ": PYSPARK_PYTHON names the Python of the tasks, which needs duckanon" if lacks else ""
+        raise ReleaseError(f"Spark stopped: {why}{help_of}") from stopped
 
 
 def frame(source: str, form: str, master: str | None) -> DataFrame:

@@ -22,11 +22,11 @@ SALARIES = ROOT / "fixtures" / "li_2007_table_3.csv"
 ASKED = ("--qi", "zip_code,age", "--sensitive", "salary")
 
 
-def typed(*words: object) -> subprocess.CompletedProcess[str]:
+def typed(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the command with the Python that has pyspark; what Spark says of itself is left out."""
     done = subprocess.run(
         [str(find()), "-m", "duckanon", "spark", *map(str, words)],
-        capture_output=True, text=True, check=False, timeout=200, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False, timeout=200, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
     )  # fmt: skip
     ours = [line for line in done.stderr.splitlines() if line.startswith(("error:", "interrupted"))]
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout, "\n".join(ours))
@@ -47,6 +47,20 @@ def test_a_release_and_its_audits(running: Running, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (
         2, f"error: {str(out)!r} exists and a release never overwrites: remove it or choose another path",
     )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_tasks_without_duckanon_are_told_what_they_lack(running: Running, tmp_path: Path) -> None:
+    """The Python of the system has none of its packages."""
+    out = tmp_path / "released"
+    done = typed(
+        "anonymize", SALARIES, out, *ASKED, "--insensitive", "*", "-k", 2, PYSPARK_PYTHON="/usr/bin/python3"
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 0
+    assert "Spark stopped: " in done.stderr
+    assert "PYSPARK_PYTHON names the Python of the tasks" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

@@ -121,6 +121,25 @@ def test_a_session_that_would_answer_wrongly_is_refused(running: Running) -> Non
     assert found.startswith("the DataFrame is a stream")
 
 
+def test_a_session_in_another_zone_gives_the_same_release(running: Running) -> None:
+    """A time is sensitive, and one a quasi-identifier; the audit of DuckDB agrees."""
+    rows = table(random.Random(11), 300)
+    asked = {
+        "quasi_identifiers": ["born", "seen"],
+        "sensitive": "seen2",
+        "insensitive": "*",
+        "k": 3,
+        "t": 0.4,
+    }
+    rows = rows.append_column("seen2", rows.column("seen"))
+    found = [
+        running.anonymize(rows, asked, tile=40, settings={"spark.sql.session.timeZone": zone})
+        for zone in ("UTC", "Europe/Berlin", "Pacific/Apia")
+    ]
+    assert all("error" not in answer for answer in found), found
+    assert len({answer["evidence"]["fingerprint"] for answer in found}) == 1
+
+
 def test_classes_are_merged_across_tiles_where_none_alone_keeps_t(running: Running) -> None:
     """Tiles are cut by age alone, and all of an age have one illness: no class of a tile is within t."""
     ages = np.arange(240) % 60
