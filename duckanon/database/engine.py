@@ -128,18 +128,21 @@ def batches(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa
         yield from rows_of_it
 
 
-@contextlib.contextmanager
-def reader(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa.RecordBatchReader]:
-    """Give the rows of a query as an Arrow reader, of batches of at most `interrupts.BATCH` rows.
-
-    The connection belongs to it until the end of the block, where it is closed. A SourceError where the query
-    is empty.
-    """
-    logger.debug("%s\n%s", stage, sql)
+def check_query(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> None:
+    """Raise a SourceError where a query that somebody gave is empty, or cannot be parsed."""
     with _translated(sql, stage):
         empty = not con.extract_statements(sql)
     if empty:
         raise SourceError("the query is empty: give one that has rows, as in FROM visits")
+
+
+@contextlib.contextmanager
+def reader(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa.RecordBatchReader]:
+    """Give the rows of a query as an Arrow reader, of batches of at most `interrupts.BATCH` rows.
+
+    The connection belongs to it until the end of the block, where it is closed.
+    """
+    logger.debug("%s\n%s", stage, sql)
     with _translated(sql, stage), interrupts.reading(con, sql) as rows_of_it:
         yield rows_of_it
 

@@ -46,6 +46,7 @@ def stream_to_table(
     target = resolve(con, parse_name(into))
     if lookup(con, target) is not None:
         raise ReleaseError(f"{target} exists and a stream never overwrites: drop it or choose another name")
+    engine.check_query(con, query, STAGE)
     policy = with_rows(con, policy)
     with _cursor(con) as writer:
         with engine.reader(con, query, STAGE) as reader:

@@ -24,6 +24,7 @@ NUMBERS = {
     "int",
     "float",
     "tuple[float, int]",
+    "tuple[int, float]",
     "tuple[float, int, int]",
     "tuple[float, float, float]",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -186,18 +187,19 @@ print(release.evidence["fingerprint"])
 
 def tasks(parent: int) -> Iterator[int]:
     """Processes that run tasks below another one: children of a daemon of pyspark."""
-    listed = subprocess.run(
-        ["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
-    ).stdout
-    rows = [line.split(None, 2) for line in listed.splitlines() if len(line.split(None, 2)) == 3]
-    parents = {int(pid): int(above) for pid, above, _ in rows}
-    daemons = {int(pid) for pid, _, command in rows if "pyspark.daemon" in command}
-    for pid, above, _ in rows:
-        place = int(pid)
+    parents, daemons = {}, set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            pid = int(folder.name)
+            parents[pid] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if b"pyspark.daemon" in (folder / "cmdline").read_bytes():
+                daemons.add(pid)
+    for pid in daemons:
+        place = pid
         while place in parents and place != parent:
             place = parents[place]
-        if place == parent and int(pid) in daemons and int(above) in daemons:
-            yield int(pid)
+        if place == parent and parents[pid] in daemons:
+            yield pid
 
 
 def test_killed_tasks_change_nothing(running: Running, tmp_path: Path) -> None:
