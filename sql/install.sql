@@ -868,7 +868,7 @@ SELECT
   class_gain.attribute,
   class,
   class_size,
-  gain + class_size * n AS emd_numerator,
+  gain + CAST(class_size AS HUGEINT) * n AS emd_numerator,
   2 * CAST(class_size AS HUGEINT) * n AS emd_denominator,
   CAST(gain + class_size * n AS DOUBLE) / (
     2 * CAST(class_size AS DOUBLE) * n
@@ -4615,7 +4615,7 @@ SELECT
   class_gain.attribute,
   class,
   class_size,
-  gain + class_size * n AS emd_numerator,
+  gain + CAST(class_size AS HUGEINT) * n AS emd_numerator,
   2 * CAST(class_size AS HUGEINT) * n AS emd_denominator,
   CAST(gain + class_size * n AS DOUBLE) / (
     2 * CAST(class_size AS DOUBLE) * n
@@ -4633,7 +4633,7 @@ SELECT
   class_emd.class,
   class_emd.class_size,
   class_emd.emd AS value,
-  CAST(class_emd.emd_numerator AS HUGEINT) * 1000000000000 > CAST(threshold.t * 1000000000000 AS HUGEINT) * class_emd.emd_denominator AS violated
+  class_emd.emd_numerator * 1000000000000 > CAST(threshold.t * 1000000000000 AS HUGEINT) * class_emd.emd_denominator AS violated
 FROM class_emd
 JOIN threshold
   ON threshold.attribute = class_emd.attribute

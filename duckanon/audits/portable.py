@@ -115,7 +115,15 @@ def _series(node: exp.Expr) -> exp.Expr:
     return node
 
 
+def _wide_place(node: exp.Expr) -> exp.Expr:
+    """Write row numbers and ranks as BIGINT, which DuckDB has: on Spark they are INT, and so is a product."""
+    places = exp.RowNumber | exp.Rank | exp.DenseRank
+    if isinstance(node, exp.Window) and isinstance(node.this, places):
+        return exp.cast(node, exp.DataType.Type.BIGINT)
+    return node
+
+
 _REWRITES: Mapping[Engine, tuple[Callable[[exp.Expr], exp.Expr], ...]] = {
     "postgres": (_wide_integer, _json_for_map, _series),
-    "spark": (_wide_integer,),
+    "spark": (_wide_integer, _wide_place),
 }

@@ -44,7 +44,7 @@ class_gain AS (
 SELECT
     class,
     class_size,
-    gain + class_size * n AS emd_numerator,
+    gain + CAST(class_size AS HUGEINT) * n AS emd_numerator,
     2 * CAST(class_size AS HUGEINT) * n AS emd_denominator,
     CAST(gain + class_size * n AS DOUBLE) / (2 * CAST(class_size AS DOUBLE) * n) AS emd
 FROM class_gain

@@ -8,7 +8,7 @@ SELECT
     class_emd.class,
     class_emd.class_size,
     class_emd.emd AS value,
-    CAST(class_emd.emd_numerator AS HUGEINT) * 1000000000000
+    class_emd.emd_numerator * 1000000000000
     > CAST(threshold.t * 1000000000000 AS HUGEINT) * class_emd.emd_denominator AS violated
 FROM class_emd
 CROSS JOIN threshold

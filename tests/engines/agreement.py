@@ -25,6 +25,11 @@ WIDE = 10**24
 EMD = {
     "class": "BIGINT", "class_size": "BIGINT", "emd_numerator": "HUGEINT", "emd_denominator": "HUGEINT", "emd": "DOUBLE",
 }  # fmt: skip
+TYPES = {
+    "BIGINT": "bigint", "BOOLEAN": "boolean", "DOUBLE": "double", "HUGEINT": "decimal(38,0)", "INTEGER": "int",
+    "MAP(BIGINT, DOUBLE)": "map<bigint,double>", "VARCHAR": "string", '"NULL"': "void",
+}  # fmt: skip
+"""Types of DuckDB, and what is the same on Spark."""
 KEYS = [
     (30, "x", 1), (30, "x", 2), (30, None, 2), (30, None, None), (None, None, 1), (None, None, None), (None, "x", 3),
 ]  # fmt: skip
@@ -55,6 +60,19 @@ def assert_as_duckdb(name: Engine, engine: Running, world: World, audit: str) ->
     (found,) = engine.ask([job(world, audit, name)])
     assert found.error is None, found.error
     assert_same(found.rows, wanted.rows)
+
+
+def types_on_spark(engine: Running, world: World, audit: str) -> dict[str, str]:
+    """Give the types of the columns of an audit."""
+    (answer,) = engine.ask([job(world, audit, "spark", f"DESCRIBE QUERY {audit_sql(audit, 'spark')}")])
+    assert answer.error is None, answer.error
+    return {row["col_name"]: row["data_type"] for row in answer.rows}
+
+
+def types_on_duckdb(world: World, audit: str) -> dict[str, str]:
+    """Give the types of the columns of an audit, in the words of Spark."""
+    (answer,) = on_duckdb([job(world, audit, "duckdb", f"DESCRIBE {audit_sql(audit)}")])
+    return {row["column_name"]: TYPES[row["column_type"]] for row in answer.rows}
 
 
 def assert_exact_at_t(name: Engine, engine: Running, distance: str) -> None:

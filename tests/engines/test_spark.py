@@ -10,13 +10,17 @@ import pytest
 from duckanon.audits.portable import audit_names
 from tests.engines import agreement, spark
 from tests.engines.docs import blocks, lines, run_shell
-from tests.engines.worlds import DERIVED, DOUBLES, WORLDS, reads
+from tests.engines.large import cases, large
+from tests.engines.relations import Relation
+from tests.engines.worlds import DERIVED, DOUBLES, WORLDS, job, reads
 from tests.examples import some
 from tests.trust.direct import CASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.engines.worlds import World
 
 pytestmark = pytest.mark.slow
 
@@ -51,6 +55,47 @@ def test_rows_of_duckdb(engine: spark.Spark, audit: str, world: str) -> None:
     if WORLDS[world].text and audit in DOUBLES:
         world = "ties"
     agreement.assert_as_duckdb("spark", engine, WORLDS[world], audit)
+
+
+@pytest.mark.parametrize(("audit", "world"), [*cases()])
+def test_rows_of_duckdb_from_100000_records(engine: spark.Spark, audit: str, world: World) -> None:
+    agreement.assert_as_duckdb("spark", engine, world, audit)
+
+
+@pytest.mark.parametrize("audit", audit_names())
+def test_columns_are_as_wide_as_those_of_duckdb(engine: spark.Spark, audit: str) -> None:
+    """What another audit multiplies: an INT in the place of a BIGINT is an overflow in a larger table."""
+    found = agreement.types_on_spark(engine, WORLDS["ties"], audit)
+    wanted = agreement.types_on_duckdb(WORLDS["ties"], audit)
+    if audit == "dominance":
+        # The sum of the contributions: docs/engines.md says that BIGINT stays BIGINT.
+        assert (found.pop("total"), wanted.pop("total")) == ("bigint", "decimal(38,0)")
+    assert found == wanted
+
+
+def test_ranks_as_sqlglot_has_them_are_too_narrow(engine: spark.Spark) -> None:
+    """Why they are cast: 100,000 times 100,000 is above 2^31."""
+    plain = agreement.as_sqlglot_has_it("t_closeness_ordered", "spark").replace("INT128", "DECIMAL(38, 0)")
+    (answer,) = engine.ask([job(large(), "t_closeness_ordered", "spark", plain)])
+    assert "ARITHMETIC_OVERFLOW" in (answer.error or "")
+
+
+def test_sums_of_contributions_are_as_wide_as_these(engine: spark.Spark) -> None:
+    """docs/engines.md says so: 2^62 + 2^62 = 2^63 is no BIGINT."""
+    columns = {"class": "BIGINT", "attribute": "VARCHAR", "contributor": "BIGINT"}
+    rows = [(1, "pay", contributor, 2**62) for contributor in (1, 2)]
+    narrow, wide = (
+        Relation("contribution", columns | {"value": kind}, rows) for kind in ("BIGINT", "HUGEINT")
+    )
+    given = WORLDS["ties"].relations
+    (overflow,), (found,) = (
+        engine.ask(
+            [job(WORLDS["ties"]._replace(relations={**given, "contribution": r}), "dominance", "spark")]
+        )
+        for r in (narrow, wide)
+    )
+    assert "ARITHMETIC_OVERFLOW" in (overflow.error or "")
+    assert [row["total"] for row in found.rows] == [2**63]
 
 
 @pytest.mark.parametrize("distance", agreement.DISTANCES)
