@@ -1,4 +1,7 @@
-"""Write docs/performance.md from the results of the benchmarks: ``make performance`` after ``make bench``."""
+"""Write docs/performance.md from the results of the benchmarks: ``make performance`` after ``make bench``.
+
+After one benchmark alone the sections of the others stay as they are.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +28,16 @@ TITLES = {
     "bench_scale": "Loss and time beside exact MDAV",
     "bench_release": "Whole releases, at any size",
     "bench_first": "The first minute of an installation",
+    "bench_demo": "The demo after installation",
     "bench_literature": "Published methods, one beside the other",
     "bench_audit": "Audits, in plain SQL",
 }
 
 ABOUT = {
+    "bench_demo": """\
+`duckanon demo` with an empty compiler cache, and with the one that it leaves. CPU seconds are those of the
+command and of the processes that compile beside it; wall time falls where there are two cores that have
+nothing else to do. `load` is the load of the machine before each run.""",
     "bench_first": """\
 Processes on an empty compiler cache, imports included. Tables of so few records are released without a
 compiler; see "The first minute" in [architecture.md](architecture.md). The unit is a loop of plain Python in
@@ -41,6 +49,10 @@ partition was audited in exact fractions. Algorithm 3 itself may miss t slightly
     "bench_kanon": """\
 The three data sets on which methods of microaggregation are compared. `published` is the least loss of a
 published method. CPU seconds are those of one process with all its threads, compilation excluded.""",
+    "bench_never_worse": """\
+Method `auto` beside the best published method with the same guarantee, on tables of many shapes: losses are
+ratios to the least of theirs. With l, which none of them knows, theirs are merged by Algorithm 1. CPU seconds
+include what a cell is the first to compile.""",
     "bench_scale": """\
 A seeded mixture of 20 normal distributions. MDAV is our own exact one, itself measured by
 `benchmarks.bench_kernels`; CPU seconds as above, the median of the rounds.""",
@@ -158,24 +170,30 @@ def section(name: str, entries: list[Entry]) -> str:
     return "\n\n".join(parts)
 
 
-def page(folder: Path) -> str:
+def page(folder: Path, before: str = "") -> str:
     """Give the whole page.
 
     Parameters
     ----------
     folder : Path
         Where the benchmarks put their results.
+    before : str
+        The page as it is: sections of benchmarks without results are kept.
 
     Returns
     -------
     str
         Markdown.
     """
+    kept = {each.partition("\n")[0]: each.strip() for each in before.split("\n## ")[1:]}
     parts = [HEAD.rstrip()]
-    for name in TITLES:
+    for name, title in TITLES.items():
         path = folder / f"{name}.json"
-        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-        parts.append(section(name, [json.loads(line) for line in lines]))
+        if path.is_file():
+            lines = path.read_text(encoding="utf-8").splitlines()
+            parts.append(section(name, [json.loads(line) for line in lines]))
+        else:
+            parts.append(f"## {kept[title]}" if title in kept else section(name, []))
     return "\n\n".join([*parts, REPEAT])
 
 
@@ -195,7 +213,8 @@ def main() -> None:
     chosen = parser.parse_args()
     if not any((chosen.results / f"{name}.json").is_file() for name in TITLES):
         parser.error(f"no results in {chosen.results}: run make bench first")
-    chosen.output.write_text(page(chosen.results), encoding="utf-8")
+    before = chosen.output.read_text(encoding="utf-8") if chosen.output.is_file() else ""
+    chosen.output.write_text(page(chosen.results, before), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -85,25 +85,30 @@ class _Display:
 
 
 class _Compiling:
-    """A step of a display while functions are compiled, the outermost and those that it calls."""
+    """A step of a display while functions are compiled, the outermost and those that it calls.
+
+    Threads may tell of them at the same time: one compiles, others wait for what another process does.
+    """
 
     def __init__(self, display: _Display) -> None:
         self._display = display
+        self._lock = threading.Lock()
         self._depth = self._done = 0
         self._line: tuple[Progress, TaskID] | None = None
 
     def __call__(self, name: str, begins: bool) -> None:
         del name
-        self._depth += 1 if begins else -1
-        if self._line is None:
-            self._line = self._display.open(COMPILING, None, "functions")
-            self._line[0].advance(self._line[1], self._done)
-        if not begins:
-            self._done += 1
-            self._line[0].advance(self._line[1])
-        if not self._depth:
-            self._display.close(*self._line)
-            self._line = None
+        with self._lock:
+            self._depth += 1 if begins else -1
+            if self._line is None:
+                self._line = self._display.open(COMPILING, None, "functions")
+                self._line[0].advance(self._line[1], self._done)
+            if not begins:
+                self._done += 1
+                self._line[0].advance(self._line[1])
+            if not self._depth:
+                self._display.close(*self._line)
+                self._line = None
 
 
 class _Told:

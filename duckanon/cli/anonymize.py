@@ -35,6 +35,7 @@ from duckanon.database.interrupts import within
 from duckanon.database.relations import Target
 from duckanon.policy.checks import checked
 from duckanon.policy.policy import hierarchy_names
+from duckanon.release import ahead
 from duckanon.release.explain import explain
 from duckanon.release.export import check_target, export, files_of
 from duckanon.release.stages.candidate import Source
@@ -89,7 +90,7 @@ def anonymize(
     formulas = {} if csv_formulas is None else {"csv_formulas": checked("csv_formulas", csv_formulas)}
     trees = hierarchy_names(release_policy)
     opened = files.opened(source, *trees, folders=[path.parent], trust=trust)
-    with progress.shown(sys.stderr), opened as con, within(timeout):
+    with ahead.allowed(), progress.shown(sys.stderr), opened as con, within(timeout):
         query = templates.render("relation/rows.sql.j2", relation=files.relation(con, source, trust=trust))
         files.check_hierarchies(con, trees, trust=trust)
         if dry_run:

@@ -16,6 +16,7 @@ from duckanon.cli.options import Database, ShowEffect
 from duckanon.cli.outcomes import show
 from duckanon.cli.output import complain
 from duckanon.errors import SourceError
+from duckanon.release import ahead
 from duckanon.release.frontier import picture as drawn
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def run_text(
     if picture is not None and picture.exists():
         raise SourceError(f"{str(picture)!r} exists: a picture never overwrites, give a new name")
     try:
-        with progress.shown(sys.stderr), connect(database or ":memory:") as con:
+        with ahead.allowed(), progress.shown(sys.stderr), connect(database or ":memory:") as con:
             for outcome in con.outcomes(text, name=name, effect=effect):
                 show(outcome)
                 if isinstance(outcome, Outcome) and outcome.violated:

@@ -25,9 +25,13 @@ own, that took a sixth of the time. The same memory; where it is never looked fo
 Tell = Callable[[str, bool], None]
 """Takes the name of a function, and True when its compilation begins or False when it is done."""
 
+Wait = Callable[[Callable[..., object]], None]
+"""Takes a function that is about to be compiled, and comes back when that is to be done here."""
+
 logger = logging.getLogger("duckanon")
 _loading = threading.RLock()
 _watching: list[Tell] = []
+_waiting: list[Wait] = []
 
 
 class Kernel:
@@ -51,8 +55,11 @@ class Kernel:
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the compiled function, or its text."""
-        if self._dispatcher is None and plain.preferred(self.py_func):
-            return plain.run(self.py_func, arguments, by_entry=self._by_entry)
+        if self._dispatcher is None:
+            if plain.preferred(self.py_func):
+                return plain.run(self.py_func, arguments, by_entry=self._by_entry)
+            for wait in _waiting:
+                wait(self.py_func)
         return self.dispatcher(*arguments)
 
     @property
@@ -178,7 +185,7 @@ def watched(tell: Tell) -> Iterator[None]:
     ----------
     tell : callable
         See `Tell`. A function that calls others which are not compiled yet is around them. One thread
-        compiles at a time, whichever it is.
+        compiles at a time, whichever it is; others may wait meanwhile for what is `compiled_elsewhere`.
 
     Yields
     ------
@@ -190,6 +197,37 @@ def watched(tell: Tell) -> Iterator[None]:
         yield
     finally:
         _watching.remove(tell)
+
+
+@contextlib.contextmanager
+def compiled_elsewhere(wait: Wait) -> Iterator[None]:
+    """Ask before a function is compiled here; what another process puts into the cache is taken from there.
+
+    Parameters
+    ----------
+    wait : callable
+        See `Wait`. Asked at the first calls of a function, in any thread, unless it runs as plain Python.
+
+    Yields
+    ------
+    None
+        While the work goes on.
+    """
+    _waiting.append(wait)
+    try:
+        yield
+    finally:
+        _waiting.remove(wait)
+
+
+@contextlib.contextmanager
+def compiling(function: Callable[..., object]) -> Iterator[None]:
+    """Tell whoever watches, in a `with` block, that a function is compiled meanwhile, be it elsewhere."""
+    _tell(function, begins=True)
+    try:
+        yield
+    finally:
+        _tell(function, begins=False)
 
 
 @functools.cache
@@ -213,10 +251,13 @@ def _pass_on(event: Any, *, begins: bool) -> None:
     dispatcher = event.data["dispatcher"]
     if dispatcher in _dispatchers:
         _let_garbage_wait(begins=begins)
-        name = dispatcher.py_func.__qualname__
-        _log(name, begins=begins)
-        for tell in tuple(_watching):
-            tell(name, begins)
+        _tell(dispatcher.py_func, begins=begins)
+
+
+def _tell(function: Callable[..., object], *, begins: bool) -> None:
+    _log(function.__qualname__, begins=begins)
+    for tell in tuple(_watching):
+        tell(function.__qualname__, begins)
 
 
 _depth = 0

@@ -104,7 +104,7 @@ def carried(work: Callable[[Item], Result]) -> Callable[[Item], Result]:
 def preferred(function: Callable[..., object]) -> bool:
     """Tell whether a kernel that this process has not compiled is to run as plain Python."""
     budget = _budget.get()
-    return budget is not None and budget.spent < budget.allowed and not _stored(function)
+    return budget is not None and budget.spent < budget.allowed and not stored(function)
 
 
 def run(function: Callable[..., object], arguments: tuple[Any, ...], *, by_entry: bool) -> Any:
@@ -123,6 +123,17 @@ def run(function: Callable[..., object], arguments: tuple[Any, ...], *, by_entry
     finally:
         with _lock:
             budget.spent += time.thread_time() - begun
+
+
+def stored(function: Callable[..., object]) -> bool:
+    """Tell whether numba has code of a kernel on disk, if of an older source, without importing numba.
+
+    Of several types of arguments it is the code of the first. The index beside it is written earlier.
+    """
+    code = function.__code__
+    version = f"py{sys.version_info[0]}{sys.version_info[1]}{getattr(sys, 'abiflags', '')}"
+    file = f"{Path(code.co_filename).stem}.{function.__qualname__}-{code.co_firstlineno}.{version}.1.nbc"
+    return os.path.exists(os.path.join(_folder(code.co_filename), file))
 
 
 class _Rows(list[Any]):
@@ -191,14 +202,6 @@ def _indexing() -> type[ast.NodeTransformer]:
             return ast.copy_location(ast.Subscript(value, last, node.ctx), node)
 
     return Indexing
-
-
-def _stored(function: Callable[..., object]) -> bool:
-    """Tell whether numba has code of a kernel on disk, if of an older source, without importing numba."""
-    code = function.__code__
-    version = f"py{sys.version_info[0]}{sys.version_info[1]}{getattr(sys, 'abiflags', '')}"
-    file = f"{Path(code.co_filename).stem}.{function.__qualname__}-{code.co_firstlineno}.{version}.nbi"
-    return os.path.exists(os.path.join(_folder(code.co_filename), file))
 
 
 def _folder(source: str) -> str:

@@ -21,12 +21,13 @@ from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.merging.merge import class_members
 from duckanon.kernels.plain import carried
 from duckanon.literature.mondrian_suppressed import Suppression
+from duckanon.release import ahead
 from duckanon.release.stages.bucket import BY_CUTS, stream, subset
 from duckanon.release.stages.class_sums import Classes, Spread, information_loss, spread_of, sums_of
 from duckanon.release.stages.embed import coordinates, cut_attributes, cut_points, dimensions
 from duckanon.release.stages.generalize import generalize
 from duckanon.release.stages.means import class_means
-from duckanon.release.stages.plan import Plan, choose_plan, classes_of, generalized_plan
+from duckanon.release.stages.plan import Plan, candidates, choose_plan, classes_of, generalized_plan
 from duckanon.release.stages.thresholds import thresholds_of
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
     def stop() -> bool:
         return ended.is_set() or (until is not None and time.monotonic() > until)
 
+    _compile_ahead(bucketed, policy)
     plan = choose_plan(con, bucketed, policy, stop)
     # The time is that of refinement: no first partition is cut short.
     halt = stop if plan.recipe.effort else ended.is_set
@@ -121,6 +123,16 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
             found.add(done)
             step.advance()
     return found.partitioned(bucketed, plan)
+
+
+def _compile_ahead(bucketed: Bucketed, policy: Policy) -> None:
+    """Begin to compile what is sure to be needed: the table has records for a partition that is refined."""
+    embedded, thresholds = bucketed.limited.embedded, bucketed.limited.thresholds
+    columns = dimensions(embedded.axes)
+    recipes = candidates(bucketed.open_size, policy, thresholds, columns=columns)
+    starts = {recipe.start: True for recipe in recipes if recipe.effort and recipe.start != "univariate"}
+    if bucketed.tile_count and starts:
+        ahead.begin([*starts], columns=columns, limited=bool(thresholds), effort=policy.effort)
 
 
 def _suppression(limited: Limited, policy: Policy) -> Suppression | None:
@@ -246,7 +258,9 @@ def _on_all_cores(
         for future in waiting:
             future.cancel()
 
-    with ThreadPoolExecutor(cores) as pool, interrupts.cleanup(None, end):
+    # A worker that waits for a kernel is not to wait any longer.
+    stopped = interrupts.undo(None, ahead.end)
+    with ThreadPoolExecutor(cores) as pool, interrupts.cleanup(None, end), stopped:
         for records in stream:
             waiting.append(pool.submit(carried(work), records))
             if len(waiting) > cores:
