@@ -177,7 +177,7 @@ import sys
 from pyspark.sql import SparkSession
 from duckanon import Policy
 from duckanon.spark import anonymize, partition, tiles
-spark = SparkSession.builder.master("local[2,8]").config("spark.ui.enabled", "false").config(
+spark = SparkSession.builder.master(sys.argv[4]).config("spark.ui.enabled", "false").config(
     "spark.sql.shuffle.partitions", "4").config("spark.driver.host", "127.0.0.1").getOrCreate()
 tiles.tile_size = partition.tile_size = lambda *_: 60
 release = anonymize(spark.read.parquet(sys.argv[1]).repartition(4), Policy(**eval(sys.argv[3])), path=sys.argv[2])
@@ -202,16 +202,29 @@ def tasks(parent: int) -> Iterator[int]:
             yield pid
 
 
+def started(source: str, folder: Path, master: str) -> subprocess.Popen[str]:
+    """Start a release on a Spark of its own, which prints the fingerprint."""
+    python = str(find())
+    return subprocess.Popen(
+        [python, "-c", PROGRAM, source, str(folder / "out"), repr(ASKED), master],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"},
+    )  # fmt: skip
+
+
+def test_executors_of_their_own_give_the_same_release(running: Running, tmp_path: Path) -> None:
+    """Two executors with a core each, in processes of their own."""
+    rows = table(random.Random(10), 400)
+    answer = running.anonymize(rows, ASKED, tile=60)
+    printed, _ = started(running.stored(rows), tmp_path, "local-cluster[2,1,1024]").communicate(timeout=300)
+    assert printed.strip().splitlines()[-1] == answer["evidence"]["fingerprint"]
+
+
 def test_killed_tasks_change_nothing(running: Running, tmp_path: Path) -> None:
     """Processes of tasks are killed again and again; Spark tries them once more, and the release is the same."""
     rows = table(random.Random(9), 600)
     answer = running.anonymize(rows, ASKED, tile=60)
-    python = find()
-    process = subprocess.Popen(
-        [str(python), "-c", PROGRAM, running.stored(rows), str(tmp_path / "out"), repr(ASKED)],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(python)},
-    )  # fmt: skip
+    process = started(running.stored(rows), tmp_path, "local[2,8]")
     killed, until = 0, time.monotonic() + 240
     while process.poll() is None and time.monotonic() < until:
         for pid in list(tasks(process.pid))[:1] if killed < 4 else []:
