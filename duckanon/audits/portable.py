@@ -1,7 +1,9 @@
 """The audits as text for other engines, so that an auditor can run them where the data are.
 
 The files of ``sql/audit`` are written in the part of SQL that DuckDB, PostgreSQL and Spark share. sqlglot
-writes them in the other dialects; what it leaves as DuckDB has it is rewritten here.
+writes them in the other dialects; what it leaves as DuckDB has it is rewritten here. Where an engine needs
+another way to the same rows, its folder, such as ``sql/audit/spark``, has a file of the same name, which is
+written in the same way and read in place of the other.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ def audit_sql(name: str, engine: Engine = "duckdb") -> str:
     """
     _check("audit", name, audit_names())
     _check("engine", engine, ENGINES)
-    text = templates.read(f"audit/{name}.sql")
+    text = templates.read(audit_file(name, engine))
     if engine == "duckdb":
         return text
     head, body = split(text)
@@ -84,6 +86,12 @@ def audit_sql(name: str, engine: Engine = "duckdb") -> str:
         )
         + "\n"
     )
+
+
+def audit_file(name: str, engine: Engine) -> str:
+    """Path below ``sql/`` of the file that holds an audit for an engine: its own, or that of all engines."""
+    own = f"audit/{engine}/{name}.sql"
+    return own if (templates.folder() / own).is_file() else f"audit/{name}.sql"
 
 
 def _check(what: str, name: str, known: tuple[str, ...]) -> None:

@@ -12,7 +12,8 @@ import sqlglot
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import UnsupportedError
 
-from duckanon.audits.portable import DIFFERENCES, ENGINES, audit_names, audit_sql
+from duckanon.audits import headers
+from duckanon.audits.portable import DIFFERENCES, ENGINES, _wide_place, audit_file, audit_names, audit_sql
 from duckanon.database import templates
 from duckanon.errors import PolicyError
 from tests.engines.docs import PAGE, ROOT
@@ -28,7 +29,7 @@ on_each = pytest.mark.parametrize(
 
 def refused(audit: str, engine: Engine) -> bool:
     """Tell whether sqlglot alone says that it cannot write an audit for an engine."""
-    text = templates.read(f"audit/{audit}.sql")
+    text = templates.read(audit_file(audit, engine))
     try:
         sqlglot.transpile(text, read="duckdb", write=engine, unsupported_level=ErrorLevel.RAISE)
     except UnsupportedError:
@@ -48,9 +49,9 @@ def test_the_table_names_what_is_there() -> None:
 @on_each
 def test_the_text_reads_back_as_the_same_query(audit: str, engine: Engine) -> None:
     """Orders say the same of NULL, no type is left that only DuckDB has, names and relations are the same."""
+    texts = {"duckdb": templates.read(audit_file(audit, engine)), engine: audit_sql(audit, engine)}
     ours, theirs = (
-        sqlglot.parse_one(audit_sql(audit, name), read=name, error_level=ErrorLevel.RAISE)
-        for name in ("duckdb", engine)
+        sqlglot.parse_one(text, read=name, error_level=ErrorLevel.RAISE) for name, text in texts.items()
     )
     assert isinstance(ours, exp.Query)
     assert isinstance(theirs, exp.Query)
@@ -72,7 +73,7 @@ def places(order: exp.Ordered) -> tuple[str, bool, bool]:
 @on_each
 def test_the_text_keeps_its_header_and_says_what_differs(audit: str, engine: Engine) -> None:
     head = [line for line in audit_sql(audit, engine).splitlines() if line.startswith("--")]
-    file = [line for line in templates.read(f"audit/{audit}.sql").splitlines() if line.startswith("--")]
+    file = [line for line in templates.read(audit_file(audit, engine)).splitlines() if line.startswith("--")]
     note = DIFFERENCES.get((audit, engine))
     assert head[: len(file)] == file
     assert head[len(file) :] == [
@@ -81,16 +82,39 @@ def test_the_text_keeps_its_header_and_says_what_differs(audit: str, engine: Eng
     ]
 
 
+def test_a_text_of_its_own_is_of_an_audit_and_an_engine_and_says_of_itself_what_the_other_says() -> None:
+    folders = {path.name for path in (templates.folder() / "audit").iterdir() if path.is_dir()} - {
+        "definition"
+    }
+    assert folders == {"spark"}
+    own = [path.stem for path in (templates.folder() / "audit" / "spark").iterdir()]
+    assert sorted(own) == ["nt_closeness_ordered", "t_closeness_ordered"]
+    for audit in own:
+        assert audit_file(audit, "spark") == f"audit/spark/{audit}.sql"
+        assert audit_file(audit, "postgres") == audit_file(audit, "duckdb") == f"audit/{audit}.sql"
+        heads = [headers.entries(audit_sql(audit, engine)) for engine in ("duckdb", "spark")]
+        assert all(heads[1][key] == text for key, text in heads[0].items())
+
+
 def test_ranks_are_wide_on_spark() -> None:
     """There they are INT, and so is a product of two of them."""
     queries = [sqlglot.parse_one(audit_sql(audit, "spark"), read="spark") for audit in audit_names()]
     windows = [window for query in queries for window in query.find_all(exp.Window)]
     places = [one for one in windows if isinstance(one.this, exp.RowNumber | exp.Rank | exp.DenseRank)]
-    assert {type(one.this) for one in places} == {exp.RowNumber, exp.DenseRank}
+    assert places
     narrow = [
         one for one in places if not isinstance(one.parent, exp.Cast) or not one.parent.is_type("BIGINT")
     ]
     assert not narrow
+
+
+@pytest.mark.parametrize("function", ["row_number", "rank", "dense_rank"])
+def test_a_rank_is_widened_where_it_is_made(function: str) -> None:
+    query = sqlglot.parse_one(
+        f"SELECT {function}() OVER (ORDER BY a NULLS LAST) * 2 AS b FROM t", read="duckdb"
+    )
+    wide = query.transform(_wide_place).sql("spark", normalize_functions="lower")
+    assert wide == f"SELECT CAST({function}() OVER (ORDER BY a NULLS LAST) AS BIGINT) * 2 AS b FROM t"
 
 
 def test_for_duckdb_it_is_the_file() -> None:
