@@ -17,7 +17,7 @@ from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.bind import Role, bind_audit
 from duckanon.policy.policy import Policy
 from duckanon.spark.columns import duckdb_columns
-from duckanon.spark.session import check_session
+from duckanon.spark.session import check_session, told
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,7 +31,7 @@ def audit(df: DataFrame, policy: Policy | AuditPolicy, *, name: str = "DataFrame
     Parameters
     ----------
     df : pyspark.sql.DataFrame
-        Read several times: store it first where it may give other rows each time.
+        What is looked at is kept by the executors meanwhile, for it may give other rows each time.
     policy : Policy or AuditPolicy
         Quasi-identifiers, sensitive columns and thresholds; hierarchical distance is not yet.
     name : str
@@ -51,7 +51,13 @@ def audit(df: DataFrame, policy: Policy | AuditPolicy, *, name: str = "DataFrame
     -----
     O(n log n) over the tasks of Spark.
     """
-    spark = check_session(df)
+    check_session(df)
+    with told():
+        return audited(df, policy, name=name, stored=False)
+
+
+def audited(df: DataFrame, policy: Policy | AuditPolicy, *, name: str, stored: bool) -> Report:
+    """Audit of a DataFrame, which is asked once unless it is `stored`."""
     asked = policy.audited() if isinstance(policy, Policy) else policy
     attributes = bind_audit(asked, duckdb_columns(df))
     columns = audit_columns(attributes, asked, {})
@@ -62,7 +68,9 @@ def audit(df: DataFrame, policy: Policy | AuditPolicy, *, name: str = "DataFrame
     members = [sf.col(f"`{one.name.replace('`', '``')}`").alias(f"s{i}") for i, one in enumerate(columns, 1)]
     records = f"duckanon_{uuid.uuid4().hex}"
     keys = [column.alias(f"q{number}") for number, column in enumerate(by_place, 1)]
-    df.select(sf.struct(*keys).alias("class"), *members).createOrReplaceTempView(records)
+    looked_at = df.select(sf.struct(*keys).alias("class"), *members)
+    (looked_at if stored else looked_at.localCheckpoint()).createOrReplaceTempView(records)
+    spark = df.sparkSession
     try:
         text = templates.render(
             "spark/report.sql.j2",

@@ -19,7 +19,15 @@ from pyspark.sql import functions as sf
 from duckanon.database import arrow, ordered
 from duckanon.errors import PolicyError
 from duckanon.policy.kinds import NUMBERS
-from duckanon.release.stages.embed import EXACT_VALUES, Coordinates, coordinates, signs_of, simplex
+from duckanon.release.stages.embed import (
+    CODE_DIRECTIONS,
+    EXACT_VALUES,
+    Coordinates,
+    coordinates,
+    dimensions,
+    signs_of,
+    simplex,
+)
 from duckanon.release.stages.thresholds import check_l, threshold_of
 
 if TYPE_CHECKING:
@@ -83,6 +91,11 @@ class Embedded:
     counts: tuple[NDArray[np.int64], ...]  # records of each value
     thresholds: tuple[Threshold, ...]
     seed: int
+
+    @property
+    def dimensions(self) -> int:
+        """Coordinates of a record."""
+        return dimensions(tuple(one.axis for one in self.axes))
 
     def points(self, table: pa.Table) -> NDArray[np.float64]:
         """Coordinates (n, d) of some records."""
@@ -150,7 +163,7 @@ def _axis(staged: Staged, field: Field) -> Axis:
     counted = texts.groupBy("value").count()
     if some > EXACT_VALUES:
         [row] = counted.agg(sf.sum(sf.col("count").cast("decimal(38,0)") * sf.col("count"))).collect()
-        axis = _nominal(field, weight, np.zeros((0, 0)), 1 - float(row[0]) / staged.size**2)
+        axis = _nominal(field, weight, np.zeros((0, CODE_DIRECTIONS)), 1 - float(row[0]) / staged.size**2)
         return Axis(field, axis)
     rows = counted.toArrow()
     values = ordered.distinct(ordered.plain(rows.column("value")))

@@ -12,9 +12,11 @@ from pyspark.sql.types import DoubleType, LongType, StructType
 from duckanon.database import arrow, engine, templates
 from duckanon.kernels import compose
 from duckanon.kernels.closeness.threshold import violations_per_class
+from duckanon.kernels.loss import sse
 from duckanon.kernels.merging.merge import class_members
-from duckanon.release.stages.bucket import LARGEST, tile_size
+from duckanon.release.stages.bucket import tile_size
 from duckanon.release.stages.class_sums import sums_of
+from duckanon.release.stages.plan import candidates
 from duckanon.spark.handed import as_spark_has_it
 
 if TYPE_CHECKING:
@@ -54,12 +56,7 @@ def partition(dealt: DataFrame, embedded: Embedded, policy: Policy, size: int, f
     `within` and `whole` are squared distances of a record from the middle of its class, and of all.
     """
     spark = dealt.sparkSession
-    effort = policy.effort if policy.refine else None
-    columns = len(embedded.axes)
-    records = size if embedded.thresholds else min(size, tile_size(policy, embedded.thresholds))
-    recipes = compose.recipes(
-        records, policy.k, embedded.thresholds, effort, largest=max(LARGEST, policy.k), columns=columns
-    )
+    recipes = candidates(size, policy, embedded.thresholds, columns=embedded.dimensions)
     work = Work(embedded, policy.k, size, recipes, tile_size(policy, embedded.thresholds), policy.seed)
     context = spark.sparkContext.broadcast(work)
     schema = StructType([field for field in dealt.schema.fields if field.name != "tile"])
@@ -126,12 +123,7 @@ def _classes(work: Work, points: NDArray[np.float64], codes: NDArray[np.int64]) 
         )
         for recipe in work.recipes
     ]
-    return min(found, key=partial(_loss, points))
-
-
-def _loss(points: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
-    sizes = np.bincount(labels)
-    return float(-sum((np.bincount(labels, column) ** 2 / sizes).sum() for column in points.T))
+    return min(found, key=partial(sse, points))
 
 
 def _split(

@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 
 from duckanon.database.fingerprint import digest
 from duckanon.errors import AuditFailure
-from duckanon.spark.audits import audit
+from duckanon.spark.audits import audited
 from duckanon.spark.columns import bound
 from duckanon.spark.embed import embed
 from duckanon.spark.evidence import fingerprint
@@ -95,7 +95,7 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
     """
     spark = check_session(df)
     columns = bound(df, policy)
-    with place_of(spark, path) as place, told():
+    with told(), place_of(spark, path) as place:
         staged = stage(df, columns, policy, place.folder("staged"))
         embedded = embed(staged, policy)
         dealt = tiled(staged, embedded, policy, place.folder("tiled"))
@@ -105,7 +105,7 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
         candidate = place.folder("candidate")
         recoded(final, columns).toDF(*columns.names).write.parquet(candidate)
         released = spark.read.parquet(candidate)
-        report = audit(released, policy, name=path)
+        report = audited(released, policy, name=path, stored=True)
         if report.violated:
             raise AuditFailure(
                 f"the release violates its policy and was not written:\n{report.to_text()}", report

@@ -53,10 +53,19 @@ class Place:
         files, target = self._files(self.path)
         return bool(files.exists(target))
 
+    def begin(self) -> None:
+        """Make the folder of the work, for its owner alone; where Python is killed, Java removes it."""
+        files, aside = self._files(self.aside)
+        files.mkdirs(aside)
+        owner = self.spark.sparkContext._jvm.org.apache.hadoop.fs.permission.FsPermission("700")
+        files.setPermission(aside, owner)
+        files.deleteOnExit(aside)
+
     def clear(self) -> None:
         """Remove the work."""
         files, aside = self._files(self.aside)
         files.delete(aside, True)
+        files.cancelDeleteOnExit(aside)
 
     def _files(self, path: str) -> tuple[Any, Any]:
         """Return the file system of a path, and the path for it."""
@@ -72,14 +81,17 @@ def place_of(spark: SparkSession, path: str) -> Iterator[Place]:
     A ReleaseError where something stands there. Times are written as other engines read them.
     """
     clean = path.rstrip("/")
-    place = Place(spark, clean, f"{clean}.duckanon-{uuid.uuid4().hex}")
+    folder, slash, name = clean.rpartition("/")
+    # Readers pass over names that begin so: in there are records that nobody has anonymized yet.
+    place = Place(spark, clean, f"{folder}{slash}_{name}.duckanon-{uuid.uuid4().hex}")
     if place.exists():
         raise ReleaseError(
             f"{path!r} exists and a release never overwrites: remove it or choose another path"
         )
     before = spark.conf.get(_TIMES)
-    spark.conf.set(_TIMES, "TIMESTAMP_MICROS")
     try:
+        place.begin()
+        spark.conf.set(_TIMES, "TIMESTAMP_MICROS")
         yield place
     finally:
         spark.conf.set(_TIMES, before)

@@ -236,6 +236,30 @@ def rows_there(con: duckanon.Connection) -> int:
     return int(rows)
 
 
+@pytest.mark.parametrize("method", ["steered", "castle"])
+def test_k_over_class_and_subject_is_that_of_the_audit_of_every_release(
+    con: duckanon.Connection, method: str
+) -> None:
+    """Who has the source joins the subjects by a row number; k is then counted by the macros of sql/install.sql."""
+    con.execute("CREATE TABLE who AS SELECT n, (n * n) % 57 AS patient, age FROM visits")
+    con.stream(
+        "FROM who ORDER BY n", "released", quasi_identifiers="age", subject="patient", k=4, delay=60, method=method,
+        class_id=True, scale={"age": (0, 80)},
+    )  # fmt: skip
+    con.execute("CREATE TABLE told AS SELECT class_id, who.patient FROM released JOIN who USING (n)")
+    con.duckdb.execute((ROOT / "sql" / "install.sql").read_text())
+    query = "FROM k_anonymity('told', ['class_id'], subject := ['patient'])"
+    ((k, classes, records),) = con.duckdb.sql(query).fetchall()
+    assert k >= 4
+    assert (classes, records) == con.duckdb.sql(
+        "SELECT count(DISTINCT class_id), count(*) FROM released"
+    ).fetchall()[0]
+    ((by_hand,),) = con.duckdb.sql(
+        "SELECT min(n) FROM (SELECT count(DISTINCT patient) AS n FROM told GROUP BY class_id)"
+    ).fetchall()
+    assert k == by_hand
+
+
 def test_l_is_judged_and_t_told_of_the_table(con: duckanon.Connection) -> None:
     report = con.stream(
         QUERY,

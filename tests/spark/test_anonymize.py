@@ -114,6 +114,22 @@ def test_small_tables(running: Running, seed: int) -> None:
     check(running, draw, size=draw.choice([4, 5, 9, 40, 200]), tile=0)
 
 
+@pytest.mark.parametrize("name", ["age", "we`ird name", "zip", "born", "seen", "cost"])
+def test_one_quasi_identifier_of_each_kind(running: Running, name: str) -> None:
+    """Numbers with NULL and without, few texts (three values) and many: with k alone one column is cut optimally."""
+    for many in (True, False):
+        rows = table(random.Random(12), 150)
+        if not many and name == "zip":
+            rows = rows.set_column(
+                2, "zip", pa.array([["a", "b", None][i % 3] for i in range(150)], pa.string())
+            )
+        asked = {"quasi_identifiers": name, "insensitive": "*", "k": 4, "effort": "fast"}
+        answer = running.anonymize(rows, asked)
+        assert "error" not in answer, answer["error"]
+        assert_release_valid(rows.to_pylist(), released(answer["path"]), asked)
+        same_report(answer["report"], answer["path"], asked)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_several_tiles(running: Running, seed: int) -> None:
     draw = random.Random(100 + seed)

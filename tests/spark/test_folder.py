@@ -37,7 +37,7 @@ ASKED: dict[str, Any] = {
 
 def beside(path: str) -> list[str]:
     """What stands there and beside it."""
-    return sorted(other.name for other in Path(path).parent.glob(f"{Path(path).name}*"))
+    return sorted(other.name for other in Path(path).parent.glob(f"*{Path(path).name}*"))
 
 
 def test_the_release_does_not_depend_on_partitions_and_tasks(running: Running) -> None:
@@ -141,6 +141,43 @@ def test_a_session_in_another_zone_gives_the_same_release(running: Running) -> N
     assert len({answer["evidence"]["fingerprint"] for answer in found}) == 1
 
 
+def test_names_that_somebody_may_give(running: Running) -> None:
+    """A comma, a dot, a quote, a semicolon and names of our own; k = n makes one class."""
+    names = ["a,b", "a.b", "it's", 'q"1', "q1", "class_id"]
+    rows = pa.table({name: [place % 3, place % 2, 7, 1, 2, 9] for place, name in enumerate(names)})
+    asked = {"quasi_identifiers": names[:4], "sensitive": names[4], "insensitive": names[5], "k": 6, "l": 2}
+    answer = running.anonymize(rows, asked)
+    assert "error" not in answer, answer["error"]
+    found = released(answer["path"])
+    assert [*found[0]] == names
+    assert len({tuple(row[name] for name in names[:4]) for row in found}) == 1
+
+
+def test_what_gives_other_rows_each_time_is_asked_once(running: Running, tmp_path: Path) -> None:
+    """Each record has a number by chance: an audit that asked twice would see other classes."""
+    found = running.run(
+        "import duckanon.spark\n"
+        "from pyspark.sql import SparkSession, functions\n"
+        "from duckanon import Policy\n"
+        "frame = SparkSession.getActiveSession().range(600).select(functions.floor(functions.rand() * 200).alias('a'), 'id')\n"
+        "asked = Policy(quasi_identifiers='a', insensitive='*', k=2)\n"
+        "report = duckanon.spark.audit(frame, asked)\n"
+        "values = {m.measure: m for m in report.measures}\n"
+        "k, mean = values['k_anonymity'], values['average_class_size']\n"
+        "print(abs(mean.value * mean.classes - 600) < 1e-6, k.classes == mean.classes)\n"
+        f"made = duckanon.spark.anonymize(frame, asked, path={str(tmp_path / 'out')!r})\n"
+        "print(made.evidence['records'], made.report.passed)\n"
+    )
+    assert found == "True True\n600 True\n"
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_in_one_line(running: Running, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    answer = running.anonymize(table(random.Random(8), 30), ASKED, path=str(tmp_path / "file" / "out"))
+    assert answer["error"].startswith("ReleaseError: Spark stopped: ")
+    assert "\n" not in answer["error"]
+
+
 def test_classes_are_merged_across_tiles_where_none_alone_keeps_t(running: Running) -> None:
     """Tiles are cut by age alone, and all of an age have one illness: no class of a tile is within t."""
     ages = np.arange(240) % 60
@@ -218,6 +255,26 @@ def test_executors_of_their_own_give_the_same_release(running: Running, tmp_path
     answer = running.anonymize(rows, ASKED, tile=60)
     printed, _ = started(running.stored(rows), tmp_path, "local-cluster[2,1,1024]").communicate(timeout=300)
     assert printed.strip().splitlines()[-1] == answer["evidence"]["fingerprint"]
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_a_driver_that_is_ended_leaves_nothing(
+    running: Running, tmp_path: Path, sent: signal.Signals
+) -> None:
+    """Records that nobody has anonymized are in the folder of the work, which nobody else may read."""
+    process = started(running.stored(table(random.Random(9), 900)), tmp_path, "local[2]")
+    until = time.monotonic() + 120
+    while not (work := list(tmp_path.glob("_out.duckanon-*/tiled"))) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert work
+    assert work[0].parent.stat().st_mode & 0o777 == 0o700
+    process.send_signal(sent)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    until = time.monotonic() + 30
+    while list(tmp_path.iterdir()) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_killed_tasks_change_nothing(running: Running, tmp_path: Path) -> None:
