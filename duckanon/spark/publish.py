@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 EVIDENCE = "_duckanon.json"
 """File of the evidence in the folder of a release; readers of Parquet pass over such names."""
 
+WAIT = 30
+"""Seconds for tasks that were cancelled to end: Spark ends the Python of one after some two."""
+
 _TIMES = "spark.sql.parquet.outputTimestampType"
 
 
@@ -27,6 +31,7 @@ class Place:
     spark: SparkSession
     path: str
     aside: str
+    tag: str  # of all its jobs
 
     def folder(self, name: str) -> str:
         """Return a folder of the work."""
@@ -65,7 +70,18 @@ class Place:
         """Remove the work."""
         files, aside = self._files(self.aside)
         files.delete(aside, True)
-        files.cancelDeleteOnExit(aside)
+
+    def end(self) -> None:
+        """Remove the work of a release that failed, when none of its tasks runs any more.
+
+        A task that is cancelled goes on for a while, and would make the folder again.
+        """
+        tracker = self.spark.sparkContext._jsc.sc().statusTracker()
+        self.spark.sparkContext.cancelJobsWithTag(self.tag)
+        until = time.monotonic() + WAIT
+        while _running(tracker, self.tag) and time.monotonic() < until:
+            time.sleep(0.05)
+        self.clear()
 
     def _files(self, path: str) -> tuple[Any, Any]:
         """Return the file system of a path, and the path for it."""
@@ -83,16 +99,31 @@ def place_of(spark: SparkSession, path: str) -> Iterator[Place]:
     clean = path.rstrip("/")
     folder, slash, name = clean.rpartition("/")
     # Readers pass over names that begin so: in there are records that nobody has anonymized yet.
-    place = Place(spark, clean, f"{folder}{slash}_{name}.duckanon-{uuid.uuid4().hex}")
+    tag = f"duckanon-{uuid.uuid4().hex}"
+    place = Place(spark, clean, f"{folder}{slash}_{name}.{tag}", tag)
     if place.exists():
         raise ReleaseError(
             f"{path!r} exists and a release never overwrites: remove it or choose another path"
         )
     before = spark.conf.get(_TIMES)
+    spark.sparkContext.addJobTag(tag)
     try:
         place.begin()
         spark.conf.set(_TIMES, "TIMESTAMP_MICROS")
         yield place
-    finally:
-        spark.conf.set(_TIMES, before)
+    except BaseException:
+        place.end()
+        raise
+    else:
         place.clear()
+    finally:
+        spark.sparkContext.removeJobTag(tag)
+        spark.conf.set(_TIMES, before)
+
+
+def _running(tracker: Any, tag: str) -> bool:
+    """Tell whether tasks of jobs with a tag run."""
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForTag(tag)]
+    stages = [stage for job in jobs if job.isDefined() for stage in job.get().stageIds()]
+    found = [tracker.getStageInfo(stage) for stage in stages]
+    return any(stage.isDefined() and stage.get().numActiveTasks() for stage in found)
