@@ -6,7 +6,6 @@ those of whole numbers.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from pyspark.sql import functions as sf
 
 from duckanon.database import arrow, ordered
 from duckanon.errors import PolicyError
+from duckanon.kernels.closeness.reference import LARGEST_TOTAL
 from duckanon.policy.kinds import NUMBERS
 from duckanon.release.stages.embed import (
     CODE_DIRECTIONS,
@@ -29,6 +29,7 @@ from duckanon.release.stages.embed import (
     simplex,
 )
 from duckanon.release.stages.thresholds import check_l, threshold_of
+from duckanon.spark.domain import digest, domain_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,13 +38,11 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.stage import Field
+    from duckanon.spark.domain import Domain
     from duckanon.spark.stage import Staged
 
 GRID = 1 << 26
 """Steps of a range to which numbers are rounded for their moments: squares are summed in whole numbers."""
-
-LARGEST_DOMAIN = 1_000_000
-"""Different sensitive values that the driver, and each task, holds."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Axis:
         if self.values is not None:
             return self.axis, arrow.numbers(ordered.places(texts, self.values)).astype(np.float64)
         here = ordered.distinct(texts)
-        corners = signs_of(np.array([_digest(value) for value in here.to_pylist()], np.uint64), seed)
+        corners = signs_of(np.array([digest(value) for value in here.to_pylist()], np.uint64), seed)
         codes = arrow.numbers(ordered.places(texts, here)).astype(np.float64)
         return replace(self.axis, corners=corners), codes
 
@@ -74,7 +73,7 @@ class Axis:
         here = ordered.distinct(texts)
         known = here if self.values is None else self.values
         order = (
-            np.array([_digest(value) for value in here.to_pylist()], np.float64)
+            np.array([digest(value) for value in here.to_pylist()], np.float64)
             if self.values is None
             else np.arange(len(known), dtype=np.float64)
         )
@@ -87,8 +86,7 @@ class Embedded:
 
     axes: tuple[Axis, ...]
     fields: tuple[Field, ...]  # sensitive fields with a threshold, those of ordered distance first
-    domains: tuple[pa.Array, ...]  # their values, ascending
-    counts: tuple[NDArray[np.int64], ...]  # records of each value
+    domains: tuple[Domain, ...]  # their codes
     thresholds: tuple[Threshold, ...]
     seed: int
 
@@ -105,31 +103,41 @@ class Embedded:
 
     def codes(self, table: pa.Table) -> NDArray[np.int64]:
         """Codes (S, n) of the sensitive values of some records."""
-        found = [
-            # A session in another zone has times of another type, which are the same.
-            arrow.numbers(ordered.places(ordered.plain(table.column(field.column)).cast(domain.type), domain))
-            for field, domain in zip(self.fields, self.domains, strict=True)
-        ]
+        pairs = zip(self.fields, self.domains, strict=True)
+        found = [domain.codes(table.column(field.column)) for field, domain in pairs]
         return np.array(found, np.int64).reshape(len(found), len(table))
 
 
-def embed(staged: Staged, policy: Policy) -> Embedded:
-    """Moments and domains of the whole table; O(n) in aggregates, and the domains in the driver."""
+def embed(staged: Staged, policy: Policy, folder: str) -> Embedded:
+    """Moments and domains of the whole table; O(n) in aggregates, and the domains in the driver.
+
+    `folder` is where values wait that have to be sorted.
+    """
     axes = tuple(_axis(staged, field) for field in staged.bound.quasi)
     bound = [
         one for one in staged.bound.sensitive if one.attribute.t is not None or one.attribute.l is not None
     ]
     fields = tuple(sorted(bound, key=lambda field: field.attribute.distance != "ordered"))
-    found = [_domain(staged, field) for field in fields]
-    thresholds = []
-    for field, (_, counts) in zip(fields, found, strict=True):
-        named = replace(field, attribute=replace(field.attribute, name=staged.bound.name_of(field.column)))
-        check_l(named, counts, policy)
-        thresholds.append(threshold_of(named, counts, None, policy))
-    return Embedded(
-        axes, fields, tuple(values for values, _ in found), tuple(counts for _, counts in found),
-        tuple(thresholds), policy.seed,
-    )  # fmt: skip
+    if fields and staged.size >= LARGEST_TOTAL:
+        raise PolicyError(
+            f"t and l of {staged.size:,} records are not yet for Spark: up to {LARGEST_TOTAL - 1:,} are; "
+            "release parts of them, each a whole of its own, or ask for k alone"
+        )
+    return limited(Embedded(axes, fields, (), (), policy.seed), staged, policy, folder)
+
+
+def limited(embedded: Embedded, staged: Staged, policy: Policy, folder: str) -> Embedded:
+    """The same coordinates, with domains and thresholds of the records that are staged."""
+    domains, thresholds = [], []
+    for field in embedded.fields:
+        name = staged.bound.name_of(field.column)
+        asked = replace(field, attribute=replace(field.attribute, name=name))
+        distance = field.attribute.distance or "equal"
+        domain = domain_of(staged.frame, field.column, distance, f"{folder}_{field.column}")
+        check_l(asked, domain.counts, policy)
+        thresholds.append(domain.strict(threshold_of(asked, domain.counts, None, policy), name))
+        domains.append(domain)
+    return replace(embedded, domains=tuple(domains), thresholds=tuple(thresholds))
 
 
 def number(field: Field) -> Column:
@@ -202,33 +210,9 @@ def _of_number(staged: Staged, field: Field, weight: float) -> Axis:
     return Axis(field, axis)
 
 
-def _domain(staged: Staged, field: Field) -> tuple[pa.Array, NDArray[np.int64]]:
-    """Return the values of a sensitive column, ascending, and how many records have each."""
-    values = staged.frame.select(sf.col(field.column).alias("value"))
-    some = values.distinct().limit(LARGEST_DOMAIN + 1).count()
-    if some > LARGEST_DOMAIN:
-        raise PolicyError(
-            f"sensitive column {staged.bound.name_of(field.column)!r} has more than {LARGEST_DOMAIN:,} "
-            "values, which is not yet for t and l on Spark: round it"
-        )
-    rows = values.groupBy("value").count().toArrow()
-    domain = ordered.distinct(ordered.plain(rows.column("value")))
-    counts = np.zeros(len(domain), np.int64)
-    places = arrow.numbers(ordered.places(ordered.plain(rows.column("value")), domain))
-    np.add.at(counts, places, arrow.numbers(rows.column("count")))
-    return domain, counts
-
-
 def _order(values: pa.Array, column: pa.ChunkedArray) -> NDArray[np.int64]:
     """Return which row holds each value."""
     places = arrow.numbers(ordered.places(ordered.plain(column), values))
     rows = np.empty(len(places), np.int64)
     rows[places] = np.arange(len(places))
     return rows
-
-
-def _digest(value: str | None) -> int:
-    """Return a number of 64 bits that stands for a text, the same on every machine; 0 for NULL."""
-    if value is None:
-        return 0
-    return int.from_bytes(hashlib.blake2b(value.encode(), digest_size=8).digest(), "big")

@@ -97,7 +97,7 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
     columns = bound(df, policy)
     with told(), place_of(spark, path) as place:
         staged = stage(df, columns, policy, place.folder("staged"))
-        embedded = embed(staged, policy)
+        embedded = embed(staged, policy, place.folder("values"))
         dealt = tiled(staged, embedded, policy, place.folder("tiled"))
         labelled = partition(dealt, embedded, policy, staged.size, place.folder("labelled"))
         loss = _loss(labelled)

@@ -93,7 +93,7 @@ def _bounds(staged: Staged, embedded: Embedded, policy: Policy) -> Bounds:
         count = compose.tile_strata(
             staged.size, policy.k, embedded.thresholds, largest=max(LARGEST, policy.k)
         )
-        counts = embedded.counts[0]
+        counts = embedded.domains[0].counts
         strata = (np.cumsum(counts) - (counts + 1) // 2) * count // staged.size
     every = max(1, staged.size // SAMPLE)
     chosen = sf.pmod(sf.xxhash64(*staged.frame.columns), sf.lit(every)) == 0

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 import duckanon
 from duckanon.policy.policy import Policy
 import duckanon.spark
-from duckanon.spark import partition, tiles
+from duckanon.spark import domain, partition, tiles
 
 asked = json.loads({asked!r})
 spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
@@ -33,7 +33,9 @@ for name, value in asked["settings"].items():
 whole = tiles.tile_size
 if asked["tile"]:
     tiles.tile_size = partition.tile_size = lambda *_: asked["tile"]
-answer = {{}}
+answer, held = {{}}, (domain.LARGEST, domain.COARSE)
+if asked["codes"]:
+    domain.LARGEST, domain.COARSE = asked["codes"]
 try:
     frame = spark.read.parquet(asked["source"]).repartition(asked["partitions"])
     policy = Policy(**asked["policy"])
@@ -49,6 +51,7 @@ except Exception:
     answer["error"] = traceback.format_exc()
 finally:
     tiles.tile_size = partition.tile_size = whole
+    domain.LARGEST, domain.COARSE = held
     for name, value in before.items():
         spark.conf.set(name, value)
 print(json.dumps(answer))
@@ -94,7 +97,8 @@ class Running:
         self, table: pa.Table, policy: dict[str, Any], path: str | None, more: dict[str, Any]
     ) -> dict[str, Any]:
         asked = {
-            "source": self.stored(table), "policy": policy, "path": path, "partitions": 2, "tile": 0, "settings": {}, **more,
+            "source": self.stored(table), "policy": policy, "path": path, "partitions": 2, "tile": 0, "codes": None,
+            "settings": {}, **more,
         }  # fmt: skip
         answer: dict[str, Any] = json.loads(self.run(SCRIPT.format(asked=json.dumps(asked))))
         return {**answer, "path": path}
