@@ -62,7 +62,8 @@ def anonymize(
     distance: Words = None,
     recode: Words = None,
     weights: Numbers = None,
-    nulls: Annotated[str | None, typer.Option(help="category or error")] = None,
+    suppression_limit: Number = None,
+    nulls: Annotated[str | None, typer.Option(help="category, suppress or error")] = None,
     effort: Annotated[str | None, typer.Option(help="fast, balanced or best: how much to refine")] = None,
     policy: PolicyFile = None,
     form: Form = None,
@@ -73,13 +74,16 @@ def anonymize(
         "quasi_identifiers": qi, "sensitive": sensitive, "identifiers": identifiers,
         "insensitive": insensitive, "k": k, "t": t, "l": l, "l_diversity": l_diversity, "c": c,
         "distance": distance, "recode": recode, "weights": weights, "nulls": nulls, "effort": effort,
+        "suppression_limit": suppression_limit,
     }  # fmt: skip
     asked = policy_of_flags(flags, policy)
     from duckanon.spark import anonymize as release
     from duckanon.spark.session import frame
 
     made = release(frame(source, _form(source, form), master), asked, path=target)
-    show(Outcome(f"wrote {target}", None, made.report))
+    left_out = made.evidence["suppressed"]
+    title = f"wrote {target}" + (f", without {left_out:,} suppressed records" if left_out else "")
+    show(Outcome(title, None, made.report))
     return PASSED
 
 

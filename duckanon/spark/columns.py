@@ -82,8 +82,6 @@ def _check_options(policy: Policy) -> None:
         "subject": bool(policy.subject),
         "p_percent": policy.p_percent is not None,
         "hierarchies": bool(policy.hierarchies),
-        f"suppression_limit = {policy.suppression_limit}": policy.suppression_limit > 0,
-        "nulls = 'suppress'": policy.nulls == "suppress",
         "time_limit": policy.time_limit is not None,
         "on_intersection = 'error'": policy.on_intersection == "error",
     }

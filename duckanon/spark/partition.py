@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from pyspark.sql.types import DoubleType, LongType, StructType
+from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from duckanon.database import arrow, engine, templates
 from duckanon.kernels import compose
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark import Broadcast
     from pyspark.sql import DataFrame
 
+    from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.compose import Recipe
     from duckanon.policy.policy import Policy
     from duckanon.spark.embed import Embedded
@@ -48,23 +49,33 @@ class Work:
     recipes: tuple[Recipe, ...]
     tile: int
     seed: int
+    merging: bool  # False where classes may be suppressed instead
 
 
 def partition(dealt: DataFrame, embedded: Embedded, policy: Policy, size: int, folder: str) -> DataFrame:
     """Write the records with the number of their class, and how far it violates, to a folder.
 
-    `within` and `whole` are squared distances of a record from the middle of its class, and of all.
+    Where records may be suppressed, no class is merged for its violation yet. `within` and `whole` are
+    squared distances of a record from the middle of its class, and of all.
     """
     spark = dealt.sparkSession
     recipes = candidates(size, policy, embedded.thresholds, columns=embedded.dimensions)
-    work = Work(embedded, policy.k, size, recipes, tile_size(policy, embedded.thresholds), policy.seed)
+    work = Work(
+        embedded, policy.k, size, recipes, tile_size(policy, embedded.thresholds), policy.seed,
+        policy.suppression_limit == 0,
+    )  # fmt: skip
     context = spark.sparkContext.broadcast(work)
     schema = StructType([field for field in dealt.schema.fields if field.name != "tile"])
-    schema = schema.add("class_id", LongType()).add("violation", DoubleType())
-    schema = schema.add("within", DoubleType()).add("whole", DoubleType())
+    schema = with_classes(schema)
     task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table] = partial(_labelled, context)
     dealt.groupBy("tile").applyInArrow(_with_key(task), schema).write.parquet(folder)
     return spark.read.parquet(folder)
+
+
+def with_classes(schema: StructType) -> StructType:
+    """Return columns and what is told of the class of a record."""
+    told = {"class_id": LongType(), "violation": DoubleType(), "within": DoubleType(), "whole": DoubleType()}
+    return StructType([*schema.fields, *(StructField(name, kind) for name, kind in told.items())])
 
 
 def _with_key(task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]) -> Callable[..., pa.Table]:
@@ -81,28 +92,40 @@ def _labelled(context: Broadcast[Work], key: tuple[pa.Scalar, ...], table: pa.Ta
     work = context.value
     records = in_order(table.drop_columns("tile"))
     points, codes = work.embedded.points(records), work.embedded.codes(records)
-    labels, violations = np.empty(len(records), np.int64), np.empty(len(records))
-    within = np.empty(len(records))
-    count = 0
+    labels, count = np.empty(len(records), np.int64), 0
     for rows in _split(np.arange(len(records)), points, BEYOND * work.tile, work.tile):
-        here = np.ascontiguousarray(points[rows])
-        local = _classes(work, here, np.ascontiguousarray(codes[:, rows]))
-        offsets, members = class_members(local, codes[:, rows])
-        above = np.zeros(int(local.max()) + 1)
-        if work.embedded.thresholds:
-            above = np.asarray(violations_per_class(work.embedded.thresholds, members, offsets).sum(axis=0))
-        labels[rows], violations[rows] = local + count, above[local]
-        classes = sums_of(here, local)
-        within[rows] = ((here - classes.sums[local] / classes.sizes[local, None]) ** 2).sum(axis=1)
-        count += len(classes.sizes)
-    first = int(key[0].as_py()) << CLASSES
+        local = _classes(work, np.ascontiguousarray(points[rows]), np.ascontiguousarray(codes[:, rows]))
+        labels[rows] = local + count
+        count += int(local.max()) + 1
+    violations = violations_of(work.embedded.thresholds, codes, labels)
+    numbers = labels + (int(key[0].as_py()) << CLASSES)
+    return told(records, table.schema, points, labels, numbers, violations)
+
+
+def violations_of(
+    thresholds: Sequence[Threshold], codes: NDArray[np.int64], labels: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return how far each class 0..m-1 violates the thresholds together (m,)."""
+    if not thresholds:
+        return np.zeros(int(labels.max()) + 1)
+    offsets, members = class_members(labels, codes)
+    return np.asarray(violations_per_class(thresholds, members, offsets).sum(axis=0))
+
+
+def told(
+    records: pa.Table, given: pa.Schema, points: NDArray[np.float64], labels: NDArray[np.int64],
+    numbers: NDArray[np.int64], violations: NDArray[np.float64],
+) -> pa.Table:  # fmt: skip
+    """Return the records with what is told of their classes, which have labels here and numbers elsewhere."""
+    classes = sums_of(points, labels)
+    middles = classes.sums / classes.sizes[:, None]
     added = {
-        "class_id": arrow.arrow(labels + first), "violation": arrow.arrow(violations),
-        "within": arrow.arrow(within), "whole": arrow.arrow((points**2).sum(axis=1)),
+        "class_id": numbers, "violation": violations[labels],
+        "within": ((points - middles[labels]) ** 2).sum(axis=1), "whole": (points**2).sum(axis=1),
     }  # fmt: skip
     for name, column in added.items():
-        records = records.append_column(name, column)
-    return as_spark_has_it(records, table.schema)
+        records = records.append_column(name, arrow.arrow(column))
+    return as_spark_has_it(records, given)
 
 
 def in_order(table: pa.Table) -> pa.Table:
@@ -117,12 +140,11 @@ def _classes(work: Work, points: NDArray[np.float64], codes: NDArray[np.int64]) 
     if len(points) < work.k:
         return np.zeros(len(points), np.int64)
     thresholds = work.embedded.thresholds
-    found = [
-        compose.compose(
-            points, codes, work.k, thresholds, recipe, share=len(points) / work.size, seed=work.seed
-        )
-        for recipe in work.recipes
-    ]
+    made = partial(
+        compose.compose, points, codes, work.k, thresholds, share=len(points) / work.size, seed=work.seed,
+        merging=work.merging,
+    )  # fmt: skip
+    found = [made(recipe=recipe) for recipe in work.recipes]
     return min(found, key=partial(sse, points))
 
 

@@ -23,6 +23,7 @@ from duckanon.spark.recode import recoded
 from duckanon.spark.repair import repair
 from duckanon.spark.session import check_session, told
 from duckanon.spark.stage import stage
+from duckanon.spark.suppress import suppress
 from duckanon.spark.tiles import tiled
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class SparkRelease:
         What was asked.
     evidence : dict
         As it stands in the file ``_duckanon.json`` in the folder: policy and its hash, fingerprint, audit,
-        information loss in per cent (None where classes were merged across tiles), versions and settings.
+        information loss in per cent (None where classes were merged across tiles or suppressed), how many
+        records were suppressed, versions and settings.
     path : str
         The folder.
     """
@@ -69,8 +71,8 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
     df : pyspark.sql.DataFrame
         Asked for its records once; they wait in a folder beside `path` while the work is done.
     policy : Policy
-        As for a release of DuckDB. Not yet: other methods than 'auto', `subject`, hierarchies, suppression,
-        `p_percent`, 'anatomy' and 'swap'.
+        As for a release of DuckDB. Not yet: other methods than 'auto', `subject`, hierarchies, `p_percent`,
+        'anatomy' and 'swap'.
     path : str
         A folder that does not exist, on a file system that Spark writes to.
 
@@ -100,8 +102,9 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
         embedded = embed(staged, policy, place.folder("values"))
         dealt = tiled(staged, embedded, policy, place.folder("tiled"))
         labelled = partition(dealt, embedded, policy, staged.size, place.folder("labelled"))
-        loss = _loss(labelled)
-        final, merged = repair(labelled, embedded)
+        left, limited, suppressed = suppress(labelled, staged, embedded, policy, place.folder("left"))
+        loss = None if suppressed else _loss(left)
+        final, merged = repair(left, limited)
         candidate = place.folder("candidate")
         recoded(final, columns).toDF(*columns.names).write.parquet(candidate)
         released = spark.read.parquet(candidate)
@@ -110,7 +113,8 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
             raise AuditFailure(
                 f"the release violates its policy and was not written:\n{report.to_text()}", report
             )
-        evidence = _evidence(released, policy, report, None if merged else loss)
+        told_of = {"suppressed": suppressed + staged.left_out, "information_loss": None if merged else loss}
+        evidence = _evidence(released, policy, report) | told_of
         place.write(candidate, EVIDENCE, json.dumps(evidence, indent=2) + "\n")
         place.publish(candidate)
     return SparkRelease(spark.read.parquet(path), report, policy, evidence, path)
@@ -122,7 +126,7 @@ def _loss(labelled: DataFrame) -> float:
     return round(100 * row[0] / row[1], 6) if row[1] else 0.0
 
 
-def _evidence(released: DataFrame, policy: Policy, report: Report, loss: float | None) -> dict[str, Any]:
+def _evidence(released: DataFrame, policy: Policy, report: Report) -> dict[str, Any]:
     spark, text = released.sparkSession, policy.to_toml()
     return {
         "policy": text,
@@ -130,7 +134,6 @@ def _evidence(released: DataFrame, policy: Policy, report: Report, loss: float |
         "fingerprint": fingerprint(released),
         "records": released.count(),
         "audit": report.to_dict(),
-        "information_loss": loss,
         "versions": {
             "duckanon": version("duckanon"),
             "duckdb": duckdb.__version__,

@@ -23,6 +23,7 @@ class Staged:
     bound: Bound
     frame: DataFrame  # columns q1, o2, ..., as they were written aside
     size: int
+    left_out: int  # records that nulls = 'suppress' leaves out
 
 
 def stage(frame: DataFrame, bound: Bound, policy: Policy, folder: str) -> Staged:
@@ -32,34 +33,43 @@ def stage(frame: DataFrame, bound: Bound, policy: Policy, folder: str) -> Staged
     """
     pairs = zip(bound.sources, bound.fields, strict=True)
     frame.select([_column(name).alias(field.column) for name, field in pairs]).write.parquet(folder)
-    staged = frame.sparkSession.read.parquet(folder)
-    odd = [
-        sf.count_if(sf.isnan(field.column) | (sf.abs(field.column) == float("inf"))).alias(
-            f"odd_{field.column}"
-        )
-        for field in bound.quasi
-        if field.kind == "float"
-    ]
-    nulls = [sf.count_if(sf.isnull(field.column)).alias(f"null_{field.column}") for field in bound.quasi]
-    [found] = staged.agg(sf.count(sf.lit(1)).alias("size"), *odd, *nulls).collect()
-    for field in bound.quasi:
-        name = bound.name_of(field.column)
-        if field.kind == "float" and found[f"odd_{field.column}"]:
+    staged, left_out = frame.sparkSession.read.parquet(folder), 0
+    if policy.nulls == "suppress":
+        every = staged.count()
+        # `dropna` would leave out NaN, too, which is an error.
+        for field in bound.quasi:
+            staged = staged.where(sf.isnotnull(field.column))
+        left_out = every - staged.count()
+    size = _checked(staged, bound, policy)
+    return Staged(bound, staged, size, left_out)
+
+
+def _checked(staged: DataFrame, bound: Bound, policy: Policy) -> int:
+    """Return how many records there are; an error where these, or one of their values, cannot be released."""
+    fields = bound.quasi
+    odd = [sf.count_if(_is_odd(field.column)) for field in fields if field.kind == "float"]
+    nulls = [sf.count_if(sf.isnull(field.column)) for field in fields]
+    [found] = staged.agg(sf.count(sf.lit(1)), *nulls, *odd).collect()
+    size, counts = int(found[0]), iter(found[1 + len(fields) :])
+    for number, field in enumerate(fields, 1):
+        name, missing = bound.name_of(field.column), found[number]
+        unusable = next(counts) if field.kind == "float" else 0
+        if unusable:
             raise SourceError(
-                f"quasi-identifier {name!r} is NaN or infinite in {found[f'odd_{field.column}']} records: "
+                f"quasi-identifier {name!r} is NaN or infinite in {unusable} records: "
                 "leave them out, or make it NULL"
             )
-        if policy.nulls == "error" and found[f"null_{field.column}"]:
+        if policy.nulls == "error" and missing:
             raise SourceError(
-                f"quasi-identifier {name!r} is NULL in {found[f'null_{field.column}']} records, and "
-                "nulls = 'error'"
+                f"quasi-identifier {name!r} is NULL in {missing} records, and nulls = 'error': "
+                "leave them out, or use nulls = 'category' or 'suppress'"
             )
-    size = int(found["size"])
+    rule = " without a NULL in a quasi-identifier" if policy.nulls == "suppress" else ""
     if size < 2:
-        raise SourceError(f"the DataFrame has {size} records: nobody can hide in a release of one")
+        raise SourceError(f"the DataFrame has {size} records{rule}: nobody can hide in a release of one")
     if policy.k > size:
-        raise PolicyError(f"k = {policy.k} is more than the {size} records: use k <= {size}")
-    return Staged(bound, staged, size)
+        raise PolicyError(f"k = {policy.k} is more than the {size} records{rule}: use k <= {size}")
+    return size
 
 
 def _is_odd(column: str) -> Column:

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -71,6 +72,8 @@ def policy(draw: random.Random) -> dict[str, Any]:
         "identifiers": ["cost"] if "cost" not in quasi else [],
         "sensitive": draw.sample(["ill", "pay"], draw.randint(1, 2)) if rule else [], **rule,
         "effort": "fast", "refine": draw.random() < 0.5,
+        "nulls": draw.choice(["category", "category", "suppress"]),
+        "suppression_limit": draw.choice([0, 0, 0.05, 0.3]) if rule else 0,
     }  # fmt: skip
 
 
@@ -84,7 +87,7 @@ def released(path: str) -> list[dict[str, Any]]:
 def same_report(found: list[list[Any]], path: str, asked: dict[str, Any]) -> None:
     """The rows of Spark's report are those of DuckDB's audit of the rows that stand there."""
     with duckdb.connect() as con:
-        names = ("quasi_identifiers", "sensitive", "k", "t", "l", "l_diversity", "c")
+        names = ("quasi_identifiers", "sensitive", "distance", "k", "t", "l", "l_diversity", "c")
         asks = AuditPolicy(**{name: asked[name] for name in names if name in asked})
         report = audit_relation(con, f"read_parquet('{path}/*.parquet')", asks, name="released")
     assert len(found) == len(report.measures)
@@ -94,9 +97,11 @@ def same_report(found: list[list[Any]], path: str, asked: dict[str, Any]) -> Non
             assert one == other or math.isclose(float(one), float(other), rel_tol=1e-12), (row, wanted)
 
 
-def check(running: Running, draw: random.Random, *, size: int, tile: int) -> None:
+def check(
+    running: Running, draw: random.Random, *, size: int, tile: int, codes: tuple[int, int] | None = None
+) -> None:
     rows, asked = table(draw, size), policy(draw)
-    answer = running.anonymize(rows, asked, partitions=draw.randint(1, 7), tile=tile)
+    answer = running.anonymize(rows, asked, partitions=draw.randint(1, 7), tile=tile, codes=codes)
     if "error" in answer:
         # A rule may be out of reach of the whole table: then DuckDB says so, too.
         with pytest.raises(duckanon.DuckanonError) as other:
@@ -106,6 +111,7 @@ def check(running: Running, draw: random.Random, *, size: int, tile: int) -> Non
     found = released(answer["path"])
     assert_release_valid(rows.to_pylist(), found, asked)
     same_report(answer["report"], answer["path"], asked)
+    assert answer["evidence"]["suppressed"] == size - len(found)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -134,6 +140,59 @@ def test_one_quasi_identifier_of_each_kind(running: Running, name: str) -> None:
 def test_several_tiles(running: Running, seed: int) -> None:
     draw = random.Random(100 + seed)
     check(running, draw, size=draw.choice([300, 1500]), tile=draw.choice([30, 100]))
+
+
+@pytest.mark.parametrize("distance", ["ordered", "equal"])
+def test_more_sensitive_values_than_codes(running: Running, distance: str) -> None:
+    """Some 300 values have 40 codes: t is kept by the values as they are, which the oracle and DuckDB count."""
+    draw = random.Random(31)
+    for values, t in ((300, 0.3), (5000, 0.9)):
+        pay = [None if draw.random() < 0.02 else draw.randrange(values) ** 2 / 7 for _ in range(600)]
+        often = [7.0 if draw.random() < 0.6 else value for value in pay] if distance == "equal" else pay
+        kinds = (pa.array(often, pa.float64()), pa.array(map(str, often)))
+        for kind in kinds:
+            rows = pa.table({"age": [draw.randrange(90) for _ in pay], "pay": kind})
+            asked = {
+                "quasi_identifiers": "age", "sensitive": "pay", "distance": {"pay": distance}, "k": 4, "t": t,
+                "l": 2, "effort": "fast",
+            }  # fmt: skip
+            answer = running.anonymize(rows, asked, partitions=3, tile=200, codes=(100, 40))
+            assert "error" not in answer, answer["error"]
+            assert_release_valid(rows.to_pylist(), released(answer["path"]), asked)
+            same_report(answer["report"], answer["path"], asked)
+
+
+def test_a_t_that_codes_cannot_tell_is_refused(running: Running) -> None:
+    """Of 600 values, each once, 20 are told apart and 580 are not: a class may differ by their share, 580 / 600."""
+    rows = pa.table({"age": np.arange(600) % 90, "pay": np.arange(600)})
+    asked = {"quasi_identifiers": "age", "sensitive": "pay", "distance": {"pay": "equal"}, "k": 4, "t": 0.9}
+    answer = running.anonymize(rows, asked, codes=(100, 40))
+    assert answer["error"].startswith(
+        "PolicyError: t = 0.9 is too small for 'pay', of whose 600 values Spark"
+    )
+    assert "ask for t >= 0.966667, or round its values" in answer["error"]
+    # Ranges of 15 of the 600: 14 / 599.
+    answer = running.anonymize(rows, {**asked, "distance": {"pay": "ordered"}, "t": 0.02}, codes=(100, 40))
+    assert "ask for t >= 0.0233723" in answer["error"]
+
+
+@pytest.mark.parametrize("tile", [0, 60])
+def test_suppression_leaves_out_no_more_than_is_allowed(running: Running, tile: int) -> None:
+    """Ten of 300 records have an illness of their own; t is against those that are left."""
+    age = [*(number % 40 for number in range(290)), *range(900, 910)]
+    ill = [*("flu" if number % 2 else "cold" for number in range(290)), *["acne"] * 10]
+    rows = pa.table({"age": age, "ill": ill, "n": np.arange(300)})
+    asked = {
+        "quasi_identifiers": "age", "sensitive": "ill", "insensitive": "n", "k": 5, "t": 0.1, "effort": "fast",
+        "suppression_limit": 0.05,
+    }  # fmt: skip
+    answer = running.anonymize(rows, asked, tile=tile, partitions=3)
+    found = released(answer["path"])
+    assert_release_valid(rows.to_pylist(), found, asked)
+    same_report(answer["report"], answer["path"], asked)
+    assert 0 < answer["evidence"]["suppressed"] == 300 - len(found) <= 15
+    again = running.anonymize(rows, asked, tile=tile, partitions=1)
+    assert again["evidence"]["fingerprint"] == answer["evidence"]["fingerprint"]
 
 
 @pytest.mark.long

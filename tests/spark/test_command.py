@@ -50,6 +50,17 @@ def test_a_release_and_its_audits(running: Running, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_records_that_are_left_out_are_counted(running: Running, tmp_path: Path) -> None:
+    source, out = tmp_path / "in.csv", tmp_path / "released"
+    source.write_text("age,ill\n1,flu\n,flu\n2,cold\n3,cold\n,flu\n4,flu\n")
+    rule = ("--insensitive", "*", "-k", 2, "--nulls", "suppress", "--suppression-limit", 0.2)
+    done = typed("anonymize", source, out, "--qi", "age", *rule, "--master", "local[1]")
+    assert done.stdout.splitlines()[0] == f"-- wrote {out}, without 2 suppressed records"
+    assert done.returncode == 0
+    assert json.loads((out / "_duckanon.json").read_text())["suppressed"] == 2
+
+
+@pytest.mark.slow
 def test_tasks_without_duckanon_are_told_what_they_lack(running: Running, tmp_path: Path) -> None:
     """The Python of the system has none of its packages."""
     out = tmp_path / "released"

@@ -79,11 +79,31 @@ def test_nothing_is_overwritten_and_nothing_is_left(running: Running, tmp_path: 
     assert "exists and a release never overwrites" in answer["error"]
     assert [file.name for file in path.iterdir()] == ["mine"]
     odd = rows.set_column(0, "age", pa.array([float("nan")] * 30))
-    answer = running.anonymize(odd, ASKED)
-    assert answer["error"] == (
-        "SourceError: quasi-identifier 'age' is NaN or infinite in 30 records: leave them out, or make it NULL"
+    named = 30 - odd.column("zip").null_count
+    for nulls, records in (("category", 30), ("suppress", named)):  # NaN is no NULL
+        answer = running.anonymize(odd, {**ASKED, "nulls": nulls})
+        assert answer["error"] == (
+            f"SourceError: quasi-identifier 'age' is NaN or infinite in {records} records: "
+            "leave them out, or make it NULL"
+        )
+        assert beside(answer["path"]) == []
+
+
+def test_a_table_that_spark_cannot_count_is_refused(running: Running) -> None:
+    running.run(
+        "from duckanon.spark import embed\nembed.kept = embed.LARGEST_TOTAL\nembed.LARGEST_TOTAL = 30\n"
     )
-    assert beside(answer["path"]) == []
+    try:
+        answer = running.anonymize(table(random.Random(8), 30), ASKED)
+        plain = running.anonymize(
+            table(random.Random(8), 30), {"quasi_identifiers": "age", "insensitive": "*", "k": 3}
+        )
+    finally:
+        running.run("from duckanon.spark import embed\nembed.LARGEST_TOTAL = embed.kept\n")
+    assert answer["error"].startswith(
+        "PolicyError: t and l of 30 records are not yet for Spark: up to 29 are"
+    )
+    assert "error" not in plain, plain["error"]
 
 
 @pytest.mark.parametrize(
@@ -91,8 +111,7 @@ def test_nothing_is_overwritten_and_nothing_is_left(running: Running, tmp_path: 
     [
         ({"subject": "Insens"}, "subject is not yet for Spark"),
         ({"method": "mdav", "sensitive": [], "t": None}, "method = 'mdav' is not yet for Spark"),
-        ({"suppression_limit": 0.1}, "suppression_limit = 0.1 is not yet for Spark"),
-        ({"nulls": "suppress"}, "nulls = 'suppress' is not yet for Spark"),
+        ({"time_limit": 9}, "time_limit is not yet for Spark"),
         ({"quasi_identifiers": ["age", "nix"]}, "quasi_identifiers names 'nix'"),
         ({"k": 1000}, "k = 1000 is more than the 30 records"),
     ],

@@ -109,7 +109,8 @@ def mended(
     violations: npt.NDArray[np.float64] | None = whole.violations
     thresholds = limited.thresholds
     if policy.suppression_limit > 0:
-        gone = _suppressed(whole, int(policy.suppression_limit * len(labels)))
+        most = int(policy.suppression_limit * len(labels))
+        gone = worst_classes(whole.violations, whole.classes.sizes, most)
         # Every class violates and all may go: a release of nothing helps nobody, so they are merged.
         if gone.any() and not gone.all():
             labels = np.where(gone[labels], -1, labels)
@@ -164,9 +165,10 @@ def _merged(
     return np.asarray(np.unique(holder, return_inverse=True)[1], dtype=np.int64)
 
 
-def _suppressed(whole: Whole, limit: int) -> npt.NDArray[np.bool_]:
-    """Tell of each class (m,) whether it is suppressed."""
-    violations, sizes = whole.violations, whole.classes.sizes
+def worst_classes(
+    violations: npt.NDArray[np.float64], sizes: npt.NDArray[np.int64], limit: int
+) -> npt.NDArray[np.bool_]:
+    """Tell of each class (m,) whether it is suppressed, where at most `limit` records may be."""
     gone = np.zeros(len(sizes), dtype=bool)
     # The worst per record first; a class that does not fit in the limit any more is left for merging.
     for number in np.argsort(-violations / sizes, kind="stable"):

@@ -1,0 +1,92 @@
+"""Suppress: the worst classes are left out, and the others keep t against what is left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+
+from duckanon.database import arrow
+from duckanon.kernels.merging.merge import class_members, merge_classes
+from duckanon.release.stages.class_sums import sums_of
+from duckanon.release.stages.repair import worst_classes
+from duckanon.spark.embed import limited
+from duckanon.spark.partition import CLASSES, in_order, told, violations_of, with_classes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from pyspark import Broadcast
+    from pyspark.sql import DataFrame
+
+    from duckanon.policy.policy import Policy
+    from duckanon.spark.embed import Embedded
+    from duckanon.spark.stage import Staged
+
+LARGEST = 1_000_000
+"""Violating classes that the driver looks at, the worst; the others are merged."""
+
+_TOLD = ("class_id", "violation", "within", "whole")
+
+
+def suppress(
+    labelled: DataFrame, staged: Staged, embedded: Embedded, policy: Policy, folder: str
+) -> tuple[DataFrame, Embedded, int]:
+    """Records that are left with their classes, what tasks know of them, and how many were left out.
+
+    The reference of t is the released table, so domains and thresholds are taken anew; classes that violate
+    them are merged in their tiles. Written to the folder.
+    """
+    if not embedded.thresholds or policy.suppression_limit == 0:
+        return labelled, embedded, 0
+    spark = labelled.sparkSession
+    gone = _worst(labelled, int(policy.suppression_limit * staged.size), staged.size)
+    names = spark.createDataFrame(pa.table({"class_id": arrow.arrow(gone)}))
+    kept = labelled.join(sf.broadcast(names), "class_id", "left_anti") if len(gone) else labelled
+    size = kept.count()
+    new = limited(embedded, replace(staged, frame=kept, size=size), policy, f"{folder}_values")
+    context = spark.sparkContext.broadcast(new)
+    columns = [field for field in labelled.schema.fields if field.name not in _TOLD]
+    task = partial(_merged, context)
+
+    def handed(table: Any) -> Any:
+        return task(table)
+
+    tile = sf.shiftright("class_id", CLASSES).alias("tile")
+    kept.groupBy(tile).applyInArrow(handed, with_classes(StructType(columns))).write.parquet(folder)
+    return spark.read.parquet(folder), new, staged.size - size
+
+
+def _worst(labelled: DataFrame, most: int, size: int) -> NDArray[np.int64]:
+    """Return the classes that are left out, of at most so many records; none where all would be."""
+    each = labelled.where("violation > 0").groupBy("class_id")
+    classes = each.agg(sf.count(sf.lit(1)).alias("size"), sf.max("violation").alias("violation"))
+    worst = (
+        classes.orderBy(sf.desc(sf.col("violation") / sf.col("size")), "class_id").limit(LARGEST).toArrow()
+    )
+    numbers, sizes = arrow.numbers(worst.column("class_id")), arrow.numbers(worst.column("size"))
+    gone = worst_classes(arrow.numbers(worst.column("violation")), sizes, most)
+    return np.asarray(numbers[gone] if int(sizes[gone].sum()) < size else numbers[:0], np.int64)
+
+
+def _merged(context: Broadcast[Embedded], table: pa.Table) -> pa.Table:
+    """Merge the classes of a tile that violate a threshold with others: the work of a task."""
+    embedded = context.value
+    records = in_order(table)
+    numbers, labels = np.unique(arrow.numbers(records.column("class_id")), return_inverse=True)
+    records = records.drop_columns([*_TOLD])
+    points, codes = embedded.points(records), embedded.codes(records)
+    if violations_of(embedded.thresholds, codes, labels).any():
+        classes, (offsets, members) = sums_of(points, labels), class_members(labels, codes)
+        united = merge_classes(
+            classes.sums / classes.sizes[:, None], classes.sizes, members, offsets, embedded.thresholds,
+            partner="efficient",
+        )  # fmt: skip
+        _, first = np.unique(united, return_index=True)
+        numbers, labels = numbers[first], united[labels]
+    above = violations_of(embedded.thresholds, codes, labels)
+    return told(records, table.schema, points, labels, numbers[labels], above)
