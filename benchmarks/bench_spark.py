@@ -37,50 +37,61 @@ POLICY: dict[str, Any] = {
     "quasi_identifiers": ["a", "b", "c", "d", "e", "f"], "sensitive": "pay", "k": 5, "t": 0.1,
 }  # fmt: skip
 PROGRAM = """
-import json, os, sys, time
+import json, os, sys, threading, time
 from pathlib import Path
 from pyspark.sql import SparkSession
 import duckanon.spark
 from duckanon import Policy
 from duckanon.spark import pipeline
 
-def processes():
-    parents = {}
+def below():
+    # Processes that this one has begun, and what stat says of each.
+    found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            fields = stat.read_text().rpartition(")")[2].split()
-            parents[int(stat.parent.name)] = (int(fields[1]), sum(map(int, fields[11:15])))
+            found[int(stat.parent.name)] = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue
-    below, found = {os.getpid()}, {}
-    grown = True
+    known, grown = {os.getpid()}, True
     while grown:
-        grown = {pid for pid, (above, _) in parents.items() if above in below} - below
-        below |= grown
-    return sum(parents[pid][1] for pid in below if pid in parents) / os.sysconf("SC_CLK_TCK")
+        grown = {pid for pid, fields in found.items() if int(fields[1]) in known} - known
+        known |= grown
+    return {pid: found[pid] for pid in known if pid in found}
+
+def processes():
+    return sum(sum(map(int, fields[11:15])) for fields in below().values()) / os.sysconf("SC_CLK_TCK")
+
+def watch(peak):
+    while True:
+        pages = sum(int(fields[21]) for pid, fields in below().items() if pid != os.getpid())
+        peak[0] = max(peak[0], pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
+        time.sleep(0.5)
 
 source, target, cores, policy = sys.argv[1:]
 spark = (SparkSession.builder.master(f"local[{cores}]").config("spark.ui.enabled", "false")
-    .config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "3g").getOrCreate())
+    .config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "1g").getOrCreate())
 spark.sparkContext.setLogLevel("ERROR")
 spark.range(10).count()
-spent = {}
+spent, used, peak = {}, {}, [0.0]
+threading.Thread(target=watch, args=(peak,), daemon=True).start()
 def timed(name):
     inner = getattr(pipeline, name)
     def run(*given, **named):
-        begin = time.monotonic()
+        begin, cpu = time.monotonic(), processes()
         result = inner(*given, **named)
         spent[name] = time.monotonic() - begin
+        used[name] = processes() - cpu
         return result
     setattr(pipeline, name, run)
-for name in ("stage", "embed", "tiled", "partition", "repair", "audit", "fingerprint"):
+for name in ("stage", "embed", "tiled", "partition", "repair", "audited", "fingerprint"):
     timed(name)
 begin, cpu = time.monotonic(), processes()
 release = duckanon.spark.anonymize(spark.read.parquet(source), Policy(**json.loads(policy)), path=target)
 wall, cpu = time.monotonic() - begin, processes() - cpu
 status = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
 print(json.dumps({"wall": wall, "cpu": cpu, "loss": release.evidence["information_loss"],
-    "peak_mb": int(status["VmHWM"].split()[0]) / 1024, "steps": spent}))
+    "peak_mb": int(status["VmHWM"].split()[0]) / 1024,
+    "executor_mb": peak[0], "audit_cpu": used["audited"], "steps": spent}))
 """
 
 
@@ -98,13 +109,15 @@ def on_spark(python: Path, source: Path, folder: Path, cores: int) -> dict[str, 
     return found
 
 
-def on_duckdb(source: Path) -> tuple[float, float]:
-    """Return CPU seconds and loss of a release by DuckDB."""
+def on_duckdb(source: Path) -> tuple[float, float, float]:
+    """Return CPU seconds and loss of a release by DuckDB, and CPU seconds of its audit alone."""
     with duckanon.connect() as con:
         con.execute(f"CREATE TABLE source AS FROM '{source}'")
         begin = time.process_time()
         release = duckanon.anonymize(con, "source", duckanon.Policy(**POLICY), name="released")
-        return time.process_time() - begin, release.information_loss
+        middle = time.process_time()
+        assert not duckanon.audit(con, "released", duckanon.Policy(**POLICY)).violated
+        return middle - begin, release.information_loss, time.process_time() - middle
 
 
 def main() -> int:
@@ -119,8 +132,8 @@ def main() -> int:
         source, small = folder / "in.parquet", folder / "small.parquet"
         for path, size in ((source, records), (small, records * SMALL // RECORDS)):
             duckdb.connect().execute(SOURCE.format(records=size, path=path))
-        cpu, loss = on_duckdb(source)
-        results.row(f"{records:,} records", way="DuckDB", **{"CPU s": cpu, "loss": loss})
+        cpu, loss, audit = on_duckdb(source)
+        results.row(f"{records:,} records", way="DuckDB", **{"CPU s": cpu, "loss": loss, "audit": audit})
         found = {}
         for way, path, cores in (
             ("local[1]", source, 1),
@@ -139,6 +152,8 @@ def main() -> int:
     )
     results.bar("CPU s / DuckDB's", two["cpu"] / cpu, 2.5)
     results.bar("loss / DuckDB's", (two["loss"] or float("inf")) / loss, 1.1)
+    results.bar("CPU s of the audit / DuckDB's", two["audit_cpu"] / audit, 5)
+    results.bar("memory of the executor with two tasks, MB", two["executor_mb"], 2048)
     results.bar(
         "memory of the driver, MB more than with a tenth",
         two["peak_mb"] - found["a tenth, local[2]"]["peak_mb"],
