@@ -20,7 +20,7 @@ SUMMARIES = {
     "demo": "Release 299,285 real persons, with k alone and with t-closeness, and audit both.",
     "anonymize": "Release a file or table as a new file.",
     "audit": "Audit any table or file; exit code 1 when it violates a threshold.",
-    "verify": "Run every recorded audit of a file again; exit code 1 when anything differs or is violated.",
+    "verify": "Run every recorded audit again; exit code 1 when anything differs or is violated.",
     "compare": "Run your aggregate queries on a table and its release, and report the error of each.",
     "compare-releases": (
         "Tell what two releases of the same data say together; exit code 1 when it is about fewer than k."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,11 +14,22 @@ from duckanon.cli.codes import PASSED, VIOLATION
 from duckanon.cli.options import Form, Timeout, known_form
 from duckanon.cli.output import line
 from duckanon.database.interrupts import within
+from duckanon.release.verify.folder import verify_folder
 from duckanon.release.verify.verify import verify as verified
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duckanon.release.verify.outcome import Verification
 
 
 def verify(
-    file: Annotated[Path, typer.Argument(help="an exported .duckdb file, or a database with releases")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="an exported .duckdb file, a database with releases, or the folder of a release on Spark"
+        ),
+    ],
     expect: Annotated[
         list[str] | None,
         typer.Option(help="a fingerprint or policy hash that you kept elsewhere; may be given several times"),
@@ -30,10 +41,17 @@ def verify(
     form: Form = "text",
     timeout: Timeout = None,
 ) -> int:
-    """Run every recorded audit of a file again; exit code 1 when anything differs or is violated."""
+    """Run every recorded audit again; exit code 1 when anything differs or is violated."""
     known_form(form)
-    with progress.shown(sys.stderr), files.opened(file) as con, within(timeout):
-        files.use(con, file)
-        outcome = verified(con, expect or (), heads=head or ())
+    with progress.shown(sys.stderr), within(timeout):
+        outcome = _verified(file, expect or (), head or ())
     line(outcome.to_json() if form == "json" else outcome.to_text())
     return PASSED if outcome.verified else VIOLATION
+
+
+def _verified(file: Path, expected: Sequence[str], heads: Sequence[str]) -> Verification:
+    if file.is_dir():
+        return verify_folder(file, expected, heads=heads)
+    with files.opened(file) as con:
+        files.use(con, file)
+        return verified(con, expected, heads=heads)

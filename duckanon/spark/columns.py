@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from duckanon.errors import PolicyError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
+from duckanon.release.folders import not_yet, released_type
 from duckanon.release.stages.stage import Field
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def bound(frame: DataFrame, policy: Policy) -> Bound:
     attributes = bind.bind(policy, duckdb_columns(frame))
     kept = [one for one in attributes if one.role is not Role.IDENTIFIER]
     for one in kept:
-        if one.kind == "other" and one.type not in _TYPES.values():
+        if not released_type(one.type):
             raise PolicyError(
                 f"column {one.name!r} is {one.type}, which is not yet for Spark: CAST it to STRING, "
                 "select its parts, or make it an identifier"
@@ -76,15 +77,5 @@ def duckdb_columns(frame: DataFrame) -> Sequence[tuple[str, str]]:
 
 def _check_options(policy: Policy) -> None:
     """Raise where an option is asked that Spark has not."""
-    asked = {
-        f"method = {policy.method!r}": policy.method != "auto",
-        f"release = {policy.release!r}": policy.release != "table",
-        "subject": bool(policy.subject),
-        "p_percent": policy.p_percent is not None,
-        "hierarchies": bool(policy.hierarchies),
-        "time_limit": policy.time_limit is not None,
-        "on_intersection = 'error'": policy.on_intersection == "error",
-    }
-    for option, there in asked.items():
-        if there:
-            raise PolicyError(f"{option} is not yet for Spark: leave it out, or anonymize with DuckDB")
+    for option in not_yet(policy):
+        raise PolicyError(f"{option} is not yet for Spark: leave it out, or anonymize with DuckDB")

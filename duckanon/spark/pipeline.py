@@ -13,12 +13,13 @@ from pyspark.sql import functions as sf
 
 from duckanon.database.fingerprint import digest
 from duckanon.errors import AuditFailure
+from duckanon.release.folders import EVIDENCE, FolderEvidence
 from duckanon.spark.audits import audited
 from duckanon.spark.columns import bound
 from duckanon.spark.embed import embed
 from duckanon.spark.evidence import fingerprint
 from duckanon.spark.partition import partition
-from duckanon.spark.publish import EVIDENCE, place_of
+from duckanon.spark.publish import place_of
 from duckanon.spark.recode import recoded
 from duckanon.spark.repair import repair
 from duckanon.spark.session import check_session, told
@@ -113,11 +114,10 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
             raise AuditFailure(
                 f"the release violates its policy and was not written:\n{report.to_text()}", report
             )
-        told_of = {"suppressed": suppressed + staged.left_out, "information_loss": None if merged else loss}
-        evidence = _evidence(released, policy, report) | told_of
-        place.write(candidate, EVIDENCE, json.dumps(evidence, indent=2) + "\n")
+        evidence = _evidence(released, policy, report, None if merged else loss, suppressed + staged.left_out)
+        place.write(candidate, EVIDENCE, evidence.to_json())
         place.publish(candidate)
-    return SparkRelease(spark.read.parquet(path), report, policy, evidence, path)
+    return SparkRelease(spark.read.parquet(path), report, policy, evidence.to_dict(), path)
 
 
 def _loss(labelled: DataFrame) -> float:
@@ -126,21 +126,23 @@ def _loss(labelled: DataFrame) -> float:
     return round(100 * row[0] / row[1], 6) if row[1] else 0.0
 
 
-def _evidence(released: DataFrame, policy: Policy, report: Report) -> dict[str, Any]:
+def _evidence(
+    released: DataFrame, policy: Policy, report: Report, loss: float | None, suppressed: int
+) -> FolderEvidence:
     spark, text = released.sparkSession, policy.to_toml()
-    return {
-        "policy": text,
-        "policy_hash": digest(text),
-        "fingerprint": fingerprint(released),
-        "records": released.count(),
-        "audit": report.to_dict(),
-        "versions": {
+    return FolderEvidence(
+        policy=text,
+        policy_hash=digest(text),
+        fingerprint=fingerprint(released),
+        records=released.count(),
+        audit=json.loads(report.to_json()),
+        information_loss=loss,
+        suppressed=suppressed,
+        versions={
             "duckanon": version("duckanon"),
             "duckdb": duckdb.__version__,
             "pyspark": pyspark.__version__,
             "spark": spark.version,
         },
-        "settings": {
-            name: spark.conf.get(name) for name in ("spark.sql.ansi.enabled", "spark.sql.session.timeZone")
-        },
-    }
+        settings={name: str(spark.conf.get(name)) for name in _SETTINGS},
+    )

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-EVIDENCE = "_duckanon.json"
-"""File of the evidence in the folder of a release; readers of Parquet pass over such names."""
-
 WAIT = 30
 """Seconds for tasks that were cancelled to end: Spark ends the Python of one after some two."""
 

@@ -12,6 +12,7 @@ import pytest
 
 import duckanon
 from duckanon.cli.verify import verify
+from duckanon.database.fingerprint import digest
 from duckanon.release.verify.chain import checked
 from duckanon.release.verify.record import misworded, read_releases
 from tests.e2e.evidence_scene import altered, copied, everything_wrong, rechained, verified, with_evidence
@@ -38,6 +39,7 @@ def test_what_nobody_touched_is_verified(
     assert len(found["releases"]) == releases
     assert [release["audits"] for release in found["releases"]] == audits
     assert all(release["report"]["passed"] for release in found["releases"])
+    assert all(digest(release["policy"]) == release["policy_hash"] for release in found["releases"])
     assert (originals / f"{name}.duckdb").read_bytes() == before, "nothing is written"
 
 

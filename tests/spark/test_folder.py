@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -16,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from duckanon.database.fingerprint import fingerprint
+from tests.e2e.folder_scene import verified
 from tests.engines.spark import find
 from tests.spark.running import ROOT
 from tests.spark.test_anonymize import released, table
@@ -67,6 +70,49 @@ def test_the_evidence_is_that_of_the_files(running: Running) -> None:
     assert evidence["audit"]["passed"] is True
     assert 0 < evidence["information_loss"] < 100
     assert 'quasi_identifiers = ["age", "zip"]' in evidence["policy"]
+
+
+def test_an_auditor_without_spark_verifies_it_and_sees_what_was_changed(
+    running: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Times, NULL and odd names are in it; the folder is on another machine, where the zone is another one."""
+    asked = {
+        "quasi_identifiers": ["age", "zip", "born", "seen"],
+        "sensitive": ["ill", "pay"],
+        "identifiers": "cost",
+        "insensitive": "*",
+        "k": 3,
+        "t": 0.6,
+        "l": {"ill": 1.5},
+        "l_diversity": "entropy",
+        "effort": "fast",
+    }
+    answer = running.anonymize(
+        table(random.Random(12), 300), asked, tile=60, settings={"spark.sql.session.timeZone": "Pacific/Apia"}
+    )
+    assert "error" not in answer, answer["error"]
+    folder = Path(shutil.copytree(answer["path"], tmp_path / "it's [a] copy"))
+    assert verified(folder, capsys) == (0, [])
+    assert verified(folder, capsys, expect=[answer["evidence"]["fingerprint"]]) == (0, [])
+    file = max(folder.glob("part-*.parquet"), key=lambda part: part.stat().st_size)
+    kept = file.read_bytes()
+    rows = pq.read_table(file)
+    ages = pa.array(range(rows.num_rows), rows["age"].type)
+    paid = rows["pay"].take(pa.array(range(rows.num_rows))[::-1])
+    for changed, message in (
+        (rows.slice(1), "records recorded 300, found 299"),
+        (rows.set_column(rows.column_names.index("pay"), "pay", paid), "fingerprint recorded"),
+        (rows.set_column(0, "age", ages), "verdict passed -> VIOLATED"),
+    ):
+        pq.write_table(changed, file)
+        code, found = verified(folder, capsys)
+        assert code == 1
+        assert message in "\n".join(found)
+    file.write_bytes(kept)
+    assert verified(folder, capsys) == (0, [])
+    (folder / "_evil.parquet").write_bytes(kept)
+    code, [found] = verified(folder, capsys)
+    assert (code, found.partition(",")[0]) == (1, "the folder holds '_evil.parquet'")
 
 
 def test_nothing_is_overwritten_and_nothing_is_left(running: Running, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from duckanon.audits.legible import legible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from duckanon.audits.report import Report
 
 
@@ -21,6 +23,7 @@ class Verified:
     records: int | None  # counted
     fingerprint: str | None  # of the rows as they are now; None where they cannot be read
     policy_hash: str | None  # likewise
+    policy: str | None  # text of that hash: what the audit asked
     heads: tuple[str, ...]  # links that no other follows: several of audits at one time, none in old metadata
     links: tuple[str, ...]  # of the chain, each computed anew
     audits: int  # recorded audits
@@ -79,9 +82,11 @@ class Verification:
         """A paragraph a release, and the verdict in the last line."""
         lines: list[str] = []
         for release in self.releases:
-            lines.append(legible(f"{release.release}, made {release.created_at or 'at an unknown time'} UTC"))
+            made = f"{release.created_at} UTC" if release.created_at else "at an unknown time"
+            lines.append(legible(f"{release.release}, made {made}"))
             lines.append(f"fingerprint: {release.fingerprint or 'unknown'}")
             lines.append(f"policy hash: {release.policy_hash or 'unknown'}")
+            lines += [legible(f"  {asked}") for asked in (release.policy or "").splitlines()]
             lines.append(f"head of the audits: {' '.join(release.heads) or 'none, they are not chained'}")
             if release.report is not None:
                 lines += release.report.to_text().splitlines()
@@ -109,6 +114,19 @@ class Verification:
             True: "; the audit macros are those that EXPORT writes",
             False: "; the audit macros in the file were NOT verified: see the note",
         }[self.macros]
+
+
+def missing(releases: Sequence[Verified], expected: Sequence[str], heads: Sequence[str]) -> Iterator[str]:
+    """Tell what was kept elsewhere, a fingerprint, policy hash or head, and is that of no release."""
+    hashes = {text for release in releases for text in (release.fingerprint, release.policy_hash)}
+    links = {link for release in releases for link in release.links}
+    for texts, known, what in (
+        (expected, hashes, "fingerprint or policy hash"),
+        (heads, links, "link in its chain of audits: some are gone or changed"),
+    ):
+        for text in texts:
+            if text.strip().lower() not in known:
+                yield f"{text.strip()} was expected, and no release has this {what}"
 
 
 def _remarks(outcome: Verified | Verification) -> list[str]:

@@ -6,10 +6,8 @@ import contextlib
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from duckanon.audits.changes import changes
 from duckanon.audits.evidence import canonical, read_canonical
 from duckanon.audits.report import COLUMNS, Measure
 from duckanon.database import engine, interrupts, templates
@@ -24,8 +22,9 @@ from duckanon.release.metadata import SCHEMA, Published
 from duckanon.release.tables import parts_of, read
 from duckanon.release.verify.chain import checked
 from duckanon.release.verify.contents import held
+from duckanon.release.verify.measured import differing
 from duckanon.release.verify.older import in_terms_of_today
-from duckanon.release.verify.outcome import Verification, Verified
+from duckanon.release.verify.outcome import Verification, Verified, missing
 from duckanon.release.verify.record import STAGE, misworded, of_the_source, read_releases
 
 if TYPE_CHECKING:
@@ -53,25 +52,8 @@ def verify(
         recorded = read_releases(con, home)
         releases = tuple(_verified(con, home, release) for release in recorded)
         beside = held(con, home, recorded)
-    missing = (
-        *_missing(expected, releases, ("fingerprint", "policy_hash"), "fingerprint or policy hash"),
-        *_missing(heads, releases, ("links",), "link in its chain of audits: some are gone or changed"),
-    )
-    return Verification(home, releases, (*missing, *beside.differences), beside.notes, beside.macros)
-
-
-def _missing(
-    expected: Sequence[str], releases: Sequence[Verified], facts: Sequence[str], what: str
-) -> Iterator[str]:
-    """Tell what was kept elsewhere and is a fact of no release."""
-    known: set[str] = set()
-    for release in releases:
-        for fact in facts:
-            value = getattr(release, fact)
-            known |= set(value) if isinstance(value, tuple) else {value}
-    for text in expected:
-        if text.strip().lower() not in known:
-            yield f"{text.strip()} was expected, and no release has this {what}"
+    differences = (*missing(releases, expected, heads), *beside.differences)
+    return Verification(home, releases, differences, beside.notes, beside.macros)
 
 
 @contextlib.contextmanager
@@ -107,6 +89,7 @@ def _verified(con: duckdb.DuckDBPyConnection, home: str, release: RecordedReleas
         records=None,
         fingerprint=None,
         policy_hash=None,
+        policy=None,
         heads=chain.heads,
         links=chain.links,
         audits=len(release.audits),
@@ -132,6 +115,7 @@ def _verified(con: duckdb.DuckDBPyConnection, home: str, release: RecordedReleas
         records=subject.records,
         fingerprint=subject.fingerprint,
         policy_hash=digest(text),
+        policy=text,
         report=report,
         differences=tuple(differences),
         notes=(*release.told, *notes, *chain.notes),
@@ -308,7 +292,8 @@ def _redone(
         again += _of_the_source(release, audit, again[0].classes)
         yield from _proved(release, audit)
         again += tuple(_as_it_was(row) for row in audit.measures if row["measure"] in OF_THE_RECORDS)
-    yield from _measures(release, audit, again)
+    writer = audit.duckanon_version or release.duckanon_version
+    yield from differing(audit.measures, again, writer=writer)
 
 
 def _trees(audit: RecordedAudit, text: str) -> Iterator[str]:
@@ -352,18 +337,6 @@ def _of(measure: str, attribute: str | None) -> str:
 
 def _as_it_was(row: Mapping[str, Any]) -> Measure:
     return Measure(*(row[name] for name in COLUMNS))
-
-
-def _measures(release: RecordedRelease, audit: RecordedAudit, again: tuple[Measure, ...]) -> Iterator[str]:
-    before = {"measures": audit.measures}
-    after = {"measures": [dict(zip(COLUMNS, measure.row(), strict=True)) for measure in again]}
-    differences = changes(before, after)
-    # A measure that this version reports and judges by nothing may be newer than the record.
-    newer = (audit.duckanon_version or release.duckanon_version) != version("duckanon")
-    appeared = tuple(row for row in differences.appeared if not (newer and row["passed"] is None))
-    differences = replace(differences, appeared=appeared)
-    if not differences.same:
-        yield from (f"recorded -> found: {line}" for line in differences.to_text().splitlines())
 
 
 def _listed(columns: Sequence[tuple[str | None, str | None]]) -> str:

@@ -1,0 +1,181 @@
+"""A release that is a folder of Parquet files: the file of its evidence, written and read as a stranger's."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from duckanon.audits.report import COLUMNS
+from duckanon.errors import ReleaseError
+from duckanon.policy.kinds import kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from duckanon.policy.policy import Policy
+
+EVIDENCE = "_duckanon.json"
+"""File of the evidence in the folder of a release; readers of Parquet pass over such names."""
+
+LONGEST = 4 * 2**20
+"""Bytes of it that are read: ten thousand columns need a quarter of them."""
+
+NOT_AUDITED = ("violations", "warnings", "plan", "evidence")
+"""What a report may have beside its measures, and the audit of a release on Spark has not."""
+
+
+@dataclass(frozen=True)
+class FolderEvidence:
+    """What the file says; of one that was read, of the right types and believed in nothing else."""
+
+    policy: str  # as TOML
+    policy_hash: str
+    fingerprint: str
+    records: int
+    audit: dict[str, Any]  # a report as `Report.to_json` has it
+    information_loss: float | None  # per cent; None where classes were suppressed, or merged across tiles
+    suppressed: int  # records that were left out
+    versions: dict[str, str]
+    settings: dict[str, str]  # of the session of Spark
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, in the order of the file."""
+        return asdict(self)
+
+    def to_json(self) -> str:
+        """Text of the file."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
+
+
+def evidence_from(text: bytes, where: str) -> FolderEvidence:
+    """Evidence that the bytes of a file state; a ReleaseError that names the file where they state none."""
+    try:
+        found = _parsed(text)
+        _check(found, _FILE, "the file")
+        _check(found["audit"], _AUDIT, "its audit")
+        for row in found["audit"]["measures"]:
+            _check(row, _MEASURE, "a measure of its audit")
+    except ValueError as wrong:
+        raise ReleaseError(f"{where} is no evidence of a release: {wrong}") from wrong
+    return FolderEvidence(**found)
+
+
+def not_yet(policy: Policy) -> list[str]:
+    """Options that a policy asks for and no release on Spark has so far."""
+    asked = {
+        f"method = {policy.method!r}": policy.method != "auto",
+        f"release = {policy.release!r}": policy.release != "table",
+        "subject": bool(policy.subject),
+        "p_percent": policy.p_percent is not None,
+        "hierarchies": bool(policy.hierarchies),
+        "time_limit": policy.time_limit is not None,
+        "on_intersection = 'error'": policy.on_intersection == "error",
+    }
+    return [option for option, there in asked.items() if there]
+
+
+def released_type(type_text: str) -> bool:
+    """Whether a column of this type, as DuckDB writes it, can be in a release on Spark."""
+    return kind_of(type_text) != "other" or type_text == "BLOB"
+
+
+def _parsed(text: bytes) -> Any:
+    if len(text) > LONGEST:
+        raise ValueError(f"it is longer than {LONGEST} bytes")
+    try:
+        return json.loads(text.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant)
+    except UnicodeDecodeError as wrong:
+        raise ValueError("it is not UTF-8") from wrong
+    except json.JSONDecodeError as wrong:
+        raise ValueError(f"it is not JSON: {wrong}") from wrong
+    except RecursionError as wrong:
+        raise ValueError("it is nested too deeply") from wrong
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; of a name that stands twice, another reader may take the other value."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        again = next(name for place, name in enumerate(names) if name in names[:place])
+        raise ValueError(f"{_short(again)} stands twice in it")
+    return found
+
+
+def _no_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _check(value: Any, form: Mapping[str, tuple[Callable[[Any], bool], str]], what: str) -> None:
+    """Raise unless a value is an object of these names, and each has what it should."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} is not an object")  # noqa: TRY004 - the caller tells one kind of error
+    for name in value:
+        if name not in form:
+            raise ValueError(
+                f"{what} has {_short(name)}, which is not known here: use the newer duckanon that wrote it"
+            )
+    for name, (fits, kind) in form.items():
+        if name not in value:
+            raise ValueError(f"{what} lacks {name!r}")
+        if not fits(value[name]):
+            raise ValueError(f"{name!r} of {what} is not {kind}")
+
+
+def _text(value: Any) -> bool:
+    """Whether it is a text that can be written: half of a pair of UTF-16 cannot."""
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def _count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def _number(value: Any) -> bool:
+    # An integer of more digits than a float has room for is none of ours.
+    return _count(value) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _words(value: Any) -> bool:
+    return isinstance(value, dict) and all(_text(one) for pair in value.items() for one in pair)
+
+
+def _list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _or_null(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or fits(value)
+
+
+def _short(name: str) -> str:
+    return repr(name if len(name) <= 60 else f"{name[:57]}...")
+
+
+_TEXT, _NUMBER, _COUNT = (_text, "a text"), (_number, "a number"), (_count, "a count")
+
+_FILE: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "policy": _TEXT, "policy_hash": _TEXT, "fingerprint": _TEXT, "records": _COUNT,
+    "audit": (lambda value: isinstance(value, dict), "a report"),
+    "information_loss": (_or_null(_number), "a number or null"), "suppressed": _COUNT,
+    "versions": (_words, "texts by name"), "settings": (_words, "texts by name"),
+}  # fmt: skip
+
+_AUDIT: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "passed": (lambda value: isinstance(value, bool), "true or false"),
+    "name": _TEXT,
+    "measures": (_list, "a list"),
+    **{name: (lambda _: True, "") for name in NOT_AUDITED},
+}
+
+_MEASURE: dict[str, tuple[Callable[[Any], bool], str]] = dict.fromkeys(
+    COLUMNS, (_or_null(_number), "a number or null")
+) | {
+    "measure": _TEXT,
+    "attribute": (_or_null(_text), "a text or null"),
+    # Infinity, which JSON does not know, is a text in a report.
+    "value": (lambda value: value in (None, "inf", "-inf", "nan") or _number(value), "a number or null"),
+    "passed": (_or_null(lambda value: isinstance(value, bool)), "true, false or null"),
+}

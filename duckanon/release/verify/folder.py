@@ -1,0 +1,272 @@
+"""Verification of a release that Spark made: its folder of Parquet files against the evidence in it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from duckanon.audits.run import audit_attributes, roles_of
+from duckanon.audits.unaudited import unaudited
+from duckanon.database import engine, templates
+from duckanon.database.fingerprint import digest, fingerprint
+from duckanon.database.paths import check_readable
+from duckanon.database.quoting import file_literal
+from duckanon.database.relations import columns_of, named
+from duckanon.errors import DuckanonError, PolicyError, ReleaseError, SourceError
+from duckanon.policy.bind import Role, bind_audit
+from duckanon.policy.names import fold
+from duckanon.policy.policy import Policy
+from duckanon.release import foreign
+from duckanon.release.folders import EVIDENCE, LONGEST, NOT_AUDITED, evidence_from, not_yet, released_type
+from duckanon.release.verify.measured import differing
+from duckanon.release.verify.outcome import Verification, Verified, missing
+from duckanon.release.verify.record import STAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from pathlib import Path
+
+    import duckdb
+
+    from duckanon.audits.report import Report
+    from duckanon.policy.bind import Attribute
+    from duckanon.release.folders import FolderEvidence
+
+_DONE = "_SUCCESS"
+"""File without content that Spark writes when all others are there."""
+
+_TOLD = 20
+"""Files of a folder that are told one by one."""
+
+_NOT_COMPARED = (
+    "information loss, suppressed records, versions and settings are what the evidence says: nothing in the "
+    "records tells them"
+)
+
+
+def verify_folder(folder: Path, expected: Sequence[str] = (), *, heads: Sequence[str] = ()) -> Verification:
+    """Verification of a folder that `duckanon.spark.anonymize` wrote; nothing is written, no Spark is asked.
+
+    The folder must not change meanwhile; its records are read once. A ReleaseError where it has no evidence
+    that can be read. What is expected is that of a database; a folder has no chain of audits, so no head.
+    """
+    file_literal(folder)  # an error where DuckDB cannot be told of files in it
+    evidence = _evidence(folder)
+    files, strange = _files(folder)
+    with foreign.opened(files) as con, engine.temporary(con) as workspace:
+        release = _verified(con, f"{workspace}_records", folder, evidence, files)
+    release = replace(release, differences=(*strange, *release.differences))
+    return Verification(str(folder), (release,), tuple(missing((release,), expected, heads)))
+
+
+def _evidence(folder: Path) -> FolderEvidence:
+    file = folder / EVIDENCE
+    if not os.path.lexists(file):
+        raise ReleaseError(
+            f"{str(folder)!r} is a folder without {EVIDENCE}, so no release that Spark made: give the folder "
+            "of one, or an exported .duckdb file"
+        )
+    check_readable(file)
+    with file.open("rb") as stream:
+        return evidence_from(stream.read(LONGEST + 1), repr(str(file)))
+
+
+def _files(folder: Path) -> tuple[list[Path], list[str]]:
+    """Return the files of the records, in the order of their names, and tell what else should not be there.
+
+    Those that any reader takes for records: Spark passes over names that begin with _ or a dot, and goes into
+    folders, a pattern of DuckDB does neither.
+    """
+    with os.scandir(folder) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    names = {entry.name for entry in found}
+    strange = {entry.name: why for entry in found if (why := _strange(entry, names))}
+    files = [
+        folder / entry.name
+        for entry in found
+        if entry.name not in strange and entry.name.endswith(".parquet") and entry.name[0] not in "_."
+    ]
+    told = [f"the folder holds {name!r}, which {why}" for name, why in list(strange.items())[:_TOLD]]
+    if len(strange) > _TOLD:
+        told.append(f"the folder holds {len(strange) - _TOLD} more that are no part of a release")
+    return files, told
+
+
+def _strange(entry: os.DirEntry[str], names: Collection[str]) -> str | None:
+    """Say why something in the folder is nothing that a release on Spark writes; None where it may be."""
+    name = entry.name
+    if entry.is_symlink():
+        return "is a link: what it leads to is elsewhere and was not read"
+    if not entry.is_file():
+        return "is a folder, and a release has none" if entry.is_dir() else "is no regular file"
+    if name == EVIDENCE or (name == _DONE and not entry.stat().st_size):
+        return None
+    if name.startswith(".") and name.endswith(".crc"):
+        # The sum that Hadoop keeps of a file beside it.
+        return None if name[1:].removesuffix(".crc") in names else "is the sum of a file that is gone"
+    if name[0] in "_.":
+        return "Spark passes over and did not write for a release: it was not read"
+    return (
+        None
+        if name.endswith(".parquet")
+        else "is not called .parquet, and Spark would read it: it was not read"
+    )
+
+
+@dataclass(frozen=True)
+class _Records:
+    """The records as they are now, in a temporary table."""
+
+    relation: str
+    columns: list[tuple[str, str]]
+    fingerprint: str
+    number: int
+
+
+def _verified(
+    con: duckdb.DuckDBPyConnection, table: str, folder: Path, evidence: FolderEvidence, files: Sequence[Path]
+) -> Verified:
+    policy, differences = _asked(evidence)
+    policy_hash = digest(evidence.policy)
+    if evidence.policy_hash != policy_hash:
+        differences.append(
+            f"policy hash recorded {evidence.policy_hash}, found {policy_hash} of the recorded policy"
+        )
+    release = Verified(
+        release=f"folder {str(folder)!r}",
+        created_at=None,
+        records=None,
+        fingerprint=None,
+        policy_hash=policy_hash,
+        policy=None if policy is None else policy.to_toml(),
+        heads=(),
+        links=(),
+        audits=1,
+        report=None,
+        differences=tuple(differences),
+        notes=(_NOT_COMPARED,),
+    )
+    try:
+        records = _read(con, table, files)
+    except DuckanonError as failure:
+        return replace(release, differences=(*differences, f"the records cannot be read: {failure}"))
+    differences += _facts(evidence, records)
+    report = None
+    if policy is not None:
+        try:
+            report, found = _audited(con, records, policy, folder)
+            differences += [*found, *_redone(evidence, report)]
+        except DuckanonError as failure:
+            differences.append(f"the release cannot be audited: {failure}")
+    return replace(
+        release,
+        records=records.number,
+        fingerprint=records.fingerprint,
+        report=report,
+        differences=tuple(differences),
+    )
+
+
+def _asked(evidence: FolderEvidence) -> tuple[Policy | None, list[str]]:
+    """Return the policy that the evidence states, None where it cannot be audited, and what is wrong."""
+    try:
+        policy = Policy.from_toml(evidence.policy)
+        options = not_yet(policy)
+    except (PolicyError, RecursionError) as failure:
+        what = failure if isinstance(failure, PolicyError) else "it is nested too deeply"
+        return None, [f"the recorded policy cannot be read: {what}"]
+    if options:
+        what = " and ".join(options)
+        return None, [f"the recorded policy asks for {what}, and no release on Spark that is known here does"]
+    # Another version may write the same policy in other words.
+    if policy.to_toml() != evidence.policy and _writer(evidence) == version("duckanon"):
+        return policy, ["the recorded policy is not written as duckanon writes it"]
+    return policy, []
+
+
+def _writer(evidence: FolderEvidence) -> str | None:
+    return evidence.versions.get("duckanon")
+
+
+def _read(con: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> _Records:
+    """Read the records once, to a table: a Parquet file says of itself what is in it, and may lie.
+
+    Statistics in it, which DuckDB goes by where it looks for some of the values, are not those of the table.
+    """
+    if not files:
+        raise SourceError("no Parquet file of a release is in the folder")
+    first = _columns(con, files[:1])
+    for file in files[1:]:
+        columns = _columns(con, [file])
+        if columns != first:
+            # DuckDB leaves out what only a later file has, and casts what is of another type.
+            raise SourceError(
+                f"{files[0].name!r} has the columns {_listed(first)}, and {file.name!r} {_listed(columns)}"
+            )
+    odd = [name for name, type_text in first if not released_type(type_text)]
+    if odd:
+        raise SourceError(f"column {odd[0]!r} has a type that no release on Spark has: {dict(first)[odd[0]]}")
+    query = templates.render("relation/rows.sql.j2", relation=_relation(files))
+    engine.run(con, templates.render("stage/raw.sql.j2", raw=table, query=query, row=None), STAGE)
+    relation = named("temp", table)
+    count = engine.rows(con, templates.render("relation/count.sql.j2", relation=relation), STAGE)
+    return _Records(relation, columns_of(con, relation, STAGE), fingerprint(con, relation), int(count[0][0]))
+
+
+def _columns(con: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> list[tuple[str, str]]:
+    return columns_of(con, _relation(files), STAGE)
+
+
+def _relation(files: Sequence[Path]) -> str:
+    return templates.render("relation/parquet.sql.j2", names=files).strip()
+
+
+def _listed(columns: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {type_text}" for name, type_text in columns)
+
+
+def _facts(evidence: FolderEvidence, records: _Records) -> Iterator[str]:
+    if evidence.records != records.number:
+        yield f"records recorded {evidence.records}, found {records.number}"
+    if evidence.fingerprint != records.fingerprint:
+        yield f"fingerprint recorded {evidence.fingerprint}, found {records.fingerprint}"
+
+
+def _audited(
+    con: duckdb.DuckDBPyConnection, records: _Records, policy: Policy, folder: Path
+) -> tuple[Report, list[str]]:
+    """Return the audit of the records by the policy, and tell where their columns are not its columns."""
+    asked = policy.audited()
+    attributes = bind_audit(asked, records.columns)
+    report = audit_attributes(con, records.relation, attributes, asked, {}, name=str(folder))
+    return report, list(_roles(records, policy, attributes))
+
+
+def _roles(records: _Records, policy: Policy, attributes: Sequence[Attribute]) -> Iterator[str]:
+    roles, names = roles_of(policy), [name for name, _ in records.columns]
+    for name in unaudited(names, attributes):
+        role = roles.of(name)
+        if role is None:
+            yield f"the records have a column {name!r}, and the recorded policy gives it no role"
+        elif role is Role.IDENTIFIER:
+            yield f"the records have the column {name!r}, an identifier, which the recorded policy drops"
+    for name in () if roles.insensitive == "*" else roles.insensitive:
+        if fold(name) not in map(fold, names):
+            yield f"the recorded policy releases the column {name!r}, and the records do not have it"
+
+
+def _redone(evidence: FolderEvidence, report: Report) -> Iterator[str]:
+    """Compare the recorded audit with the one that was done again."""
+    audit = evidence.audit
+    yield from differing(audit["measures"], report.measures, writer=_writer(evidence))
+    if audit["passed"] != report.passed:
+        yield f"verdict recorded {_verdict(audit['passed'])}, found {_verdict(report.passed)}"
+    for name in NOT_AUDITED:
+        if audit[name] not in (None, []):
+            yield f"the recorded audit has {name}, which the audit of a release on Spark has not"
+
+
+def _verdict(passed: bool) -> str:
+    return "passed" if passed else "VIOLATED"
