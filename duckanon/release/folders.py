@@ -35,7 +35,7 @@ class FolderEvidence:
     fingerprint: str
     records: int
     audit: dict[str, Any]  # a report as `Report.to_json` has it
-    information_loss: float | None  # per cent; None where classes were suppressed, or merged across tiles
+    information_loss: float  # per cent
     suppressed: int  # records that were left out
     versions: dict[str, str]
     settings: dict[str, str]  # of the session of Spark
@@ -159,7 +159,7 @@ _TEXT, _NUMBER, _COUNT = (_text, "a text"), (_number, "a number"), (_count, "a c
 _FILE: dict[str, tuple[Callable[[Any], bool], str]] = {
     "policy": _TEXT, "policy_hash": _TEXT, "fingerprint": _TEXT, "records": _COUNT,
     "audit": (lambda value: isinstance(value, dict), "a report"),
-    "information_loss": (_or_null(_number), "a number or null"), "suppressed": _COUNT,
+    "information_loss": _NUMBER, "suppressed": _COUNT,
     "versions": (_words, "texts by name"), "settings": (_words, "texts by name"),
 }  # fmt: skip
 

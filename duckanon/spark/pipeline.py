@@ -15,6 +15,7 @@ from duckanon.database.fingerprint import digest
 from duckanon.errors import AuditFailure
 from duckanon.release.folders import EVIDENCE, FolderEvidence
 from duckanon.spark.audits import audited
+from duckanon.spark.class_sums import information_loss
 from duckanon.spark.columns import bound
 from duckanon.spark.embed import embed
 from duckanon.spark.evidence import fingerprint
@@ -51,8 +52,7 @@ class SparkRelease:
         What was asked.
     evidence : dict
         As it stands in the file ``_duckanon.json`` in the folder: policy and its hash, fingerprint, audit,
-        information loss in per cent (None where classes were merged across tiles or suppressed), how many
-        records were suppressed, versions and settings.
+        information loss in per cent, how many records were suppressed, versions and settings.
     path : str
         The folder.
     """
@@ -104,8 +104,8 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
         dealt = tiled(staged, embedded, policy, place.folder("tiled"))
         labelled = partition(dealt, embedded, policy, staged.size, place.folder("labelled"))
         left, limited, suppressed = suppress(labelled, staged, embedded, policy, place.folder("left"))
-        loss = None if suppressed else _loss(left)
         final, merged = repair(left, limited)
+        loss = information_loss(final, limited) if merged or suppressed else _loss(final)
         candidate = place.folder("candidate")
         recoded(final, columns).toDF(*columns.names).write.parquet(candidate)
         released = spark.read.parquet(candidate)
@@ -114,20 +114,20 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
             raise AuditFailure(
                 f"the release violates its policy and was not written:\n{report.to_text()}", report
             )
-        evidence = _evidence(released, policy, report, None if merged else loss, suppressed + staged.left_out)
+        evidence = _evidence(released, policy, report, loss, suppressed + staged.left_out)
         place.write(candidate, EVIDENCE, evidence.to_json())
         place.publish(candidate)
     return SparkRelease(spark.read.parquet(path), report, policy, evidence.to_dict(), path)
 
 
 def _loss(labelled: DataFrame) -> float:
-    """Information loss in per cent; rounded, for the order of floating-point sums may differ."""
+    """Information loss in per cent of classes as they were made, of all records; rounded as elsewhere."""
     [row] = labelled.agg(sf.sum("within"), sf.sum("whole")).collect()
     return round(100 * row[0] / row[1], 6) if row[1] else 0.0
 
 
 def _evidence(
-    released: DataFrame, policy: Policy, report: Report, loss: float | None, suppressed: int
+    released: DataFrame, policy: Policy, report: Report, loss: float, suppressed: int
 ) -> FolderEvidence:
     spark, text = released.sparkSession, policy.to_toml()
     return FolderEvidence(

@@ -5,7 +5,6 @@ Only what is needed of them goes to the driver: the violating classes, and the m
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,12 +15,10 @@ from duckanon.database import arrow
 from duckanon.errors import PolicyError
 from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.merging.merge import class_members, merge_classes
+from duckanon.spark.class_sums import class_sums
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
-    from pyspark import Broadcast
     from pyspark.sql import DataFrame
 
     from duckanon.spark.embed import Embedded
@@ -44,51 +41,30 @@ def repair(labelled: DataFrame, embedded: Embedded) -> tuple[DataFrame, bool]:
     )
     if not len(violating):
         return labelled, False
-    middles = _middles(labelled, embedded)
-    count = NEAREST
-    while True:
-        numbers = _near(middles, violating, count)
-        united = _united(labelled, embedded, middles, numbers)
-        if united is not None:
-            break
-        if len(numbers) == middles.count():
-            raise PolicyError("no merging of classes keeps t and l: the thresholds are out of reach")
-        count *= 8
+    middles = class_sums(labelled, embedded).cache()
+    try:
+        numbers, united = _merged(labelled, embedded, middles, violating)
+    finally:
+        middles.unpersist()
     pairs = pa.table({"class_id": arrow.arrow(numbers), "home": arrow.arrow(numbers[united])})
     homes = sf.broadcast(labelled.sparkSession.createDataFrame(pairs))
     joined = labelled.join(homes, "class_id", "left")
     return joined.withColumn("class_id", sf.coalesce("home", "class_id")).drop("home"), True
 
 
-def _middles(labelled: DataFrame, embedded: Embedded) -> DataFrame:
-    """Return number, size and middle of every class; the sums do not depend on the order of records."""
-    context = labelled.sparkSession.sparkContext.broadcast(embedded)
-    columns = [one.field.column for one in embedded.axes]
-    points = labelled.select("class_id", *columns).mapInArrow(
-        partial(_placed, context), "class_id bigint, point array<double>"
-    )
-    # Whole numbers of 2^-32: an addend more or less does not change the digits of the others.
-    exact = sf.transform("point", lambda x: sf.round(x * 4294967296).cast("bigint"))
-    spread = points.select("class_id", sf.posexplode_outer(exact).alias("axis", "value"))
-    summed = spread.groupBy("class_id", "axis").agg(
-        sf.sum("value").alias("total"), sf.count(sf.lit(1)).alias("size")
-    )
-    rows = sf.sort_array(sf.collect_list(sf.struct("axis", "total")))
-    return (
-        summed.groupBy("class_id")
-        .agg(sf.max("size").alias("size"), rows.alias("sums"))
-        .select("class_id", "size", sf.transform("sums", lambda x: x["total"] / 4294967296).alias("sums"))
-        .cache()
-    )
-
-
-def _placed(context: Broadcast[Embedded], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give the coordinates of records: the work of a task."""
-    for batch in batches:
-        points = context.value.points(pa.Table.from_batches([batch]))
-        ends = np.arange(len(points) + 1, dtype=np.int32) * points.shape[1]
-        point = pa.ListArray.from_arrays(pa.array(ends), pa.array(points.ravel()))
-        yield pa.RecordBatch.from_arrays([batch.column(0), point], ["class_id", "point"])
+def _merged(
+    labelled: DataFrame, embedded: Embedded, middles: DataFrame, violating: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the classes that were looked at, by number, and which of them, by place, each becomes."""
+    count = NEAREST
+    while True:
+        numbers = _near(middles, violating, count)
+        united = _united(labelled, embedded, middles, numbers)
+        if united is not None:
+            return numbers, united
+        if len(numbers) == middles.count():
+            raise PolicyError("no merging of classes keeps t and l: the thresholds are out of reach")
+        count *= 8
 
 
 def _near(middles: DataFrame, violating: NDArray[np.int64], count: int) -> NDArray[np.int64]:

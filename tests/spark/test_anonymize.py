@@ -84,6 +84,14 @@ def released(path: str) -> list[dict[str, Any]]:
         return con.sql(f"FROM read_parquet('{path}/*.parquet')").to_arrow_table().to_pylist()
 
 
+def loss(rows: pa.Table, found: list[dict[str, Any]]) -> float:
+    """100 SSE / SST of the age of the records that are left, which `n` numbers, with the means of classes as released."""
+    age = dict(zip(rows["n"].to_pylist(), rows["age"].to_pylist(), strict=True))
+    whole = sum(age[row["n"]] for row in found) / len(found)
+    within = sum((age[row["n"]] - row["age"]) ** 2 for row in found)
+    return float(100 * within / sum((age[row["n"]] - whole) ** 2 for row in found))
+
+
 def same_report(found: list[list[Any]], path: str, asked: dict[str, Any]) -> None:
     """The rows of Spark's report are those of DuckDB's audit of the rows that stand there."""
     with duckdb.connect() as con:
@@ -179,7 +187,7 @@ def test_a_t_that_codes_cannot_tell_is_refused(running: Running) -> None:
 @pytest.mark.parametrize("tile", [0, 60])
 def test_suppression_leaves_out_no_more_than_is_allowed(running: Running, tile: int) -> None:
     """Ten of 300 records have an illness of their own; t is against those that are left."""
-    age = [*(number % 40 for number in range(290)), *range(900, 910)]
+    age = [*(float(number % 40) for number in range(290)), *map(float, range(900, 910))]
     ill = [*("flu" if number % 2 else "cold" for number in range(290)), *["acne"] * 10]
     rows = pa.table({"age": age, "ill": ill, "n": np.arange(300)})
     asked = {
@@ -191,6 +199,7 @@ def test_suppression_leaves_out_no_more_than_is_allowed(running: Running, tile: 
     assert_release_valid(rows.to_pylist(), found, asked)
     same_report(answer["report"], answer["path"], asked)
     assert 0 < answer["evidence"]["suppressed"] == 300 - len(found) <= 15
+    assert math.isclose(answer["evidence"]["information_loss"], loss(rows, found), rel_tol=1e-6)
     again = running.anonymize(rows, asked, tile=tile, partitions=1)
     assert again["evidence"]["fingerprint"] == answer["evidence"]["fingerprint"]
 
