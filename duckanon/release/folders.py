@@ -22,7 +22,7 @@ EVIDENCE = "_duckanon.json"
 LONGEST = 4 * 2**20
 """Bytes of it that are read: ten thousand columns need a quarter of them."""
 
-NOT_AUDITED = ("violations", "warnings", "plan", "evidence")
+NOT_AUDITED = ("violations", "plan", "evidence")
 """What a report may have beside its measures, and the audit of a release on Spark has not."""
 
 
@@ -167,6 +167,7 @@ _AUDIT: dict[str, tuple[Callable[[Any], bool], str]] = {
     "passed": (lambda value: isinstance(value, bool), "true or false"),
     "name": _TEXT,
     "measures": (_list, "a list"),
+    "warnings": (lambda value: _list(value) and all(map(_text, value)), "a list of texts"),
     **{name: (lambda _: True, "") for name in NOT_AUDITED},
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from pyspark.sql import functions as sf
 from duckanon.database.fingerprint import digest
 from duckanon.errors import AuditFailure
 from duckanon.release.folders import EVIDENCE, FolderEvidence
+from duckanon.spark.advice import advice
 from duckanon.spark.audits import audited
 from duckanon.spark.class_sums import information_loss
 from duckanon.spark.columns import bound
@@ -114,6 +115,7 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
             raise AuditFailure(
                 f"the release violates its policy and was not written:\n{report.to_text()}", report
             )
+        report = replace(report, warnings=advice(released, staged, policy, loss))
         evidence = _evidence(released, policy, report, loss, suppressed + staged.left_out)
         place.write(candidate, EVIDENCE, evidence.to_json())
         place.publish(candidate)

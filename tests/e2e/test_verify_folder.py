@@ -41,7 +41,7 @@ def test_what_nobody_touched_is_verified(folder: Path, tmp_path: Path) -> None:
     assert done.stdout.startswith(f"folder '{folder}', made at an unknown time\nfingerprint: ")
     assert '\n  quasi_identifiers = ["age", "seen"]\n  k = 3\n' in done.stdout, "what was asked is told"
     assert (
-        "note: information loss, suppressed records, versions and settings are what the evidence says"
+        "note: information loss, suppressed records, warnings, versions and settings are what the evidence says"
         in done.stdout
     )
     assert done.stdout.splitlines()[-1].startswith("verified: 1 release, 1 recorded audit; ")

@@ -207,6 +207,40 @@ def test_a_session_in_another_zone_gives_the_same_release(running: Running) -> N
     assert len({answer["evidence"]["fingerprint"] for answer in found}) == 1
 
 
+SINGLES_OUT = (
+    "insensitive column 'n' has 6 values in 6 records and can single them out: "
+    "is it an identifier or a quasi-identifier?"
+)
+
+
+def test_what_the_owner_should_know_is_said(running: Running) -> None:
+    """Two classes of three are certain, for k = 3 keeps equal ages together; one of them has one illness."""
+    rows = pa.table(
+        {
+            "age": [1, 1, 1, 9, 9, 9, None], "ill": ["flu", "flu", "flu", "acne", None, "flu", "flu"],
+            "n": range(7), "same": ["x"] * 7,
+        }
+    )  # fmt: skip
+    asked = {
+        "quasi_identifiers": "age", "sensitive": ["ill", "same"], "insensitive": "n", "k": 3, "nulls": "suppress",
+    }  # fmt: skip
+    answer = running.anonymize(rows, asked)
+    assert "error" not in answer, answer["error"]
+    assert answer["evidence"]["audit"]["warnings"] == [
+        "1 of 2 classes, 3 of 6 records reveal 'ill': all records of such a class have the same value; set l or t",
+        "sensitive column 'same' has one value in all 6 records: whoever is in the release has it",
+        SINGLES_OUT,
+        "nulls = 'suppress' left out 1 records with a NULL in a quasi-identifier",
+    ]
+    spread = pa.table({"age": np.arange(80.0), "pay": np.arange(80)})
+    asked = {"quasi_identifiers": "age", "sensitive": "pay", "k": 2, "t": 0.02, "effort": "fast"}
+    answer = running.anonymize(spread, asked)
+    assert "error" not in answer, answer["error"]
+    # Whoever earns more is older, so that a class within .02 is nearly everybody.
+    [said] = answer["evidence"]["audit"]["warnings"]
+    assert said.startswith("the thresholds cost the data: ")
+
+
 def test_names_that_somebody_may_give(running: Running) -> None:
     """A comma, a dot, a quote, a semicolon and names of our own; k = n makes one class."""
     names = ["a,b", "a.b", "it's", 'q"1', "q1", "class_id"]
@@ -252,7 +286,9 @@ def test_a_folder_that_cannot_be_written_to_is_told_in_one_line(running: Running
 def test_classes_are_merged_across_tiles_where_none_alone_keeps_t(running: Running) -> None:
     """Tiles are cut by age alone, and all of an age have one illness: no class of a tile is within t."""
     ages = np.arange(240) % 60
-    rows = pa.table({"age": ages.astype(float), "ill": pa.array(np.where(ages < 30, "flu", "cold")), "n": np.arange(240)})
+    rows = pa.table(
+        {"age": ages.astype(float), "ill": pa.array(np.where(ages < 30, "flu", "cold")), "n": np.arange(240)}
+    )
     asked = {
         "quasi_identifiers": "age",
         "sensitive": "ill",

@@ -88,9 +88,7 @@ def _of_columns(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Po
             else f"{what} values: distances in its hierarchy are approximate (within 25 %)"
         )
     if staged.left_out:
-        warnings.append(
-            f"nulls = 'suppress' left out {staged.left_out} records with a NULL in a quasi-identifier"
-        )
+        warnings.append(without_nulls(staged.left_out))
     return tuple(warnings)
 
 
@@ -106,16 +104,47 @@ def revealed(
     warnings = []
     for field, alike, members in zip(free, counts[::2], counts[1::2], strict=True):
         if members == records and _values(con, staged, [field])[0][1] <= 1:
-            warnings.append(
-                f"sensitive column {field.name!r} has one value in all {records} records: whoever is in the "
-                "release has it"
-            )
+            warnings.append(one_value(field.name, records))
         elif alike:
-            warnings.append(
-                f"{alike} of {classes} classes, {members} of {records} records reveal {field.name!r}: all "
-                "records of such a class have the same value; set l or t"
-            )
+            warnings.append(reveals(field.name, alike, classes, members, records))
     return warnings
+
+
+def one_value(name: str, records: int) -> str:
+    """What is said of a sensitive column with the same value everywhere."""
+    return (
+        f"sensitive column {name!r} has one value in all {records} records: whoever is in the release has it"
+    )
+
+
+def reveals(name: str, alike: int, classes: int, members: int, records: int) -> str:
+    """What is said of a sensitive column where all records of some classes have the same value."""
+    return (
+        f"{alike} of {classes} classes, {members} of {records} records reveal {name!r}: all "
+        "records of such a class have the same value; set l or t"
+    )
+
+
+def singles_out(name: str, different: int, size: int) -> str:
+    """What is said of an insensitive column with nearly as many values as records."""
+    return (
+        f"insensitive column {name!r} has {different} values in {size} records "
+        "and can single them out: is it an identifier or a quasi-identifier?"
+    )
+
+
+def without_nulls(left_out: int) -> str:
+    """What is said where records with NULL are left out."""
+    return f"nulls = 'suppress' left out {left_out} records with a NULL in a quasi-identifier"
+
+
+def collapse(classes: int, released: int, loss: float, k: int) -> str | None:
+    """What is said where thresholds cost the data; None where they do not."""
+    few = classes < released / (FEW_CLASSES * k) and loss > LITTLE_LOSS
+    if not (few or loss > MUCH_LOSS):
+        return None
+    number = f"{classes} class{'' if classes == 1 else 'es'}"
+    return f"the thresholds cost the data: {number} of {released} records, loss {loss:.1f} %"
 
 
 def dominated(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> list[str]:
@@ -164,10 +193,7 @@ def _insensitive(con: duckdb.DuckDBPyConnection, staged: Staged) -> list[str]:
     warnings, common = [], []
     for field, (_, different) in zip(others, _values(con, staged, others), strict=True):
         if different > NEARLY_UNIQUE * staged.size:
-            warnings.append(
-                f"insensitive column {field.name!r} has {different} values in {staged.size} records "
-                "and can single them out: is it an identifier or a quasi-identifier?"
-            )
+            warnings.append(singles_out(field.name, different, staged.size))
         else:
             common.append(field)
     if len(common) < 2:
@@ -231,13 +257,9 @@ def _commas(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded) 
 def _collapse(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy) -> tuple[str, ...]:
     """Loud warning when the thresholds cost the data, with the t that would not."""
     bucketed, thresholds = candidate.bucketed, candidate.bucketed.limited.thresholds
-    classes = candidate.classes
-    released, loss = candidate.released, candidate.information_loss
-    few = classes < released / (FEW_CLASSES * policy.k) and loss > LITTLE_LOSS
-    if not (few or loss > MUCH_LOSS):
+    text = collapse(candidate.classes, candidate.released, candidate.information_loss, policy.k)
+    if text is None:
         return ()
-    number = f"{classes} class{'' if classes == 1 else 'es'}"
-    text = f"the thresholds cost the data: {number} of {released} records, loss {loss:.1f} %"
     if policy.method == "full_domain":
         return (f"{text}; method = 'auto' with recode 'hierarchy' gives each class labels of its own",)
     if any(threshold.t is not None for threshold in thresholds) and bucketed.tile_count:

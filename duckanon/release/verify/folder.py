@@ -41,8 +41,8 @@ _TOLD = 20
 """Files of a folder that are told one by one."""
 
 _NOT_COMPARED = (
-    "information loss, suppressed records, versions and settings are what the evidence says: nothing in the "
-    "records tells them"
+    "information loss, suppressed records, warnings, versions and settings are what the evidence says: "
+    "nothing in the records tells them"
 )
 
 
