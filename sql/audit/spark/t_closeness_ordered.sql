@@ -18,14 +18,15 @@
 -- blocks, where each such end (slot) meets the last value that begins before it, for its rank and base.
 -- The share of a value is the area between its rank and those that it faces, as in the other text.
 WITH present AS (SELECT class, value, count(*) AS members FROM class_member GROUP BY class, value),
-domain AS (SELECT value, count(*) AS records FROM class_member GROUP BY value),
+domain AS (
+    SELECT value, count(*) AS records, min(hash(value)) AS mark FROM class_member GROUP BY value
+),
 total AS (
     SELECT CAST(sum(records) AS BIGINT) AS n, CAST(sum(records) AS BIGINT) // 200 + 1 AS width,
         greatest(count(*) - 1, 1) AS steps
     FROM domain
 ),
-marked AS (SELECT value, min(hash(value)) AS mark FROM class_member GROUP BY value),
-cut AS (SELECT min({'mark': mark, 'value': value}).value AS value FROM marked GROUP BY mark % 32),
+cut AS (SELECT min({'mark': mark, 'value': value}).value AS value FROM domain GROUP BY mark % 32),
 placed AS (
     SELECT d.value, d.records, CASE WHEN d.value IS NULL THEN 64 ELSE count(cut.value) END AS bucket
     FROM domain AS d LEFT JOIN cut ON cut.value <= d.value GROUP BY d.value, d.records
@@ -98,7 +99,7 @@ stretch AS (
         coalesce(lag(z.upper) OVER along, 0) AS lower, coalesce(lag(z.upper_sum) OVER along, 0) AS lower_sum
     FROM run AS r JOIN based AS b ON b.value IS NOT DISTINCT FROM r.value
     JOIN slot_sum AS z ON z.class_size = r.class_size AND z.place = r.place
-    WINDOW along AS (PARTITION BY r.class ORDER BY r.place ASC)
+    WINDOW along AS (PARTITION BY r.class ORDER BY r.value ASC NULLS LAST)
 ),
 share AS (
     SELECT class, class_size, CASE
