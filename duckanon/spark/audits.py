@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import uuid
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
-from duckanon.audits.headers import rows_of
-from duckanon.audits.portable import audit_sql
+from duckanon.audits.headers import rows_of, verdict_name
 from duckanon.audits.report import Measure, Report
 from duckanon.audits.run import audit_columns
-from duckanon.database import templates
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.bind import Role, bind_audit
 from duckanon.policy.policy import Policy
 from duckanon.spark.columns import duckdb_columns
 from duckanon.spark.session import check_session, told
+from duckanon.spark.steps import FEW, apart
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Iterator, Sequence
 
+    from pyspark.sql import Column, DataFrame
+
+    from duckanon.audits.run import AuditColumn
     from duckanon.policy.policy import AuditPolicy
+    from duckanon.spark.steps import Steps
+
+_OF_CLASSES = {"class_size": "class_sizes", "metrics": "class_metrics", "risk": "reidentification_risk"}
+"""Audits that look at classes and not at values, by the name under which they are read."""
 
 
 def audit(df: DataFrame, policy: Policy | AuditPolicy, *, name: str = "DataFrame") -> Report:
@@ -64,40 +68,66 @@ def audited(df: DataFrame, policy: Policy | AuditPolicy, *, name: str, stored: b
     if any(one.distance == "hierarchical" for one in columns):
         raise PolicyError("distance = 'hierarchical' is not yet for Spark: audit with DuckDB")
     quasi = [one.name for one in attributes if one.role is Role.QUASI_IDENTIFIER]
-    by_place = [sf.col(f"`{one.replace('`', '``')}`") for one in quasi]
-    members = [sf.col(f"`{one.name.replace('`', '``')}`").alias(f"s{i}") for i, one in enumerate(columns, 1)]
-    records = f"duckanon_{uuid.uuid4().hex}"
-    keys = [column.alias(f"q{number}") for number, column in enumerate(by_place, 1)]
-    looked_at = df.select(sf.struct(*keys).alias("class"), *members)
-    (looked_at if stored else looked_at.localCheckpoint()).createOrReplaceTempView(records)
-    spark = df.sparkSession
-    try:
-        text = templates.render(
-            "spark/report.sql.j2",
-            records=records,
-            k=asked.k,
-            attributes=columns,
-            audit=_audit,
-            rows_of=rows_of,
+    keys = [_column(one).alias(f"q{number}") for number, one in enumerate(quasi, 1)]
+    values = [_column(one.name).alias(f"s{number}") for number, one in enumerate(columns, 1)]
+    with apart(df.select(sf.struct(*keys).alias("class"), *values)) as steps:
+        classes = _number(steps, len(columns), stored=stored)
+        if not classes:
+            raise SourceError(f"{name} is empty: there is nothing to audit")
+        return Report(name, tuple(_measures(steps, columns, asked.k, classes)))
+
+
+def _column(name: str) -> Column:
+    return sf.col(f"`{name.replace('`', '``')}`")
+
+
+def _number(steps: Steps, values: int, *, stored: bool) -> int:
+    """Make `member`, the records with the number of their class, and count the classes.
+
+    A number is compared and moved for less than all the quasi-identifiers.
+    """
+    records = steps.frame("record")
+    steps.deal(records.count() if stored else steps.keep("record", records))
+    classes = steps.keep("class_number", steps.rendered("class_number"))
+    names = [f"s{number}" for number in range(1, values + 1)]
+    steps.keep("member", steps.rendered("member", values=names, few=classes <= FEW))
+    steps.forget("record", "class_number")
+    return classes
+
+
+def _measures(steps: Steps, columns: Sequence[AuditColumn], k: int | None, classes: int) -> Iterator[Measure]:
+    """Give the measures as a report has them: k, then l of every column, then t, then what is not judged."""
+    steps.define("class_member", steps.rendered("class_member", value="NULL"))
+    steps.define("threshold", steps.rendered("threshold", k=k, l=None, c=None, t=None))
+    for name, audit in _OF_CLASSES.items():
+        steps.audit(name, audit)
+    steps.audit("audited", "verdict_k_anonymity")
+    yield from _judged(steps, "k_anonymity", None, k)
+    [figures] = steps.rendered("figures").collect()
+    closeness = []
+    for number, one in enumerate(columns, 1):
+        kind = "distinct" if one.l_kind == "recursive" and one.c is None else one.l_kind
+        steps.define("class_member", steps.rendered("class_member", value=f"s{number}"))
+        steps.define("threshold", steps.rendered("threshold", k=k, l=one.l, c=one.c, t=one.t))
+        yield from _judged(steps, f"{kind}_l_diversity", one, one.l)
+        closeness += _judged(steps, "t_closeness", one, one.t)
+    yield from closeness
+    for measure, value in figures.asDict().items():
+        yield Measure(measure, None, None, value, classes, None, None, None)
+
+
+def _judged(steps: Steps, measure: str, column: AuditColumn | None, threshold: object) -> list[Measure]:
+    """Ask a measure of every class."""
+    rows = rows_of(measure)
+    if rows is not None:
+        steps.audit(rows.relation, rows.audit.replace("*", column.distance if column else ""))
+    steps.audit("audited", verdict_name(measure))
+    steps.define("verdict", steps.rendered("verdict", measure=measure, threshold=threshold))
+    steps.audit("report", "report")
+    return [
+        Measure(
+            measure, column.name if column else None, row["threshold"], row["value"],
+            row["classes"], row["violations"], row["records"], row["passed"],
         )
-        rows = spark.sql(text).collect()
-    finally:
-        spark.catalog.dropTempView(records)
-    if not rows or rows[0]["classes"] == 0:
-        raise SourceError(f"{name} is empty: there is nothing to audit")
-    return Report(name, tuple(_measure(row.asDict(), [one.name for one in columns]) for row in rows))
-
-
-@cache
-def _audit(name: str) -> str:
-    """Text of an audit that stands in parentheses."""
-    return audit_sql(name, "spark").rstrip()
-
-
-def _measure(row: dict[str, Any], names: list[str]) -> Measure:
-    place, value = row["attribute"], row["value"]
-    return Measure(
-        row["measure"], None if place is None else names[place], row["threshold"],
-        None if value is None else float(value),
-        row["classes"], row["violations"], row["records"], row["passed"],
-    )  # fmt: skip
+        for row in steps.frame("report").collect()
+    ]  # fmt: skip

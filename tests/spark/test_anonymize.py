@@ -144,6 +144,17 @@ def test_one_quasi_identifier_of_each_kind(running: Running, name: str) -> None:
         same_report(answer["report"], answer["path"], asked)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_an_audit_that_sends_nothing_to_every_task(running: Running, seed: int) -> None:
+    """So it is where classes and values are many: each class is dealt to one task, and steps are compiled."""
+    running.run("from duckanon.spark import audits, steps\naudits.FEW = steps.FEW = 0\n")
+    try:
+        draw = random.Random(200 + seed)
+        check(running, draw, size=draw.choice([40, 200]), tile=0)
+    finally:
+        running.run("from duckanon.spark import audits, steps\naudits.FEW = steps.FEW = 100_000\n")
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_several_tiles(running: Running, seed: int) -> None:
     draw = random.Random(100 + seed)

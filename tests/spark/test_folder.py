@@ -276,6 +276,43 @@ def test_what_gives_other_rows_each_time_is_asked_once(running: Running, tmp_pat
     assert found == "[True, True, True]\n3000 True\n"
 
 
+APART = """
+import duckanon.spark
+from duckanon import Policy
+from duckanon.spark import steps
+from pyspark.sql import SparkSession, functions
+spark = SparkSession.getActiveSession()
+frame = spark.range(300).select((functions.col("id") % 20).alias("a"), (functions.col("id") % 7).alias("s"))
+asked = Policy(quasi_identifiers="a", sensitive="s", k=2, t=1)
+names = ["spark.sql.shuffle.partitions", "spark.sql.adaptive.enabled", "spark.sql.autoBroadcastJoinThreshold",
+    "spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode"]
+def seen():
+    kept = spark.sparkContext._jsc.getPersistentRDDs().keySet().toString()
+    return [spark.conf.get(name) for name in names], sorted(t.name for t in spark.catalog.listTables()), kept
+def stopped(self, name, frame, inner=steps.Steps.keep):
+    rows = inner(self, name, frame)
+    if name == "step_run":
+        raise KeyboardInterrupt
+    return rows
+before = seen()
+duckanon.spark.audit(frame, asked)
+after = seen()
+whole, steps.Steps.keep = steps.Steps.keep, stopped
+try:
+    duckanon.spark.audit(frame, asked)
+except KeyboardInterrupt:
+    print("stopped")
+finally:
+    steps.Steps.keep = whole
+print(after == before, seen() == before, SparkSession.getActiveSession() is spark)
+"""
+
+
+def test_an_audit_leaves_the_session_as_it_is_even_where_it_is_stopped(running: Running) -> None:
+    """Settings, views and what the executors keep."""
+    assert running.run(APART) == "stopped\nTrue True True\n"
+
+
 def test_a_folder_that_cannot_be_written_to_is_told_in_one_line(running: Running, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     answer = running.anonymize(table(random.Random(8), 30), ASKED, path=str(tmp_path / "file" / "out"))

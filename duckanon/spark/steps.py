@@ -1,0 +1,144 @@
+"""An audit on Spark in steps: what it reads more than once is computed once.
+
+Spark writes out a CTE wherever it is read: of a text with twenty of them it plans and runs some many times.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections import Counter
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import sqlglot
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+from sqlglot import exp
+
+from duckanon.audits.portable import audit_sql
+from duckanon.database import templates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+
+FEW = 100_000
+"""Rows that are sent to every task, so that larger relations stay where they are when these are joined."""
+
+_RECORDS_A_TASK = 100_000
+_SETTINGS = {
+    # Plans again after every shuffle, and forgets by what kept rows are dealt to tasks.
+    "spark.sql.adaptive.enabled": "false",
+    # What Spark guesses of a size may be far too small; rows of a step are counted instead.
+    "spark.sql.autoBroadcastJoinThreshold": "64KB",
+}
+
+_UNCOMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""For few records: to write and compile a program for each step would take longer than to do without."""
+
+
+class Step(NamedTuple):
+    """A relation that an audit makes on its way."""
+
+    name: str
+    query: str
+    kept: bool
+    """Whether it is computed once and kept: it is read more than once, or joined, where its size counts."""
+
+
+@cache
+def steps_of(audit: str) -> tuple[Step, ...]:
+    """The CTEs of an audit, in the SQL of Spark, and last what it selects from them, which has no name."""
+    query = sqlglot.parse_one(audit_sql(audit, "spark"), read="spark")
+    assert isinstance(query, exp.Select)
+    names = [cte.alias for cte in query.ctes]
+    tables = [table for table in query.find_all(exp.Table) if table.name in names]
+    read = Counter(table.name for table in tables)
+    joined = {table.name for table in tables if isinstance(table.parent, exp.Join)}
+    # A name of its own: an audit may read a relation, and another make one, that is called the same.
+    for table in tables:
+        table.replace(exp.alias_(exp.to_table(_view(table.name)), table.alias or table.name, table=True))
+    steps = [
+        Step(_view(name), cte.this.sql(dialect="spark"), read[name] > 1 or name in joined)
+        for name, cte in zip(names, query.ctes, strict=True)
+    ]
+    query.set("with_", None)
+    return (*steps, Step("", query.sql(dialect="spark"), kept=False))
+
+
+def _view(name: str) -> str:
+    return f"step_{name}"
+
+
+class Steps:
+    """Relations by name, in a session of their own, and what is kept of them meanwhile."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._kept: dict[str, list[DataFrame]] = {}
+
+    def frame(self, name: str) -> DataFrame:
+        """Give a relation."""
+        return self._spark.table(name)
+
+    def rendered(self, template: str, **values: object) -> DataFrame:
+        """Give the rows of a template of `sql/spark` over the relations that there are."""
+        return self._spark.sql(templates.render(f"spark/{template}.sql.j2", **values))
+
+    def define(self, name: str, frame: DataFrame) -> None:
+        """Name a relation, which is computed wherever it is read."""
+        frame.createOrReplaceTempView(name)
+
+    def keep(self, name: str, frame: DataFrame) -> int:
+        """Name a relation, which is computed once; give the number of its rows."""
+        kept = frame.localCheckpoint(eager=False)
+        self._kept.setdefault(name, []).append(kept)
+        rows = int(kept.count())
+        self.define(name, kept.hint("broadcast") if rows <= FEW else kept)
+        return rows
+
+    def audit(self, name: str, audit: str) -> None:
+        """Name the rows of an audit, which reads the relations that there are."""
+        for step in steps_of(audit):
+            frame = self._spark.sql(step.query)
+            if step.kept:
+                self.keep(step.name, frame)
+            else:
+                self.define(step.name or name, frame)
+
+    def deal(self, records: int) -> None:
+        """Decide by the number of records to how many tasks they are dealt."""
+        tasks = max(self._spark.sparkContext.defaultParallelism, -(-records // _RECORDS_A_TASK))
+        self._spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
+        if records <= FEW:
+            for setting, value in _UNCOMPILED.items():
+                self._spark.conf.set(setting, value)
+
+    def forget(self, *names: str) -> None:
+        """Free what was kept: all, unless names are given."""
+        for name in names or tuple(self._kept):
+            for frame in self._kept.pop(name, ()):
+                # DataFrame.unpersist is for caches alone; where Spark has ended, nothing is left to free.
+                with contextlib.suppress(Py4JError):
+                    frame._jdf.queryExecution().logical().rdd().unpersist(False)
+
+
+@contextlib.contextmanager
+def apart(records: DataFrame) -> Iterator[Steps]:
+    """Give steps that begin with `record`, in a copy of the session: its own settings stay as they are."""
+    spark, name = records.sparkSession, f"duckanon_{uuid.uuid4().hex}"
+    records.createOrReplaceTempView(name)
+    try:
+        copy = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+        for setting, value in _SETTINGS.items():
+            copy.conf.set(setting, value)
+        steps = Steps(copy)
+        steps.define("record", copy.table(name))  # Spark copies views as late as here
+    finally:
+        spark.catalog.dropTempView(name)
+    try:
+        yield steps
+    finally:
+        steps.forget()
