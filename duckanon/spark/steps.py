@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FEW = 100_000
 """Rows that are sent to every task, so that larger relations stay where they are when these are joined."""
 
-_RECORDS_A_TASK = 100_000
+_RECORDS_A_TASK = 250_000
 _SETTINGS = {
     # Plans again after every shuffle, and forgets by what kept rows are dealt to tasks.
     "spark.sql.adaptive.enabled": "false",
