@@ -14,7 +14,7 @@ from duckanon.policy.bind import Role, bind_audit
 from duckanon.policy.policy import Policy
 from duckanon.spark.columns import duckdb_columns
 from duckanon.spark.session import check_session, told
-from duckanon.spark.steps import FEW, apart
+from duckanon.spark.steps import FEW, again, apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,11 +70,17 @@ def audited(df: DataFrame, policy: Policy | AuditPolicy, *, name: str, stored: b
     quasi = [one.name for one in attributes if one.role is Role.QUASI_IDENTIFIER]
     keys = [_column(one).alias(f"q{number}") for number, one in enumerate(quasi, 1)]
     values = [_column(one.name).alias(f"s{number}") for number, one in enumerate(columns, 1)]
-    with apart(df.select(sf.struct(*keys).alias("class"), *values)) as steps:
-        classes = _number(steps, len(columns), stored=stored)
-        if not classes:
-            raise SourceError(f"{name} is empty: there is nothing to audit")
-        return Report(name, tuple(_measures(steps, columns, asked.k, classes)))
+    looked_at = df.select(sf.struct(*keys).alias("class"), *values)
+
+    def asked_once() -> Report:
+        with apart(looked_at) as steps:
+            classes = _number(steps, len(columns), stored=stored)
+            if not classes:
+                raise SourceError(f"{name} is empty: there is nothing to audit")
+            return Report(name, tuple(_measures(steps, columns, asked.k, classes)))
+
+    # What is not stored may be other rows the next time.
+    return again(asked_once) if stored else asked_once()
 
 
 def _column(name: str) -> Column:
@@ -87,10 +93,15 @@ def _number(steps: Steps, values: int, *, stored: bool) -> int:
     A number is compared and moved for less than all the quasi-identifiers.
     """
     records = steps.frame("record")
-    steps.deal(records.count() if stored else steps.keep("record", records))
+    count = records.count() if stored else steps.keep("record", records)
+    steps.deal(count)
     classes = steps.keep("class_number", steps.rendered("class_number"))
     names = [f"s{number}" for number in range(1, values + 1)]
-    steps.keep("member", steps.rendered("member", values=names, few=classes <= FEW))
+    found = steps.keep("member", steps.rendered("member", values=names, few=classes <= FEW))
+    if found != count:
+        raise SourceError(
+            f"{count} records were {found} when their classes were asked for: do others write there?"
+        )
     steps.forget("record", "class_number")
     return classes
 

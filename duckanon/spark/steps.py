@@ -9,10 +9,11 @@ import contextlib
 import uuid
 from collections import Counter
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import sqlglot
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from sqlglot import exp
 
@@ -20,13 +21,19 @@ from duckanon.audits.portable import audit_sql
 from duckanon.database import templates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import DataFrame
+
+    Found = TypeVar("Found")
 
 FEW = 100_000
 """Rows that are sent to every task, so that larger relations stay where they are when these are joined."""
 
+TIMES = 3
+"""How often an audit is tried where executors are lost."""
+
+_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _RECORDS_A_TASK = 250_000
 _SETTINGS = {
     # Plans again after every shuffle, and forgets by what kept rows are dealt to tasks.
@@ -123,6 +130,17 @@ class Steps:
                 # DataFrame.unpersist is for caches alone; where Spark has ended, nothing is left to free.
                 with contextlib.suppress(Py4JError):
                     frame._jdf.queryExecution().logical().rdd().unpersist(False)
+
+
+def again(ask: Callable[[], Found]) -> Found:
+    """Give what is asked, anew where an executor was lost with what it kept; the third loss is an error."""
+    for _ in range(TIMES - 1):
+        try:
+            return ask()
+        except (PySparkException, Py4JError) as stopped:
+            if _LOST not in str(stopped):
+                raise
+    return ask()
 
 
 @contextlib.contextmanager

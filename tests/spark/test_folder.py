@@ -401,6 +401,36 @@ def test_executors_of_their_own_give_the_same_release(running: Running, tmp_path
     assert printed.strip().splitlines()[-1] == answer["evidence"]["fingerprint"]
 
 
+def executors(parent: int) -> list[int]:
+    """Processes of executors below another process."""
+    parents, found = {}, []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            pid = int(folder.name)
+            parents[pid] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if b"CoarseGrainedExecutorBackend" in (folder / "cmdline").read_bytes():
+                found.append(pid)
+
+    def below(pid: int) -> bool:
+        return pid == parent or (pid in parents and below(parents[pid]))
+
+    return [pid for pid in found if below(pid)]
+
+
+def test_an_executor_that_is_lost_changes_nothing(running: Running, tmp_path: Path) -> None:
+    """One of two is killed when the records are written and their audit has begun: what it kept is gone."""
+    rows = table(random.Random(10), 400)
+    answer = running.anonymize(rows, ASKED, tile=60)
+    process = started(running.stored(rows), tmp_path, "local-cluster[2,1,1024]")
+    until = time.monotonic() + 200
+    while not list(tmp_path.glob("_out.duckanon-*/candidate/_SUCCESS")) and time.monotonic() < until:
+        time.sleep(0.05)
+    time.sleep(1)
+    os.kill(executors(process.pid)[0], signal.SIGKILL)
+    printed, _ = process.communicate(timeout=300)
+    assert printed.strip().splitlines()[-1] == answer["evidence"]["fingerprint"]
+
+
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_a_driver_that_is_ended_leaves_nothing(
     running: Running, tmp_path: Path, sent: signal.Signals
