@@ -32,6 +32,8 @@ from duckanon.release.stages.thresholds import check_l, threshold_of
 from duckanon.spark.domain import digest, domain_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
     from pyspark.sql import Column
 
@@ -113,7 +115,7 @@ def embed(staged: Staged, policy: Policy, folder: str) -> Embedded:
 
     `folder` is where values wait that have to be sorted.
     """
-    axes = tuple(_axis(staged, field) for field in staged.bound.quasi)
+    axes = _axes(staged)
     bound = [
         one for one in staged.bound.sensitive if one.attribute.t is not None or one.attribute.l is not None
     ]
@@ -162,10 +164,14 @@ def _numbers(column: pa.ChunkedArray, field: Field) -> NDArray[np.float64]:
     return arrow.numbers(pc.cast(column, pa.float64(), safe=False)).astype(np.float64)
 
 
-def _axis(staged: Staged, field: Field) -> Axis:
+def _axes(staged: Staged) -> tuple[Axis, ...]:
+    """Return the axes of the quasi-identifiers; the numbers among them are looked at together."""
+    numbers = _of_numbers(staged, [field for field in staged.bound.quasi if field.kind in NUMBERS])
+    return tuple(numbers.get(field.column) or _of_text(staged, field) for field in staged.bound.quasi)
+
+
+def _of_text(staged: Staged, field: Field) -> Axis:
     weight = float(field.attribute.weight)
-    if field.kind in NUMBERS:
-        return _of_number(staged, field, weight)
     texts = staged.frame.select(sf.col(field.column).cast("string").alias("value"))
     some = texts.distinct().limit(EXACT_VALUES + 1).count()
     counted = texts.groupBy("value").count()
@@ -185,27 +191,48 @@ def _nominal(field: Field, weight: float, corners: NDArray[np.float64], width: f
     return Coordinates(column, 0, 0.0, 0.0, math.sqrt(weight), False, corners, weight * width / 2)
 
 
-def _of_number(staged: Staged, field: Field, weight: float) -> Axis:
-    """Return the axis of a number: its mean and standard deviation on a grid over its range."""
-    value = number(field)
-    [row] = staged.frame.agg(sf.min(value), sf.max(value), sf.count(value)).collect()
-    low, high, count = row[0], row[1], int(row[2])
-    share, column = 1 - count / staged.size, f"x_{field.column}"
-    exponent, center, spread = 0, 0.0, 0.0
-    if count and low < high:
+def _of_numbers(staged: Staged, fields: Sequence[Field]) -> dict[str, Axis]:
+    """Return the axes of numbers: mean and standard deviation of each on a grid over its range."""
+    if not fields:
+        return {}
+    values = [number(field) for field in fields]
+    asked = [one for value in values for one in (sf.min(value), sf.max(value), sf.count(value))]
+    [found] = staged.frame.agg(*asked).collect()
+    ranges = list(zip(found[::3], found[1::3], found[2::3], strict=True))
+    sums = []
+    for value, (low, high, count) in zip(values, ranges, strict=True):
+        if not (count and low < high):
+            sums += [sf.lit(0), sf.lit(0), sf.lit(0)]
+            continue
         # Halves, so that the range of very large numbers is finite.
         step = sf.round((value / 2 - low / 2) / (high / 2 - low / 2) * GRID).cast("bigint")
-        [row] = staged.frame.agg(
-            sf.sum(step.cast("decimal(38,0)")), sf.sum((step * step).cast("decimal(38,0)"))
-        ).collect()
-        total, squares = int(row[0]), int(row[1])
+        square = step * step
+        # A square in two parts, whose sums fit in a BIGINT: sums of decimals take many times as long.
+        rest = square.bitwiseAND(sf.lit(GRID - 1))
+        sums += [sf.sum(step), sf.sum(sf.shiftright(square, GRID.bit_length() - 1)), sf.sum(rest)]
+    [found] = staged.frame.agg(*sums).collect()
+    steps = zip(found[::3], found[1::3], found[2::3], strict=True)
+    return {
+        field.column: _of_number(staged, field, bounds, total, parts * GRID + rest)
+        for field, bounds, (total, parts, rest) in zip(fields, ranges, steps, strict=True)
+    }
+
+
+def _of_number(
+    staged: Staged, field: Field, bounds: tuple[float, float, int], total: int, squares: int
+) -> Axis:
+    """Return the axis of a number, from its range and sums of its steps on the grid and of their squares."""
+    (low, high, count), weight = bounds, float(field.attribute.weight)
+    share = 1 - count / staged.size
+    exponent, center, spread = 0, 0.0, 0.0
+    if count and low < high:
         exponent = math.frexp(max(-low, high))[1] + 1
         width = (math.ldexp(high, -exponent) - math.ldexp(low, -exponent)) / GRID
         center = math.ldexp(low, -exponent) + total / count * width
         spread = math.sqrt(max(count * squares - total * total, 0)) / count * width
     variance = weight * ((1 - share) * (spread > 0) + share * (1 - share))
     axis = Coordinates(
-        column, exponent, center, spread, math.sqrt(weight), count < staged.size, None, variance
+        f"x_{field.column}", exponent, center, spread, math.sqrt(weight), count < staged.size, None, variance
     )
     return Axis(field, axis)
 
