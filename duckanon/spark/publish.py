@@ -8,6 +8,8 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError
+
 from duckanon.errors import ReleaseError
 
 if TYPE_CHECKING:
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
 WAIT = 30
 """Seconds for tasks that were cancelled to end: Spark ends the Python of one after some two."""
 
+_GONE = (Py4JError, ConnectionError)
+"""What the driver meets where Java has ended."""
+
+_DESCRIPTION = "spark.job.description"
 _TIMES = "spark.sql.parquet.outputTimestampType"
 
 
@@ -28,7 +34,7 @@ class Place:
     spark: SparkSession
     path: str
     aside: str
-    tag: str  # of all its jobs
+    tag: str  # of all its jobs, and what Spark calls its queries
 
     def folder(self, name: str) -> str:
         """Return a folder of the work."""
@@ -69,16 +75,31 @@ class Place:
         files.delete(aside, True)
 
     def end(self) -> None:
-        """Remove the work of a release that failed, when none of its tasks runs any more.
+        """Remove the work of a release that failed, when nothing of it runs any more.
 
-        A task that is cancelled goes on for a while, and would make the folder again.
+        Java goes on for a while with what was cancelled, and would make the folder again.
         """
-        tracker = self.spark.sparkContext._jsc.sc().statusTracker()
-        self.spark.sparkContext.cancelJobsWithTag(self.tag)
         until = time.monotonic() + WAIT
-        while _running(tracker, self.tag) and time.monotonic() < until:
-            time.sleep(0.05)
+        while time.monotonic() < until:
+            self.spark.sparkContext.cancelJobsWithTag(self.tag)
+            if not (self._jobs_run() or self._queries_run()):
+                break
+            time.sleep(0.1)
         self.clear()
+
+    def _jobs_run(self) -> bool:
+        """Tell whether tasks of the work run."""
+        tracker = self.spark.sparkContext._jsc.sc().statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForTag(self.tag)]
+        stages = [stage for job in jobs if job.isDefined() for stage in job.get().stageIds()]
+        found = [tracker.getStageInfo(stage) for stage in stages]
+        return any(stage.isDefined() and stage.get().numActiveTasks() for stage in found)
+
+    def _queries_run(self) -> bool:
+        """Tell whether a query of the work runs: one that writes makes folders before its first job."""
+        found = self.spark._jsparkSession.sharedState().statusStore().executionsList()
+        queries = (found.apply(place) for place in range(found.size()))
+        return any(one.description() == self.tag and not one.completionTime().isDefined() for one in queries)
 
     def _files(self, path: str) -> tuple[Any, Any]:
         """Return the file system of a path, and the path for it."""
@@ -103,24 +124,31 @@ def place_of(spark: SparkSession, path: str) -> Iterator[Place]:
             f"{path!r} exists and a release never overwrites: remove it or choose another path"
         )
     before = spark.conf.get(_TIMES)
-    spark.sparkContext.addJobTag(tag)
+    context = spark.sparkContext
+    described = context.getLocalProperty(_DESCRIPTION)
+    context.addJobTag(tag)
     try:
+        context.setLocalProperty(_DESCRIPTION, tag)
         place.begin()
         spark.conf.set(_TIMES, "TIMESTAMP_MICROS")
         yield place
-    except BaseException:
-        place.end()
+    except BaseException as failure:
+        _end(place, failure)
         raise
     else:
         place.clear()
     finally:
-        spark.sparkContext.removeJobTag(tag)
-        spark.conf.set(_TIMES, before)
+        with contextlib.suppress(*_GONE):
+            context.removeJobTag(tag)
+            context.setLocalProperty(_DESCRIPTION, described)
+            spark.conf.set(_TIMES, before)
 
 
-def _running(tracker: Any, tag: str) -> bool:
-    """Tell whether tasks of jobs with a tag run."""
-    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForTag(tag)]
-    stages = [stage for job in jobs if job.isDefined() for stage in job.get().stageIds()]
-    found = [tracker.getStageInfo(stage) for stage in stages]
-    return any(stage.isDefined() and stage.get().numActiveTasks() for stage in found)
+def _end(place: Place, failure: BaseException) -> None:
+    """Remove the work of a release that failed; a ReleaseError names it where Spark is not there to do it."""
+    try:
+        place.end()
+    except _GONE:
+        raise ReleaseError(
+            f"Spark has ended: {place.aside!r} may hold records that nobody has anonymized, remove it"
+        ) from failure

@@ -364,12 +364,15 @@ def test_classes_are_merged_across_tiles_where_none_alone_keeps_t(running: Runni
 PROGRAM = """
 import sys
 from pyspark.sql import SparkSession
-from duckanon import Policy
+from duckanon import DuckanonError, Policy
 from duckanon.spark import anonymize, partition, tiles
 spark = SparkSession.builder.master(sys.argv[4]).config("spark.ui.enabled", "false").config(
     "spark.sql.shuffle.partitions", "4").config("spark.driver.host", "127.0.0.1").getOrCreate()
 tiles.tile_size = partition.tile_size = lambda *_: 60
-release = anonymize(spark.read.parquet(sys.argv[1]).repartition(4), Policy(**eval(sys.argv[3])), path=sys.argv[2])
+try:
+    release = anonymize(spark.read.parquet(sys.argv[1]).repartition(4), Policy(**eval(sys.argv[3])), path=sys.argv[2])
+except DuckanonError as error:
+    sys.exit(print(f"error: {error}"))
 print(release.evidence["fingerprint"])
 """
 
@@ -409,20 +412,20 @@ def test_executors_of_their_own_give_the_same_release(running: Running, tmp_path
     assert printed.strip().splitlines()[-1] == answer["evidence"]["fingerprint"]
 
 
-def executors(parent: int) -> list[int]:
-    """Processes of executors below another process."""
+def below(parent: int, word: bytes) -> list[int]:
+    """Processes below another one in whose command a word stands."""
     parents, found = {}, []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended
             pid = int(folder.name)
             parents[pid] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            if b"CoarseGrainedExecutorBackend" in (folder / "cmdline").read_bytes():
+            if word in (folder / "cmdline").read_bytes():
                 found.append(pid)
 
-    def below(pid: int) -> bool:
-        return pid == parent or (pid in parents and below(parents[pid]))
+    def of(pid: int) -> bool:
+        return pid in parents and (parents[pid] == parent or of(parents[pid]))
 
-    return [pid for pid in found if below(pid)]
+    return [pid for pid in found if of(pid)]
 
 
 def test_an_executor_that_is_lost_changes_nothing(running: Running, tmp_path: Path) -> None:
@@ -434,7 +437,7 @@ def test_an_executor_that_is_lost_changes_nothing(running: Running, tmp_path: Pa
     while not list(tmp_path.glob("_out.duckanon-*/candidate/_SUCCESS")) and time.monotonic() < until:
         time.sleep(0.05)
     time.sleep(1)
-    os.kill(executors(process.pid)[0], signal.SIGKILL)
+    os.kill(below(process.pid, b"CoarseGrainedExecutorBackend")[0], signal.SIGKILL)
     printed, _ = process.communicate(timeout=300)
     assert printed.strip().splitlines()[-1] == answer["evidence"]["fingerprint"]
 
@@ -457,6 +460,22 @@ def test_a_driver_that_is_ended_leaves_nothing(
     while list(tmp_path.iterdir()) and time.monotonic() < until:
         time.sleep(0.1)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_spark_that_is_gone_leaves_no_release_and_its_work_is_named(
+    running: Running, tmp_path: Path
+) -> None:
+    process = started(running.stored(table(random.Random(9), 900)), tmp_path, "local[2]")
+    until = time.monotonic() + 120
+    while not (work := list(tmp_path.glob("_out.duckanon-*/tiled"))) and time.monotonic() < until:
+        time.sleep(0.05)
+    [java] = below(process.pid, b"SparkSubmit")
+    os.kill(java, signal.SIGKILL)
+    printed, _ = process.communicate(timeout=100)
+    assert printed.splitlines() == [
+        f"error: Spark has ended: {str(work[0].parent)!r} may hold records that nobody has anonymized, remove it"
+    ]
+    assert not (tmp_path / "out").exists()
 
 
 def test_killed_tasks_change_nothing(running: Running, tmp_path: Path) -> None:
