@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _ERROR = re.compile(r"[A-Za-z_][\w.]*: |\[[A-Z_.]+\]")
 """How a line begins that says what went wrong."""
 
+_NOT_OWN = ("at ", "File ", "...", "JVM", "Suppressed: ")
+"""How lines begin that say where it went."""
+
 SPARK, JAVA, PANDAS, NEXT_PANDAS = (4, 1), 17, (2, 2), (3,)
 
 
@@ -67,8 +70,8 @@ def told() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JJavaError) as stopped:
-        lines = [line.strip() for line in str(stopped).splitlines()]
-        own = [line for line in lines if line and not line.startswith(("at ", "File ", "...", "JVM"))]
+        lines = [line.strip().removeprefix(": ") for line in str(stopped).splitlines()]
+        own = [line for line in lines if line and not line.startswith(_NOT_OWN)]
         why = next((line for line in reversed(own) if _ERROR.match(line)), own[0] if own else "no reason")
         lacks = "No module named" in why or "MissingExtra" in why
         help_of = ": PYSPARK_PYTHON names the Python of the tasks, which needs duckanon" if lacks else ""

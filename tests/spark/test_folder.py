@@ -442,6 +442,34 @@ def test_an_executor_that_is_lost_changes_nothing(running: Running, tmp_path: Pa
     assert printed.strip().splitlines()[-1] == answer["evidence"]["fingerprint"]
 
 
+@pytest.mark.parametrize("losses", [2, 3])
+def test_what_an_audit_kept_may_be_lost_twice(running: Running, losses: int) -> None:
+    """The blocks that Spark kept are freed, as with the executor that holds them."""
+    running.run(
+        "from duckanon.spark import steps\n"
+        f"steps.kept, steps.losses = steps.Steps.audit, {losses}\n"
+        "def audit(self, name, audit):\n"
+        "    if steps.losses and 'member' in self._kept:\n"
+        "        steps.losses -= 1\n"
+        "        self.forget('member')\n"
+        "    return steps.kept(self, name, audit)\n"
+        "steps.Steps.audit = audit\n"
+    )
+    try:
+        answer = running.anonymize(table(random.Random(8), 30), ASKED)
+    finally:
+        left = running.run(
+            "from duckanon.spark import steps\nsteps.Steps.audit = steps.kept\nprint(steps.losses)\n"
+        )
+    assert left == "0\n"
+    if losses == 2:
+        assert answer["evidence"]["audit"]["passed"] is True
+    else:
+        assert answer["error"].startswith("ReleaseError: Spark stopped: ")
+        assert "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND" in answer["error"]
+        assert beside(answer["path"]) == []
+
+
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_a_driver_that_is_ended_leaves_nothing(
     running: Running, tmp_path: Path, sent: signal.Signals
