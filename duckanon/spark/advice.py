@@ -29,13 +29,13 @@ NEAR = 0.2
 """What an approximate count of values may be short of the true one, by far."""
 
 
-def advice(released: DataFrame, staged: Staged, policy: Policy, loss: float) -> tuple[str, ...]:
+def advice(
+    released: DataFrame, staged: Staged, policy: Policy, *, records: int, classes: int, loss: float
+) -> tuple[str, ...]:
     """Warnings about columns of a release, and of what its thresholds cost."""
     found = [*_revealed(released, staged.bound), *_unique(staged)]
     if staged.left_out:
         found.append(without_nulls(staged.left_out))
-    records = released.count()
-    classes = _by_name(released, staged.bound).select(*_quasi(staged.bound)).distinct().count()
     cost = collapse(classes, records, loss, policy.k)
     return (*found, *([cost] if cost else []))
 
@@ -45,9 +45,11 @@ def _revealed(released: DataFrame, bound: Bound) -> Iterator[str]:
     free = [field for field in bound.sensitive if field.attribute.t is None and field.attribute.l is None]
     if not free:
         return
-    named = _by_name(released, bound)
+    named = released.toDF(*(field.column for field in bound.fields))
     values = [sf.count_distinct(sf.struct(field.column)).alias(field.column) for field in free]
-    classes = named.groupBy(*_quasi(bound)).agg(sf.count(sf.lit(1)).alias("members"), *values)
+    classes = named.groupBy(*(field.column for field in bound.quasi)).agg(
+        sf.count(sf.lit(1)).alias("members"), *values
+    )
     of_one = [sf.col(field.column) == 1 for field in free]
     [row] = classes.agg(
         sf.count(sf.lit(1)), sf.sum("members"), *map(sf.count_if, of_one),
@@ -74,12 +76,3 @@ def _unique(staged: Staged) -> Iterator[str]:
         [[different]] = staged.frame.agg(sf.count_distinct(field.column)).collect()
         if different > NEARLY_UNIQUE * staged.size:
             yield singles_out(staged.bound.name_of(field.column), different, staged.size)
-
-
-def _by_name(released: DataFrame, bound: Bound) -> DataFrame:
-    """Return the released records under safe names."""
-    return released.toDF(*(field.column for field in bound.fields))
-
-
-def _quasi(bound: Bound) -> list[str]:
-    return [field.column for field in bound.quasi]

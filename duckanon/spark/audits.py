@@ -12,14 +12,14 @@ from duckanon.audits.run import audit_columns
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.bind import Role, bind_audit
 from duckanon.policy.policy import Policy
-from duckanon.spark.columns import duckdb_columns
+from duckanon.spark.columns import column, duckdb_columns
 from duckanon.spark.session import check_session, told
 from duckanon.spark.steps import FEW, again, apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from duckanon.audits.run import AuditColumn
     from duckanon.policy.policy import AuditPolicy
@@ -55,8 +55,8 @@ def audit(df: DataFrame, policy: Policy | AuditPolicy, *, name: str = "DataFrame
     -----
     O(n log n) over the tasks of Spark.
     """
-    check_session(df)
     with told():
+        check_session(df)
         return audited(df, policy, name=name, stored=False)
 
 
@@ -68,8 +68,8 @@ def audited(df: DataFrame, policy: Policy | AuditPolicy, *, name: str, stored: b
     if any(one.distance == "hierarchical" for one in columns):
         raise PolicyError("distance = 'hierarchical' is not yet for Spark: audit with DuckDB")
     quasi = [one.name for one in attributes if one.role is Role.QUASI_IDENTIFIER]
-    keys = [_column(one).alias(f"q{number}") for number, one in enumerate(quasi, 1)]
-    values = [_column(one.name).alias(f"s{number}") for number, one in enumerate(columns, 1)]
+    keys = [column(one).alias(f"q{number}") for number, one in enumerate(quasi, 1)]
+    values = [column(one.name).alias(f"s{number}") for number, one in enumerate(columns, 1)]
     looked_at = df.select(sf.struct(*keys).alias("class"), *values)
 
     def asked_once() -> Report:
@@ -81,10 +81,6 @@ def audited(df: DataFrame, policy: Policy | AuditPolicy, *, name: str, stored: b
 
     # What is not stored may be other rows the next time.
     return again(asked_once) if stored else asked_once()
-
-
-def _column(name: str) -> Column:
-    return sf.col(f"`{name.replace('`', '``')}`")
 
 
 def _number(steps: Steps, values: int, *, stored: bool) -> int:

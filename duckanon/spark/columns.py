@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as sf
+
 from duckanon.errors import PolicyError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
@@ -14,7 +16,7 @@ from duckanon.release.stages.stage import Field
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from duckanon.policy.policy import Policy
 
@@ -64,6 +66,11 @@ def bound(frame: DataFrame, policy: Policy) -> Bound:
     fields = tuple(Field(replace(one, name=name), name) for one, name in zip(kept, columns, strict=True))
     names = tuple(one.name for one in kept)
     return Bound(fields, names, names)
+
+
+def column(name: str) -> Column:
+    """Return a column by its name, whatever is in it."""
+    return sf.col(f"`{name.replace('`', '``')}`")
 
 
 def duckdb_columns(frame: DataFrame) -> Sequence[tuple[str, str]]:

@@ -1,8 +1,31 @@
-"""Arrow tables as Spark takes them back from a task."""
+"""Arrow tables as Spark hands them to a task and takes them back."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def alone(task: Callable[[pa.Table], pa.Table]) -> Callable[..., pa.Table]:
+    """Return a function of one argument: Spark counts them to know whether it takes the key of a group."""
+
+    def handed(table: pa.Table) -> pa.Table:
+        return task(table)
+
+    return handed
+
+
+def with_key(task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]) -> Callable[..., pa.Table]:
+    """Return a function of two arguments, which gets the key of its group, too."""
+
+    def handed(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
+        return task(key, table)
+
+    return handed
 
 
 def as_spark_has_it(table: pa.Table, given: pa.Schema) -> pa.Table:

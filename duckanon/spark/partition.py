@@ -17,7 +17,7 @@ from duckanon.kernels.merging.merge import class_members
 from duckanon.release.stages.bucket import tile_size
 from duckanon.release.stages.class_sums import sums_of
 from duckanon.release.stages.plan import candidates
-from duckanon.spark.handed import as_spark_has_it
+from duckanon.spark.handed import as_spark_has_it, with_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,7 +68,7 @@ def partition(dealt: DataFrame, embedded: Embedded, policy: Policy, size: int, f
     schema = StructType([field for field in dealt.schema.fields if field.name != "tile"])
     schema = with_classes(schema)
     task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table] = partial(_labelled, context)
-    dealt.groupBy("tile").applyInArrow(_with_key(task), schema).write.parquet(folder)
+    dealt.groupBy("tile").applyInArrow(with_key(task), schema).write.parquet(folder)
     return spark.read.parquet(folder)
 
 
@@ -76,15 +76,6 @@ def with_classes(schema: StructType) -> StructType:
     """Return columns and what is told of the class of a record."""
     told = {"class_id": LongType(), "violation": DoubleType(), "within": DoubleType(), "whole": DoubleType()}
     return StructType([*schema.fields, *(StructField(name, kind) for name, kind in told.items())])
-
-
-def _with_key(task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]) -> Callable[..., pa.Table]:
-    """Return a function of two arguments: Spark counts them to know whether to hand over the key."""
-
-    def handed(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
-        return task(key, table)
-
-    return handed
 
 
 def _labelled(context: Broadcast[Work], key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:

@@ -97,8 +97,8 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
     of its own. The driver holds moments, domains of sensitive values and, where classes have to be merged
     across tiles, those near them.
     """
-    spark = check_session(df)
-    columns = bound(df, policy)
+    with told():
+        spark, columns = check_session(df), bound(df, policy)
     with told(), place_of(spark, path) as place:
         staged = stage(df, columns, policy, place.folder("staged"))
         embedded = embed(staged, policy, place.folder("values"))
@@ -115,7 +115,9 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
             raise AuditFailure(
                 f"the release violates its policy and was not written:\n{report.to_text()}", report
             )
-        report = replace(report, warnings=advice(released, staged, policy, loss))
+        records, classes = staged.size - suppressed, report.measures[0].classes
+        warned = advice(released, staged, policy, records=records, classes=classes, loss=loss)
+        report = replace(report, warnings=warned)
         evidence = _evidence(released, policy, report, loss, suppressed + staged.left_out)
         place.write(candidate, EVIDENCE, evidence.to_json())
         place.publish(candidate)

@@ -138,6 +138,7 @@ def place_of(spark: SparkSession, path: str) -> Iterator[Place]:
     else:
         place.clear()
     finally:
+        # Where Java has ended, its settings are gone, too: what went wrong is told and not this.
         with contextlib.suppress(*_GONE):
             context.removeJobTag(tag)
             context.setLocalProperty(_DESCRIPTION, described)
@@ -150,5 +151,6 @@ def _end(place: Place, failure: BaseException) -> None:
         place.end()
     except _GONE:
         raise ReleaseError(
-            f"Spark has ended: {place.aside!r} may hold records that nobody has anonymized, remove it"
+            "Spark stopped, and what it had made was not removed: remove "
+            f"{place.aside!r}, which may hold records that nobody has anonymized"
         ) from failure

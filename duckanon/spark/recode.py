@@ -11,14 +11,12 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from duckanon.database import arrow, engine
-from duckanon.spark.handed import as_spark_has_it
+from duckanon.spark.handed import alone, as_spark_has_it
 from duckanon.spark.partition import CLASSES, in_order
 from duckanon.streams.methods import Left
 from duckanon.streams.recode import Recoder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark import Broadcast
     from pyspark.sql import DataFrame
 
@@ -39,17 +37,8 @@ def recoded(labelled: DataFrame, bound: Bound) -> DataFrame:
     return (
         labelled.select("class_id", *columns)
         .groupBy(sf.shiftright("class_id", CLASSES).alias("tile"))
-        .applyInArrow(_alone(partial(_written, context)), from_arrow_schema(released))
+        .applyInArrow(alone(partial(_written, context)), from_arrow_schema(released))
     )
-
-
-def _alone(task: Callable[[pa.Table], pa.Table]) -> Callable[..., pa.Table]:
-    """Return a function of one argument: Spark counts them to know whether to hand over the key."""
-
-    def handed(table: pa.Table) -> pa.Table:
-        return task(table)
-
-    return handed
 
 
 def _written(context: Broadcast[tuple[Recoder, pa.Schema]], table: pa.Table) -> pa.Table:

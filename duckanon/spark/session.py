@@ -64,12 +64,12 @@ def check_session(frame: DataFrame) -> SparkSession:
 @contextlib.contextmanager
 def told() -> Iterator[None]:
     """Tell in one line why Spark stopped, and what helps where that is known; its own error is the cause."""
-    from py4j.protocol import Py4JJavaError
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except (PySparkException, Py4JJavaError) as stopped:
+    except (PySparkException, Py4JError, ConnectionError) as stopped:
         lines = [line.strip().removeprefix(": ") for line in str(stopped).splitlines()]
         own = [line for line in lines if line and not line.startswith(_NOT_OWN)]
         why = next((line for line in reversed(own) if _ERROR.match(line)), own[0] if own else "no reason")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sf
 
 from duckanon.errors import PolicyError, SourceError
+from duckanon.spark.columns import column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -32,7 +33,7 @@ def stage(frame: DataFrame, bound: Bound, policy: Policy, folder: str) -> Staged
     A DataFrame may give other rows each time it is asked: it is asked once.
     """
     pairs = zip(bound.sources, bound.fields, strict=True)
-    frame.select([_column(name).alias(field.column) for name, field in pairs]).write.parquet(folder)
+    frame.select([column(name).alias(field.column) for name, field in pairs]).write.parquet(folder)
     staged, left_out = frame.sparkSession.read.parquet(folder), 0
     if policy.nulls == "suppress":
         every = staged.count()
@@ -75,8 +76,3 @@ def _checked(staged: DataFrame, bound: Bound, policy: Policy) -> int:
 def _is_odd(column: str) -> Column:
     """Tell whether a number is NaN or infinite."""
     return sf.isnan(column) | (sf.abs(column) == float("inf"))
-
-
-def _column(name: str) -> Column:
-    """Return a column by its name, whatever is in it."""
-    return sf.col(f"`{name.replace('`', '``')}`")

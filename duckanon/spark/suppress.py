@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from duckanon.kernels.merging.merge import class_members, merge_classes
 from duckanon.release.stages.class_sums import sums_of
 from duckanon.release.stages.repair import worst_classes
 from duckanon.spark.embed import limited
+from duckanon.spark.handed import alone
 from duckanon.spark.partition import CLASSES, in_order, told, violations_of, with_classes
 
 if TYPE_CHECKING:
@@ -51,13 +52,9 @@ def suppress(
     new = limited(embedded, replace(staged, frame=kept, size=size), policy, f"{folder}_values")
     context = spark.sparkContext.broadcast(new)
     columns = [field for field in labelled.schema.fields if field.name not in _TOLD]
-    task = partial(_merged, context)
-
-    def handed(table: Any) -> Any:
-        return task(table)
-
+    task = alone(partial(_merged, context))
     tile = sf.shiftright("class_id", CLASSES).alias("tile")
-    kept.groupBy(tile).applyInArrow(handed, with_classes(StructType(columns))).write.parquet(folder)
+    kept.groupBy(tile).applyInArrow(task, with_classes(StructType(columns))).write.parquet(folder)
     return spark.read.parquet(folder), new, staged.size - size
 
 

@@ -177,6 +177,9 @@ def test_more_sensitive_values_than_codes(running: Running, distance: str) -> No
             }  # fmt: skip
             answer = running.anonymize(rows, asked, partitions=3, tile=200, codes=(100, 40))
             assert "error" not in answer, answer["error"]
+            sorted_in = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "5"}
+            again = running.anonymize(rows, asked, tile=200, codes=(100, 40), settings=sorted_in)
+            assert again["evidence"]["fingerprint"] == answer["evidence"]["fingerprint"]
             assert_release_valid(rows.to_pylist(), released(answer["path"]), asked)
             same_report(answer["report"], answer["path"], asked)
 

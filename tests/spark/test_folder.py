@@ -365,14 +365,20 @@ PROGRAM = """
 import sys
 from pyspark.sql import SparkSession
 from duckanon import DuckanonError, Policy
-from duckanon.spark import anonymize, partition, tiles
+from duckanon.spark import anonymize, audit, partition, tiles
 spark = SparkSession.builder.master(sys.argv[4]).config("spark.ui.enabled", "false").config(
     "spark.sql.shuffle.partitions", "4").config("spark.driver.host", "127.0.0.1").getOrCreate()
 tiles.tile_size = partition.tile_size = lambda *_: 60
+frame, policy = spark.read.parquet(sys.argv[1]), Policy(**eval(sys.argv[3]))
 try:
-    release = anonymize(spark.read.parquet(sys.argv[1]).repartition(4), Policy(**eval(sys.argv[3])), path=sys.argv[2])
+    release = anonymize(frame.repartition(4), policy, path=sys.argv[2])
 except DuckanonError as error:
-    sys.exit(print(f"error: {error}"))
+    print(f"error: {error}")
+    try:
+        audit(frame, policy)
+    except Exception as error:
+        print(type(error).__name__)
+    sys.exit(1)
 print(release.evidence["fingerprint"])
 """
 
@@ -500,9 +506,12 @@ def test_a_spark_that_is_gone_leaves_no_release_and_its_work_is_named(
     [java] = below(process.pid, b"SparkSubmit")
     os.kill(java, signal.SIGKILL)
     printed, _ = process.communicate(timeout=100)
-    assert printed.splitlines() == [
-        f"error: Spark has ended: {str(work[0].parent)!r} may hold records that nobody has anonymized, remove it"
-    ]
+    told, audited = printed.splitlines()
+    assert audited == "ReleaseError"
+    assert told == (
+        "error: Spark stopped, and what it had made was not removed: "
+        f"remove {str(work[0].parent)!r}, which may hold records that nobody has anonymized"
+    )
     assert not (tmp_path / "out").exists()
 
 
