@@ -448,6 +448,55 @@ def test_an_executor_that_is_lost_changes_nothing(running: Running, tmp_path: Pa
     assert printed.strip().splitlines()[-1] == answer["evidence"]["fingerprint"]
 
 
+def test_nothing_of_a_failed_release_runs_when_its_folder_is_removed(
+    running: Running, tmp_path: Path
+) -> None:
+    """A task that would sleep for a minute is ended: Spark takes some two seconds for that."""
+    found = running.run(
+        "import time\n"
+        "from pyspark import InheritableThread\n"
+        "from pyspark.sql import SparkSession\n"
+        "from duckanon.spark.publish import place_of\n"
+        "spark = SparkSession.getActiveSession()\n"
+        "def slow(batches):\n"
+        "    for batch in batches:\n"
+        "        time.sleep(60)\n"
+        "        yield batch\n"
+        "def write(folder):\n"
+        "    try: spark.range(4).mapInArrow(slow, 'id bigint').write.parquet(folder)\n"
+        "    except Exception: pass\n"
+        "try:\n"
+        f"    with place_of(spark, {str(tmp_path / 'out')!r}) as place:\n"
+        "        thread = InheritableThread(target=write, args=(place.folder('made'),))\n"
+        "        thread.start()\n"
+        "        while not (place._jobs_run() and place._queries_run()): time.sleep(0.05)\n"
+        "        raise KeyError\n"
+        "except KeyError: print(place._jobs_run(), place._queries_run())\n"
+        "thread.join()\n"
+        "print(spark.sparkContext.getLocalProperty('spark.job.description'))\n"
+    )
+    assert found == "False False\nNone\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_audit_that_would_miss_a_record_is_an_error(running: Running) -> None:
+    """A join that loses one, which none is known to do: the release is none."""
+    running.run(
+        "from duckanon.spark import steps\n"
+        "steps.kept = steps.Steps.rendered\n"
+        "def rendered(self, template, **values):\n"
+        "    found = steps.kept(self, template, **values)\n"
+        "    return found.limit(29) if template == 'member' else found\n"
+        "steps.Steps.rendered = rendered\n"
+    )
+    try:
+        answer = running.anonymize(table(random.Random(8), 30), ASKED)
+    finally:
+        running.run("from duckanon.spark import steps\nsteps.Steps.rendered = steps.kept\n")
+    assert answer["error"].startswith("SourceError: 30 records were 29 when their classes were asked for")
+    assert beside(answer["path"]) == []
+
+
 @pytest.mark.parametrize("losses", [2, 3])
 def test_what_an_audit_kept_may_be_lost_twice(running: Running, losses: int) -> None:
     """The blocks that Spark kept are freed, as with the executor that holds them."""
