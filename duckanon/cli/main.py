@@ -6,6 +6,8 @@ engine) or Ctrl-C. Errors are one or two lines on stderr.
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 import warnings
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -64,6 +66,8 @@ def _options(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line, with the arguments of the process by default, and leave with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:
+        _start_quickly()
     warnings.showwarning = _warn
     warnings.simplefilter("always", DuckanonWarning)
     try:
@@ -79,6 +83,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         complain("interrupted: nothing was released")
         code = ERROR
     sys.exit(code or PASSED)
+
+
+def _start_quickly() -> None:
+    """Spare a process of our own a fifth of its start."""
+    # To look for cycles after every 700 new objects finds none.
+    gc.set_threshold(50_000, 50, 100)
+    # numpy and scipy each start a thread a core for products of matrices, of which we have none.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def _warn(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from duckanon import progress
-from duckanon.api.python import anonymize_stream
 from duckanon.cli.codes import ERROR, PASSED, VIOLATION
 from duckanon.cli.flags import flag, read_flags
 from duckanon.cli.options import L, Names, Numbers, QuasiIdentifiers, T, Trees, Words, known_form
@@ -23,6 +22,7 @@ from duckanon.errors import DuckanonError, PolicyError
 from duckanon.streams import evidence, feed
 from duckanon.streams.output import Writer, created, passing
 from duckanon.streams.policy import stream_options
+from duckanon.streams.stream import AnonymizedStream
 from duckanon.streams.texts import SNIFFED, csv_batches, json_batches, untold
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from duckanon.streams.report import StreamReport
-    from duckanon.streams.stream import AnonymizedStream
     from duckanon.streams.texts import Form
 
 _FORMS: dict[str, Form] = {
@@ -232,7 +231,7 @@ def _run(job: _Job, done: _Done) -> None:
         done.writer = Writer(con, output, job.forms[1])
         try:
             done.made = stack.enter_context(
-                anonymize_stream(_batches(con, job, descriptor, done), **job.options)
+                AnonymizedStream(_batches(con, job, descriptor, done), stream_options(job.options))
             )
             _copy(done.made, done.writer)
         except BrokenPipeError as closed:

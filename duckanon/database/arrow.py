@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
 
@@ -48,3 +51,16 @@ def arrow(values: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> pa.Array:
     validity = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
     buffer = pa.py_buffer(np.ascontiguousarray(values))
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [validity, buffer])
+
+
+def texts(values: Sequence[str]) -> pa.Array:
+    """Texts for Arrow, none of them NULL."""
+    told = [value.encode() for value in values]
+    ends = np.fromiter(accumulate(map(len, told), initial=0), np.int32, len(told) + 1)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(told))]
+    return pa.Array.from_buffers(pa.string(), len(told), buffers)
+
+
+def nothing(schema: pa.Schema) -> pa.RecordBatch:
+    """No row of some columns."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from dataclasses import replace
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
+    from duckanon.audits.report import Report
     from duckanon.audits.run import AuditColumn
     from duckanon.streams.output import Writer
     from duckanon.streams.policy import StreamPolicy
@@ -31,7 +33,13 @@ _PLAIN = re.compile(r"BIGINT|HUGEINT|DOUBLE|DECIMAL.*|BOOLEAN|DATE|TIMESTAMP.*")
 
 
 def of_file(report: StreamReport, output: Path, writer: Writer, policy: StreamPolicy) -> StreamReport:
-    """Return the report with the evidence of the file, read by DuckDB in the types of the stream."""
+    """Return the report with the evidence of the file: SHA-256 of its bytes, and the audit of its rows.
+
+    DuckDB reads it in the types of the stream. Whoever has the file can check the hash without our tools.
+    """
+    # The hash comes first: what is changed meanwhile has another one than the file that was audited.
+    with output.open("rb") as written:
+        found = hashlib.file_digest(written, "sha256").hexdigest()
     with engine.in_memory() as con:
         if writer.form == "csv":
             kinds = [(name, kind if _PLAIN.fullmatch(kind) else "VARCHAR") for name, kind in writer.columns]
@@ -42,17 +50,25 @@ def of_file(report: StreamReport, output: Path, writer: Writer, policy: StreamPo
             relation = templates.render(
                 "stream/read_json.sql.j2", path=output, columns=writer.columns
             ).strip()
-        return of_relation(report, con, relation, writer.columns, policy, name=str(output))
+        audit = _audited(con, relation, writer.columns, policy, name=str(output))
+    return replace(report, fingerprint=found, audit=audit)
 
 
-def of_relation(
+def of_table(
     report: StreamReport, con: duckdb.DuckDBPyConnection, relation: str, columns: Sequence[tuple[str, str]],
     policy: StreamPolicy, *, name: str,
 ) -> StreamReport:  # fmt: skip
-    """Return the report with fingerprint and audit of a relation with rows, of columns with types."""
-    quasi, sensitive = _asked(policy, columns)
-    audit = audit_sql(con, relation, quasi, sensitive, k=policy.rows.k, name=name)
+    """Return the report with the evidence of a table with columns of types: its fingerprint and its audit."""
+    audit = _audited(con, relation, columns, policy, name=name)
     return replace(report, fingerprint=fingerprint(con, relation), audit=audit)
+
+
+def _audited(
+    con: duckdb.DuckDBPyConnection, relation: str, columns: Sequence[tuple[str, str]], policy: StreamPolicy,
+    *, name: str,
+) -> Report:  # fmt: skip
+    quasi, sensitive = _asked(policy, columns)
+    return audit_sql(con, relation, quasi, sensitive, k=policy.rows.k, name=name)
 
 
 def _asked(policy: StreamPolicy, columns: Sequence[tuple[str, str]]) -> tuple[list[str], list[AuditColumn]]:

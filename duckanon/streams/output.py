@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from duckanon.database import engine, interrupts, templates
+from duckanon.database import arrow, engine, interrupts, templates
 from duckanon.database.intake import register_source
 from duckanon.database.relations import columns_of
 from duckanon.errors import ReleaseError
@@ -91,13 +91,13 @@ class Writer:
 
     def begin(self, schema: pa.Schema) -> None:
         """Write the header, where the form has one."""
-        register_source(self.con, schema.empty_table())
+        register_source(self.con, pa.Table.from_batches([], schema))
         found = columns_of(self.con, "source", STAGE)
         self.con.unregister("source")
         ranges = {name for name, kind in found if kind.startswith("STRUCT(low ") and self.form == "csv"}
         self.columns = tuple((name, "range" if name in ranges else kind) for name, kind in found)
         if self.form == "csv":
-            names = pa.table({f"c{place}": [name] for place, (name, _) in enumerate(found)})
+            names = pa.table({f"c{place}": arrow.texts([name]) for place, (name, _) in enumerate(found)})
             line = self._lines(names, tuple((one, "VARCHAR") for one in names.column_names))
             data, ends = _bytes(line, np.array([1]))
             self._put(data, ends)

@@ -39,7 +39,7 @@ class Recoder:
 
     def schema(self, con: duckdb.DuckDBPyConnection) -> pa.Schema:
         """Columns that are written, with their types."""
-        nothing = pa.table({name: pa.array([], kind) for name, kind in self.types.items()})
+        nothing = pa.Table.from_batches([], pa.schema(self.types.items()))
         none = np.zeros(0, np.int64)
         return self.written(con, nothing, Left(none, none, none, none > 0, none, {}), None)[0].schema
 

@@ -56,9 +56,9 @@ class StreamReport:
     policy_hash : str
         SHA-256, in hex, of what was asked.
     fingerprint, audit : str and Report, or None
-        Of a file or table that is finished: a hash of what is there, whatever its order, and the audit of it
-        by plain SQL, where k and l are judged. EMD is told from all that is there, and not judged: t was
-        asked from what was read when a class left.
+        Of what is finished: a hash, of a file the SHA-256 of its bytes (``sha256sum``), of a table that of
+        its rows in any order (docs/evidence.md); and the audit by plain SQL, where k and l are judged. EMD is
+        told from all that is there, and not judged: t was asked from what was read when a class left.
     versions : dict
         Of duckanon and DuckDB.
     """

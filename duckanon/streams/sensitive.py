@@ -43,7 +43,7 @@ class Values:
 
     def __init__(self, attributes: Sequence[Attribute], types: dict[str, pa.DataType]) -> None:
         self.attributes = attributes
-        self._known = [ordered.plain(pa.array([], types[one.name])) for one in attributes]
+        self._known = [ordered.plain(pa.nulls(0, types[one.name])) for one in attributes]
         for one, known in zip(attributes, self._known, strict=True):
             try:
                 ordered.places(ordered.distinct(known), known)

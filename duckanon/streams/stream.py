@@ -139,7 +139,7 @@ def _first(given: object, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
     for batch in batches:
         return batch
     if isinstance(given, pa.RecordBatchReader):
-        return pa.RecordBatch.from_pylist([], schema=given.schema)
+        return arrow.nothing(given.schema)
     raise SourceError("the stream has no batch, not even an empty one: its columns are not known")
 
 
@@ -172,7 +172,7 @@ class _State:
         self.schema = self._recoder.schema(con)
         self._waiting: list[pa.Table] = []  # before the scale is known
         self._subjects: list[NDArray[np.int64]] = []
-        self._rows = pa.table({name: pa.array([], kind) for name, kind in types.items()})
+        self._rows = pa.Table.from_batches([], pa.schema(types.items()))
         self._points = np.zeros((0, self._coordinates.dimensions))
         self._who = np.zeros(0, np.int64)
         self._values: pa.Table | None = None  # of classes with which tuples may leave later
@@ -329,7 +329,7 @@ def _bound(
     con: duckdb.DuckDBPyConnection, policy: StreamPolicy, schema: pa.Schema
 ) -> tuple[tuple[Attribute, ...], tuple[Teller, ...]]:
     """Return the columns with their roles, and those that tell a subject."""
-    register_source(con, _read(schema.empty_table()))
+    register_source(con, _read(pa.Table.from_batches([], schema)))
     columns = columns_of(con, "source", STAGE)
     con.unregister("source")
     check_kinds(policy, columns)

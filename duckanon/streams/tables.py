@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from duckanon.database import engine, interrupts, templates
+from duckanon.database import arrow, engine, interrupts, templates
 from duckanon.database.relations import columns_of, lookup, relation_of, resolve
 from duckanon.errors import AuditFailure, DuckanonError, ReleaseError
 from duckanon.statements.names import parse_name
@@ -90,7 +90,7 @@ def _proved(
     if not report.written:
         return report
     columns = columns_of(writer, relation_of(target), STAGE)
-    report = evidence.of_relation(report, writer, relation_of(target), columns, policy, name=str(target))
+    report = evidence.of_table(report, writer, relation_of(target), columns, policy, name=str(target))
     if report.audit is not None and report.audit.violated:
         raise AuditFailure(f"{target} is not what was asked: {report.audit.to_text()}", report.audit)
     return report
@@ -98,7 +98,7 @@ def _proved(
 
 def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     """Batches of a query, an empty one first: it tells the columns of a query without rows, too."""
-    yield pa.RecordBatch.from_pylist([], reader.schema)
+    yield arrow.nothing(reader.schema)
     yield from reader
 
 
@@ -111,6 +111,9 @@ def _cursor(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnectio
 
 
 def _create(writer: duckdb.DuckDBPyConnection, target: Target, schema: pa.Schema) -> None:
-    with engine.transaction(writer, last=False), engine.registered(writer, {_CLASSES: schema.empty_table()}):
+    with (
+        engine.transaction(writer, last=False),
+        engine.registered(writer, {_CLASSES: pa.Table.from_batches([], schema)}),
+    ):
         statement = templates.render("stream/create.sql.j2", target=relation_of(target), relation=_CLASSES)
         engine.run(writer, statement, STAGE, error=ReleaseError)

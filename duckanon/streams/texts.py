@@ -29,6 +29,9 @@ Form = Literal["csv", "jsonl"]
 SNIFFED = 20_480
 """Tuples of a file that tell the types, as DuckDB takes of one."""
 
+FEW = 100
+"""Tuples that rule most types out, before all others are asked."""
+
 _TEXTS = "duckanon_texts"
 _NUMBERS = ("BIGINT", "HUGEINT", "DOUBLE")
 _TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
@@ -177,7 +180,7 @@ def _of_csv(block: Block, names: Sequence[str]) -> _Texts:
 
     blanks = len(names) == 1
     if not block.data:
-        return _Texts(pa.table({name: pa.array([], pa.string()) for name in names}), block)
+        return _Texts(pa.Table.from_batches([], pa.schema([(name, pa.string()) for name in names])), block)
     try:
         table = arrow_csv.read_csv(
             pa.py_buffer(block.data),
@@ -205,7 +208,7 @@ def _lines(block: Block) -> pa.Table:
     """Lines of a block that are not blank."""
     block.check()
     lines = [line for line in block.data.decode().split("\n") if line.strip()]
-    return pa.table({"line": pa.array(lines, pa.string())})
+    return pa.table({"line": arrow.texts(lines)})
 
 
 def _keys(con: duckdb.DuckDBPyConnection, waiting: Sequence[tuple[pa.Table, Block]], first: int) -> list[str]:
@@ -290,9 +293,16 @@ def _first(
 def _typed(
     con: duckdb.DuckDBPyConnection, tables: Iterator[_Texts], types: Mapping[str, str]
 ) -> Iterator[pa.RecordBatch]:
-    columns = list(types.items())
+    columns, plain = list(types.items()), True
     for texts in tables:
-        yield _values(con, texts, columns)
+        values, misfit = _values(con, texts, columns, plain=plain)
+        if plain and misfit is not None:
+            # Where one number stands in another way, more of them are likely to.
+            plain = False
+            values, misfit = _values(con, texts, columns, plain=plain)
+        if misfit is not None:
+            raise _misfit(con, texts, misfit, columns)
+        yield values
 
 
 def _types(
@@ -302,31 +312,40 @@ def _types(
     numbers: Collection[str],
 ) -> dict[str, str]:
     """First type that all texts of a column have."""
-    with engine.registered(con, {_TEXTS: head}):
-        query = templates.render("stream/types.sql.j2", relation=_TEXTS, columns=list(possible.items()))
-        (row,) = engine.rows(con, query, STAGE)
+    few, _ = _fitting(con, head.slice(0, FEW), possible)
+    fitting, known = _fitting(con, head, few)
     types = {}
-    for (name, tried), facts in zip(possible.items(), row, strict=True):
+    for name, kinds in fitting.items():
         empty = "DOUBLE" if fold(name) in numbers else "VARCHAR"
-        types[name] = next((kind for kind in tried if facts[kind]), "VARCHAR") if facts["known"] else empty
+        types[name] = next(iter(kinds), "VARCHAR") if name in known else empty
     return types
 
 
+def _fitting(
+    con: duckdb.DuckDBPyConnection, head: pa.Table, possible: Mapping[str, tuple[str, ...]]
+) -> tuple[dict[str, tuple[str, ...]], set[str]]:
+    """Types that all texts of a column have, by column, and the columns with a text."""
+    with engine.registered(con, {_TEXTS: head}):
+        query = templates.render("stream/types.sql.j2", relation=_TEXTS, columns=list(possible.items()))
+        (row,) = engine.rows(con, query, STAGE)
+    told = list(zip(possible.items(), row, strict=True))
+    fitting = {name: tuple(kind for kind in tried if facts[kind]) for (name, tried), facts in told}
+    return fitting, {name for (name, _), facts in told if facts["known"]}
+
+
 def _values(
-    con: duckdb.DuckDBPyConnection, texts: _Texts, columns: Sequence[tuple[str, str]]
-) -> pa.RecordBatch:
-    """Values of tuples in the types of their columns; one that does not fit is a SourceError."""
+    con: duckdb.DuckDBPyConnection, texts: _Texts, columns: Sequence[tuple[str, str]], *, plain: bool
+) -> tuple[pa.RecordBatch, int | None]:
+    """Values of tuples in the types of their columns, and the place of the first that does not fit."""
     fit = max((name for name, _ in columns), key=len) + " fits"  # longer than the name of any column
-    query = templates.render("stream/typed.sql.j2", relation=_TEXTS, columns=columns, fit=fit)
+    query = templates.render("stream/typed.sql.j2", relation=_TEXTS, columns=columns, fit=fit, plain=plain)
     with engine.registered(con, {_TEXTS: texts.table}):
         found = engine.table(con, query, STAGE).combine_chunks()
-    fits = found.column(fit)
-    if fits.null_count or False in fits.unique().to_pylist():
-        place = fits.to_pylist().index(False)
-        raise _misfit(con, texts, place, columns)
+    misfits = found.column(fit).unique().to_pylist() != [True] and len(found) > 0
+    place = found.column(fit).to_pylist().index(False) if misfits else None
     values = found.drop_columns([fit])
     batches = values.to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], values.schema)
+    return (batches[0] if batches else arrow.nothing(values.schema)), place
 
 
 def _misfit(

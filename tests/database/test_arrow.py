@@ -79,6 +79,29 @@ def test_what_is_no_number_is_refused(column: list[object]) -> None:
         arrow.numbers(pa.array(column))
 
 
+@given(st.lists(st.text()))
+def test_texts_are_those_of_pyarrow(values: list[str]) -> None:
+    column = arrow.texts(values)
+    column.validate(full=True)
+    assert column.equals(pa.array(values, pa.string()))
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.dictionary(pa.int8(), pa.string()), pa.list_(pa.string())])
+def test_nothing_has_its_columns(kind: pa.DataType) -> None:
+    """Expected: pyarrow's own table without rows."""
+    schema = pa.schema([("a", kind), ("b", pa.bool_())])
+    assert pa.Table.from_batches([arrow.nothing(schema)]).equals(schema.empty_table())
+
+
+def test_a_stream_does_not_load_pandas(tmp_path: Path) -> None:
+    source = tmp_path / "people.csv"
+    source.write_text(CSV, encoding="utf-8")
+    command = [sys.executable, "-c", AUDIT, "stream", str(source), "--qi", "age", "-k", "2", "--delay", "10"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.count("\n") == 5
+    assert done.stderr.endswith("False False\n")
+
+
 @pytest.mark.slow
 def test_a_release_does_not_load_pandas() -> None:
     """It takes a third of a second, which whoever has it installed would pay for nothing."""

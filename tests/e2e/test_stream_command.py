@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import os
 import random
@@ -14,13 +15,11 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 
 import duckanon
 from duckanon.cli.main import main
-from duckanon.database.fingerprint import fingerprint
 from duckanon.streams import evidence
 from tests.e2e.scenes import ROOT, command, settled
 from tests.examples import examples
@@ -117,10 +116,8 @@ def test_a_file_becomes_a_file_with_its_evidence_beside_it(visits: Path, tmp_pat
         "measure": "k_anonymity", "attribute": None, "threshold": 2.0, "value": 2.0, "classes": 2,
         "violations": 0, "records": 0, "passed": True,
     }  # fmt: skip
-    with duckdb.connect() as con:
-        kinds = "{'age': 'BIGINT', 'zip': 'VARCHAR', 'ill': 'VARCHAR'}"
-        read = f"read_csv('{out}', header = true, auto_detect = false, columns = {kinds})"
-        assert found["fingerprint"] == fingerprint(con, read)
+    # What the file must have is written down above: so is its hash, whatever reads it.
+    assert found["fingerprint"] == hashlib.sha256(RELEASED.encode()).hexdigest()
 
 
 def test_pipes_are_the_usual_ends_and_are_csv() -> None:

@@ -204,10 +204,10 @@ def test_a_table_that_is_not_what_was_asked_is_an_audit_failure(
 
     def changed(report: Any, writer: Any, relation: str, *others: Any, **named: Any) -> Any:
         writer.execute(f"INSERT INTO {relation} VALUES (1000, 'z', NULL, 0)")
-        return of_relation(report, writer, relation, *others, **named)
+        return of_table(report, writer, relation, *others, **named)
 
-    of_relation = evidence.of_relation
-    monkeypatch.setattr(evidence, "of_relation", changed)
+    of_table = evidence.of_table
+    monkeypatch.setattr(evidence, "of_table", changed)
     with pytest.raises(duckanon.AuditFailure, match="is not what was asked") as failure:
         con.stream(QUERY, "released", **ASKED)
     assert failure.value.report.measures[0].violations == 1
@@ -222,7 +222,7 @@ def test_ctrl_c_during_the_audit_says_what_is_there(
     def stopped(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(evidence, "of_relation", stopped)
+    monkeypatch.setattr(evidence, "of_table", stopped)
     with pytest.raises(
         KeyboardInterrupt, match=r"^1000 tuples read: \d+ written, 0 dropped, \d+ held$"
     ) as ended:

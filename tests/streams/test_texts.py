@@ -8,13 +8,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.errors import SourceError
 from duckanon.streams.records import blocks
-from duckanon.streams.texts import csv_batches
+from duckanon.streams.texts import _Texts, _values, csv_batches
 from tests.examples import examples
 
 if TYPE_CHECKING:
@@ -114,3 +115,61 @@ def test_types(texts: list[str], kind: str, values: list[Any] | None) -> None:
     (batch,) = csv_batches(CON, iter([data]), first=5)
     assert str(batch.schema.field("v").type).startswith(kind)
     assert values is None or batch.column(1).to_pylist() == values
+
+
+NUMBERS = st.builds(
+    "".join,
+    st.tuples(
+        st.sampled_from(["", "", " ", "\u00a0", "\t"]), st.sampled_from(["", "", "-", "+"]),
+        st.sampled_from(["0", "7", "07", "007", "12", "1_0", "", "9223372036854775808", "inf", "nan", "x", ":"]),
+        st.sampled_from(["", "", ".", ".5", ".50", "._5"]), st.sampled_from(["", "", "e3", "E-2", "e"]),
+        st.sampled_from(["", "", " "]),
+    ),
+)  # fmt: skip
+
+
+@given(
+    st.lists(NUMBERS | st.none(), min_size=1, max_size=5), st.sampled_from(["BIGINT", "HUGEINT", "DOUBLE"])
+)
+@settings(max_examples=examples(1000), deadline=None)
+def test_what_the_quick_way_takes_the_slow_one_reads_as_the_same(texts: list[str | None], kind: str) -> None:
+    """The slow way is that of `test_types`, by hand; the quick one may refuse more, and then is not used."""
+    block = next(iter(blocks(iter([b"1\n"]), ",")))
+    given = _Texts(pa.table({"v": pa.array(texts, pa.string())}), block)
+    quick, refused = _values(CON, given, [("v", kind)], plain=True)
+    if refused is None:
+        slow, misfit = _values(CON, given, [("v", kind)], plain=False)
+        assert misfit is None
+        assert quick.equals(slow) or str(quick.to_pylist()) == str(slow.to_pylist())  # NaN
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "taken"),
+    [
+        ("BIGINT", ["0", "-1", "12", None], True),
+        ("BIGINT", ["+1"], False),
+        ("BIGINT", ["007"], False),
+        ("DOUBLE", ["0", "0.5", "-0.5", "-12.25", "7e3", None], True),
+        ("DOUBLE", ["-07.5"], False),
+        ("DOUBLE", ["07.5"], False),
+        ("DOUBLE", ["1_0"], False),
+    ],
+)
+def test_the_quick_way_takes_numbers_as_they_mostly_stand(
+    kind: str, texts: list[str | None], taken: bool
+) -> None:
+    block = next(iter(blocks(iter([b"1\n"]), ",")))
+    given = _Texts(pa.table({"v": pa.array(texts, pa.string())}), block)
+    assert (_values(CON, given, [("v", kind)], plain=True)[1] is None) == taken
+
+
+def test_a_number_that_stands_in_another_way_later_is_read() -> None:
+    """By hand: the first block is read quickly, the second is not, nor the third."""
+    lines = [b"v\n1\n2\n", b" 3 \n4\n", b"5\n"]
+    assert [batch.to_pydict()["v"] for batch in csv_batches(CON, iter(lines), first=2)] == [
+        [1, 2],
+        [3, 4],
+        [5],
+    ]
+    with pytest.raises(SourceError, match=r"line 5: '06' in column 'v' is no BIGINT"):
+        list(csv_batches(CON, iter([b"v\n1\n2\n", b" 3 \n06\n"]), first=2))
