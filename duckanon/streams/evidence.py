@@ -37,9 +37,7 @@ def of_file(report: StreamReport, output: Path, writer: Writer, policy: StreamPo
 
     DuckDB reads it in the types of the stream. Whoever has the file can check the hash without our tools.
     """
-    # The hash comes first: what is changed meanwhile has another one than the file that was audited.
-    with output.open("rb") as written:
-        found = hashlib.file_digest(written, "sha256").hexdigest()
+    found = _sha256(output)
     with engine.in_memory() as con:
         if writer.form == "csv":
             kinds = [(name, kind if _PLAIN.fullmatch(kind) else "VARCHAR") for name, kind in writer.columns]
@@ -51,7 +49,14 @@ def of_file(report: StreamReport, output: Path, writer: Writer, policy: StreamPo
                 "stream/read_json.sql.j2", path=output, columns=writer.columns
             ).strip()
         audit = _audited(con, relation, writer.columns, policy, name=str(output))
+    if _sha256(output) != found:
+        raise ReleaseError(f"{str(output)!r} was changed while it was audited: there is no evidence of it")
     return replace(report, fingerprint=found, audit=audit)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def of_table(

@@ -592,6 +592,26 @@ def test_an_output_that_was_changed_is_a_violation(
     assert json.loads((tmp_path / "o.csv.json").read_text())["audit"]["passed"] is False
 
 
+def test_an_output_that_changes_during_its_audit_has_no_evidence(
+    visits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A hash of bytes that were not audited would say that they passed."""
+
+    def changed(*given: Any, **named: Any) -> Any:
+        found = audit(*given, **named)
+        with out.open("a") as file:
+            file.write("99,01,flu\n")
+        return found
+
+    out, audit = tmp_path / "o.csv", evidence.audit_sql
+    monkeypatch.setattr(evidence, "audit_sql", changed)
+    with pytest.raises(SystemExit) as left:
+        main(["stream", str(visits), str(out), *SMALL])
+    assert left.value.code == 2
+    assert "was changed while it was audited" in capsys.readouterr().err
+    assert not (tmp_path / "o.csv.json").exists()
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 def test_a_device_without_room() -> None:
     with open("/dev/full", "wb") as full:
