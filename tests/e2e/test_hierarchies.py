@@ -97,6 +97,23 @@ def test_null_beside_values_is_everything(con: duckanon.Connection) -> None:
         released(con, more=", nulls = 'error'")
 
 
+@pytest.mark.parametrize("method", ["mondrian", "mondrian_relaxed"])
+@pytest.mark.parametrize("limit", [0, 0.25])
+@pytest.mark.parametrize("before", ["'x'", "CASE town WHEN 'Ulm' THEN 'a' WHEN 'Graz' THEN 'b' ELSE 'c' END"])
+def test_a_name_before_a_hierarchy_does_not_take_its_place(
+    con: duckanon.Connection, before: str, limit: float, method: str
+) -> None:
+    """By hand: cut between the countries, then between the rivers; a constant has no coordinate, three names two."""
+    con.execute(
+        f"CREATE OR REPLACE ANONYMIZED VIEW v AS SELECT {before} AS name, town"
+        " FROM (VALUES ('Bonn'), ('Köln'), ('Ulm'), ('Ulm'), ('Wien'), ('Graz')) AS t(town) WITH ("
+        "quasi_identifiers = (name, town), k = 2, weights = {town: 1000}, recode = {town: 'hierarchy'},"
+        f" method = '{method}', suppression_limit = {limit}, hierarchies = {{town: 'towns'}})"
+    )
+    found = Counter(con.duckdb.execute("SELECT town FROM v").fetchall())
+    assert found == {("Rhine",): 2, ("Ulm",): 2, ("Austria",): 2}
+
+
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "headless.csv"])
 def test_a_hierarchy_is_a_file(con: duckanon.Connection, tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"towns.{ending}"

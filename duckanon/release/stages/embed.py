@@ -135,7 +135,9 @@ def cut_points(axes: tuple[Coordinates, ...], columns: Mapping[str, npt.NDArray[
         if axis.paths is None:
             parts += _parts(axis, columns[axis.column])
         else:
-            trees[len(parts)] = Tree(axis.paths, level_widths(axis.paths.shape[1] - 1, axis.weight))
+            # A part before it may have several columns, as of three names, or none, as of a single one.
+            place = sum(1 if part.ndim == 1 else part.shape[1] for part in parts)
+            trees[place] = Tree(axis.paths, level_widths(axis.paths.shape[1] - 1, axis.weight))
             parts.append(columns[axis.column])
     length = len(next(iter(columns.values())))
     return np.ascontiguousarray(np.column_stack(parts)) if parts else np.zeros((length, 0)), trees

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import duckanon
 from duckanon.release import pipeline
 from duckanon.release.stages import embed
-from duckanon.release.stages.bucket import bucket
+from duckanon.release.stages.bucket import bucket, stream
 from duckanon.release.stages.embed import dimensions
 from duckanon.release.stages.plan import sample
 
@@ -50,6 +50,47 @@ def test_as_many_as_the_points_have(
         found = dimensions(bucketed.limited.embedded.axes)
     assert found == points.shape[1]
     assert coordinates in {None, found}
+
+
+@pytest.mark.parametrize(
+    ("names", "columns"),
+    [
+        # Columns by hand: a number has one, with NULL two, three names the two of a triangle, one name none.
+        (["zip"], [0]),
+        (["one", "zip"], [0]),
+        (["two", "zip"], [1]),
+        (["three", "zip"], [2]),
+        (["three", "zip", "two", "street"], [2, 4]),
+        (["n", "one", "zip", "three", "missing", "street", "zip2"], [1, 6, 7]),
+    ],
+)
+def test_hierarchies_are_told_of_the_columns_that_are_cut_by_them(
+    fresh_db: duckdb.DuckDBPyConnection, names: list[str], columns: list[int]
+) -> None:
+    fresh_db.execute("CREATE TABLE tree AS SELECT 'z' || i AS a, 'h' || i // 3, '*' FROM range(6) AS r(i)")
+    query = (
+        f"SELECT {', '.join(names)} FROM (SELECT i AS n, nullif(i, 2) AS missing, 'x' AS one,"
+        " 'x' || i % 2 AS two, 'x' || i % 3 AS three, 'z' || i % 6 AS zip, 'z' || i % 5 AS street, 'z' || i % 4 AS zip2 FROM range(20) AS r(i))"
+    )
+    graded = [name for name in names if name in {"zip", "street", "zip2"}]
+    policy = duckanon.Policy(
+        quasi_identifiers=names,
+        k=2,
+        method="mondrian",
+        hierarchies=dict.fromkeys(graded, "tree"),
+        recode=dict.fromkeys(graded, "hierarchy"),
+    )
+    with pipeline.through(bucket, fresh_db, query, policy) as bucketed:
+        axes = bucketed.limited.embedded.axes
+        (records,) = stream(fresh_db, bucketed)
+    points, trees = embed.cut_points(axes, records.columns)
+    attribute, _ = embed.cut_attributes(axes)
+    assert list(trees) == columns
+    assert [names[attribute[column]] for column in columns] == graded
+    assert len(attribute) == points.shape[1]
+    for (column, tree), name in zip(trees.items(), graded, strict=True):
+        assert len(tree.paths) == {"zip": 6, "street": 5, "zip2": 4}[name]
+        assert set(points[:, column]) == set(range(len(tree.paths)))
 
 
 def lowest_common_level(left: Sequence[int], right: Sequence[int]) -> int:
