@@ -20,6 +20,7 @@ from duckanon.database import engine, templates
 from duckanon.database.interrupts import interruptible, terminable
 from duckanon.errors import DuckanonError, PolicyError
 from duckanon.streams import evidence, feed
+from duckanon.streams.guard import guarded
 from duckanon.streams.output import Writer, created, passing
 from duckanon.streams.policy import stream_options
 from duckanon.streams.stream import AnonymizedStream
@@ -228,7 +229,7 @@ def _run(job: _Job, done: _Done) -> None:
             con, templates.render("session/set.sql.j2", name="TimeZone", value="UTC", session=False), "open"
         )
         stack.enter_context(progress.shown(sys.stderr))
-        done.writer = Writer(con, output, job.forms[1])
+        done.writer = Writer(con, output, job.forms[1], stack.enter_context(guarded(output)))
         try:
             done.made = stack.enter_context(
                 AnonymizedStream(_batches(con, job, descriptor, done), stream_options(job.options))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import duckdb
     from numpy.typing import NDArray
 
+    from duckanon.streams.guard import Guard
     from duckanon.streams.stream import Part
     from duckanon.streams.texts import Form
 
@@ -35,6 +36,9 @@ _TUPLES = "duckanon_tuples"
 _TEMPLATES: Mapping[Form, str] = {"csv": "stream/csv.sql.j2", "jsonl": "stream/json.sql.j2"}
 _ATOMIC = getattr(select, "PIPE_BUF", 512)
 """Bytes that a pipe takes as a whole or not at all."""
+
+_PIECE = 1 << 18
+"""Bytes that a file gets at once, unless a class is longer: what `kill -9` may cost beside what was held."""
 
 
 def created(path: Path | None, source: int) -> int:
@@ -77,6 +81,8 @@ class Writer:
 
     Attributes
     ----------
+    guard : Guard or None
+        Of a regular file: what cuts it back to whole classes where this process is killed.
     written, classes, alone : int
         Tuples that are there, classes, and tuples that came after their class.
     """
@@ -84,6 +90,7 @@ class Writer:
     con: duckdb.DuckDBPyConnection
     descriptor: int
     form: Form
+    guard: Guard | None = None
     columns: tuple[tuple[str, str], ...] = ()
     written: int = 0
     classes: int = 0
@@ -105,16 +112,15 @@ class Writer:
     def write(self, part: Part) -> None:
         """Write what leaves together; where there is no room for all, what is whole stays."""
         data, ends = _bytes(self._lines(pa.Table.from_batches([part.batch]), self.columns), part.ends)
-        if stat.S_ISREG(os.fstat(self.descriptor).st_mode):
-            with interrupts.undivided():
-                self._put(data, ends, part)
-            return
+        regular = stat.S_ISREG(os.fstat(self.descriptor).st_mode)
+        most = _PIECE if regular else _ATOMIC
         first = 0
         while first < len(ends):
             begin = int(ends[first - 1]) if first else 0
-            last = max(int(np.searchsorted(ends, begin + _ATOMIC, side="right")), first + 1)
-            # Where nobody reads, Ctrl-C comes here; a pipe that has room takes so many bytes at once.
-            select.select([], [self.descriptor], [])
+            last = max(int(np.searchsorted(ends, begin + most, side="right")), first + 1)
+            if not regular:
+                # Where nobody reads, Ctrl-C comes here; a pipe that has room takes so many bytes at once.
+                select.select([], [self.descriptor], [])
             with interrupts.undivided():
                 self._put(data[begin : int(ends[last - 1])], ends[first:last] - begin, part, first)
             first = last
@@ -128,6 +134,8 @@ class Writer:
         self, data: memoryview, ends: NDArray[np.int64], part: Part | None = None, first: int = 0
     ) -> None:
         """Write bytes and count what of a part is there, from its first; what is cut is taken back."""
+        if self.guard is not None:
+            self.guard.announce(len(data))
         done = 0
         try:
             while done < len(data):
@@ -137,6 +145,8 @@ class Writer:
             with contextlib.suppress(OSError):
                 size = os.fstat(self.descriptor).st_size
                 os.ftruncate(self.descriptor, size - done + (int(ends[whole - 1]) if whole else 0))
+                if self.guard is not None:
+                    self.guard.announce(0)
             self._count(part, first, first + whole)
             if full.errno == errno.EPIPE:
                 raise

@@ -641,6 +641,26 @@ def test_kill_9_at_any_moment_leaves_whole_classes(tmp_path: Path) -> None:
         assert classes(out) > 0
 
 
+@pytest.mark.slow
+def test_kill_9_while_a_large_file_is_written_leaves_whole_classes(tmp_path: Path) -> None:
+    """Most of them come between two writes: tests/streams/test_guard.py has those that come within one."""
+    source, chance, killed = tmp_path / "in.csv", random.Random(17), 0
+    source.write_bytes(b"age,note\n" + rows(0, 500_000))
+    for attempt in range(examples(20, few=8)):
+        out = tmp_path / f"o{attempt}.csv"
+        process = started(source, out, *ASKED, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        until(lambda out=out: size(out) > 300)
+        time.sleep(chance.random() * 0.6)
+        process.kill()
+        process.communicate()
+        killed += process.returncode == -signal.SIGKILL
+        # What guards the file has it open a moment longer.
+        until(lambda out=out: out.read_bytes().endswith(b"\n"))
+        assert classes(out) > 0
+        out.unlink()
+    assert killed > 1
+
+
 def feed(process: subprocess.Popen[bytes]) -> None:
     """Write tuples, a few at once, until nobody reads them."""
     assert process.stdin is not None
