@@ -2,18 +2,22 @@
 
 Run from the repository: ``python -m benchmarks.bench_spark [RECORDS]``. Five numeric quasi-identifiers and a
 text, k = 5, t = .1, the default effort. Spark runs in a process of its own, in the environment that
-CONTRIBUTING.md names; its start is not counted. CPU seconds are those of all its processes, Java's too.
+CONTRIBUTING.md names; its start is not counted. CPU seconds are those of all its processes, Java's too. Ways
+that are timed take turns, three times; medians are compared. Memory is that of a real executor, of one core
+and 1,024 MB, with its Java and its Pythons: in ``local[2]`` it is one process with the driver.
 """
 
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
@@ -21,7 +25,11 @@ import duckanon
 from benchmarks.bars import ROOT, Results, shrunk
 from tests.engines.spark import MISSING, find, java_is_there
 
-RECORDS, SMALL = 2_000_000, 200_000
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RECORDS, SMALL, ROUNDS = 2_000_000, 200_000, 3
+EXECUTORS = "local-cluster[2,1,1024]"
 SOURCE = """
 CREATE MACRO normal(i, seed) AS
     sqrt(-2 * ln((hash(i, seed) % 1000000 + 1) / 1000001.0)) * cos(hash(i, seed + 1) % 1000 / 159.0);
@@ -44,31 +52,41 @@ import duckanon.spark
 from duckanon import Policy
 from duckanon.spark import pipeline
 
-def below():
-    # Processes that this one has begun, and what stat says of each.
+def stats():
+    # Of every process what stat says, and its command.
     found = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for folder in Path("/proc").glob("[0-9]*"):
         try:
-            found[int(stat.parent.name)] = stat.read_text().rpartition(")")[2].split()
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            command = (folder / "cmdline").read_bytes()
+            found[int(folder.name)] = fields, b"CoarseGrainedExecutorBackend" in command
         except OSError:
             continue
-    known, grown = {os.getpid()}, True
+    return found
+
+def below(found, first):
+    # A process and those that it has begun.
+    known, grown = {first}, True
     while grown:
-        grown = {pid for pid, fields in found.items() if int(fields[1]) in known} - known
+        grown = {pid for pid, (fields, _) in found.items() if int(fields[1]) in known} - known
         known |= grown
-    return {pid: found[pid] for pid in known if pid in found}
+    return [found[pid][0] for pid in known if pid in found]
 
 def processes():
-    return sum(sum(map(int, fields[11:15])) for fields in below().values()) / os.sysconf("SC_CLK_TCK")
+    used = (sum(map(int, fields[11:15])) for fields in below(stats(), os.getpid()))
+    return sum(used) / os.sysconf("SC_CLK_TCK")
 
 def watch(peak):
     while True:
-        pages = sum(int(fields[21]) for pid, fields in below().items() if pid != os.getpid())
-        peak[0] = max(peak[0], pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
+        found = stats()
+        for pid, (_, executor) in found.items():
+            if executor:
+                pages = sum(int(fields[21]) for fields in below(found, pid))
+                peak[0] = max(peak[0], pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
         time.sleep(0.5)
 
-source, target, cores, policy = sys.argv[1:]
-spark = (SparkSession.builder.master(f"local[{cores}]").config("spark.ui.enabled", "false")
+source, target, master, policy = sys.argv[1:]
+spark = (SparkSession.builder.master(master).config("spark.ui.enabled", "false")
     .config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "1g").getOrCreate())
 spark.sparkContext.setLogLevel("ERROR")
 spark.range(10).count()
@@ -95,21 +113,25 @@ print(json.dumps({"wall": wall, "cpu": cpu, "loss": release.evidence["informatio
 """
 
 
-def on_spark(python: Path, source: Path, folder: Path, cores: int) -> dict[str, Any]:
+def on_spark(python: Path, source: Path, folder: Path, master: str) -> dict[str, float]:
     """Return what a release took."""
     target = folder / f"out{time.monotonic_ns()}"
     done = subprocess.run(
-        [python, "-c", PROGRAM, str(source), str(target), str(cores), json.dumps(POLICY)],
+        [python, "-c", PROGRAM, str(source), str(target), master, json.dumps(POLICY)],
         capture_output=True, text=True, check=False, cwd=folder,
-        env={"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(python), "PATH": "/usr/bin:/bin"},
+        env={
+            "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(python), "PATH": "/usr/bin:/bin",
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        },
     )  # fmt: skip
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    steps = found.pop("steps")
+    return {**found, **{f"{step} s": seconds for step, seconds in steps.items()}}
 
 
-def on_duckdb(source: Path) -> tuple[float, float, float]:
+def on_duckdb(source: Path) -> dict[str, float]:
     """Return CPU seconds and loss of a release by DuckDB, and CPU seconds of its audit alone."""
     with duckanon.connect() as con:
         con.execute(f"CREATE TABLE source AS FROM '{source}'")
@@ -117,7 +139,29 @@ def on_duckdb(source: Path) -> tuple[float, float, float]:
         release = duckanon.anonymize(con, "source", duckanon.Policy(**POLICY), name="released")
         middle = time.process_time()
         assert not duckanon.audit(con, "released", duckanon.Policy(**POLICY)).violated
-        return middle - begin, release.information_loss, time.process_time() - middle
+        audit = time.process_time() - middle
+        return {"cpu": middle - begin, "loss": release.information_loss, "audit_cpu": audit}
+
+
+def medians(runs: list[dict[str, float]]) -> dict[str, float]:
+    """Return the median of each figure of some runs."""
+    return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+
+
+def measured(python: Path, records: int) -> dict[str, dict[str, float]]:
+    """Return what each way took, by its name: medians where it is timed."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        source, small = folder / "in.parquet", folder / "small.parquet"
+        for path, size in ((source, records), (small, records * SMALL // RECORDS)):
+            duckdb.connect().execute(SOURCE.format(records=size, path=path))
+        ways: dict[str, Callable[[], dict[str, float]]] = {"DuckDB": partial(on_duckdb, source)}
+        for master in ("local[1]", "local[2]"):
+            ways[master] = partial(on_spark, python, source, folder, master)
+        ways["a tenth, local[2]"] = partial(on_spark, python, small, folder, "local[2]")
+        rounds = [{way: run() for way, run in ways.items()} for _ in range(ROUNDS)]
+        found = {way: medians([one[way] for one in rounds]) for way in ways}
+        return found | {EXECUTORS: on_spark(python, source, folder, EXECUTORS)}
 
 
 def main() -> int:
@@ -127,33 +171,17 @@ def main() -> int:
         print(MISSING)
         return results.exit_code()
     records = int(sys.argv[1]) if len(sys.argv) > 1 else shrunk(RECORDS, 2_000)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        source, small = folder / "in.parquet", folder / "small.parquet"
-        for path, size in ((source, records), (small, records * SMALL // RECORDS)):
-            duckdb.connect().execute(SOURCE.format(records=size, path=path))
-        cpu, loss, audit = on_duckdb(source)
-        results.row(f"{records:,} records", way="DuckDB", **{"CPU s": cpu, "loss": loss, "audit": audit})
-        found = {}
-        for way, path, cores in (
-            ("local[1]", source, 1),
-            ("local[2]", source, 2),
-            ("a tenth, local[2]", small, 2),
-        ):
-            found[way] = on_spark(python, path, folder, cores)
-            steps = {f"{step} s": seconds for step, seconds in found[way].pop("steps").items()}
-            results.row(f"{records:,} records", way=way, **found[way], **steps)
-            found[way] |= steps
-    two = found["local[2]"]
+    found = measured(python, records)
+    for way, figures in found.items():
+        results.row(f"{records:,} records", way=way, **figures)
+    duck, one, two = (found[way] for way in ("DuckDB", "local[1]", "local[2]"))
     results.bar(
-        "tile stage: time with two tasks / with one",
-        two["partition s"] / found["local[1]"]["partition s"],
-        1 / 1.6,
+        "tile stage: time with two tasks / with one", two["partition s"] / one["partition s"], 1 / 1.6
     )
-    results.bar("CPU s / DuckDB's", two["cpu"] / cpu, 2.5)
-    results.bar("loss / DuckDB's", (two["loss"] or float("inf")) / loss, 1.1)
-    results.bar("CPU s of the audit / DuckDB's", two["audit_cpu"] / audit, 5)
-    results.bar("memory of the executor with two tasks, MB", two["executor_mb"], 2048)
+    results.bar("CPU s / DuckDB's", two["cpu"] / duck["cpu"], 2.5)
+    results.bar("loss / DuckDB's", (two["loss"] or float("inf")) / duck["loss"], 1.1)
+    results.bar("CPU s of the audit / DuckDB's", two["audit_cpu"] / duck["audit_cpu"], 5)
+    results.bar("memory of an executor, MB", found[EXECUTORS]["executor_mb"], 2048)
     results.bar(
         "memory of the driver, MB more than with a tenth",
         two["peak_mb"] - found["a tenth, local[2]"]["peak_mb"],

@@ -13,6 +13,7 @@ from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.bind import Role, bind_audit
 from duckanon.policy.policy import Policy
 from duckanon.spark.columns import column, duckdb_columns
+from duckanon.spark.parts import in_parts
 from duckanon.spark.session import check_session, told
 from duckanon.spark.steps import FEW, again, apart
 
@@ -74,23 +75,23 @@ def audited(df: DataFrame, policy: Policy | AuditPolicy, *, name: str, stored: b
 
     def asked_once() -> Report:
         with apart(looked_at) as steps:
-            classes = _number(steps, len(columns), stored=stored)
-            if not classes:
+            records = steps.frame("record")
+            count = records.count() if stored else steps.keep("record", records)
+            if not count:
                 raise SourceError(f"{name} is empty: there is nothing to audit")
-            return Report(name, tuple(_measures(steps, columns, asked.k, classes)))
+            steps.deal(count)
+            found = in_parts(steps, columns, asked.k, count)
+            return Report(name, found or tuple(_measures(steps, columns, asked.k, count)))
 
     # What is not stored may be other rows the next time.
     return again(asked_once) if stored else asked_once()
 
 
-def _number(steps: Steps, values: int, *, stored: bool) -> int:
+def _number(steps: Steps, values: int, count: int) -> int:
     """Make `member`, the records with the number of their class, and count the classes.
 
     A number is compared and moved for less than all the quasi-identifiers.
     """
-    records = steps.frame("record")
-    count = records.count() if stored else steps.keep("record", records)
-    steps.deal(count)
     classes = steps.keep("class_number", steps.rendered("class_number"))
     names = [f"s{number}" for number in range(1, values + 1)]
     found = steps.keep("member", steps.rendered("member", values=names, few=classes <= FEW))
@@ -102,8 +103,9 @@ def _number(steps: Steps, values: int, *, stored: bool) -> int:
     return classes
 
 
-def _measures(steps: Steps, columns: Sequence[AuditColumn], k: int | None, classes: int) -> Iterator[Measure]:
+def _measures(steps: Steps, columns: Sequence[AuditColumn], k: int | None, count: int) -> Iterator[Measure]:
     """Give the measures as a report has them: k, then l of every column, then t, then what is not judged."""
+    classes = _number(steps, len(columns), count)
     steps.define("class_member", steps.rendered("class_member", value="NULL"))
     steps.define("threshold", steps.rendered("threshold", k=k, l=None, c=None, t=None))
     for name, audit in _OF_CLASSES.items():

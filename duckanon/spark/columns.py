@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
+from pyspark.sql.types import ArrayType, DecimalType, StructType
 
 from duckanon.errors import PolicyError
 from duckanon.policy import bind
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
 
     from duckanon.policy.policy import Policy
 
@@ -80,6 +82,19 @@ def duckdb_columns(frame: DataFrame) -> Sequence[tuple[str, str]]:
         text = field.dataType.simpleString()
         found.append((field.name, text.upper() if text.startswith("decimal(") else _TYPES.get(text, text)))
     return found
+
+
+def handed_over(frame: DataFrame) -> bool:
+    """Whether DuckDB has the types of all columns, and tells the same values apart as Spark does."""
+    return all(_handed_over(field.dataType) for field in frame.schema.fields)
+
+
+def _handed_over(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return all(field.name.isidentifier() and _handed_over(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _handed_over(kind.elementType)
+    return isinstance(kind, DecimalType) or kind.simpleString() in _TYPES
 
 
 def _check_options(policy: Policy) -> None:

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 BEYOND = 4
 """Sizes of a tile beyond which it is split: a tile must not exceed the memory of its task."""
 
+TILES = 12
+"""Tiles of a task, about, where there are many: so many are worth its start."""
+
 CLASSES = 31
 """Bits of the number of a class that tell it in its tile; those before are the number of the tile."""
 
@@ -68,7 +71,11 @@ def partition(dealt: DataFrame, embedded: Embedded, policy: Policy, size: int, f
     schema = StructType([field for field in dealt.schema.fields if field.name != "tile"])
     schema = with_classes(schema)
     task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table] = partial(_labelled, context)
-    dealt.groupBy("tile").applyInArrow(with_key(task), schema).write.parquet(folder)
+    # Left to itself Spark makes as many tasks as cores, of which some have far more tiles than others.
+    tiles = -(-size // work.tile)
+    tasks = max(min(spark.sparkContext.defaultParallelism, tiles), tiles // TILES)
+    shared = dealt.repartition(tasks, "tile").groupBy("tile")
+    shared.applyInArrow(with_key(task), schema).write.parquet(folder)
     return spark.read.parquet(folder)
 
 

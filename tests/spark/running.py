@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 import duckanon
 from duckanon.policy.policy import Policy
 import duckanon.spark
-from duckanon.spark import domain, partition, tiles
+from duckanon.spark import domain, partition, parts, tiles
 
 asked = json.loads({asked!r})
 spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
@@ -33,9 +33,13 @@ for name, value in asked["settings"].items():
 whole = tiles.tile_size
 if asked["tile"]:
     tiles.tile_size = partition.tile_size = lambda *_: asked["tile"]
-answer, held = {{}}, (domain.LARGEST, domain.COARSE)
+answer, held = {{}}, (domain.LARGEST, domain.COARSE, parts.PART, parts.MOST)
 if asked["codes"]:
     domain.LARGEST, domain.COARSE = asked["codes"]
+if asked["part"]:
+    parts.PART = asked["part"]
+if asked["steps"]:
+    parts.MOST = -1
 try:
     frame = spark.read.parquet(asked["source"]).repartition(asked["partitions"])
     policy = Policy(**asked["policy"])
@@ -51,7 +55,7 @@ except Exception:
     answer["error"] = traceback.format_exc()
 finally:
     tiles.tile_size = partition.tile_size = whole
-    domain.LARGEST, domain.COARSE = held
+    domain.LARGEST, domain.COARSE, parts.PART, parts.MOST = held
     for name, value in before.items():
         spark.conf.set(name, value)
 print(json.dumps(answer))
@@ -98,7 +102,7 @@ class Running:
     ) -> dict[str, Any]:
         asked = {
             "source": self.stored(table), "policy": policy, "path": path, "partitions": 2, "tile": 0, "codes": None,
-            "settings": {}, **more,
+            "part": 0, "steps": False, "settings": {}, **more,
         }  # fmt: skip
         answer: dict[str, Any] = json.loads(self.run(SCRIPT.format(asked=json.dumps(asked))))
         return {**answer, "path": path}

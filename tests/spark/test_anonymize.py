@@ -105,11 +105,9 @@ def same_report(found: list[list[Any]], path: str, asked: dict[str, Any]) -> Non
             assert one == other or math.isclose(float(one), float(other), rel_tol=1e-12), (row, wanted)
 
 
-def check(
-    running: Running, draw: random.Random, *, size: int, tile: int, codes: tuple[int, int] | None = None
-) -> None:
+def check(running: Running, draw: random.Random, *, size: int, **more: Any) -> None:
     rows, asked = table(draw, size), policy(draw)
-    answer = running.anonymize(rows, asked, partitions=draw.randint(1, 7), tile=tile, codes=codes)
+    answer = running.anonymize(rows, asked, partitions=draw.randint(1, 7), **more)
     if "error" in answer:
         # A rule may be out of reach of the whole table: then DuckDB says so, too.
         with pytest.raises(duckanon.DuckanonError) as other:
@@ -125,7 +123,24 @@ def check(
 @pytest.mark.parametrize("seed", range(8))
 def test_small_tables(running: Running, seed: int) -> None:
     draw = random.Random(seed)
-    check(running, draw, size=draw.choice([4, 5, 9, 40, 200]), tile=0)
+    check(running, draw, size=draw.choice([4, 5, 9, 40, 200]))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_audit_in_parts(running: Running, seed: int) -> None:
+    """Some parts are empty, where there are few classes."""
+    draw = random.Random(300 + seed)
+    check(running, draw, size=draw.choice([9, 40, 200]), part=draw.choice([3, 20]))
+
+
+@pytest.mark.parametrize(("limit", "least"), [("MOST", 30), ("VALUES", 2)])
+def test_an_audit_that_tasks_have_no_room_for(running: Running, limit: str, least: int) -> None:
+    """Parts of more than 30 records, or columns of more than two values: Spark's own text answers the same."""
+    running.run(f"from duckanon.spark import parts\nparts.held, parts.{limit} = parts.{limit}, {least}\n")
+    try:
+        check(running, random.Random(5), size=200, part=60)
+    finally:
+        running.run(f"from duckanon.spark import parts\nparts.{limit} = parts.held\n")
 
 
 @pytest.mark.parametrize("name", ["age", "we`ird name", "zip", "born", "seen", "cost"])
@@ -150,7 +165,7 @@ def test_an_audit_that_sends_nothing_to_every_task(running: Running, seed: int) 
     running.run("from duckanon.spark import audits, steps\naudits.FEW = steps.FEW = 0\n")
     try:
         draw = random.Random(200 + seed)
-        check(running, draw, size=draw.choice([40, 200]), tile=0)
+        check(running, draw, size=draw.choice([40, 200]), steps=True)
     finally:
         running.run("from duckanon.spark import audits, steps\naudits.FEW = steps.FEW = 100_000\n")
 
@@ -158,7 +173,7 @@ def test_an_audit_that_sends_nothing_to_every_task(running: Running, seed: int) 
 @pytest.mark.parametrize("seed", range(8))
 def test_several_tiles(running: Running, seed: int) -> None:
     draw = random.Random(100 + seed)
-    check(running, draw, size=draw.choice([300, 1500]), tile=draw.choice([30, 100]))
+    check(running, draw, size=draw.choice([300, 1500]), tile=draw.choice([30, 100]), part=[0, 100][seed % 2])
 
 
 @pytest.mark.parametrize("distance", ["ordered", "equal"])
@@ -222,4 +237,5 @@ def test_suppression_leaves_out_no_more_than_is_allowed(running: Running, tile: 
 @pytest.mark.parametrize("seed", range(200))
 def test_many_tables(running: Running, seed: int) -> None:
     draw = random.Random(1000 + seed)
-    check(running, draw, size=draw.choice([1, 2, 30, 700, 5000]), tile=draw.choice([0, 50, 400]))
+    audit = draw.choice([{}, {"part": 10}, {"part": 300}, {"steps": True}])
+    check(running, draw, size=draw.choice([1, 2, 30, 700, 5000]), tile=draw.choice([0, 50, 400]), **audit)

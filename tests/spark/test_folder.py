@@ -24,6 +24,7 @@ import pytest
 from duckanon.database.fingerprint import fingerprint
 from tests.e2e.folder_scene import verified
 from tests.engines.spark import find
+from tests.oracle_release import assert_release_valid
 from tests.spark.running import ROOT
 from tests.spark.test_anonymize import loss, released, table
 
@@ -196,6 +197,68 @@ def test_a_session_that_would_answer_wrongly_is_refused(running: Running) -> Non
     assert found.startswith("the DataFrame is a stream")
 
 
+@pytest.mark.parametrize(
+    ("lie", "truth", "words"),
+    [
+        (
+            "SparkSession.version = property(lambda session: '4.0.2')", "SparkSession.version = held",
+            "PolicyError: Spark 4.0.2: 4.1 or later is needed",
+        ),
+        (
+            "java.setProperty(name, '11')", "java.setProperty(name, version)",
+            "PolicyError: Java 11: Spark 4.1 needs 17 or later",
+        ),
+        (
+            "pandas.__version__ = '3.0.1'", "pandas.__version__ = kept",
+            "MissingExtra: pandas 3.0.1: Spark needs 2.2 or later and below 3; run pip install",
+        ),
+        (
+            "pandas.__version__ = '2.1.4'", "pandas.__version__ = kept",
+            "MissingExtra: pandas 2.1.4: Spark needs 2.2 or later and below 3; run pip install",
+        ),
+    ],
+)  # fmt: skip
+def test_versions_that_do_not_do_are_named(running: Running, lie: str, truth: str, words: str) -> None:
+    """Only one of each is installed here, which says that it is another one."""
+    found = running.run(
+        "import pandas\n"
+        "import duckanon, duckanon.spark\n"
+        "from duckanon.spark.session import check_pyspark\n"
+        "from pyspark.sql import SparkSession\n"
+        "spark, held, kept = SparkSession.getActiveSession(), SparkSession.version, pandas.__version__\n"
+        "java, name = spark._jvm.java.lang.System, 'java.specification.version'\n"
+        "version = java.getProperty(name)\n"
+        f"{lie}\n"
+        "try:\n"
+        "    check_pyspark()\n"
+        "    asked = duckanon.Policy(quasi_identifiers='id', k=2)\n"
+        "    duckanon.spark.anonymize(spark.range(9), asked, path='/nowhere')\n"
+        "except duckanon.DuckanonError as error: print(f'{type(error).__name__}: {error}')\n"
+        f"{truth}\n"
+    )
+    assert found.startswith(words)
+    assert found.count("\n") == 1
+
+
+def test_a_tile_that_is_too_large_is_split_in_its_task(running: Running) -> None:
+    """All records but 20 are equal, so that no bound can part them: 480 are in a tile, where 40 are meant."""
+    rows = pa.table({"age": [*([30] * 480), *range(50, 70)], "ill": [f"i{i % 7}" for i in range(500)]})
+    asked = {"quasi_identifiers": "age", "sensitive": "ill", "k": 5, "t": 0.5, "effort": "fast"}
+    answer = running.anonymize(rows, asked, tile=10)
+    assert_release_valid(rows.to_pylist(), released(answer["path"]), asked)
+    again = running.anonymize(rows, asked, tile=10, partitions=5)
+    assert again["evidence"]["fingerprint"] == answer["evidence"]["fingerprint"]
+    sizes = running.run(
+        "import numpy as np\n"
+        "from duckanon.spark import partition\n"
+        "points = np.repeat([[1.0, 2.0], [1.0, 3.0]], [480, 20], axis=0)\n"
+        "parts = partition._split(np.arange(500), points, 40, 10)\n"
+        "print(max(map(len, parts)), min(map(len, parts)) >= 10, sorted(np.concatenate(parts)) == list(range(500)))\n"
+    )
+    assert int(sizes.split()[0]) <= 40
+    assert sizes.split()[1:] == ["True", "True"]
+
+
 def test_a_session_in_another_zone_gives_the_same_release(running: Running) -> None:
     """A time is sensitive, and one a quasi-identifier; the audit of DuckDB agrees."""
     rows = table(random.Random(11), 300)
@@ -287,7 +350,7 @@ def test_what_gives_other_rows_each_time_is_asked_once(running: Running, tmp_pat
 APART = """
 import duckanon.spark
 from duckanon import Policy
-from duckanon.spark import steps
+from duckanon.spark import parts, steps
 from pyspark.sql import SparkSession, functions
 spark = SparkSession.getActiveSession()
 frame = spark.range(300).select((functions.col("id") % 20).alias("a"), (functions.col("id") % 7).alias("s"))
@@ -306,12 +369,13 @@ before = seen()
 duckanon.spark.audit(frame, asked)
 after = seen()
 whole, steps.Steps.keep = steps.Steps.keep, stopped
+most, parts.MOST = parts.MOST, -1
 try:
     duckanon.spark.audit(frame, asked)
 except KeyboardInterrupt:
     print("stopped")
 finally:
-    steps.Steps.keep = whole
+    steps.Steps.keep, parts.MOST = whole, most
 print(after == before, seen() == before, SparkSession.getActiveSession() is spark)
 """
 
@@ -479,6 +543,40 @@ def test_nothing_of_a_failed_release_runs_when_its_folder_is_removed(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("part", [0, 4])
+def test_parts_that_would_miss_a_record_are_an_error(running: Running, part: int) -> None:
+    """A task that does not get all records, which none is known to do: the release is none."""
+    running.run(
+        "from duckanon.spark import parts\n"
+        "parts.held = parts._audited\n"
+        "parts._audited = lambda asked, batches, whole=parts._audited: whole(asked, (b.slice(1) for b in batches))\n"
+    )
+    try:
+        answer = running.anonymize(table(random.Random(8), 30), ASKED, part=part)
+    finally:
+        running.run("from duckanon.spark import parts\nparts._audited = parts.held\n")
+    assert answer["error"].startswith("SourceError: 30 records were 2")
+    assert "in parts: do others write there?" in answer["error"]
+    assert beside(answer["path"]) == []
+
+
+def test_values_that_were_counted_of_other_records_are_an_error(running: Running) -> None:
+    running.run(
+        "from duckanon.spark import steps\n"
+        "steps.kept = steps.Steps.rendered\n"
+        "def rendered(self, template, **values):\n"
+        "    found = steps.kept(self, template, **values)\n"
+        "    return found.limit(2) if template == 'value_counts' else found\n"
+        "steps.Steps.rendered = rendered\n"
+    )
+    try:
+        answer = running.anonymize(table(random.Random(8), 30), ASKED, part=4)
+    finally:
+        running.run("from duckanon.spark import steps\nsteps.Steps.rendered = steps.kept\n")
+    assert answer["error"].startswith("SourceError: 30 records were ")
+    assert beside(answer["path"]) == []
+
+
 def test_an_audit_that_would_miss_a_record_is_an_error(running: Running) -> None:
     """A join that loses one, which none is known to do: the release is none."""
     running.run(
@@ -490,7 +588,7 @@ def test_an_audit_that_would_miss_a_record_is_an_error(running: Running) -> None
         "steps.Steps.rendered = rendered\n"
     )
     try:
-        answer = running.anonymize(table(random.Random(8), 30), ASKED)
+        answer = running.anonymize(table(random.Random(8), 30), ASKED, steps=True)
     finally:
         running.run("from duckanon.spark import steps\nsteps.Steps.rendered = steps.kept\n")
     assert answer["error"].startswith("SourceError: 30 records were 29 when their classes were asked for")
@@ -511,7 +609,7 @@ def test_what_an_audit_kept_may_be_lost_twice(running: Running, losses: int) -> 
         "steps.Steps.audit = audit\n"
     )
     try:
-        answer = running.anonymize(table(random.Random(8), 30), ASKED)
+        answer = running.anonymize(table(random.Random(8), 30), ASKED, steps=True)
     finally:
         left = running.run(
             "from duckanon.spark import steps\nsteps.Steps.audit = steps.kept\nprint(steps.losses)\n"

@@ -1,0 +1,137 @@
+"""Audit in parts: a class is in one task as a whole, where DuckDB judges it by the text of every audit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+
+from duckanon.audits.parts import part_sql
+from duckanon.audits.report import COLUMNS, Measure
+from duckanon.database import engine, templates
+from duckanon.errors import SourceError
+from duckanon.spark.columns import handed_over
+from duckanon.spark.handed import as_spark_has_it
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark import Broadcast
+
+    from duckanon.audits.run import AuditColumn
+    from duckanon.spark.steps import Steps
+
+STAGE = "audit"
+
+PART = 250_000
+"""Records of a part, about."""
+
+MOST = 4 * PART
+"""Records that a task takes: of few classes, or of very large ones, a part may have many more than others."""
+
+VALUES = 200_000
+"""Values of a sensitive column that are sent to every task."""
+
+_RELATION, _DOMAIN = "duckanon_part", "duckanon_domain_"
+_TOLD = (
+    "found long, place int, measure string, attribute string, threshold double, value double, classes long,"
+    " violations long, records long, passed boolean"
+)
+"""What a task gives: the rows of the report of its part, by place, each with the records that it found."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a task knows: its statement, and how often each value is in the whole table."""
+
+    statement: str
+    domains: dict[str, pa.Table]
+    most: int
+
+
+def in_parts(
+    steps: Steps, columns: Sequence[AuditColumn], k: int | None, count: int
+) -> tuple[Measure, ...] | None:
+    """Give the measures of the relation `record`, as a report has them; None where that takes another way.
+
+    So it is where values are so many that no task should get them all, classes so large that a part is more
+    than a task should hold, or a column of a type that is not handed to a task.
+
+    Raises
+    ------
+    SourceError
+        The parts have not as many records as the relation.
+    """
+    records = steps.frame("record").select("class.*", *(f"s{number}" for number, _ in enumerate(columns, 1)))
+    if not handed_over(records):
+        return None
+    spark = records.sparkSession
+    parts = 1 if count <= PART else max(spark.sparkContext.defaultParallelism, -(-count // PART))
+    # A single part is the whole table.
+    domains = _domains(steps, len(columns) if parts > 1 else 0, count)
+    if domains is None:
+        return None
+    quasi = [name for name in records.columns if name.startswith("q")]
+    named = [replace(column, name=f"s{number}") for number, column in enumerate(columns, 1)]
+    asked = _Asked(part_sql(_RELATION, quasi, named, list(domains), k=k), domains, MOST)
+    context = spark.sparkContext.broadcast(asked)
+    dealt = records.repartition(parts, *map(sf.col, quasi))
+    told = dealt.mapInArrow(partial(_audited, context), _TOLD).toArrow()
+    if told.column("measure").null_count:
+        return None
+    query = templates.render("spark/together.sql.j2", relation="told", records=count)
+    with engine.in_memory(threads=1) as con, engine.registered(con, {"told": told}):
+        rows = engine.rows(con, query, STAGE)
+    _check(min((row[0] for row in rows), default=0), count)
+    # A report names a column as it is called, and not as it is here.
+    names = {f"s{number}": column.name for number, column in enumerate(columns, 1)}
+    return tuple(Measure(measure, names.get(attribute), *values) for _, measure, attribute, *values in rows)
+
+
+def _check(found: int, count: int) -> None:
+    """Raise unless a step has found all records."""
+    if found != count:
+        raise SourceError(f"{count} records were {found} in parts: do others write there?")
+
+
+def _domains(steps: Steps, columns: int, count: int) -> dict[str, pa.Table] | None:
+    """Count the values of the first columns; None where those of one are too many."""
+    domains = {}
+    for number in range(1, columns + 1):
+        counts = steps.rendered("value_counts", value=f"s{number}", most=VALUES + 1).toArrow()
+        if len(counts) > VALUES:
+            return None
+        _check(sum(counts.column("records").to_pylist()), count)
+        domains[f"{_DOMAIN}{number}"] = as_spark_has_it(counts, pa.schema([]))
+    return domains
+
+
+def _audited(context: Broadcast[_Asked], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Audit the classes of a part: the work of a task. One row without a measure where it is too large."""
+    asked, held, found = context.value, [], 0
+    for batch in batches:
+        held.append(batch)
+        found += len(batch)
+        if found > asked.most:
+            yield from _told(found, [(None,) * len(COLUMNS)])
+            return
+    if not found:
+        return
+    part = as_spark_has_it(pa.Table.from_batches(held), pa.schema([]))
+    with engine.in_memory(threads=1) as con, engine.registered(con, {_RELATION: part, **asked.domains}):
+        rows = engine.rows(con, asked.statement, STAGE)
+    yield from _told(found, rows)
+
+
+def _told(found: int, rows: Sequence[Sequence[Any]]) -> list[pa.RecordBatch]:
+    schema = pa.schema([
+        ("found", pa.int64()), ("place", pa.int32()), ("measure", pa.string()), ("attribute", pa.string()),
+        ("threshold", pa.float64()), ("value", pa.float64()), ("classes", pa.int64()),
+        ("violations", pa.int64()), ("records", pa.int64()), ("passed", pa.bool_()),
+    ])  # fmt: skip
+    names = schema.names
+    lines = [dict(zip(names, (found, place, *row), strict=True)) for place, row in enumerate(rows)]
+    return [pa.RecordBatch.from_pylist(lines, schema)]
