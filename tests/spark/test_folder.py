@@ -210,11 +210,11 @@ def test_a_session_that_would_answer_wrongly_is_refused(running: Running) -> Non
         ),
         (
             "pandas.__version__ = '3.0.1'", "pandas.__version__ = kept",
-            "MissingExtra: pandas 3.0.1: Spark needs 2.2 or later and below 3; run pip install",
+            "MissingExtra: pandas 3.0: Spark needs 2.2 or later and below 3; run pip install",
         ),
         (
             "pandas.__version__ = '2.1.4'", "pandas.__version__ = kept",
-            "MissingExtra: pandas 2.1.4: Spark needs 2.2 or later and below 3; run pip install",
+            "MissingExtra: pandas 2.1: Spark needs 2.2 or later and below 3; run pip install",
         ),
     ],
 )  # fmt: skip
