@@ -52,14 +52,16 @@ import duckanon.spark
 from duckanon import Policy
 from duckanon.spark import pipeline
 
+EXECUTOR = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
+
 def stats():
-    # Of every process what stat says, and its command.
+    # Of every process what stat says, and whether it is an executor.
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            command = (folder / "cmdline").read_bytes()
-            found[int(folder.name)] = fields, b"CoarseGrainedExecutorBackend" in command
+            command = (folder / "cmdline").read_bytes().split(b"\\0")
+            found[int(folder.name)] = fields, EXECUTOR in command
         except OSError:
             continue
     return found

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+from pyspark.sql import functions as sf
 from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from duckanon.database import arrow, engine, templates
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
     from pyspark import Broadcast
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.compose import Recipe
@@ -71,12 +72,23 @@ def partition(dealt: DataFrame, embedded: Embedded, policy: Policy, size: int, f
     schema = StructType([field for field in dealt.schema.fields if field.name != "tile"])
     schema = with_classes(schema)
     task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table] = partial(_labelled, context)
-    # Left to itself Spark makes as many tasks as cores, of which some have far more tiles than others.
     tiles = -(-size // work.tile)
     tasks = max(min(spark.sparkContext.defaultParallelism, tiles), tiles // TILES)
-    shared = dealt.repartition(tasks, "tile").groupBy("tile")
-    shared.applyInArrow(with_key(task), schema).write.parquet(folder)
+    shared = dealt.withColumn("share", _share(spark, tasks)).repartition(tasks, "share")
+    shared.groupBy("tile", "share").applyInArrow(with_key(task), schema).write.parquet(folder)
     return spark.read.parquet(folder)
+
+
+def _share(spark: SparkSession, tasks: int) -> Column:
+    """Return a number by whose hash Spark deals the tiles to tasks one after the other.
+
+    By the hash of the tile itself some tasks would get far more of them than others.
+    """
+    # The first number of each remainder: of 20 a task, and 200 more, none is likely to be missing.
+    numbers = spark.range(20 * tasks + 200).withColumn("task", sf.pmod(sf.hash("id"), sf.lit(tasks)))
+    rows = numbers.groupBy("task").agg(sf.min("id").alias("id")).orderBy("task").collect()
+    shares = sf.array(*(sf.lit(row["id"]) for row in rows))
+    return shares[sf.pmod(sf.col("tile"), sf.lit(len(rows))).cast("int")]
 
 
 def with_classes(schema: StructType) -> StructType:
@@ -88,7 +100,7 @@ def with_classes(schema: StructType) -> StructType:
 def _labelled(context: Broadcast[Work], key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
     """Label the records of a tile: the work of a task. Equal tiles have equal classes, in whatever order."""
     work = context.value
-    records = in_order(table.drop_columns("tile"))
+    records = in_order(table.drop_columns(["tile", "share"]))
     points, codes = work.embedded.points(records), work.embedded.codes(records)
     labels, count = np.empty(len(records), np.int64), 0
     for rows in _split(np.arange(len(records)), points, BEYOND * work.tile, work.tile):
