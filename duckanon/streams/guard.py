@@ -32,28 +32,30 @@ class Guard:
     def announce(self, size: int) -> None:
         """Say that what is there is whole, and how many bytes come next; a ReleaseError if nobody hears."""
         whole = os.fstat(self._descriptor).st_size
-        told = watch.PLACES.pack(whole, whole + size)
-        try:
-            self._tell(told)
-        except BrokenPipeError:
-            # Somebody has ended it: another one takes its place.
-            self.close()
-            self._process, self._ready = _started(self._descriptor), False
-            self._tell(told)
+        places = watch.PLACES.pack(whole, whole + size)
+        if self._told(places):
+            return
+        # Somebody has ended it: another one takes its place.
+        self.close()
+        self._process, self._ready = _started(self._descriptor), False
+        if not self._told(places):
+            raise ReleaseError("the process that guards the output ends at once: use `| cat > FILE`")
 
     def close(self) -> None:
         """End the process, and wait until it has looked at the file."""
         with self._process:
             pass
 
-    def _tell(self, told: bytes) -> None:
+    def _told(self, places: bytes) -> bool:
+        """Tell it, as soon as it listens; False where it is gone."""
         pipe, answer = self._process.stdin, self._process.stdout
-        if pipe is None or answer is None or not (self._ready or answer.read(1) == watch.READY):
-            raise ReleaseError(
-                "the process that guards the output ended when it was started: use `| cat > FILE`"
-            )
-        self._ready = True
-        os.write(pipe.fileno(), told)
+        if pipe is None or answer is None:
+            return False
+        self._ready = self._ready or answer.read(1) == watch.READY
+        try:
+            return self._ready and os.write(pipe.fileno(), places) == len(places)
+        except BrokenPipeError:
+            return False
 
 
 @contextlib.contextmanager

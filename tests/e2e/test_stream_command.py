@@ -641,6 +641,44 @@ def test_kill_9_at_any_moment_leaves_whole_classes(tmp_path: Path) -> None:
         assert classes(out) > 0
 
 
+TORN = """
+import os, signal, stat, sys
+from duckanon.cli.main import main
+
+write, sizes = os.write, []
+
+def torn(descriptor, data):
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        sizes.append(len(data))
+        if len(sizes) == {nth}:
+            write(descriptor, data[: len(data) // 2 + 1])
+            os.kill(os.getpid(), signal.SIGKILL)
+    return write(descriptor, data)
+
+os.write = torn
+main()
+"""
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_kill_9_within_a_write_leaves_whole_classes(tmp_path: Path, nth: int, form: str) -> None:
+    """The header of a CSV is the first write; batches of records come after one another through a pipe."""
+    out = tmp_path / f"o.{form}"
+    process = subprocess.Popen(
+        [sys.executable, "-c", TORN.format(nth=nth), "stream", "-", str(out), *ASKED],
+        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    feed(process)
+    assert process.wait(timeout=60) == -signal.SIGKILL
+    # What guards the file has it open a moment longer.
+    until(lambda: out.read_bytes().endswith(b"\n") or not size(out))
+    lines = out.read_bytes().splitlines()
+    records = lines[1:] if form == "csv" else lines
+    assert len(records) % 3 == 0
+    assert bool(records) == (nth > (2 if form == "csv" else 1))
+
+
 @pytest.mark.slow
 def test_kill_9_while_a_large_file_is_written_leaves_whole_classes(tmp_path: Path) -> None:
     """Most of them come between two writes: tests/streams/test_guard.py has those that come within one."""

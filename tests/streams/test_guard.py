@@ -157,7 +157,7 @@ def test_only_files_have_one(tmp_path: Path) -> None:
         ((guard.sys, "executable", "/nowhere/python"), "no process can be started to guard the output"),
         (
             (watch, "__file__", "/nowhere/watch.py"),
-            "the process that guards the output ended when it was started",
+            "the process that guards the output ends at once",
         ),
     ],
 )
