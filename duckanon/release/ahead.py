@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 import time
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from duckanon.kernels.neighbours.kd import kd_order
 from duckanon.kernels.plain import preferred, stored
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Iterator, Sequence
 
 EXCHANGE, REST = "exchange", "rest"
@@ -33,6 +35,8 @@ EXCHANGE, REST = "exchange", "rest"
 
 PAUSE = 0.02
 """Seconds between two looks whether a kernel is there."""
+
+OVER = "the work has ended: nothing more is compiled for it"
 
 ENDING = 1.0
 """Seconds in which a process is to end when nobody waits for it any more."""
@@ -48,6 +52,7 @@ class _Allowed:
 
 
 _command: _Allowed | None = None
+_ended: ContextVar[threading.Event | None] = ContextVar("_ended", default=None)
 
 
 @contextlib.contextmanager
@@ -101,6 +106,27 @@ def begin(starts: Sequence[str], *, columns: int, limited: bool, effort: str) ->
             _command.processes[part] = _process(part, told)
 
 
+@contextlib.contextmanager
+def until(ended: threading.Event) -> Iterator[None]:
+    """Compile nothing in this thread, nor in those that it carries, once an event is set.
+
+    Parameters
+    ----------
+    ended : threading.Event
+        Set when nobody waits for the work of the block any more; a kernel that it comes to is an error then.
+
+    Yields
+    ------
+    None
+        While the work goes on.
+    """
+    outside = _ended.set(ended)
+    try:
+        yield
+    finally:
+        _ended.reset(outside)
+
+
 def end() -> None:
     """End the processes, and the waiting for them."""
     if _command is None:
@@ -131,6 +157,10 @@ def _wait(function: Callable[..., object]) -> None:
     module, command = function.__module__, _command
     if command is None or not module.startswith("duckanon.kernels."):
         return
+    # Another one may have waited for the processes, and this comes to a kernel when they are gone.
+    ended = _ended.get()
+    if ended is not None and ended.is_set():
+        raise RuntimeError(OVER)
     process = command.processes.get(EXCHANGE if module.startswith("duckanon.kernels.exchange.") else REST)
     if process is None or stored(function) or process.poll() is not None:
         return
@@ -138,7 +168,7 @@ def _wait(function: Callable[..., object]) -> None:
         while not stored(function) and process.poll() is None:
             time.sleep(PAUSE)
     if command.ended:
-        raise RuntimeError("the command has ended: nothing more is compiled for it")
+        raise RuntimeError(OVER)
 
 
 def _cores() -> int:

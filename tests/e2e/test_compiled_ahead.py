@@ -6,18 +6,24 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import duckanon
 from duckanon.cli.main import main
 from duckanon.kernels.compiled import COMPILING
+from duckanon.kernels.exchange.exchange import sweep
 from duckanon.release import ahead
+from duckanon.release.stages import partition
 from tests.e2e.scenes import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 linux = pytest.mark.skipif(
     not Path("/proc/self/task").is_dir(), reason="/proc, which names children, is missing"
@@ -218,6 +224,36 @@ def gone(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
         return True
+
+
+def test_a_worker_compiles_nothing_once_the_work_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernel after kernel: the processes are gone by the second, which was compiled then, for seconds."""
+    monkeypatch.setattr(ahead, "stored", lambda _: False)
+    waits, outcomes = threading.Semaphore(0), list[str]()
+
+    def work(_: Any) -> None:
+        for _ in range(20):
+            waits.release()
+            try:
+                ahead._wait(sweep.py_func)
+            except RuntimeError as failure:
+                outcomes.append(str(failure))
+            else:
+                outcomes.append("compiles")
+
+    def records() -> Iterator[Any]:
+        yield from (None, None)
+        assert waits.acquire(timeout=30)
+        assert waits.acquire(timeout=30)
+        raise KeyboardInterrupt
+
+    waiting = [sys.executable, "-S", "-c", "import sys; sys.stdin.read()"]
+    with ahead.allowed():
+        assert ahead._command is not None
+        ahead._command.processes[ahead.EXCHANGE] = subprocess.Popen(waiting, stdin=subprocess.PIPE)
+        with pytest.raises(KeyboardInterrupt):
+            list(partition._on_all_cores(work, records(), threading.Event()))
+    assert outcomes == 40 * [ahead.OVER]
 
 
 @linux

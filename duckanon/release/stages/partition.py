@@ -258,11 +258,15 @@ def _on_all_cores(
         for future in waiting:
             future.cancel()
 
-    # A worker that waits for a kernel is not to wait any longer.
+    def stoppable(records: Records) -> Done:
+        with ahead.until(ended):
+            return work(records)
+
+    # A worker that waits for a kernel is not to wait any longer, and none is to compile what comes next.
     stopped = interrupts.undo(None, ahead.end)
-    with ThreadPoolExecutor(cores) as pool, interrupts.cleanup(None, end), stopped:
+    with ThreadPoolExecutor(cores) as pool, stopped, interrupts.cleanup(None, end):
         for records in stream:
-            waiting.append(pool.submit(carried(work), records))
+            waiting.append(pool.submit(carried(stoppable), records))
             if len(waiting) > cores:
                 yield waiting.popleft().result()
         while waiting:
