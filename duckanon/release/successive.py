@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import duckdb
 
-from duckanon.audits.evidence import SCHEMA_VERSION
 from duckanon.database import engine, templates
 from duckanon.database.relations import columns_of
 from duckanon.errors import ReleaseError
@@ -55,6 +54,10 @@ HISTORY_COLUMNS = (
 )
 
 
+DIGESTS = 4
+"""Version of what is kept; digests of an older one cannot be compared with those of today."""
+
+
 @dataclass(frozen=True)
 class Kept:
     """A release of which it is kept who was in which class."""
@@ -69,6 +72,7 @@ class Kept:
     columns: str  # that it releases, likewise
     sources: Sequence[str]  # tables that its query reads
     salt: str  # of the digests; one for a database
+    version: int
 
     def __str__(self) -> str:
         """Name the release for its owner."""
@@ -114,7 +118,8 @@ class Difference:
 def kept(con: duckdb.DuckDBPyConnection, catalog: str) -> list[Kept]:
     """Releases in a database of which it is kept who was in which class, the oldest first."""
     there = metadata.tables(con, catalog)
-    return [one for one in _history(con, catalog, there) or [] if {*tables_of(one.release_id)} <= there]
+    history = [one for one in _history(con, catalog, there) or [] if one.version == DIGESTS]
+    return [one for one in history if {*tables_of(one.release_id)} <= there]
 
 
 def _history(con: duckdb.DuckDBPyConnection, catalog: str, there: set[str]) -> list[Kept] | None:
@@ -124,7 +129,7 @@ def _history(con: duckdb.DuckDBPyConnection, catalog: str, there: set[str]) -> l
     if tuple(columns_of(con, metadata.backing(catalog, HISTORY), STAGE)) != HISTORY_COLUMNS:
         return None
     query = templates.render("successive/kept.sql.j2", catalog=catalog)
-    return [Kept(*row[:-1]) for row in engine.rows(con, query, STAGE, error=ReleaseError) if None not in row]
+    return [Kept(*row) for row in engine.rows(con, query, STAGE, error=ReleaseError) if None not in row]
 
 
 def tables_of(release_id: int) -> tuple[str, str]:
@@ -425,19 +430,20 @@ def keep(
             "nothing was written, run the statement again"
         )
     _run(con, "successive/history.sql.j2", catalog=catalog, columns=HISTORY_COLUMNS)
-    if _history(con, catalog, {HISTORY}) is None:
+    history = _history(con, catalog, {HISTORY})
+    if history is None:
         raise ReleaseError(
             f"table duckanon.{HISTORY} of {catalog} is not as duckanon makes it: DROP it; what earlier "
             "releases and later ones say together is not known then"
         )
-    lineages = _lineages(earlier, replaced)
+    lineages = _lineages(history, replaced)
     _run(
         con,
         "successive/keep.sql.j2",
         catalog=catalog,
         release_id=release_id,
         lineage=min(lineages, default=release_id),
-        schema_version=SCHEMA_VERSION,
+        schema_version=DIGESTS,
         view=str(target),
         mode=mode,
         made=persons,

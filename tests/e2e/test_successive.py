@@ -436,6 +436,38 @@ def test_what_is_kept_holds_no_value_and_says_nothing_of_the_order_of_the_source
         assert [row["salt"] for row in rows(con, "SELECT salt FROM duckanon.history")] != salts
 
 
+def test_digests_of_an_older_version_are_not_compared() -> None:
+    """All subjects would have gone and come, which is said of no class."""
+    with persons() as con:
+        con.sql(CREATE)
+        con.execute("UPDATE duckanon.history SET schema_version = 3")
+        assert "nothing was kept" in warned(con, REFRESH)[0]
+        assert warned(con, REFRESH) == []
+        con.execute("UPDATE duckanon.history SET schema_version = 3")
+        with pytest.raises(ReleaseError, match="not kept who is in it"):
+            con.sql("REFRESH ANONYMIZED VIEW v WITH (mode = 'append')")
+        con.sql("DROP ANONYMIZED VIEW v")
+        assert rows(con, "FROM duckanon.history") == []
+
+
+@pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
+def test_zeros_and_nans_are_one_value_each_in_what_is_kept(kind: str) -> None:
+    """NaN with a payload, by its bits, which every CAST keeps."""
+    bits = f"CAST(CAST('{'0' + 13 * '1' + 50 * '0'}' AS BIT) AS DOUBLE)"
+    values = f"[0.0::DOUBLE, -0.0::DOUBLE, 'NaN'::DOUBLE, {bits}]"
+    with duckanon.connect() as con:
+        con.execute(
+            f"CREATE TABLE t AS SELECT i % 2 AS a, ({values})[i // 2 % 4 + 1]::{kind} AS s FROM range(16) AS r(i)"
+        )
+        patterns = rows(con, f"SELECT DISTINCT s::{kind}::BIT::VARCHAR AS s FROM t")
+        con.sql(
+            "CREATE ANONYMIZED VIEW v AS FROM t WITH (quasi_identifiers = a, sensitive = s, k = 8, l = 2)"
+        )
+        kept = rows(con, "SELECT class, records FROM duckanon.values_1")
+    assert len(patterns) == 4
+    assert sorted((row["class"], row["records"]) for row in kept) == [(0, 4), (0, 4), (1, 4), (1, 4)]
+
+
 def test_what_cannot_be_compared_is_told_and_refused() -> None:
     """Another subject; nothing kept, as by an older version, or since someone removed it."""
     with persons() as con:
