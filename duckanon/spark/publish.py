@@ -23,6 +23,9 @@ WAIT = 30
 _GONE = (Py4JError, ConnectionError)
 """What the driver meets where Java has ended."""
 
+_PATTERN = "*?[]{}\\"
+"""Characters that make a path a pattern for Hadoop, which then reads other folders, or none."""
+
 _DESCRIPTION = "spark.job.description"
 _TIMES = "spark.sql.parquet.outputTimestampType"
 
@@ -112,8 +115,15 @@ class Place:
 def place_of(spark: SparkSession, path: str) -> Iterator[Place]:
     """Give the place of a release; whatever happens, no work is left beside it.
 
-    A ReleaseError where something stands there. Times are written as other engines read them.
+    A ReleaseError where something stands there, or where Spark could not read it back. Times are written as
+    other engines read them.
     """
+    odd = next((character for character in path if character in _PATTERN), None)
+    if odd is not None:
+        raise ReleaseError(
+            f"{path!r} has {odd} in it, and Spark reads such a path as a pattern: "
+            f"choose a path with none of {' '.join(_PATTERN)}"
+        )
     clean = path.rstrip("/")
     folder, slash, name = clean.rpartition("/")
     # Readers pass over names that begin so: in there are records that nobody has anonymized yet.

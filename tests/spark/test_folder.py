@@ -392,6 +392,28 @@ def test_a_folder_that_cannot_be_written_to_is_told_in_one_line(running: Running
     assert "\n" not in answer["error"]
 
 
+@pytest.mark.parametrize("character", "*?[]{}\\")
+def test_a_path_that_spark_would_read_as_a_pattern_is_refused(
+    running: Running, tmp_path: Path, character: str
+) -> None:
+    """Wherever it stands, and before the first job, so that nothing is written."""
+    jobs = (
+        "from pyspark.sql import SparkSession\n"
+        "print(len(SparkSession.getActiveSession().sparkContext.statusTracker().getJobIdsForGroup()))\n"
+    )
+    rows = table(random.Random(8), 30)
+    for path in (f"out{character}", f"a{character}b/out"):
+        before = running.run(jobs)
+        answer = running.anonymize(rows, ASKED, path=str(tmp_path / path))
+        assert answer["error"] == (
+            f"ReleaseError: {str(tmp_path / path)!r} has {character} in it, and Spark reads such a path as a "
+            "pattern: choose a path with none of * ? [ ] { } \\"
+        )
+        # The file of the table is asked for its schema.
+        assert int(running.run(jobs)) <= int(before) + 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_classes_are_merged_across_tiles_where_none_alone_keeps_t(running: Running) -> None:
     """Tiles are cut by age alone, and all of an age have one illness: no class of a tile is within t."""
     ages = np.arange(240) % 60
