@@ -2,41 +2,103 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pyspark.sql import functions as sf
 
-from duckanon.policy.bind import Role
+from duckanon.database import arrow
+from duckanon.policy.bind import Attribute, Role
+from duckanon.policy.kinds import NUMBERS
 from duckanon.release.stages.advice import (
+    ALONE_TOGETHER,
+    NEAR,
     NEARLY_UNIQUE,
+    OWN_VALUE,
+    alone_together,
+    approximate,
     collapse,
+    decimal_comma,
     one_value,
+    own_value,
     reveals,
     singles_out,
+    tells_one,
     without_nulls,
 )
+from duckanon.release.stages.stage import Field
+from duckanon.spark.columns import Bound
+from duckanon.spark.embed import GRID, number
+from duckanon.spark.recode import recoded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from numpy.typing import NDArray
+    from pyspark.sql import Column, DataFrame
 
     from duckanon.policy.policy import Policy
-    from duckanon.spark.columns import Bound
+    from duckanon.spark.embed import Embedded
     from duckanon.spark.stage import Staged
 
-NEAR = 0.2
+SHORT = 0.2
 """What an approximate count of values may be short of the true one, by far."""
 
+FEW = 8
+"""What it may be short besides, where there are few values."""
 
-def advice(
-    released: DataFrame, staged: Staged, policy: Policy, *, records: int, classes: int, loss: float
-) -> tuple[str, ...]:
-    """Warnings about columns of a release, and of what its thresholds cost."""
-    found = [*_revealed(released, staged.bound), *_unique(staged)]
-    if staged.left_out:
-        found.append(without_nulls(staged.left_out))
-    cost = collapse(classes, records, loss, policy.k)
+SAMPLE = 100_000
+"""Numbers, about, that tell where a column usually lies."""
+
+_NUMBER = r"^\p{Zs}*[+-]?([0-9]+|[0-9]{1,3}([.][0-9]{3})+)(,[0-9]+)?\p{Zs}*\z"
+_THOUSANDS = r"^\p{Zs}*[+-]?[0-9]{1,3},[0-9]{3}\p{Zs}*\z"
+"""Those of `sql/advice/commas.sql.j2`, with the spaces that DuckDB trims, in the words of Java."""
+
+_NUMBERED = Field(Attribute("o0", Role.INSENSITIVE, "BIGINT", "integer"), "o0")
+"""The number of a class as a column beside those of the DataFrame, which are numbered from 1."""
+
+_SUMS = {"far": sf.sum, "value": sf.max, "others": sf.sum, "above": sf.sum}
+"""What is known of a class, and how it adds up: numbers that are not usual; one of them, the only one where
+there is one; usual numbers; how far these are above the lowest, in steps of the usual range."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A release and what it was made from."""
+
+    staged: Staged
+    embedded: Embedded
+    labelled: DataFrame  # all records as they are staged, with the number of their first class
+    final: DataFrame  # those that are released, with the number of their final class
+    released: DataFrame
+    classes: int  # of the released values, which several classes may share
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What is known of the columns of the staged records."""
+
+    others: Sequence[Field]  # insensitive ones
+    kept: Sequence[Field]  # quasi-identifiers of which a class shows values of its records
+    commas: Mapping[Field, Mapping[str, bool]]  # texts that are numbers with a comma, and how these look
+    many: Sequence[Field]  # texts with approximate distances
+    values: Mapping[str, int]  # records with a value, by column of a quasi-identifier
+    different: Mapping[str, int]  # different values, by column, where there may be enough to tell of them
+    together: int  # combinations of the insensitive columns, about
+
+    def own(self, field: Field) -> bool:
+        """Whether the most frequent value in a class is one person's own."""
+        different = self.different.get(field.column, 0)
+        return different > 1 and different >= OWN_VALUE * self.values[field.column]
+
+
+def advice(made: Made, policy: Policy, *, records: int, loss: float) -> tuple[str, ...]:
+    """Warnings about columns of a release, and of what its thresholds cost, in the order of every release."""
+    found = [*_revealed(made.released, made.staged.bound), *_of_columns(made, policy)]
+    if made.staged.left_out:
+        found.append(without_nulls(made.staged.left_out))
+    cost = collapse(made.classes, records, loss, policy.k)
     return (*found, *([cost] if cost else []))
 
 
@@ -64,15 +126,215 @@ def _revealed(released: DataFrame, bound: Bound) -> Iterator[str]:
             yield reveals(name, alike, count, members, records)
 
 
-def _unique(staged: Staged) -> Iterator[str]:
-    """Tell the insensitive columns with nearly as many values as records."""
-    others = [field for field in staged.bound.fields if field.attribute.role is Role.INSENSITIVE]
-    if not others:
-        return
-    [row] = staged.frame.agg(*(sf.approx_count_distinct(field.column) for field in others)).collect()
-    for field, about in zip(others, row, strict=True):
-        if about < (NEARLY_UNIQUE - NEAR) * staged.size:
-            continue
-        [[different]] = staged.frame.agg(sf.count_distinct(field.column)).collect()
+def _of_columns(made: Made, policy: Policy) -> Iterator[str]:
+    """Tell what is to be said of single columns, in the order in which a release of DuckDB does."""
+    looked = _looked(made)
+    yield from _insensitive(made.staged, looked)
+    yield from _dominated(made, policy, looked)
+    own = [field for field in looked.kept if looked.own(field) and field not in looked.commas]
+    for field in own:
+        values, different = looked.values[field.column], looked.different[field.column]
+        yield own_value(made.staged.bound.name_of(field.column), field, different, values)
+    for field, look in looked.commas.items():
+        name = made.staged.bound.name_of(field.column)
+        # What is in double quotes is a text for Spark, and no name.
+        yield decimal_comma(name, look, quoted=f"`{name.replace('`', '``')}`")
+    for field in looked.many:
+        if field not in own and field not in looked.commas:
+            null = looked.values[field.column] < made.staged.size  # it has a code of its own
+            yield approximate(made.staged.bound.name_of(field.column), looked.different[field.column] + null)
+
+
+def _looked(made: Made) -> Looked:
+    """Count what is to be known of the columns: about in one pass, and exactly what may be said."""
+    staged, bound = made.staged, made.staged.bound
+    others = [field for field in bound.fields if field.attribute.role is Role.INSENSITIVE]
+    kept = [field for field in bound.quasi if field.rule.shows and field.kind != "boolean"]
+    texts = [field for field in (*bound.quasi, *bound.sensitive) if field.kind == "text"]
+    seen = _seen(staged, others, kept, texts)
+    values = {field.column: seen[f"values_{field.column}"] for field in bound.quasi}
+    looks = [(field, seen[f"look_{field.column}"].asDict()) for field in texts]
+    commas = {field: look for field, look in looks if look["numbers"]}
+    axes = made.embedded.axes
+    many = [axis.field for axis in axes if axis.values is None and axis.field.kind not in NUMBERS]
+    wanted = dict.fromkeys(others, NEARLY_UNIQUE * staged.size)
+    wanted |= {field: OWN_VALUE * values[field.column] for field in kept if field not in commas}
+    exactly = [field for field, least in wanted.items() if _enough(seen[f"about_{field.column}"], least)]
+    exactly += [field for field in many if field not in exactly and field not in commas]
+    different = {}
+    if exactly:
+        [row] = staged.frame.agg(*(sf.count_distinct(field.column) for field in exactly)).collect()
+        different = dict(zip((field.column for field in exactly), row, strict=True))
+    return Looked(others, kept, commas, many, values, different, seen.get("about_together", 0))
+
+
+def _enough(about: int, least: float) -> bool:
+    """Whether there may be so many values."""
+    return about + FEW >= (1 - SHORT) * least
+
+
+def _seen(
+    staged: Staged, others: Sequence[Field], kept: Sequence[Field], texts: Sequence[Field]
+) -> Mapping[str, Any]:
+    """Ask all records at once: how many have a value, about how many values there are, how texts look."""
+    asked = [sf.count(field.column).alias(f"values_{field.column}") for field in staged.bound.quasi]
+    about = [field.column for field in (*others, *kept)]
+    asked += [sf.approx_count_distinct(column).alias(f"about_{column}") for column in about]
+    asked += [_look(field.column).alias(f"look_{field.column}") for field in texts]
+    if len(others) > 1:
+        # A hash passes over NULL: without a word of it (1, NULL) and (NULL, 1) would be the same.
+        parts = [part for field in others for part in (sf.isnull(field.column), sf.col(field.column))]
+        asked.append(sf.approx_count_distinct(sf.xxhash64(*parts)).alias("about_together"))
+    [row] = staged.frame.agg(*asked).collect()
+    found: Mapping[str, Any] = row.asDict()
+    return found
+
+
+def _look(column: str) -> Column:
+    """Tell whether a text is numbers with a comma, as `sql/advice/commas.sql.j2` does of its values."""
+    value, no = sf.col(column), sf.lit(False)
+    comma = value.contains(",")
+    numbers = sf.coalesce(sf.bool_and(value.rlike(_NUMBER)), no) & sf.coalesce(sf.bool_or(comma), no)
+    return sf.struct(
+        numbers.alias("numbers"),
+        sf.coalesce(sf.bool_or(value.contains(".")), no).alias("points"),
+        sf.coalesce(sf.bool_and(~comma | value.rlike(_THOUSANDS)), no).alias("thousands"),
+    )
+
+
+def _insensitive(staged: Staged, looked: Looked) -> Iterator[str]:
+    """Tell the insensitive columns whose values, each or together, belong to one record."""
+    common = []
+    for field in looked.others:
+        different = looked.different.get(field.column, 0)
         if different > NEARLY_UNIQUE * staged.size:
             yield singles_out(staged.bound.name_of(field.column), different, staged.size)
+        else:
+            common.append(field.column)
+    # No more records are alone than there are combinations, of all columns even more.
+    if len(common) < 2 or not _enough(looked.together, ALONE_TOGETHER * staged.size):
+        return
+    combined = staged.frame.groupBy(*common).agg(sf.count(sf.lit(1)).alias("records"))
+    [[alone]] = combined.agg(sf.count_if(sf.col("records") == 1)).collect()
+    if alone >= ALONE_TOGETHER * staged.size:
+        yield alone_together(alone, staged.size, len(common))
+
+
+def _dominated(made: Made, policy: Policy, looked: Looked) -> Iterator[str]:
+    """Tell the means that tell one value to whoever knows where those of the column usually lie.
+
+    As `sql/advice/dominated.sql.j2`, in sums of whole numbers, which do not depend on the order of records.
+    What they round is taken off, so that a class at the very limit is rather told of.
+    """
+    found = _usual(made, policy.k, looked.values)
+    if not found:
+        return
+    parts = [part for field, (low, high) in found.items() for part in _parts(field, low, high)]
+    classes = _summed(made.final.select("class_id", *parts), ["class_id"], found)
+    tells = [_tells(field, low, high) for field, (low, high) in found.items()]
+    [row] = classes.agg(sf.count(sf.lit(1)), *map(sf.count_if, tells)).collect()
+    if any(row[1:]) and row[0] != made.classes:
+        # Some are released with equal values, and are one class to whoever looks at them. With others added
+        # no more is told than before: where nothing was, nothing is.
+        classes = _summed(*_together(made, classes), found)
+        [row] = classes.agg(sf.count(sf.lit(1)), *map(sf.count_if, tells)).collect()
+    for field, count in zip(found, row[1:], strict=True):
+        if count:
+            yield tells_one(made.staged.bound.name_of(field.column), count, "record")
+
+
+def _usual(made: Made, k: int, values: Mapping[str, int]) -> dict[Field, tuple[float, float]]:
+    """Lowest and highest usual number of each column of which a mean may tell one that is not.
+
+    As `sql/advice/usual.sql.j2`; of few numbers the sample is all of them.
+    """
+    staged = made.staged
+    has_total = [field for field in staged.bound.quasi if field.attribute.has_total]
+    samples = _samples(made.labelled, {field: values[field.column] for field in has_total})
+    if not samples:
+        return {}
+    asked = []
+    for field, sample in samples.items():
+        value, (low, high) = number(field), _fences(sample)
+        inside = value.between(low, high)
+        asked += [sf.min(sf.when(inside, value)), sf.max(sf.when(inside, value))]
+        asked.append(sf.max(sf.when(~inside, sf.abs(value))))
+    [row] = staged.frame.agg(*asked).collect()
+    found = {}
+    for field, low, high, farthest in zip(samples, row[::3], row[1::3], row[2::3], strict=True):
+        if low is None or farthest is None:
+            continue
+        # Beside records without a number one is told whatever the others are.
+        missing = values[field.column] < staged.size
+        if missing or 2 * NEAR * farthest >= (k - 1) * (high - low):
+            found[field] = low, high
+    return found
+
+
+def _samples(labelled: DataFrame, counts: Mapping[Field, int]) -> dict[Field, NDArray[np.float64]]:
+    """Numbers of each column that has some, in order; of more than 100,000 those that a hash chooses.
+
+    The hash is that of the record with the number of its class, by which equal records are told apart: else
+    all or none of them would be chosen, however many there are.
+    """
+    if not counts:
+        return {}
+    chosen = sf.xxhash64(*(name for name in labelled.columns if name not in {"violation", "within", "whole"}))
+    drawn = []
+    for field, count in counts.items():
+        every = -(-count // SAMPLE)
+        value = number(field)
+        value = value if every <= 1 else sf.when(sf.pmod(chosen, sf.lit(every)) == 0, value)
+        drawn.append(value.alias(field.column))
+    there = sf.isnotnull(sf.coalesce(*(sf.col(field.column) for field in counts)))
+    rows = labelled.select(*drawn).where(there).toArrow()
+    columns = {field: arrow.numbers(rows.column(field.column)) for field in counts}
+    found = {field: np.sort(values[~np.isnan(values)]) for field, values in columns.items()}
+    return {field: values for field, values in found.items() if len(values)}
+
+
+def _fences(ordered: NDArray[np.float64]) -> tuple[float, float]:
+    """Lowest and highest number that is usual, from numbers in order; see `sql/advice/usual.sql.j2`."""
+    size = len(ordered)
+    tail, quarter = min((size + 39) // 40 + 1, (size + 3) // 4), (size + 3) // 4
+    first, third = float(ordered[quarter - 1]), float(ordered[size - quarter])
+    wide = 3 * (third - first)
+    return min(float(ordered[tail - 1]), first - wide), max(float(ordered[size - tail]), third + wide)
+
+
+def _parts(field: Field, low: float, high: float) -> list[Column]:
+    """What a record adds to the sums of its class."""
+    value = number(field)
+    usual, wide = value.between(low, high), high / 2 - low / 2
+    # Halves, so that the range of very large numbers is finite.
+    step = sf.round((value / 2 - sf.lit(low / 2)) / sf.lit(wide) * GRID).cast("bigint") if wide else sf.lit(0)
+    parts = {
+        "far": sf.coalesce((~usual).cast("bigint"), sf.lit(0)),
+        "value": sf.when(~usual, value),
+        "others": sf.coalesce(usual.cast("bigint"), sf.lit(0)),
+        "above": sf.when(usual, step).otherwise(0).cast("bigint"),
+    }
+    return [part.alias(f"{name}_{field.column}") for name, part in parts.items()]
+
+
+def _summed(frame: DataFrame, keys: Sequence[str], fields: Mapping[Field, object]) -> DataFrame:
+    """Sums of classes, of their records or of classes that are one."""
+    names = [(name, f"{name}_{field.column}") for field in fields for name in _SUMS]
+    return frame.groupBy(*keys).agg(*(_SUMS[name](column).alias(column) for name, column in names))
+
+
+def _tells(field: Field, low: float, high: float) -> Column:
+    """Whether the total of a class tells its only unusual number: the others could all be at one end."""
+    far, value, others, above = (sf.col(f"{name}_{field.column}") for name in _SUMS)
+    most = sf.greatest(above, others * GRID - above) - others / 2
+    return (far == 1) & (most * sf.lit((high / 2 - low / 2) / GRID) <= NEAR * sf.abs(value / 2))
+
+
+def _together(made: Made, classes: DataFrame) -> tuple[DataFrame, list[str]]:
+    """Classes with their released values, and the names of these: they are recoded once more."""
+    fields = (*made.staged.bound.quasi, _NUMBERED)
+    names = tuple(field.column for field in fields)
+    numbered = made.final.withColumn(_NUMBERED.column, sf.col("class_id"))
+    values = recoded(numbered, Bound(fields, names, names)).dropDuplicates([_NUMBERED.column])
+    same = classes.withColumnRenamed("class_id", _NUMBERED.column)
+    return same.join(values, _NUMBERED.column), [*names[:-1]]

@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 from duckanon.database.fingerprint import digest
 from duckanon.errors import AuditFailure
 from duckanon.release.folders import EVIDENCE, FolderEvidence
-from duckanon.spark.advice import advice
+from duckanon.spark.advice import Made, advice
 from duckanon.spark.audits import audited
 from duckanon.spark.class_sums import information_loss
 from duckanon.spark.columns import bound
@@ -115,8 +115,8 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
             raise AuditFailure(
                 f"the release violates its policy and was not written:\n{report.to_text()}", report
             )
-        records, classes = staged.size - suppressed, report.measures[0].classes
-        warned = advice(released, staged, policy, records=records, classes=classes, loss=loss)
+        made = Made(staged, embedded, labelled, final, released, report.measures[0].classes)
+        warned = advice(made, policy, records=staged.size - suppressed, loss=loss)
         report = replace(report, warnings=warned)
         evidence = _evidence(released, policy, report, loss, suppressed + staged.left_out)
         place.write(candidate, EVIDENCE, evidence.to_json())

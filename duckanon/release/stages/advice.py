@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from duckanon.database import engine, templates
+from duckanon.database.quoting import ident
 from duckanon.policy.bind import Role
 from duckanon.release.stages.candidate import class_fields
 from duckanon.release.stages.embed import EXACT_VALUES
@@ -17,7 +18,7 @@ from duckanon.release.stages.protect import judged
 from duckanon.release.stages.recode import classes_relation, labels_relation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import duckdb
 
@@ -80,13 +81,8 @@ def _of_columns(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Po
     for field, axis in () if leveled else zip(staged.quasi, embedded.axes, strict=True):
         if axis.corners is None or len(axis.corners) <= EXACT_VALUES or field in {*own_values, *commas}:
             continue
-        what = f"quasi-identifier {field.name!r} has {len(axis.corners)} different"
-        warnings.append(
-            f"{what} texts: distances are approximate (within 15 %); group them in the source query, or give "
-            "a hierarchy, for a better release"
-            if field.attribute.hierarchy is None
-            else f"{what} values: distances in its hierarchy are approximate (within 25 %)"
-        )
+        hierarchy = field.attribute.hierarchy is not None
+        warnings.append(approximate(field.name, len(axis.corners), hierarchy=hierarchy))
     if staged.left_out:
         warnings.append(without_nulls(staged.left_out))
     return tuple(warnings)
@@ -133,6 +129,58 @@ def singles_out(name: str, different: int, size: int) -> str:
     )
 
 
+def alone_together(alone: int, size: int, columns: int) -> str:
+    """What is said of insensitive columns that single records out when they are taken together."""
+    return (
+        f"{alone} of {size} records are alone with their {columns} insensitive columns taken "
+        "together: who knows these finds the record; drop some (identifiers) or make some "
+        "quasi-identifiers"
+    )
+
+
+def tells_one(name: str, classes: int, whose: str) -> str:
+    """What is said of a quasi-identifier whose mean tells the value of one record, or subject."""
+    return (
+        f"in {classes} class{'' if classes == 1 else 'es'} the mean of {name!r} tells one {whose} "
+        f"within {100 * NEAR:g} % to whoever knows the usual range of the others: set p_percent = 10 "
+        f"or recode = {{{name}: 'median'}}, cap the column in the source query (top coding), "
+        "or take a larger k"
+    )
+
+
+def own_value(name: str, field: Field, different: int, values: int) -> str:
+    """What is said of a quasi-identifier whose rule shows one person's own value."""
+    what = "is released as that of one of its records" if field.rule.shows == "one" else "lists all of its"
+    mean = "" if field.kind == "text" else ", or recode it by its mean"
+    return (
+        f"quasi-identifier {name!r} has {different} values in {values} records, and every "
+        f"class {what}: make it an identifier, or group it in the source query as a hierarchy "
+        f"would{mean}"
+    )
+
+
+def decimal_comma(name: str, look: Mapping[str, bool], *, quoted: str | None = None) -> str:
+    """What is said of text that is numbers with a comma; `quoted` is its name where DuckDB's is not read."""
+    cast = templates.render("advice/cast.sql.j2", name=name, **look).strip()
+    if quoted is not None:
+        cast = cast.replace(ident(name), quoted)
+    return (
+        f"{name!r} is text that looks like numbers with a decimal comma, and is taken for "
+        f"words: write {cast} in the source query"
+    )
+
+
+def approximate(name: str, different: int, *, hierarchy: bool = False) -> str:
+    """What is said of a quasi-identifier with too many values for exact distances."""
+    what = f"quasi-identifier {name!r} has {different} different"
+    if hierarchy:
+        return f"{what} values: distances in its hierarchy are approximate (within 25 %)"
+    return (
+        f"{what} texts: distances are approximate (within 15 %); group them in the source query, or give "
+        "a hierarchy, for a better release"
+    )
+
+
 def without_nulls(left_out: int) -> str:
     """What is said where records with NULL are left out."""
     return f"nulls = 'suppress' left out {left_out} records with a NULL in a quasi-identifier"
@@ -176,12 +224,7 @@ def dominated(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) ->
         )
         count = int(engine.rows(con, classes, "advice")[0][0])
         if count:
-            warnings.append(
-                f"in {count} class{'' if count == 1 else 'es'} the mean of {field.name!r} tells one {whose} "
-                f"within {100 * NEAR:g} % to whoever knows the usual range of the others: set p_percent = 10 "
-                f"or recode = {{{field.name}: 'median'}}, cap the column in the source query (top coding), "
-                "or take a larger k"
-            )
+            warnings.append(tells_one(field.name, count, whose))
     return warnings
 
 
@@ -202,11 +245,7 @@ def _insensitive(con: duckdb.DuckDBPyConnection, staged: Staged) -> list[str]:
     query = templates.render("relation/combinations.sql.j2", records=staged.records, columns=columns)
     alone = engine.rows(con, query, "advice")[0][2]
     if alone >= ALONE_TOGETHER * staged.size:
-        warnings.append(
-            f"{alone} of {staged.size} records are alone with their {len(common)} insensitive columns taken "
-            "together: who knows these finds the record; drop some (identifiers) or make some "
-            "quasi-identifiers"
-        )
+        warnings.append(alone_together(alone, staged.size, len(common)))
     return warnings
 
 
@@ -216,14 +255,7 @@ def _own_values(con: duckdb.DuckDBPyConnection, staged: Staged) -> dict[Field, s
     warnings = {}
     for field, (values, different) in zip(kept, _values(con, staged, kept), strict=True):
         if different > 1 and different >= OWN_VALUE * values:
-            one = field.rule.shows == "one"
-            what = "is released as that of one of its records" if one else "lists all of its"
-            mean = "" if field.kind == "text" else ", or recode it by its mean"
-            warnings[field] = (
-                f"quasi-identifier {field.name!r} has {different} values in {values} records, and every "
-                f"class {what}: make it an identifier, or group it in the source query as a hierarchy "
-                f"would{mean}"
-            )
+            warnings[field] = own_value(field.name, field, different, values)
     return warnings
 
 
@@ -246,11 +278,7 @@ def _commas(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded) 
     warnings = {}
     for field, look in zip(texts, looks, strict=True):
         if look["numbers"]:
-            cast = templates.render("advice/cast.sql.j2", name=field.name, **look).strip()
-            warnings[field] = (
-                f"{field.name!r} is text that looks like numbers with a decimal comma, and is taken for "
-                f"words: write {cast} in the source query"
-            )
+            warnings[field] = decimal_comma(field.name, look)
     return warnings
 
 
