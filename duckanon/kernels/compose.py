@@ -60,6 +60,10 @@ TURNS = 8
 """Times that 'best' searches a table of up to `EXACT` records as 'balanced' does, with other choices; as many
 longer searches go on from where these end, and as many from where all of it ends."""
 
+WORSE = (0.2, 0.1, 0.05, 0.025)
+"""How much worse a rebuilt neighbourhood may be in the longer searches of 'best', in turns: which of them
+finds the most depends on the table."""
+
 EFFORTS: tuple[Effort, ...] = ("fast", "balanced", "best")
 """Each takes more work than the one before, and never loses more."""
 
@@ -328,6 +332,7 @@ class _Searches:
             effort=effort,
             share=self.share,
             seed=self.seed + number,
+            worse=WORSE[number % len(WORSE)] if effort == "best" else 0.0,
             stop=self.stop,
         )
 

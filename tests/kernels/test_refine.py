@@ -187,6 +187,48 @@ def test_no_share_of_the_work_rebuilds_nothing() -> None:
     assert max(sse(points, labels) for labels in some) < sse(points, none[0]) < sse(points, start)
 
 
+def test_a_search_that_gives_way_finds_more_and_returns_the_best_it_saw() -> None:
+    """Both searches rebuild equally many; the means are over tables, of one table either may be the luckier."""
+    losses: dict[float, float] = {}
+    for worse in (0.0, 0.1):
+        for seed in range(4):
+            points = spread_out(seed, 120, 2)
+            start = refine(points, mdav(points, 3), 3, effort="balanced", share=0.0)
+            ended = refine(points, start, 3, effort="balanced", share=0.5, seed=seed, worse=worse)
+            check_partition(ended, 120, 3)
+            assert slow_sse(points, ended) <= slow_sse(points, start)
+            losses[worse] = losses.get(worse, 0.0) + slow_sse(points, ended)
+    assert losses[0.1] < losses[0.0]
+
+
+@pytest.mark.parametrize("rounds", range(1, 8))
+def test_a_search_that_is_stopped_while_it_gives_way_is_never_worse(rounds: int) -> None:
+    """With as much to give way as a class has, every round but the last ones ends far above its start."""
+    points = spread_out(5, 90, 2)
+    start = refine(points, mdav(points, 3), 3, effort="best", share=0.05)
+    asked = 0
+
+    def stop() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 30 * rounds
+
+    ended = refine(points, start, 3, effort="balanced", share=0.3, worse=1.0, stop=stop)
+    check_partition(ended, 90, 3)
+    assert slow_sse(points, ended) <= slow_sse(points, start)
+
+
+def test_what_keeps_a_threshold_keeps_it_while_the_search_gives_way() -> None:
+    """No loss that is accepted outweighs a violation."""
+    points, rank = spread_out(6, 90, 2), np.random.default_rng(6).permutation(90)
+    attributes = [attribute_of(rank, "ordered", t=Decimal("0.15"))]
+    start = joined_until_satisfied(attributes, mdav(points, 3))
+    ended = refine(points, start, 3, **asked(attributes), effort="best", worse=1.0)
+    check_partition(ended, 90, 3)
+    assert satisfied(attributes, ended)
+    assert slow_sse(points, ended) < slow_sse(points, start)
+
+
 @pytest.mark.parametrize(
     ("share", "limited", "most"), [(0.002, True, 4), (0.002, False, 8), (0.004, True, 8)]
 )

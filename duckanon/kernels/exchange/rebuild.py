@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 SETTLES = 20
 """Most passes over the pairs of a neighbourhood that was formed anew."""
 
+CHANCES = 1024
+"""Steps from no loss to the largest that is accepted, of which each has the same chance."""
+
 
 class Neighbourhood(NamedTuple):
     """Some neighbouring classes, taken apart: memory for their records and for what they were.
@@ -58,11 +61,13 @@ def rebuild(
     trials: int,
     neighbourhood: Neighbourhood,
     random_state: NDArray[np.uint64],
+    worse: float,
 ) -> float:
     """Take neighbourhoods apart and form them anew, each around a random record; return the gain.
 
     `neighbours` (classes, c) are the nearest classes of each class, -1 for none, `near` (n, c) those of each
-    record; `free` (classes,) holds the classes without records, then -1, and is kept up to date.
+    record; `free` (classes,) holds the classes without records, then -1, and is kept up to date. One that is
+    `worse` by less than this is kept, too, by chance the more often the less it is worse.
     """
     total, spare = 0.0, 0
     while spare < len(free) and free[spare] >= 0:
@@ -79,8 +84,9 @@ def rebuild(
         if spare > 0:
             neighbourhood.classes[count] = free[spare - 1]
             count += 1
-        gain = _try(state, neighbourhood, count, random_state)
-        if gain > state.bounds.gain:
+        least = -worse * draw(random_state, CHANCES) / CHANCES if worse > 0.0 else state.bounds.gain
+        gain = _try(state, neighbourhood, count, random_state, least)
+        if gain > least:
             total += gain
             spare = _accept(state, neighbours, free, spare, neighbourhood, old, count)
     return total
@@ -107,9 +113,13 @@ def _gather(
 
 @spliced
 def _try(
-    state: ExchangeState, neighbourhood: Neighbourhood, count: int, random_state: NDArray[np.uint64]
+    state: ExchangeState,
+    neighbourhood: Neighbourhood,
+    count: int,
+    random_state: NDArray[np.uint64],
+    least: float,
 ) -> float:
-    """Form the first classes anew; return the gain, or take everything back if there is none."""
+    """Form the first classes anew; return the gain, or take everything back if it is not above the least."""
     classes = neighbourhood.classes[:count]
     before = _value(state, classes)
     used = _save(state, neighbourhood, count)
@@ -117,7 +127,7 @@ def _try(
     update_violations(state, classes)
     _settle(state, classes)
     gain = before - _value(state, classes)
-    if gain <= state.bounds.gain:
+    if gain <= least:
         clear(state, classes)
         for i in range(used):
             add(state, neighbourhood.labels[i], neighbourhood.records[i])

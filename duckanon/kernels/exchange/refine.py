@@ -13,6 +13,7 @@ import numpy as np
 from duckanon.kernels.exchange.exchange import sweep
 from duckanon.kernels.exchange.rebuild import empty_neighbourhood, rebuild
 from duckanon.kernels.exchange.search import Search, labels_of, near_records, neighbours, search_of, sse_left
+from duckanon.kernels.loss import sse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from duckanon.kernels.closeness.threshold import Threshold
+    from duckanon.kernels.exchange.rebuild import Neighbourhood
+    from duckanon.kernels.exchange.state import ExchangeState
 
 Stop = Callable[[], bool]
 """Tells whether a search is to end now."""
@@ -48,6 +51,10 @@ FIRST_PRICE, LAST_PRICE = Decimal(2), Decimal(400)
 
 SWEEPS_A_LEVEL = 2
 """Passes at each price."""
+
+COOLING, PATIENT = 0.7, 80
+"""Share of the rounds in which rebuilt neighbourhoods may be worse, less and less, and how many of them there
+must be for each class: with fewer the search loses more than it finds."""
 
 PIECE, SHORT = 8, 0.1
 """Neighbourhoods rebuilt before the first question whether to stop, and twice as many each time that so many
@@ -103,6 +110,7 @@ def refine(
     effort: Effort = "balanced",
     share: float = 1.0,
     seed: int = 0,
+    worse: float = 0.0,
     stop: Stop | None = None,
 ) -> NDArray[np.int64]:
     """Return classes with at most the SSE of the given ones, which keep k and violate no threshold more.
@@ -123,6 +131,10 @@ def refine(
         Share of the work that this table gets, 0 to 1: its share of the records where it is a tile.
     seed : int
         Of the random choices.
+    worse : float
+        Most that a rebuilt neighbourhood may be worse in the first round, in units of the mean SSE of a
+        class, at least 0: a search that never gives way ends where no single neighbourhood can be better.
+        What is returned is the best that was seen, after a round.
     stop : callable, optional
         Asked between passes, and now and then while neighbourhoods are rebuilt: the search ends when it says
         True.
@@ -145,6 +157,8 @@ def refine(
     """
     if effort not in WORK or not 0.0 <= share <= 1.0:
         raise ValueError(f"effort must be one of {', '.join(WORK)}, share within 0..1, not {effort}, {share}")
+    if not worse >= 0.0:
+        raise ValueError(f"worse must be at least 0, not {worse}")
     work, search = WORK[effort], search_of(points, labels, k, codes, thresholds)
     if not search.moving.any():
         return labels_of(search)
@@ -157,8 +171,8 @@ def refine(
     n, d = search.state.points.shape
     size = max(k, n / np.count_nonzero(search.state.size))
     rebuilds = int(work.rebuilds * share * USUAL_SIZE / size / max(1.0, d / USUAL_COLUMNS))
-    _rebuild(search, work, rebuilds // (LIMITED_COST if len(thresholds) else 1), seed, stop)
-    return labels_of(search)
+    rebuilds //= LIMITED_COST if len(thresholds) else 1
+    return _rebuilt(search, work, rebuilds, seed, worse, stop)
 
 
 def reduce_violations(
@@ -218,32 +232,61 @@ def _passes(search: Search, work: Work, most: int, stop: Stop | None) -> None:
             return
 
 
-def _rebuild(search: Search, work: Work, rebuilds: int, seed: int, stop: Stop | None) -> None:
-    """Take neighbourhoods apart and form them anew, in rounds, until a round gains nothing."""
+def _rebuilt(
+    search: Search, work: Work, rebuilds: int, seed: int, worse: float, stop: Stop | None
+) -> NDArray[np.int64]:
+    """Return the labels after neighbourhoods were rebuilt in rounds, until a round gains nothing.
+
+    Those with the least loss, in violations first, at the end of a round or before all.
+    """
     state = search.state
+    count = int(np.count_nonzero(state.size))
     # The neighbours are searched anew after some work for every class; for less the search does not pay.
-    rounds = min(work.rounds, 4 * rebuilds // (int(np.count_nonzero(state.size)) + 1))
+    rounds = min(work.rounds, 4 * rebuilds // (count + 1))
+    best = labels_of(search)
     if not rounds:
-        return
-    around = max(work.neighbours, work.classes)
+        return best
     # Classes that merging has made very large stay out of the neighbourhoods: they are for the sweeps.
     typical = int(3 * np.median(state.size[state.size > 0]))
     classes = 1 + (min(work.classes, LIMITED_CLASSES) if len(state.codes) else work.classes)
     neighbourhood = empty_neighbourhood(classes, classes * min(state.bounds.most, typical))
     random_state = np.array([(seed + 1) % 2**64], dtype=np.uint64)
-    for _ in range(rounds):
+    least = _loss(state)
+    cooling = COOLING * rounds if rebuilds >= PATIENT * count else 0.0
+    for turn in range(rounds):
         if stop is not None and stop():
-            return
-        near = neighbours(state, around)
-        records = near_records(state, around)
-        free = np.full(len(state.size), -1)
-        empty = np.flatnonzero(state.size == 0)
-        free[: len(empty)] = empty
-        gain, left, piece = 0.0, rebuilds // rounds, PIECE
-        while left > 0 and not (stop is not None and stop()):
-            begun = perf_counter()
-            gain += rebuild(state, near, records, free, min(left, piece), neighbourhood, random_state)
-            left -= piece
-            piece *= 2 if perf_counter() - begun < SHORT else 1
-        if gain <= 0.0:
-            return
+            break
+        most = worse * least[1] / count * (1.0 - turn / cooling) if turn < cooling else 0.0
+        gain = _round(search, work, rebuilds // rounds, neighbourhood, random_state, most, stop)
+        loss = _loss(state)
+        if loss < least:
+            best, least = labels_of(search), loss
+        if gain <= 0.0 and not most:
+            break
+    return best
+
+
+def _round(
+    search: Search, work: Work, rebuilds: int, neighbourhood: Neighbourhood,
+    random_state: NDArray[np.uint64], worse: float, stop: Stop | None,
+) -> float:  # fmt: skip
+    """Rebuild so many neighbourhoods with the neighbours that there are now; return the gain."""
+    state, around = search.state, max(work.neighbours, work.classes)
+    near = neighbours(state, around)
+    records = near_records(state, around)
+    free = np.full(len(state.size), -1)
+    empty = np.flatnonzero(state.size == 0)
+    free[: len(empty)] = empty
+    gain, left, piece = 0.0, rebuilds, PIECE
+    while left > 0 and not (stop is not None and stop()):
+        begun = perf_counter()
+        gain += rebuild(state, near, records, free, min(left, piece), neighbourhood, random_state, worse)
+        left -= piece
+        piece *= 2 if perf_counter() - begun < SHORT else 1
+    return gain
+
+
+def _loss(state: ExchangeState) -> tuple[float, float]:
+    """Return the violations of all classes together, and the SSE of all records that take part."""
+    dense = np.unique(state.label, return_inverse=True)[1]
+    return float(np.sum(state.violation)), sse(state.points, dense)
