@@ -557,22 +557,18 @@ class_member AS MATERIALIZED (
     JOIN duckanon_sensitive ON duckanon_sensitive.code = long.name
 )
 ,
+-- The values are ranks already.
+member_rank AS (SELECT class_member.attribute, class_member.class, class_member.value AS rank FROM class_member),
 -- sql/audit/t_closeness_ordered.sql, for every sensitive column
 result AS (
-WITH ranked AS (
-  SELECT
-    class_member.attribute,
-    class,
-    dense_rank() OVER (PARTITION BY class_member.attribute ORDER BY value ASC NULLS LAST) AS rank
-  FROM class_member
-), summed AS (
+WITH summed AS (
   SELECT
     ranked.attribute,
     class,
     rank,
     row_number() OVER along AS position,
     CAST(sum(rank) OVER along AS BIGINT) AS rank_sum
-  FROM ranked
+  FROM member_rank AS ranked
   WINDOW along AS (
     PARTITION BY ranked.attribute
     ORDER BY rank ASC NULLS LAST
@@ -4399,8 +4395,8 @@ JOIN threshold
   ON threshold.attribute = class_recursion.attribute
 ),
 -- sql/audit/t_closeness_*.sql and their verdict, for every sensitive column
-ordered_member AS (
-    SELECT class_member.attribute, class_member.class, class_member.value
+ordered_rank AS (
+    SELECT class_member.attribute, class_member.class, class_member.value AS rank -- the values are ranks already
     FROM class_member
     JOIN setting ON setting.attribute = class_member.attribute
     WHERE setting.distance = 'ordered'
@@ -4412,20 +4408,14 @@ equal_member AS (
     WHERE setting.distance = 'equal'
 ),
 ordered_emd AS (
-WITH ranked AS (
-  SELECT
-    class_member.attribute,
-    class,
-    dense_rank() OVER (PARTITION BY class_member.attribute ORDER BY value ASC NULLS LAST) AS rank
-  FROM ordered_member AS class_member
-), summed AS (
+WITH summed AS (
   SELECT
     ranked.attribute,
     class,
     rank,
     row_number() OVER along AS position,
     CAST(sum(rank) OVER along AS BIGINT) AS rank_sum
-  FROM ranked
+  FROM ordered_rank AS ranked
   WINDOW along AS (
     PARTITION BY ranked.attribute
     ORDER BY rank ASC NULLS LAST
