@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from duckanon.audits.run import audit_table
-from duckanon.database import engine, templates
+from duckanon.database import arrow, engine, templates
 from duckanon.database.interrupts import interruptible
 from duckanon.database.relations import Target, current, resolve
 from duckanon.errors import DuckanonError, ReleaseError
@@ -106,12 +106,10 @@ def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement, *, effec
 def report_table(report: Report) -> pa.Table:
     """Report rows as an Arrow table of `REPORT_SCHEMA`."""
     columns = [
-        [None if value is None else float(value) for value in column]
-        if name in {"threshold", "value"}
-        else column
-        for name, column in ((n, [getattr(m, n) for m in report.measures]) for n in REPORT_SCHEMA.names)
+        arrow.column([getattr(measure, field.name) for measure in report.measures], field.type)
+        for field in REPORT_SCHEMA
     ]
-    return pa.table(columns, schema=REPORT_SCHEMA)
+    return pa.Table.from_arrays(columns, schema=REPORT_SCHEMA)
 
 
 def _reported(title: str, report: Report, effect: tuple[Effect, ...] = ()) -> Outcome:

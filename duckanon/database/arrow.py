@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,6 +60,21 @@ def texts(values: Sequence[str]) -> pa.Array:
     ends = np.fromiter(accumulate(map(len, told), initial=0), np.int32, len(told) + 1)
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(told))]
     return pa.Array.from_buffers(pa.string(), len(told), buffers)
+
+
+def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Texts, numbers or truth values for Arrow, of the type given, None as NULL."""
+    present = np.fromiter((value is not None for value in values), np.bool_, len(values))
+    if pa.types.is_string(kind):
+        buffers = texts(["" if value is None else value for value in values]).buffers()[1:]
+    else:
+        number = index if pa.types.is_integer(kind) else float
+        plain = (number(0 if value is None else value) for value in values)
+        array = np.fromiter(plain, np.dtype(kind.to_pandas_dtype()), len(values))
+        whole = np.packbits(array, bitorder="little") if pa.types.is_boolean(kind) else array
+        buffers = [pa.py_buffer(whole)]
+    validity = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(values), [validity, *buffers])
 
 
 def nothing(schema: pa.Schema) -> pa.RecordBatch:

@@ -59,8 +59,9 @@ def row_digests(
 
 def _bytes_of(texts: pa.Array) -> memoryview:
     """Return texts, none of them NULL, one after the other in UTF-8; to make a list of them is dear."""
-    # The session says how Arrow gets its texts; a cast to what they are costs nothing.
-    texts = texts.cast(pa.string())
+    # The session says how Arrow gets its texts; a cast, if to what they are, loads all of Arrow's functions.
+    if texts.type != pa.string():
+        texts = texts.cast(pa.string())
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
     return memoryview(data)[ends[0] : ends[-1]]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from duckanon.database import arrow
 from duckanon.release.pipeline import names_of, through
 from duckanon.release.stages.bucket import WHOLE, bucket, tile_size
 from duckanon.release.stages.embed import EXACT_VALUES
@@ -51,12 +52,8 @@ def explain(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> p
             plan, tile = choose_plan(con, bucketed, policy), tile_size(policy, limited.thresholds)
             how = [*_partition_rows(staged, bucketed, plan, policy, tile), *_recode_rows(limited.embedded)]
     rows = [_records_row(staged), *how, *_distance_rows(staged)]
-    return pa.table(
-        {
-            name: pa.array(column, pa.string())
-            for name, column in zip(HEAD, zip(*rows, strict=True), strict=True)
-        }
-    )
+    columns = [arrow.column(column, pa.string()) for column in zip(*rows, strict=True)]
+    return pa.Table.from_arrays(columns, names=list(HEAD))
 
 
 def smallest_emd(n: int, size: int) -> float:

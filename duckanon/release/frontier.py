@@ -132,13 +132,8 @@ def frontier(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> 
             "which is what FRONTIER measures: ask with smaller ones",
             float(len(sample.points)),
         )
-    return pa.table(
-        [
-            pa.array(column, kind)
-            for column, kind in zip(zip(*rows, strict=True), FRONTIER.types, strict=True)
-        ],
-        schema=FRONTIER,
-    )
+    columns = map(arrow.column, zip(*rows, strict=True), FRONTIER.types)
+    return pa.Table.from_arrays(list(columns), schema=FRONTIER)
 
 
 def picture(table: pa.Table) -> str:

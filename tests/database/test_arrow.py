@@ -86,6 +86,33 @@ def test_texts_are_those_of_pyarrow(values: list[str]) -> None:
     assert column.equals(pa.array(values, pa.string()))
 
 
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.string(), st.text()),
+        (pa.int64(), INTEGERS),
+        (pa.float64(), st.floats(allow_nan=False) | st.integers(-9, 9) | st.decimals(-9, 9)),
+        (pa.bool_(), st.booleans()),
+    ],
+)
+@given(data=st.data())
+def test_columns_are_those_of_pyarrow(
+    kind: pa.DataType, values: st.SearchStrategy[object], data: st.DataObject
+) -> None:
+    """But for decimals as floats, which it does not take."""
+    given_values = data.draw(st.lists(st.none() | values))
+    found = arrow.column(given_values, kind)
+    found.validate(full=True)
+    plain = [float(value) if isinstance(value, Decimal) else value for value in given_values]
+    assert found.equals(pa.array(plain, kind))
+
+
+def test_a_column_of_whole_numbers_takes_no_others() -> None:
+    for values, wrong in (([1.5], TypeError), ([2**63], OverflowError)):
+        with pytest.raises(wrong):
+            arrow.column(values, pa.int64())
+
+
 @pytest.mark.parametrize("kind", [pa.int64(), pa.dictionary(pa.int8(), pa.string()), pa.list_(pa.string())])
 def test_nothing_has_its_columns(kind: pa.DataType) -> None:
     """Expected: pyarrow's own table without rows."""
