@@ -6,6 +6,7 @@ neighbours are searched, and so a release. These loops are the same sums in the 
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,12 @@ DIRECTIONS = 12
 
 TURNS = 8
 """Steps towards the widest directions; the search needs wide ones, not exactly the widest."""
+
+FEW = 40_000
+"""Pairs of a point and a query up to which all distances are computed rather than a library loaded."""
+
+CLEAR = 1e-12
+"""Share of the largest squared distance by which two differ beyond all rounding."""
 
 FLAT = 1e-9
 """A direction with less than this share of a spread is rounding, and left out."""
@@ -55,10 +62,33 @@ def nearest(
     -----
     O((m + n) log m) on average, in few dimensions.
     """
+    if len(points) * len(queries) <= FEW and "scipy.spatial" not in sys.modules:
+        found = _among_few(points, queries, ranks)
+        if found is not None:
+            return found
     # A fifth of the start of every command would be the loading of this module, which few of them need.
     from scipy.spatial import cKDTree
 
     return np.asarray(cKDTree(points).query(queries, ranks, workers=workers)[1], dtype=np.int64)
+
+
+def _among_few(
+    points: NDArray[np.float64], queries: NDArray[np.float64], ranks: NDArray[np.int64]
+) -> NDArray[np.int64] | None:
+    """Return what a tree finds, from all distances; None where some are equal, but for rounding.
+
+    Of equal distances the tree takes the one that it comes to first.
+    """
+    squares = np.zeros((len(queries), len(points)))
+    # What is too large for a square becomes no number, of which no distance is clear.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for j in range(points.shape[1]):
+            squares += np.square(queries[:, j, None] - points[None, :, j])
+        order = np.argsort(squares, axis=1)
+        ordered = np.take_along_axis(squares, order, axis=1)
+        gaps = np.diff(ordered[:, : int(ranks.max()) + 1], axis=1)
+        clear = gaps > np.maximum(CLEAR * ordered[:, -1:], np.finfo(np.float64).tiny)
+    return np.asarray(np.take(order, ranks - 1, axis=1), dtype=np.int64) if clear.all() else None
 
 
 def principal(features: NDArray[np.float64], chosen: NDArray[np.int64]) -> NDArray[np.float64]:
