@@ -108,6 +108,7 @@ def by_entry(function: Function) -> Function:
     function : callable
         A function as for `compiled`. It, and those that it calls, use the length and the shape of arrays,
         rows, stretches of rows, and entries, but no methods and no arithmetic of arrays, and divide by no 0.
+        Of arrays with named fields they read entries.
 
     Returns
     -------
