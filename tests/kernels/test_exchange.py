@@ -117,3 +117,19 @@ def test_ledgers_that_do_not_fit_are_dropped_and_filled_again() -> None:
     ledger.filled[:], ledger.span[:] = 0, 0
     small = replace(search, state=state._replace(ledger=ledger))
     assert check_sweeps(small, 6, (2.0, 1e9)) > 100
+
+
+@pytest.mark.parametrize(("between", "changes"), [(7.9, True), (8.1, False)])
+def test_pairs_are_passed_over_only_if_nothing_can_gain(between: float, changes: bool) -> None:
+    """On a line, with classes of 5, a swap gains as soon as the two members that face each other overlap."""
+    points = np.array([0.0, 0.0, 0.0, 0.0, 4.0] + [between] * 4 + [between - 4.0])[:, None]
+    labels = np.arange(10) // 5
+    assert (check_sweeps(searched(points, labels, 5, []), 1, (0.0,)) > 0) is changes
+
+
+@pytest.mark.parametrize(("between", "changes"), [(4.49, True), (4.51, False)])
+def test_pairs_are_passed_over_only_if_no_move_can_gain(between: float, changes: bool) -> None:
+    """Of 5 records one is 4 from the mean of its class: 16 * 5 / 4 = 20 is more than far^2 * 4 / 5 below 5."""
+    points = np.array([-1.0, -1.0, -1.0, -1.0, 4.0] + [between + 4.5] * 4)[:, None]
+    labels = np.arange(9) // 5
+    assert (check_sweeps(searched(points, labels, 4, []), 1, (0.0,)) > 0) is changes

@@ -84,9 +84,16 @@ def exchange(
             continue
         own = 0.0
         while True:
-            between = _measure(state, a, b)
-            best, i, j = _best_swap(state, a, b, between)
-            best, i, j = _better_move(state, a, b, between, best, i, j)
+            between = _apart(state, a, b)
+            swaps, out, back = _hopes(state, a, b, between)
+            if not (swaps or out or back):
+                break
+            _measure(state, a, b, between)
+            best, i, j = state.bounds.gain, NONE, NONE
+            if swaps:
+                best, i, j = _best_swap(state, a, b, between)
+            if out or back:
+                best, i, j = _better_move(state, a, b, between, out, back, best, i, j)
             if best <= state.bounds.gain:
                 break
             own += best
@@ -111,22 +118,60 @@ def _carry_out(state: ExchangeState, a: int, b: int, i: int, j: int) -> None:
 
 
 @spliced
-def _measure(state: ExchangeState, a: int, b: int) -> float:
-    """Write products and distances of the members of two classes; return their squared distance."""
-    points, pair, w, between = state.points, state.pair, state.between, 0.0
-    away_of, columns = state.away, len(w)
+def _apart(state: ExchangeState, a: int, b: int) -> float:
+    """Write the difference of the means of two classes; return its square."""
+    w, between = state.between, 0.0
     for c in (a, b):
         if not state.measured[c]:
             measure(state, c)
     one, other = state.mean[a], state.mean[b]
-    for x in range(columns):
+    for x in range(len(w)):
         w[x] = one[x] - other[x]
         between += w[x] * w[x]
-    apart = math.sqrt(between)
+    return between
+
+
+@spliced
+def _hopes(state: ExchangeState, a: int, b: int, between: float) -> tuple[bool, bool, bool]:
+    """Tell whether a swap may gain, a move from class a to b, and one back: none does that are far apart.
+
+    With reach_a and reach_b for how far members are from the means, a record goes from one to another that is
+    ``mean_a - mean_b + e`` away, ``|e| <= reach_a + reach_b``: the gain in SSE, as `_best_swap` has it, is
+    greatest with e along the line through the means. Of moves it is that of a record as far from the mean as
+    any, on the side of the other class. The least gain that counts is above all rounding of squares. By how
+    much violations may become less is not bounded here.
+    """
+    bounds = state.bounds
+    size_a, size_b, reach_a, reach_b = state.size[a], state.size[b], state.reach[a], state.reach[b]
+    out = size_a > bounds.least and size_b < bounds.most
+    back = size_b > bounds.least and size_a < bounds.most
+    if state.violation[a] + state.violation[b] > 0.0:
+        return True, out, back
+    both, apart, reach = 1.0 / size_a + 1.0 / size_b, math.sqrt(between), reach_a + reach_b
+    most = abs(2.0 * both - 2.0) * apart * reach + both * reach * reach - (2.0 - both) * between
+    return (
+        most > 0.0,
+        out and _move_gains(reach_a, apart, size_a, size_b),
+        back and _move_gains(reach_b, apart, size_b, size_a),
+    )
+
+
+@spliced
+def _move_gains(reach: float, apart: float, size: int, goal: int) -> bool:
+    """Tell whether a record this far from the mean of its class may gain by a move to one of so many."""
+    far = apart - reach
+    return bool(far <= 0.0 or reach * reach * size / (size - 1.0) > far * far * goal / (goal + 1.0))
+
+
+@spliced
+def _measure(state: ExchangeState, a: int, b: int, between: float) -> None:
+    """Write products and distances of the members of two classes, that are so far apart, squared."""
+    points, pair, w, away_of = state.points, state.pair, state.between, state.away
+    apart, columns = math.sqrt(between), len(w)
     unit = 1.0 / apart if apart > 0.0 else 0.0
     for side in range(2):
-        c, centre = (b, other) if side else (a, one)
-        members, alongs, aways = state.members[c], pair[side, ALONG], pair[side, AWAY]
+        c = b if side else a
+        members, centre, alongs, aways = state.members[c], state.mean[c], pair[side, ALONG], pair[side, AWAY]
         places, asides = pair[side, PLACE], pair[side, ASIDE]
         for i in range(state.size[c]):
             record, along = members[i], 0.0
@@ -137,7 +182,6 @@ def _measure(state: ExchangeState, a: int, b: int) -> float:
             beside = away * away - place * place
             alongs[i], aways[i], places[i] = along, away, place
             asides[i] = math.sqrt(beside) if beside > 0.0 else 0.0
-    return between
 
 
 @spliced
@@ -249,17 +293,17 @@ def _priced(
 
 @spliced
 def _better_move(
-    state: ExchangeState, a: int, b: int, between: float, best: float, i: int, j: int
+    state: ExchangeState, a: int, b: int, between: float, out: bool, back: bool, best: float, i: int, j: int
 ) -> tuple[float, int, int]:
-    """Return the gain and the records of the best move, or what is given if none gains more."""
-    bounds, pair, weight = state.bounds, state.pair, state.bounds.weight
+    """Return the gain and the records of the best move, `out` or `back`, or what is given if that is more."""
+    pair, weight = state.pair, state.bounds.weight
     before = state.violation[a] + state.violation[b]
     hope = weight * before if before > 0.0 else 0.0
     for side in range(2):
+        if not (back if side else out):
+            continue
         source, target = (b, a) if side else (a, b)
         size, goal = state.size[source], state.size[target]
-        if size <= bounds.least or goal >= bounds.most:
-            continue
         sign = -2.0 if side else 2.0
         for place in range(size):
             record = state.members[source, place]

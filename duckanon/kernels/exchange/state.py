@@ -65,11 +65,13 @@ class ExchangeState(NamedTuple):
     touched : ndarray of shape (classes + 1,), int64
         When each class changed last; the last entry is the clock.
     measured : ndarray of shape (classes,), bool
-        Classes whose mean and distances are up to date.
+        Classes whose mean and distances from it are up to date.
     mean : ndarray of shape (classes, d), float64
         Mean of each class.
     away : ndarray of shape (n,), float64
         Distance of each record from the mean of its class.
+    reach : ndarray of shape (classes,), float64
+        The greatest of these distances in each class.
     pair : ndarray of shape (2, 4, most), float64
         Scratch memory of `exchange` for the members of two classes.
     prices : ndarray of shape (most,), float64
@@ -96,6 +98,7 @@ class ExchangeState(NamedTuple):
     measured: NDArray[np.bool_]
     mean: NDArray[np.float64]
     away: NDArray[np.float64]
+    reach: NDArray[np.float64]
     pair: NDArray[np.float64]
     prices: NDArray[np.float64]
     between: NDArray[np.float64]
@@ -138,6 +141,7 @@ def exchange_state_of(
         np.zeros(classes, dtype=np.bool_),
         np.zeros((classes, d)),
         np.zeros(n),
+        np.zeros(classes),
         np.zeros((2, 4, most)),
         np.zeros(most),
         np.zeros(d),
@@ -195,6 +199,7 @@ def forget(state: ExchangeState, c: int) -> None:
 def measure(state: ExchangeState, c: int) -> None:
     """Bring the mean of a class, and the distances of its members from it, up to date."""
     size, sums, mean, members = state.size[c], state.sums[c], state.mean[c], state.members[c]
+    most = 0.0
     for j in range(len(mean)):
         mean[j] = sums[j] / size
     for i in range(size):
@@ -202,7 +207,9 @@ def measure(state: ExchangeState, c: int) -> None:
         for j in range(len(mean)):
             difference = point[j] - mean[j]
             away += difference * difference
+        most = away if away > most else most
         state.away[members[i]] = math.sqrt(away)
+    state.reach[c] = math.sqrt(most)
     state.measured[c] = True
 
 
