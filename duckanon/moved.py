@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from importlib.abc import Loader, MetaPathFinder
     from types import ModuleType
+else:
+    # To load these takes as long as all the rest of the package does; what they define is not needed.
+    Loader = MetaPathFinder = object
 
 MOVED = {
     "duckanon.evidence": "duckanon.audits.changes",
@@ -43,6 +46,9 @@ class _Finder(MetaPathFinder):
 
 class _Today(Loader):
     """Gives the module of today itself, so that its classes are the same under both paths."""
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Leave it to Python to make a module, which is replaced."""
 
     def exec_module(self, module: ModuleType) -> None:
         sys.modules[module.__name__] = import_module(MOVED[module.__name__])

@@ -53,6 +53,12 @@ def test_little_is_loaded_for_little() -> None:
     assert not loaded & {"duckdb", "numpy", "pyarrow", "jinja2", "typer", "rich"}
 
 
+def test_the_package_itself_loads_next_to_nothing() -> None:
+    """Where Python has not loaded these before: `importlib.abc` alone took as long as all the rest."""
+    program = "import sys; before = {*sys.modules}; import duckanon; print(*{*sys.modules} - before)"
+    assert not set(run(program).split()) & {"importlib.abc", "importlib.metadata", "tempfile", "pathlib"}
+
+
 def test_all_names_are_there_at_once_for_who_wants_them() -> None:
     program = (
         "from duckanon import *; print(connect, Policy, __version__); import duckanon; print(*dir(duckanon))"
