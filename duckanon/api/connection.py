@@ -18,8 +18,6 @@ from duckanon.errors import SOURCE_QUERY, DuckanonError, Place, StatementError
 from duckanon.statements import misspelt
 from duckanon.statements.parse import parse
 from duckanon.statements.tokens import Piece, place_of, split, tokenize
-from duckanon.streams.policy import stream_options
-from duckanon.streams.tables import stream_to_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -146,6 +144,10 @@ class Connection:
         ...     con.sql("SELECT age, count(*) FROM t GROUP BY ALL ORDER BY ALL").fetchall()
         [(0, 2), (1, 2), (2, 2), (3, 2)]
         """
+        # Not loaded before: a connection seldom has a stream, and statements are run without.
+        from duckanon.streams.policy import stream_options
+        from duckanon.streams.tables import stream_to_table
+
         asked = stream_options(options)
         add_called(self._connection, query)
         return stream_to_table(self._connection, query, into, asked)

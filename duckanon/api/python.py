@@ -24,8 +24,6 @@ from duckanon.policy.told import check_of_rows
 from duckanon.release import pipeline
 from duckanon.release.views import create
 from duckanon.statements.names import QualifiedName, parse_name
-from duckanon.streams.policy import stream_options
-from duckanon.streams.stream import AnonymizedStream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from duckanon.policy.policy import AuditPolicy
     from duckanon.release.views import Release
     from duckanon.streams.policy import Method as StreamMethod
+    from duckanon.streams.stream import AnonymizedStream
 
 
 @interruptible
@@ -284,6 +283,10 @@ def anonymize_stream(
     >>> stream.report.written, stream.report.held
     (4, 0)
     """
+    # Not loaded before, as in `Connection.stream`.
+    from duckanon.streams.policy import stream_options
+    from duckanon.streams.stream import AnonymizedStream
+
     asked = {"quasi_identifiers": quasi_identifiers, "k": k, "delay": delay, "order_weight": order_weight}
     policy = stream_options({**asked, "subject": subject, "method": method, **options})
     return AnonymizedStream(batches, policy)
