@@ -11,25 +11,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
-
 from duckanon.kernels.compiled import COMPILING, watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.console import RenderableType
-    from rich.progress import Task, TaskID
+    from rich.progress import Progress, TaskID
+
+    from duckanon.terminal import Display
 
 
 @dataclass(frozen=True)
@@ -45,52 +34,13 @@ class Step:
             progress.advance(task, count)
 
 
-class _Display:
-    """The lines on one terminal.
-
-    The lines live only while a step runs: between the steps the terminal belongs to what the command prints.
-    """
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._lock = threading.Lock()
-        self._running = 0
-        self._progress: Progress | None = None
-
-    def open(self, name: str, total: int | None, unit: str) -> tuple[Progress, TaskID]:
-        """Add the line of a step; the first one starts the display."""
-        with self._lock:
-            if self._progress is None:
-                self._progress = _lines(self._console)
-                self._progress.start()
-            self._running += 1
-            return self._progress, self._progress.add_task(name, total=total, unit=unit)
-
-    def close(self, progress: Progress, task: TaskID) -> None:
-        """Take the line of a step away; the last one ends the display."""
-        with self._lock:
-            self._running -= 1
-            if self._running:
-                progress.remove_task(task)
-            else:
-                progress.stop()
-                self._progress = None
-
-    def end(self) -> None:
-        """Clear the terminal, also of a line that Ctrl-C caught on its way in or out."""
-        with self._lock:
-            if self._progress is not None:
-                self._progress.stop()
-                self._progress = None
-
-
 class _Compiling:
     """A step of a display while functions are compiled, the outermost and those that it calls.
 
     Threads may tell of them at the same time: one compiles, others wait for what another process does.
     """
 
-    def __init__(self, display: _Display) -> None:
+    def __init__(self, display: Display) -> None:
         self._display = display
         self._lock = threading.Lock()
         self._depth = self._done = 0
@@ -126,7 +76,7 @@ class _Told:
 
 
 _SILENT = Step()
-_display: ContextVar[_Display | None] = ContextVar("duckanon_progress", default=None)
+_display: ContextVar[Display | None] = ContextVar("duckanon_progress", default=None)
 
 
 @contextlib.contextmanager
@@ -136,13 +86,11 @@ def shown(stream: TextIO) -> Iterator[None]:
     On what is no terminal, or has no cursor movement, one plain line is written when kernels have to be
     compiled.
     """
-    console = Console(file=stream)
-    # rich takes a pipe for a terminal where FORCE_COLOR says so: colour is not what is asked here.
-    if not (stream.isatty() and console.is_interactive):
+    display = _display_on(stream)
+    if display is None:
         with watched(_Told(stream)):
             yield
         return
-    display = _Display(console)
     before = _display.set(display)
     try:
         with watched(_Compiling(display)):
@@ -150,6 +98,22 @@ def shown(stream: TextIO) -> Iterator[None]:
     finally:
         _display.reset(before)
         display.end()
+
+
+def _display_on(stream: TextIO) -> Display | None:
+    """Return what shows steps on a terminal that moves its cursor, None on another stream."""
+    # rich takes a pipe for a terminal where FORCE_COLOR says so: colour is not what is asked here.
+    if not stream.isatty():
+        return None
+    # Not loaded before: a fortieth of a second, and most processes show nothing.
+    from rich.console import Console
+
+    console = Console(file=stream)
+    if not console.is_interactive:
+        return None
+    from duckanon.terminal import Display
+
+    return Display(console)
 
 
 @contextlib.contextmanager
@@ -168,47 +132,3 @@ def step(name: str, total: int | None = None, unit: str = "") -> Iterator[Step]:
         yield Step(line)
     finally:
         display.close(*line)
-
-
-class _Known(ProgressColumn):
-    """A column of steps with a known total; empty for others."""
-
-    def __init__(self, column: ProgressColumn) -> None:
-        super().__init__()
-        self._column = column
-
-    def render(self, task: Task) -> RenderableType:
-        return Text() if task.total is None else self._column(task)
-
-
-class _Count(ProgressColumn):
-    """What is done of a step without a known total; empty until there is something."""
-
-    def render(self, task: Task) -> RenderableType:
-        counted = task.total is None and task.completed
-        return Text(f"{task.completed:,.0f} {task.fields['unit']}" if counted else "")
-
-
-class _Rate(ProgressColumn):
-    """What is done in a second, over the last half minute."""
-
-    def render(self, task: Task) -> Text:
-        unit = task.fields["unit"]
-        speed = task.finished_speed or task.speed
-        return Text(unit if speed is None else f"{unit} {speed:,.{0 if speed >= 10 else 1}f}/s")
-
-
-def _lines(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        _Known(BarColumn(bar_width=30)),
-        _Known(MofNCompleteColumn()),
-        _Known(_Rate()),
-        _Count(),
-        TimeElapsedColumn(),
-        _Known(TimeRemainingColumn()),
-        console=console,
-        transient=True,
-        # With the redirection on, rich would send to this stream what the command prints to stdout.
-        redirect_stdout=False,
-    )

@@ -52,7 +52,7 @@ def test_the_first_release_loads_what_it_needs(tmp_path: Path) -> None:
     """Each of the others takes a tenth of a second or more, at the start of every process."""
     program = RELEASE.format(more="") + (
         "con.execute('EXPLAIN ANONYMIZED VIEW v').fetchall()\n"
-        "print([name for name in ('numba', 'pandas', 'pyarrow.compute', 'scipy.spatial', 'duckanon.streams')"
+        "print([name for name in ('numba', 'pandas', 'pyarrow.compute', 'rich', 'scipy.spatial', 'duckanon.streams')"
         " if name in sys.modules])"
     )
     assert without_a_compiler(["-c", program], tmp_path).stdout.splitlines()[-1] == "[]"
