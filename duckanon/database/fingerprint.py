@@ -53,14 +53,14 @@ def row_digests(
     query = templates.render("evidence/rows.sql.j2", relation=relation, columns=values, ordered=ordered)
     state = hashlib.sha256(json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
     for batch in engine.batches(con, query, STAGE):
-        state.update(_bytes_of(batch.column(0)))
+        state.update(bytes_of(batch.column(0)))
     return state.hexdigest()
 
 
-def _bytes_of(texts: pa.Array) -> memoryview:
-    """Return texts, none of them NULL, one after the other in UTF-8; to make a list of them is dear."""
+def bytes_of(texts: pa.Array) -> memoryview:
+    """Texts in UTF-8, or bytes, none of them NULL, one after the other; to make a list of them is dear."""
     # The session says how Arrow gets its texts; a cast, if to what they are, loads all of Arrow's functions.
-    if texts.type != pa.string():
+    if texts.type not in (pa.string(), pa.binary()):
         texts = texts.cast(pa.string())
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]

@@ -7,30 +7,37 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql import functions as sf
 
-from duckanon.database import engine, templates
-from duckanon.database.fingerprint import carries_its_type
+from duckanon.database import arrow, engine, templates
+from duckanon.database.fingerprint import bytes_of, carries_its_type
 from duckanon.database.relations import columns_of
 from duckanon.spark.handed import as_spark_has_it
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
     from pyspark.sql import DataFrame
 
 STAGE = "fingerprint"
 
 DIGESTS, PARTS = 1_000_000, 10_000
-"""Digests of a partition, about, and how many partitions there may be."""
+"""Digests of a part, about, and how many parts there may be."""
+
+ROWS = 100_000
+"""Rows of which digests are made at a time."""
+
+WIDTH = 32
+"""Bytes of a digest."""
 
 
 def fingerprint(df: DataFrame) -> str:
     """SHA-256, in hex, of the rows of a DataFrame, whatever their order: that of `database.fingerprint`.
 
-    Digests are made in the tasks by the same text and engine, and sorted there: each partition has those that
-    begin alike, which are equally many. They come to the driver one partition after the other.
+    Digests are made in the tasks by the same text and engine, and sorted there: each part has those that
+    begin alike, which are about equally many. They come to the driver one part after the other.
     """
     parts = max(1, min(PARTS, df.count() // DIGESTS))
     empty = as_spark_has_it(df.limit(0).toArrow(), pa.schema([]))
@@ -38,34 +45,61 @@ def fingerprint(df: DataFrame) -> str:
         columns = columns_of(con, "duckanon_rows", STAGE)
     # Spark hands over no column whose name has a backtick.
     safe = [(f"c{number}", kind) for number, (_, kind) in enumerate(columns)]
-    digests = df.toDF(*(name for name, _ in safe)).mapInArrow(partial(_digests, safe), "digest string")
-    state = hashlib.sha256(json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+    named = df.toDF(*(name for name, _ in safe))
+    digests = named.mapInArrow(partial(_digests, safe, parts), "part int, digest binary")
     # Spark would make all digests twice to sort them: it takes a sample for the bounds.
-    begin = sf.conv(sf.substring("digest", 1, 4), 16, 10).cast("int")
-    dealt = digests.repartitionById(parts, sf.shiftright(begin * parts, 16)).sortWithinPartitions("digest")
-    joined = dealt.mapInArrow(_joined, "digests string")
-    for row in joined.toLocalIterator(prefetchPartitions=True):
-        state.update(row["digests"].encode())
+    dealt = digests.repartitionById(parts, "part").select("digest").mapInArrow(_in_order, "digests binary")
+    state = hashlib.sha256(json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+    for row in dealt.toLocalIterator(prefetchPartitions=True):
+        state.update(row["digests"].hex().encode())
     return state.hexdigest()
 
 
 def _digests(
-    columns: Sequence[tuple[str, str]], batches: Iterator[pa.RecordBatch]
+    columns: Sequence[tuple[str, str]], parts: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Give the digest of every row: the work of a task."""
+    """Give the digest of every row, and which of the parts it belongs to: the work of a task."""
     values = [(name, carries_its_type(kind)) for name, kind in columns]
     query = templates.render("evidence/rows.sql.j2", relation="duckanon_rows", columns=values, ordered=False)
     zone = templates.render("session/set.sql.j2", name="TimeZone", value="UTC", session=False)
     with engine.in_memory(threads=1) as con:
         engine.run(con, zone, STAGE)
-        for batch in batches:
-            table = as_spark_has_it(pa.Table.from_batches([batch]), pa.schema([]))
-            with engine.registered(con, {"duckanon_rows": table}):
-                found = engine.table(con, query, STAGE)
-            yield from found.cast(pa.schema([("digest", pa.string())])).to_batches()
+        for table in _many(batches):
+            with engine.registered(con, {"duckanon_rows": as_spark_has_it(table, pa.schema([]))}):
+                found = engine.table(con, query, STAGE).column("digest").combine_chunks()
+            raw = np.frombuffer(bytes.fromhex(str(bytes_of(found), "ascii")), np.uint8).reshape(-1, WIDTH)
+            begins = raw[:, 0].astype(np.int32) << 8 | raw[:, 1]
+            yield pa.record_batch({"part": arrow.arrow(begins * parts >> 16), "digest": _binary(raw)})
 
 
-def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give the digests of each batch as one text: so they come to the driver fast."""
+def _many(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Put batches together: each statement costs the same, however few rows it is asked for."""
+    waiting: list[pa.RecordBatch] = []
     for batch in batches:
-        yield pa.RecordBatch.from_pydict({"digests": ["".join(batch.column(0).to_pylist())]})
+        waiting += [batch] if len(batch) else []
+        if sum(map(len, waiting)) >= ROWS:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give the digests of a part in order, one after the other: so they come to the driver fast."""
+    columns = [batch.column(0) for batch in batches]
+    raw = np.concatenate([np.zeros((0, WIDTH), np.uint8), *map(_raw, columns)])
+    words = raw.view(">u8").astype(np.uint64)
+    ordered = raw[np.lexsort(words.T[::-1])]
+    for start in range(0, len(ordered), ROWS):
+        yield pa.record_batch({"digests": pa.array([ordered[start : start + ROWS].tobytes()], pa.binary())})
+
+
+def _binary(raw: NDArray[np.uint8]) -> pa.Array:
+    """Rows of bytes (n, w) as an Arrow array."""
+    ends = np.arange(0, raw.size + 1, raw.shape[1], dtype=np.int32)
+    return pa.Array.from_buffers(pa.binary(), len(raw), [None, pa.py_buffer(ends), pa.py_buffer(raw)])
+
+
+def _raw(digests: pa.Array) -> NDArray[np.uint8]:
+    """Bytes (n, `WIDTH`) of digests."""
+    return np.frombuffer(bytes_of(digests), np.uint8).reshape(-1, WIDTH)

@@ -392,6 +392,30 @@ def test_a_folder_that_cannot_be_written_to_is_told_in_one_line(running: Running
     assert "\n" not in answer["error"]
 
 
+FINGERPRINTS = """
+from pyspark.sql import SparkSession
+from duckanon.spark import evidence
+before, session = (evidence.DIGESTS, evidence.ROWS), SparkSession.getActiveSession()
+try:
+    for evidence.DIGESTS, evidence.ROWS in ((1_000_000, 100_000), (9, 7), (3, 1)):
+        frame = session.read.parquet({source!r})
+        for many in (frame.repartition(3), frame.limit(0), frame.coalesce(1)):
+            print(evidence.fingerprint(many))
+finally:
+    evidence.DIGESTS, evidence.ROWS = before
+"""
+
+
+def test_a_fingerprint_is_that_of_duckdb_in_any_number_of_parts(running: Running) -> None:
+    """Equal rows, parts that are empty, statements of one row, and no row at all."""
+    rows = pa.table({"a": [i % 20 for i in range(50)], "b": [None if i % 7 else "ä" for i in range(50)]})
+    source = running.stored(rows)
+    with duckdb.connect() as con:
+        relation = f"read_parquet('{source}')"
+        whole, none = (fingerprint(con, f"(FROM {relation} {rest})") for rest in ("", "LIMIT 0"))
+    assert running.run(FINGERPRINTS.format(source=source)).split() == 3 * [whole, none, whole]
+
+
 @pytest.mark.parametrize("character", "*?[]{}\\")
 def test_a_path_that_spark_would_read_as_a_pattern_is_refused(
     running: Running, tmp_path: Path, character: str
