@@ -61,8 +61,7 @@ TURNS = 8
 longer searches go on from where these end, and as many from where all of it ends."""
 
 WORSE = (0.2, 0.1, 0.05, 0.025)
-"""How much worse a rebuilt neighbourhood may be in the longer searches of 'best', in turns: which of them
-finds the most depends on the table."""
+"""How much worse a rebuilt neighbourhood may be in longer searches, in turns: which is best depends."""
 
 EFFORTS: tuple[Effort, ...] = ("fast", "balanced", "best")
 """Each takes more work than the one before, and never loses more."""

@@ -54,8 +54,8 @@ HISTORY_COLUMNS = (
 )
 
 
-DIGESTS = 4
-"""Version of what is kept; digests of an older one cannot be compared with those of today."""
+DIGESTS, OLDER = 4, "by digests of an older duckanon"
+"""Version of what is kept, and what is said of an older one, whose subjects cannot be known again."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,6 @@ class Kept:
     columns: str  # that it releases, likewise
     sources: Sequence[str]  # tables that its query reads
     salt: str  # of the digests; one for a database
-    version: int
 
     def __str__(self) -> str:
         """Name the release for its owner."""
@@ -118,8 +117,7 @@ class Difference:
 def kept(con: duckdb.DuckDBPyConnection, catalog: str) -> list[Kept]:
     """Releases in a database of which it is kept who was in which class, the oldest first."""
     there = metadata.tables(con, catalog)
-    history = [one for one in _history(con, catalog, there) or [] if one.version == DIGESTS]
-    return [one for one in history if {*tables_of(one.release_id)} <= there]
+    return [one for one in _history(con, catalog, there) or [] if {*tables_of(one.release_id)} <= there]
 
 
 def _history(con: duckdb.DuckDBPyConnection, catalog: str, there: set[str]) -> list[Kept] | None:
@@ -129,7 +127,11 @@ def _history(con: duckdb.DuckDBPyConnection, catalog: str, there: set[str]) -> l
     if tuple(columns_of(con, metadata.backing(catalog, HISTORY), STAGE)) != HISTORY_COLUMNS:
         return None
     query = templates.render("successive/kept.sql.j2", catalog=catalog)
-    return [Kept(*row) for row in engine.rows(con, query, STAGE, error=ReleaseError) if None not in row]
+    rows = [row for row in engine.rows(con, query, STAGE, error=ReleaseError) if None not in row]
+    found = [(Kept(*row[:-1]), row[-1]) for row in rows]
+    return [
+        one if version == DIGESTS else replace(one, basis=f"{one.basis}, {OLDER}") for one, version in found
+    ]
 
 
 def tables_of(release_id: int) -> tuple[str, str]:
@@ -430,13 +432,12 @@ def keep(
             "nothing was written, run the statement again"
         )
     _run(con, "successive/history.sql.j2", catalog=catalog, columns=HISTORY_COLUMNS)
-    history = _history(con, catalog, {HISTORY})
-    if history is None:
+    if _history(con, catalog, {HISTORY}) is None:
         raise ReleaseError(
             f"table duckanon.{HISTORY} of {catalog} is not as duckanon makes it: DROP it; what earlier "
             "releases and later ones say together is not known then"
         )
-    lineages = _lineages(history, replaced)
+    lineages = _lineages(earlier, replaced)
     _run(
         con,
         "successive/keep.sql.j2",
