@@ -173,6 +173,14 @@ def begun(file: Path) -> subprocess.Popen[str]:
     return process
 
 
+def until_classes_are_written(file: Path) -> None:
+    """Wait until the file grows, which is a moment before the first classes are there, on however slow a machine."""
+    last = time.monotonic() + 60
+    while file.stat().st_size < 100_000:
+        assert time.monotonic() < last
+        time.sleep(0.01)
+
+
 def whole(file: Path) -> int:
     """Count the classes of the table, each of which has to be of four tuples."""
     with duckdb.connect(str(file)) as con:
@@ -190,7 +198,9 @@ def test_kill_9_leaves_whole_classes(tmp_path: Path) -> None:
     for attempt in range(examples(20, few=4)):
         file = tmp_path / f"{attempt}.duckdb"
         process = begun(file)
-        time.sleep(0.9 + chance.random())
+        if attempt % 4:
+            until_classes_are_written(file)
+        time.sleep(chance.random())
         process.kill()
         process.communicate()
         found += whole(file)
@@ -284,7 +294,8 @@ def test_l_is_judged_and_t_told_of_the_table(con: duckanon.Connection) -> None:
 @pytest.mark.slow
 def test_ctrl_c_leaves_whole_classes(tmp_path: Path) -> None:
     process = begun(tmp_path / "d.duckdb")
-    time.sleep(1.5)
+    until_classes_are_written(tmp_path / "d.duckdb")
+    time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     told = re.search(r"KeyboardInterrupt: (\d+) tuples read: (\d+) written, 0 dropped, (\d+) held\n$", errors)
