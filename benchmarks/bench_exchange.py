@@ -21,7 +21,7 @@ from benchmarks.bench_kernels import mixture
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.kernels.compose import Recipe, compose
-from duckanon.kernels.exchange.exchange import sweep
+from duckanon.kernels.exchange.exchange import ANY, sweep
 from duckanon.kernels.exchange.refine import STRICT, WORK
 from duckanon.kernels.exchange.search import Search, neighbours, search_of
 from tests.kernels.slow_exchange import slow_state_of, slow_sweep
@@ -65,7 +65,7 @@ def passes(state: Any, run: Callable[..., float]) -> float:
     for _ in range(WORK["balanced"].sweeps):
         beside = neighbours(state, WORK["balanced"].neighbours)
         start = process_time()
-        run(state, beside, seen)
+        run(state, beside, seen, ANY)
         seconds += process_time() - start
     return seconds
 

@@ -215,6 +215,10 @@ class _Limited:
             share=self.share, seed=self.seed, stop=self.stop,
         )  # fmt: skip
 
+    def best(self, partitions: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Return the first of those that are least in `rank`, which takes a while."""
+        return partitions[0] if len(partitions) == 1 else min(partitions, key=self.rank)
+
     def rank(self, labels: NDArray[np.int64]) -> tuple[float, float]:
         """What all classes violate, and the SSE: the less the better."""
         offsets, members = class_members(labels, self.codes)
@@ -254,10 +258,10 @@ def _refined_under(
     # That of 'best' has no part in what 'balanced' ends with.
     below, own = _different(starts[: fewest + 1]), starts[fewest + 1 :]
     at_most: Effort = "fast" if effort == "fast" else "balanced"
-    ended = min((limited.refined(labels, at_most) for labels in below), key=limited.rank)
+    ended = limited.best([limited.refined(labels, at_most) for labels in below])
     if effort != "best":
         return ended
-    return min((limited.refined(labels, effort) for labels in (ended, *own)), key=limited.rank)
+    return limited.best([limited.refined(labels, effort) for labels in (ended, *own)])
 
 
 def _anatomy(
@@ -271,11 +275,9 @@ def _anatomy(
     """
     whole = violations_per_class(limited.thresholds, limited.codes, [0, len(start)])
     broad = _anatomized(limited.points, limited.codes, recipe.size, limited.thresholds, BROAD)
-    found = [
-        _refined_under(limited, recipe, labels, effort, merging=merging and not whole.any())
-        for labels in _different([start, broad])
-    ]
-    return min(found, key=limited.rank)
+    joins = merging and not whole.any()
+    starts = _different([start, broad])
+    return limited.best([_refined_under(limited, recipe, x, effort, merging=joins) for x in starts])
 
 
 def _different(partitions: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
@@ -324,16 +326,11 @@ class _Searches:
     stop: Stop | None
 
     def _refined(self, labels: NDArray[np.int64], effort: Effort, number: int) -> NDArray[np.int64]:
+        worse = WORSE[number % len(WORSE)] if effort == "best" else 0.0
         return refine(
-            self.points,
-            labels,
-            self.k,
-            effort=effort,
-            share=self.share,
-            seed=self.seed + number,
-            worse=WORSE[number % len(WORSE)] if effort == "best" else 0.0,
-            stop=self.stop,
-        )
+            self.points, labels, self.k, effort=effort, share=self.share, seed=self.seed + number,
+            worse=worse, stop=self.stop,
+        )  # fmt: skip
 
     def balanced(
         self, one: NDArray[np.int64], other: NDArray[np.int64], ended: NDArray[np.int64], number: int
@@ -439,6 +436,8 @@ def merged(
 ) -> NDArray[np.int64]:
     """Return the classes merged until each satisfies every threshold, or one is left: see `merge_classes`."""
     offsets, members = class_members(labels, codes)
+    if not violations_per_class(thresholds, members, offsets).any():
+        return labels
     means = class_means(points, labels)
     joined = merge_classes(means, np.diff(offsets), members, offsets, thresholds, partner=partner)
     return joined[labels]

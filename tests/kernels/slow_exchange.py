@@ -514,10 +514,11 @@ PAIRS = 4096
 
 
 @compiled
-def slow_sweep(state: SlowState, neighbours: NDArray[np.int64], seen: NDArray[np.int64]) -> float:
+def slow_sweep(state: SlowState, neighbours: NDArray[np.int64], seen: NDArray[np.int64], most: int) -> float:
     """Exchange records between every class and its neighbours (classes, c), -1 for none; return the gain.
 
-    `seen` (classes,) tells when each class was visited last: pairs unchanged since then are passed over.
+    `seen` (classes,) tells when each class was visited last: pairs unchanged since then are passed over. Of a
+    pair so many exchanges at `most` are carried out.
     """
     total = 0.0
     for a in range(len(neighbours)):
@@ -529,19 +530,20 @@ def slow_sweep(state: SlowState, neighbours: NDArray[np.int64], seen: NDArray[np
             if b < 0 or b == a or state.size[b] == 0 or state.size[a] * state.size[b] > PAIRS:
                 continue
             if state.touched[a] > last or state.touched[b] > last:
-                total += exchange(state, a, b)
+                total += exchange(state, a, b, most)
     return total
 
 
 @inner
-def exchange(state: SlowState, a: int, b: int) -> float:
-    """Carry out the best swap or move between two classes until none is left; return the gain."""
-    total = 0.0
-    while True:
+def exchange(state: SlowState, a: int, b: int, most: int) -> float:
+    """Carry out the best swap or move between two classes until none is left, or so many; return the gain."""
+    total, made = 0.0, 0
+    while made < most:
         gain, i, j = _best(state, a, b)
         if gain <= state.bounds.gain:
             return total
         total += gain
+        made += 1
         if i >= 0:
             take(state, i)
         if j >= 0:
@@ -553,6 +555,7 @@ def exchange(state: SlowState, a: int, b: int) -> float:
         update_violation(state, b)
         touch(state, a)
         touch(state, b)
+    return total
 
 
 @spliced

@@ -35,7 +35,7 @@ PRICES = (0.0, 2.0, 400.0, 1e9)
 COMPARED = ("members", "size", "label", "place", "sums", "violation", "touched")
 
 
-def check_sweeps(search: Search, near: int, prices: tuple[float, ...]) -> int:
+def check_sweeps(search: Search, near: int, prices: tuple[float, ...], most: int = 2**62) -> int:
     """Sweep with both kernels at some prices; assert that all stays equal; return the changes of classes."""
     slow = slow_state_of(search.state)
     for price in prices:
@@ -44,7 +44,7 @@ def check_sweeps(search: Search, near: int, prices: tuple[float, ...]) -> int:
         seen, slow_seen = np.full((2, len(state.size)), -1)
         for _ in range(3):
             beside = neighbours(state, near)
-            assert sweep(state, beside, seen) == slow_sweep(slow, beside, slow_seen)
+            assert sweep(state, beside, seen, most) == slow_sweep(slow, beside, slow_seen, most)
             assert np.array_equal(seen, slow_seen)
             for name in COMPARED:
                 assert np.array_equal(getattr(state, name), getattr(slow, name)), name
@@ -76,10 +76,15 @@ def searches(draw: st.DrawFn) -> Search:
 
 
 @settings(max_examples=examples(400, 30))
-@given(searches(), st.integers(1, 8), st.lists(st.sampled_from(PRICES), min_size=1, max_size=3))
-def test_the_same_exchanges_in_the_same_order(search: Search, near: int, prices: list[float]) -> None:
+@given(
+    searches(), st.integers(1, 8), st.lists(st.sampled_from(PRICES), min_size=1, max_size=3),
+    st.sampled_from([1, 2, 2**62]),
+)  # fmt: skip
+def test_the_same_exchanges_in_the_same_order(
+    search: Search, near: int, prices: list[float], most: int
+) -> None:
     """Order of the members, sums to the last bit and the clock tell of each swap and move that was made."""
-    check_sweeps(search, near, tuple(prices))
+    check_sweeps(search, near, tuple(prices), most)
 
 
 @pytest.mark.parametrize("distance", DISTANCES)

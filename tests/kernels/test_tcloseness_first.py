@@ -222,6 +222,12 @@ def test_parts_of_equal_points_are_cut_by_the_order_of_their_values() -> None:
     assert labels.tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
 
 
+def test_of_some_equal_points_the_first_of_their_stratum_go_left() -> None:
+    """By hand: strata {0..3}, {4..7}; the two lowest of each are 1 and 2 (of three equal ones), 6 and 7."""
+    x = np.array([[5.0], [1.0], [1.0], [1.0], [5.0], [5.0], [1.0], [1.0]])
+    assert stratified_parts(x, np.arange(8), 2, 4).tolist() == [3, 0, 1, 2, 2, 3, 0, 1]
+
+
 def test_order_may_be_text_and_ties_go_to_the_lowest_record() -> None:
     """By hand: equal values make the strata {0, 1} and {2, 3}; records 0 and 2 are alike, 1 and 3 too."""
     points = np.array([[0.0], [9.0], [0.0], [9.0]])

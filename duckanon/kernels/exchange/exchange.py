@@ -43,7 +43,7 @@ PAIRS = cast("int", np.int64(4096))
 """Two classes with more pairs of records than this are left alone: merging made them, swaps would be dear."""
 
 ANY = cast("int", np.int64(2**62))
-"""Any number of pairs. Both are typed, so that functions are not compiled once for each literal."""
+"""Any number. Both are typed, so that functions are not compiled once for each literal."""
 
 MARGIN = 2.0**-40
 """Share of a price that is more than its rounding, and less than matters."""
@@ -54,36 +54,38 @@ difference of the means, the length of that way, and its parts on the line throu
 
 
 @by_entry
-def sweep(state: ExchangeState, neighbours: NDArray[np.int64], seen: NDArray[np.int64]) -> float:
+def sweep(state: ExchangeState, neighbours: NDArray[np.int64], seen: NDArray[np.int64], most: int) -> float:
     """Exchange records between every class and its neighbours (classes, c), -1 for none; return the gain.
 
-    `seen` (classes,) tells when each class was visited last: pairs unchanged since then are passed over.
+    `seen` (classes,) tells when each class was visited last: pairs unchanged since then are passed over. Of a
+    pair so many exchanges at `most` are carried out.
     """
     total = 0.0
     for a in range(len(neighbours)):
         if state.size[a] > 0:
             last = seen[a]
             seen[a] = state.touched[-1]
-            total = exchange(state, a, neighbours[a], last, PAIRS, total)
+            total = exchange(state, a, neighbours[a], last, PAIRS, most, total)
     return total
 
 
 @uncounted
 def exchange(
-    state: ExchangeState, a: int, others: NDArray[np.int64], since: int, pairs: int, total: float
+    state: ExchangeState, a: int, others: NDArray[np.int64], since: int, pairs: int, most: int, total: float
 ) -> float:
     """Exchange records between a class and others, one after the other; return the total and the gain.
 
-    The best swap or move is carried out until none is left. Passed over are numbers below 0, classes without
-    records, pairs with more than so many `pairs` of records, and pairs of which neither changed `since` then.
+    The best swap or move is carried out until none is left, or so many at `most`. Passed over are numbers
+    below 0, classes without records, pairs with more than so many `pairs` of records, and pairs of which
+    neither changed `since` then.
     """
     for b in others:
         if b < 0 or b == a or state.size[b] == 0 or state.size[a] * state.size[b] > pairs:
             continue
         if state.touched[a] <= since and state.touched[b] <= since:
             continue
-        own = 0.0
-        while True:
+        own, made = 0.0, 0
+        while made < most:
             between = _apart(state, a, b)
             swaps, out, back = _hopes(state, a, b, between)
             if not (swaps or out or back):
@@ -97,6 +99,7 @@ def exchange(
             if best <= state.bounds.gain:
                 break
             own += best
+            made += 1
             _carry_out(state, a, b, i, j)
         total += own
     return total

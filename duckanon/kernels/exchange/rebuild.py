@@ -185,7 +185,7 @@ def _settle(state: ExchangeState, classes: NDArray[np.int64]) -> None:
         start, gained = state.touched[clock], 0.0
         for x in range(len(classes)):
             if state.size[classes[x]] > 0:
-                gained = exchange(state, classes[x], classes[x + 1 :], mark, ANY, gained)
+                gained = exchange(state, classes[x], classes[x + 1 :], mark, ANY, ANY, gained)
         if gained <= state.bounds.gain:
             return
         mark = start

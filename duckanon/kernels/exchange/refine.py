@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from duckanon.kernels.exchange.exchange import sweep
+from duckanon.kernels.exchange.exchange import ANY, sweep
 from duckanon.kernels.exchange.rebuild import empty_neighbourhood, rebuild
 from duckanon.kernels.exchange.search import Search, labels_of, near_records, neighbours, search_of, sse_left
 from duckanon.kernels.loss import sse
@@ -44,7 +44,9 @@ LIMITED_CLASSES = 5
 
 MANY = 500_000
 """A table of more records makes half the passes where thresholds are to be kept: of eight passes the last
-four take two fifths of the time and a thirtieth of the loss."""
+four take two fifths of the time and a thirtieth of the loss. Then a pass makes one exchange at most of a pair
+of classes, and looks at a neighbour more than the one before, which lost less in less time than to go on with
+a pair until it has no more to give."""
 
 FIRST_PRICE, LAST_PRICE = Decimal(2), Decimal(400)
 """Of one record beyond a threshold, in units of the mean squared distance to the centre."""
@@ -166,8 +168,8 @@ def refine(
         # The least violation is one unit of an edge sum; no gain may outweigh it.
         least = 2.0 * len(search.labels) * float(search.state.rules.table["whole"].max())
         search = search.at_price(max(STRICT, least))
-    many = len(thresholds) and len(search.labels) > share * MANY
-    _passes(search, work, work.sweeps // 2 if many else work.sweeps, stop)
+    many = len(thresholds) > 0 and len(search.labels) > share * MANY
+    _passes(search, work, work.sweeps // 2 if many else work.sweeps, stop, hasty=many)
     n, d = search.state.points.shape
     size = max(k, n / np.count_nonzero(search.state.size))
     rebuilds = int(work.rebuilds * share * USUAL_SIZE / size / max(1.0, d / USUAL_COLUMNS))
@@ -219,16 +221,17 @@ def _prices(levels: int) -> list[float]:
         return [float(FIRST_PRICE * ratio ** (Decimal(level) / (levels - 1))) for level in range(levels)]
 
 
-def _passes(search: Search, work: Work, most: int, stop: Stop | None) -> None:
-    """Exchange between neighbours until a pass gains little."""
+def _passes(search: Search, work: Work, most: int, stop: Stop | None, *, hasty: bool = False) -> None:
+    """Exchange between neighbours until a pass gains little; how a hasty one does stands at `MANY`."""
     state = search.state
     seen = np.full(len(state.size), -1)
-    for _ in range(most):
+    squares = float(np.sum(np.square(state.points)))
+    for number in range(most):
         if stop is not None and stop():
             return
-        near = neighbours(state, work.neighbours)
-        gain = sweep(state, near, seen)
-        if gain <= work.enough * sse_left(state):
+        near = neighbours(state, work.neighbours + number if hasty else work.neighbours)
+        gain = sweep(state, near, seen, 1 if hasty else ANY)
+        if gain <= work.enough * sse_left(state, squares):
             return
 
 

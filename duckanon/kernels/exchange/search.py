@@ -135,9 +135,8 @@ def centroids_of(state: ExchangeState) -> tuple[NDArray[np.int64], NDArray[np.fl
     return nonempty, state.sums[nonempty] / state.size[nonempty, None]
 
 
-def sse_left(state: ExchangeState) -> float:
-    """Return the SSE of all classes that take part, at least 0 but for rounding. O(n d)."""
-    squares = float(np.sum(np.square(state.points)))
+def sse_left(state: ExchangeState, squares: float) -> float:
+    """Return the SSE of all classes that take part, whose points have these squares, but for rounding."""
     nonempty, centroids = centroids_of(state)
     return squares - float(np.sum(np.square(centroids) * state.size[nonempty, None]))
 

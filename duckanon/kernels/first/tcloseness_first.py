@@ -202,15 +202,21 @@ def _parts(
         yield by_stratum
         return
     first, second = (_strata_sizes(part, size) for part in sizes)
-    stratum = np.repeat(np.arange(size), first + second)
-    ends = np.cumsum(first + second)
-    spread = points[by_stratum].var(axis=0)
-    values = points[by_stratum, int(np.argmax(spread >= spread.max() * NEARLY))] if len(spread) else stratum
-    order = np.lexsort((values, stratum))
-    goes_left = np.empty(n, np.bool_)
-    goes_left[order] = np.arange(n) - np.repeat(ends - first - second, first + second) < first[stratum]
+    here = points[by_stratum]
+    spread = here.var(axis=0)
+    values = here[:, int(np.argmax(spread >= spread.max() * NEARLY))] if len(spread) else np.zeros(n)
+    strata = np.split(values, np.cumsum(first + second)[:-1])
+    goes_left = np.concatenate([_lowest(values, count) for values, count in zip(strata, first, strict=True)])
     for side in (goes_left, ~goes_left):
         yield from _parts(points, by_stratum[side], size, largest)
+
+
+def _lowest(values: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
+    """Tell which are the lowest values, so many, at least one; of equal ones the first."""
+    greatest = np.partition(values, count - 1)[count - 1]
+    lowest: NDArray[np.bool_] = values < greatest
+    lowest[np.flatnonzero(values == greatest)[: count - np.count_nonzero(lowest)]] = True
+    return lowest
 
 
 def _ranks(order: ArrayLike, n: int) -> NDArray[np.generic]:
