@@ -6,10 +6,13 @@ process of its own has its own peak of memory, and nothing in it is warm but wha
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import resource
 import statistics
 import sys
+import threading
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter, process_time
@@ -29,7 +32,7 @@ from duckanon.kernels.loss import information_loss
 from duckanon.kernels.points import zscore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -44,10 +47,12 @@ CLOSE_POLICY = "quasi_identifiers = (q0, q1, q2, q3, q4), sensitive = (s), k = 5
 Cells = dict[str, float | str]
 
 
-def data(path: str, records: int) -> Cells:
+def data(path: str, records: int, part: int = 0) -> Cells:
     """Write records of a seeded mixture of 20 normal distributions, and their sum with noise as `s`."""
     draw, d = np.random.default_rng(2026), len(QUASI_IDENTIFIERS)
     centres, widths = draw.normal(0.0, 3.0, (20, d)), draw.uniform(0.3, 1.2, (20, d))
+    if part:
+        draw = np.random.default_rng([2026, part])
     component = draw.integers(0, 20, records)
     points = draw.normal(size=(records, d))
     points *= widths[component]
@@ -58,20 +63,29 @@ def data(path: str, records: int) -> Cells:
     return {"records": records}
 
 
-def release(path: str, *, close: bool, refine: bool, memory: str | None = None) -> Cells:
-    """Release the data, and return what the statement took and what its own audit found."""
+def release(
+    path: str, *, close: bool, refine: bool, memory: str | None = None, database: str = ":memory:"
+) -> Cells:
+    """Release the data, and return what the statement took and what its own audit found.
+
+    Into a database in a file the data are read where they are, which may be several files.
+    """
     policy = f"{CLOSE_POLICY if close else PLAIN_POLICY}, refine = {str(refine).lower()}"
-    with duckanon.connect(temp_directory=str(Path(path).parent / "spill")) as con:
+    spill = Path(path).parent / "spill"
+    with duckanon.connect(database, temp_directory=str(spill)) as con:
         if memory is not None:
             con.execute(f"SET memory_limit = '{memory}'")
-        con.duckdb.execute(SOURCE, [path])
+        source = "source" if database == ":memory:" else f"read_parquet('{path}')"
+        if database == ":memory:":
+            con.duckdb.execute(SOURCE, [path])
         wall, cpu = perf_counter(), process_time()
-        (outcome,) = con.run_script(f"CREATE ANONYMIZED VIEW released AS FROM source WITH ({policy})")
+        with most_bytes(spill) as spilled:
+            (outcome,) = con.run_script(f"CREATE ANONYMIZED VIEW released AS FROM {source} WITH ({policy})")
         wall, cpu = perf_counter() - wall, process_time() - cpu
     if outcome.report is None or not outcome.report.passed:
         raise SystemExit("the release has no passed audit")
     found = {measure.measure: measure for measure in outcome.report.measures}
-    cells: Cells = {"wall s": wall, "CPU s": cpu, "peak RSS GB": peak()}
+    cells: Cells = {"wall s": wall, "CPU s": cpu, "peak RSS GB": peak(), "spill GB": max(spilled) / 1e9}
     cells |= {"information loss %": found["information_loss"].value or 0.0}
     cells |= {"classes": found["k_anonymity"].classes, "least size": found["k_anonymity"].value or 0.0}
     return cells | ({"largest EMD": found["t_closeness"].value or 0.0} if close else {})
@@ -160,6 +174,25 @@ def _cpu(work: Callable[[], object]) -> float:
         work()
         taken.append(process_time() - begun)
     return statistics.median(taken)
+
+
+@contextlib.contextmanager
+def most_bytes(folder: Path) -> Iterator[list[int]]:
+    """Give what files a folder holds, in bytes, ten times a second."""
+    found, ended = [0], threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.1):
+            with contextlib.suppress(OSError):
+                found.append(sum(entry.stat().st_size for entry in os.scandir(folder)))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield found
+    finally:
+        ended.set()
+        watcher.join()
 
 
 def peak() -> float:

@@ -12,6 +12,7 @@ from duckanon.database import arrow, engine, templates
 from duckanon.hierarchies.tree import make_climb
 from duckanon.kernels.splitmix import STEP, mixed
 from duckanon.literature.parts import Tree, level_widths
+from duckanon.release.stages.moments import moments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,8 +69,7 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
 
     A number is z-scored; two values of a nominal attribute are at squared distance 1, with a hierarchy at the
     level of their lowest common ancestor over its height (of more than `EXACT_VALUES` values up to 15 % and
-    25 % off, one standard deviation); a weight multiplies it. Moments are summed in
-    the order of record_id, so they do not depend on threads. PolicyError: a hierarchy is unusable.
+    25 % off, one standard deviation); a weight multiplies it. PolicyError: a hierarchy is unusable.
     """
     nominal = [field for field in staged.quasi if field.nominal]
     told = [staged.subject] if staged.subject is not None else []
@@ -183,31 +183,13 @@ def _weights(quasi: tuple[Field, ...]) -> dict[str, float]:
 def _number(
     con: duckdb.DuckDBPyConnection, coded: str, field: Field, weight: float, size: int
 ) -> Coordinates:
-    query = templates.render("relation/numbers.sql.j2", records=coded, column=f"x_{field.column}")
-    values = engine.column(con, query, "embed", size)
-    absent = np.isnan(values)
-    missing = bool(absent.any())
-    present = values[~absent] if missing else values
-    share = 1 - len(present) / size
-    exponent, center, spread = _moments(present) if len(present) else (0, 0.0, 0.0)
-    variance = weight * ((1 - share) * (spread > 0) + share * (1 - share))
+    found = moments(con, coded, f"x_{field.column}")
+    share = 1 - found.present / size
+    variance = weight * ((1 - share) * (found.spread > 0) + share * (1 - share))
     return Coordinates(
-        f"x_{field.column}", exponent, center, spread, math.sqrt(weight), missing, None, variance
-    )
-
-
-def _moments(values: npt.NDArray[np.float64]) -> tuple[int, float, float]:
-    # By a power of two, which changes no digit: no sum or square of very large numbers overflows, and none of
-    # very small ones vanishes. The values are overwritten: a copy of a column is a lot of memory.
-    low, high = float(values.min()), float(values.max())
-    if low == high:
-        return 0, low, 0.0
-    exponent = math.frexp(max(-low, high))[1] + 1
-    np.ldexp(values, -exponent, out=values)
-    center = float(values.mean())
-    values -= center
-    values *= values
-    return exponent, center, math.sqrt(values.mean())
+        f"x_{field.column}", found.exponent, found.center, found.spread, math.sqrt(weight),
+        found.present < size, None, variance,
+    )  # fmt: skip
 
 
 def _nominal(
