@@ -57,7 +57,7 @@ def says_nothing_of_fewer_than(k: int, old: Counter[tuple[Any, ...]], new: Count
 
 def test_a_series_of_appends_says_nothing_of_fewer_than_k() -> None:
     """Random batches of persons; some leave or change meanwhile; every pair of releases is subtracted."""
-    for seed in range(examples(24, 6)):
+    for seed in range(examples(24, 4)):
         draw = random.Random(seed)
         with persons(40) as con:
             con.sql(CREATE)

@@ -151,7 +151,7 @@ ONE_GOES = Problem(
 
 @example(problem=ONE_GOES)
 @settings(
-    max_examples=examples(400, 25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(400, 10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(problem=problems())
 def test_a_release_is_that_of_the_best_node_of_all(con: duckanon.Connection, problem: Problem) -> None:

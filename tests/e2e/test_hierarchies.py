@@ -372,7 +372,7 @@ def ancestor(values: Sequence[Any], paths: Mapping[object, Sequence[str]]) -> st
 
 
 @settings(
-    max_examples=examples(200, 12),
+    max_examples=examples(200, 6),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.filter_too_much],
 )  # fmt: skip
 @given(case=cases(hierarchies=True, max_rows=24))

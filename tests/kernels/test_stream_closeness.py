@@ -100,7 +100,7 @@ def as_expected(parts: list[Written], left: NDArray[np.int64]) -> Expected:
 
 
 @given(streams(), st.lists(st.integers(0, 10**6), max_size=8))
-@settings(max_examples=examples(800), deadline=None)
+@settings(max_examples=examples(800, 80), deadline=None)
 def test_it_is_the_slow_reference_however_the_stream_is_cut(stream: Stream, cuts: list[int]) -> None:
     feed = Feed(stream, all_known=False)
     ends = [0, *sorted(cut % (len(stream.points) + 1) for cut in cuts), len(stream.points)]

@@ -171,7 +171,7 @@ OTHER_L_AND_T = Problem(
 @example(problem=AS_MANY)
 @example(problem=OTHER_L)
 @example(problem=OTHER_L_AND_T)
-@settings(max_examples=examples(2000, 100), deadline=None)
+@settings(max_examples=examples(2000, 40), deadline=None)
 @given(problem=st.randoms(use_true_random=False).map(drawn))
 def test_no_node_is_ruled_out_that_keeps_what_is_asked(problem: Problem) -> None:
     """Source: brute force in plain Python and fractions."""

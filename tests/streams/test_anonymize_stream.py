@@ -121,7 +121,7 @@ def check_extents(report: Any, classes: list[list[int]], dropped: list[int], del
     assert report.mean_reordering == (pytest.approx(sum(moved) / len(moved)) if moved else None)
 
 
-@settings(max_examples=examples(60, 15), deadline=None)
+@settings(max_examples=examples(60, 6), deadline=None)
 @given(st.data())
 def test_the_output_does_not_depend_on_the_batches(data: st.DataObject) -> None:
     """Columns of any type, NULL, a warm-up: one batch, batches of one, and any others."""

@@ -36,7 +36,7 @@ def ranked(values: list[Any]) -> list[int]:
     return [order.index(key) for key in keys]
 
 
-@settings(max_examples=examples(150, 30), deadline=None)
+@settings(max_examples=examples(150, 12), deadline=None)
 @given(st.data())
 def test_classes_are_those_of_the_oracle_whatever_the_batches(data: st.DataObject) -> None:
     size, k = data.draw(st.integers(1, 50)), data.draw(st.integers(2, 3))
