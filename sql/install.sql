@@ -557,46 +557,32 @@ class_member AS MATERIALIZED (
     JOIN duckanon_sensitive ON duckanon_sensitive.code = long.name
 )
 ,
+-- The values are ranks already.
+member_rank AS (SELECT class_member.attribute, class_member.class, class_member.value AS rank FROM class_member),
 -- sql/audit/t_closeness_ordered.sql, for every sensitive column
 result AS (
-WITH ranked AS (
-  SELECT
-    class_member.attribute,
-    class,
-    dense_rank() OVER in_order AS rank,
-    row_number() OVER in_order AS position
-  FROM class_member
-  WINDOW in_order AS (PARTITION BY class_member.attribute ORDER BY value ASC NULLS LAST)
-), summed AS (
+WITH summed AS (
   SELECT
     ranked.attribute,
     class,
     rank,
-    position,
-    CAST(sum(rank) OVER (
-      PARTITION BY ranked.attribute
-      ORDER BY position ASC NULLS LAST
-      ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-    ) AS BIGINT) AS rank_sum
-  FROM ranked
+    row_number() OVER along AS position,
+    CAST(sum(rank) OVER along AS BIGINT) AS rank_sum
+  FROM member_rank AS ranked
+  WINDOW along AS (
+    PARTITION BY ranked.attribute
+    ORDER BY rank ASC NULLS LAST
+    ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+  )
 ), record AS (
   SELECT
     summed.attribute,
     class,
     rank,
-    position,
-    rank_sum,
-    row_number() OVER (PARTITION BY class ORDER BY position ASC NULLS LAST) AS place
+    position * rank - rank_sum AS above,
+    count(*) OVER (PARTITION BY class) AS class_size,
+    row_number() OVER (PARTITION BY class ORDER BY rank ASC NULLS LAST) AS place
   FROM summed
-), size AS (
-  SELECT
-    class_member.attribute,
-    class,
-    count(*) AS members
-  FROM class_member
-  GROUP BY
-    class_member.attribute,
-    class
 ), total AS (
   SELECT
     summed.attribute,
@@ -607,9 +593,9 @@ WITH ranked AS (
     summed.attribute
 ), any_size AS (
   SELECT DISTINCT
-    size.attribute,
-    members AS class_size
-  FROM size
+    record.attribute,
+    class_size
+  FROM record
 ), slot AS (
   SELECT
     any_size.attribute,
@@ -621,7 +607,7 @@ WITH ranked AS (
     slot.attribute,
     slot.class_size,
     slot.place,
-    total.n * slot.place AS upper,
+    total.n,
     (
       total.n * slot.place + slot.class_size - 1
     ) // slot.class_size AS position
@@ -633,10 +619,11 @@ WITH ranked AS (
     e.attribute,
     e.class_size,
     e.place,
-    e.upper,
-    CAST(e.upper AS HUGEINT) * here.rank + CAST(e.class_size AS HUGEINT) * (
-      here.rank_sum - here.position * here.rank
-    ) AS upper_sum
+    e.n,
+    e.position,
+    e.position * e.class_size - e.n * e.place AS rest,
+    here.rank,
+    here.rank_sum
   FROM slot_end AS e
   JOIN summed AS here
     ON here.position = e.position AND here.attribute = e.attribute
@@ -645,43 +632,60 @@ WITH ranked AS (
     slot_sum.attribute,
     class_size,
     place,
-    upper,
-    upper_sum,
-    coalesce(lag(upper) OVER along, 0) AS lower,
-    coalesce(lag(upper_sum) OVER along, 0) AS lower_sum
+    n,
+    rank,
+    rank_sum,
+    rest,
+    coalesce(lag(rank) OVER along, 0) AS first_rank,
+    coalesce(lag(position) OVER along, 0) AS first_position,
+    coalesce(lag(rank_sum) OVER along, 0) AS first_sum,
+    coalesce(lag(rest) OVER along, 0) AS first_rest
   FROM slot_sum
   WINDOW along AS (PARTITION BY slot_sum.attribute, class_size ORDER BY place ASC NULLS LAST)
+), faced AS (
+  SELECT
+    stretch.attribute,
+    class_size,
+    place,
+    n,
+    rank AS last_rank,
+    first_rank,
+    first_position,
+    first_sum,
+    first_rest,
+    class_size * (
+      rank_sum - first_sum
+    ) + first_rest * first_rank - rest * rank AS ranks
+  FROM stretch
 ), share AS (
   SELECT
     r.attribute,
     r.class,
-    z.class_size,
+    r.class_size,
     CASE
-      WHEN r.position * z.class_size <= z.lower
-      THEN z.upper_sum - z.lower_sum - r.rank * (
-        z.upper - z.lower
-      )
-      WHEN r.position * z.class_size >= z.upper
-      THEN r.rank * (
-        z.upper - z.lower
-      ) - z.upper_sum + z.lower_sum
-      ELSE z.lower_sum + z.upper_sum - CAST(z.lower + z.upper AS HUGEINT) * r.rank + CAST(2 * z.class_size AS HUGEINT) * (
-        r.position * r.rank - r.rank_sum
+      WHEN r.rank <= f.first_rank
+      THEN f.ranks - f.n * r.rank
+      WHEN r.rank >= f.last_rank
+      THEN f.n * r.rank - f.ranks
+      ELSE f.ranks - f.n * r.rank + 2 * f.first_rest * (
+        r.rank - f.first_rank
+      ) + 2 * r.class_size * (
+        r.above - (
+          f.first_position * r.rank - f.first_sum
+        )
       )
     END AS area
   FROM record AS r
-  JOIN size
-    ON size.class = r.class AND size.attribute = r.attribute
-  JOIN stretch AS z
+  JOIN faced AS f
     ON (
-      z.class_size = size.members AND z.place = r.place
-    ) AND z.attribute = r.attribute
+      f.class_size = r.class_size AND f.place = r.place
+    ) AND f.attribute = r.attribute
 ), class_area AS (
   SELECT
     share.attribute,
     class,
     class_size,
-    sum(area) AS area
+    CAST(sum(area) AS HUGEINT) AS area
   FROM share
   GROUP BY
     share.attribute,
@@ -4391,8 +4395,8 @@ JOIN threshold
   ON threshold.attribute = class_recursion.attribute
 ),
 -- sql/audit/t_closeness_*.sql and their verdict, for every sensitive column
-ordered_member AS (
-    SELECT class_member.attribute, class_member.class, class_member.value
+ordered_rank AS (
+    SELECT class_member.attribute, class_member.class, class_member.value AS rank -- the values are ranks already
     FROM class_member
     JOIN setting ON setting.attribute = class_member.attribute
     WHERE setting.distance = 'ordered'
@@ -4404,44 +4408,28 @@ equal_member AS (
     WHERE setting.distance = 'equal'
 ),
 ordered_emd AS (
-WITH ranked AS (
-  SELECT
-    class_member.attribute,
-    class,
-    dense_rank() OVER in_order AS rank,
-    row_number() OVER in_order AS position
-  FROM ordered_member AS class_member
-  WINDOW in_order AS (PARTITION BY class_member.attribute ORDER BY value ASC NULLS LAST)
-), summed AS (
+WITH summed AS (
   SELECT
     ranked.attribute,
     class,
     rank,
-    position,
-    CAST(sum(rank) OVER (
-      PARTITION BY ranked.attribute
-      ORDER BY position ASC NULLS LAST
-      ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-    ) AS BIGINT) AS rank_sum
-  FROM ranked
+    row_number() OVER along AS position,
+    CAST(sum(rank) OVER along AS BIGINT) AS rank_sum
+  FROM ordered_rank AS ranked
+  WINDOW along AS (
+    PARTITION BY ranked.attribute
+    ORDER BY rank ASC NULLS LAST
+    ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+  )
 ), record AS (
   SELECT
     summed.attribute,
     class,
     rank,
-    position,
-    rank_sum,
-    row_number() OVER (PARTITION BY class ORDER BY position ASC NULLS LAST) AS place
+    position * rank - rank_sum AS above,
+    count(*) OVER (PARTITION BY class) AS class_size,
+    row_number() OVER (PARTITION BY class ORDER BY rank ASC NULLS LAST) AS place
   FROM summed
-), size AS (
-  SELECT
-    class_member.attribute,
-    class,
-    count(*) AS members
-  FROM ordered_member AS class_member
-  GROUP BY
-    class_member.attribute,
-    class
 ), total AS (
   SELECT
     summed.attribute,
@@ -4452,9 +4440,9 @@ WITH ranked AS (
     summed.attribute
 ), any_size AS (
   SELECT DISTINCT
-    size.attribute,
-    members AS class_size
-  FROM size
+    record.attribute,
+    class_size
+  FROM record
 ), slot AS (
   SELECT
     any_size.attribute,
@@ -4466,7 +4454,7 @@ WITH ranked AS (
     slot.attribute,
     slot.class_size,
     slot.place,
-    total.n * slot.place AS upper,
+    total.n,
     (
       total.n * slot.place + slot.class_size - 1
     ) // slot.class_size AS position
@@ -4478,10 +4466,11 @@ WITH ranked AS (
     e.attribute,
     e.class_size,
     e.place,
-    e.upper,
-    CAST(e.upper AS HUGEINT) * here.rank + CAST(e.class_size AS HUGEINT) * (
-      here.rank_sum - here.position * here.rank
-    ) AS upper_sum
+    e.n,
+    e.position,
+    e.position * e.class_size - e.n * e.place AS rest,
+    here.rank,
+    here.rank_sum
   FROM slot_end AS e
   JOIN summed AS here
     ON here.position = e.position AND here.attribute = e.attribute
@@ -4490,43 +4479,60 @@ WITH ranked AS (
     slot_sum.attribute,
     class_size,
     place,
-    upper,
-    upper_sum,
-    coalesce(lag(upper) OVER along, 0) AS lower,
-    coalesce(lag(upper_sum) OVER along, 0) AS lower_sum
+    n,
+    rank,
+    rank_sum,
+    rest,
+    coalesce(lag(rank) OVER along, 0) AS first_rank,
+    coalesce(lag(position) OVER along, 0) AS first_position,
+    coalesce(lag(rank_sum) OVER along, 0) AS first_sum,
+    coalesce(lag(rest) OVER along, 0) AS first_rest
   FROM slot_sum
   WINDOW along AS (PARTITION BY slot_sum.attribute, class_size ORDER BY place ASC NULLS LAST)
+), faced AS (
+  SELECT
+    stretch.attribute,
+    class_size,
+    place,
+    n,
+    rank AS last_rank,
+    first_rank,
+    first_position,
+    first_sum,
+    first_rest,
+    class_size * (
+      rank_sum - first_sum
+    ) + first_rest * first_rank - rest * rank AS ranks
+  FROM stretch
 ), share AS (
   SELECT
     r.attribute,
     r.class,
-    z.class_size,
+    r.class_size,
     CASE
-      WHEN r.position * z.class_size <= z.lower
-      THEN z.upper_sum - z.lower_sum - r.rank * (
-        z.upper - z.lower
-      )
-      WHEN r.position * z.class_size >= z.upper
-      THEN r.rank * (
-        z.upper - z.lower
-      ) - z.upper_sum + z.lower_sum
-      ELSE z.lower_sum + z.upper_sum - CAST(z.lower + z.upper AS HUGEINT) * r.rank + CAST(2 * z.class_size AS HUGEINT) * (
-        r.position * r.rank - r.rank_sum
+      WHEN r.rank <= f.first_rank
+      THEN f.ranks - f.n * r.rank
+      WHEN r.rank >= f.last_rank
+      THEN f.n * r.rank - f.ranks
+      ELSE f.ranks - f.n * r.rank + 2 * f.first_rest * (
+        r.rank - f.first_rank
+      ) + 2 * r.class_size * (
+        r.above - (
+          f.first_position * r.rank - f.first_sum
+        )
       )
     END AS area
   FROM record AS r
-  JOIN size
-    ON size.class = r.class AND size.attribute = r.attribute
-  JOIN stretch AS z
+  JOIN faced AS f
     ON (
-      z.class_size = size.members AND z.place = r.place
-    ) AND z.attribute = r.attribute
+      f.class_size = r.class_size AND f.place = r.place
+    ) AND f.attribute = r.attribute
 ), class_area AS (
   SELECT
     share.attribute,
     class,
     class_size,
-    sum(area) AS area
+    CAST(sum(area) AS HUGEINT) AS area
   FROM share
   GROUP BY
     share.attribute,

@@ -135,11 +135,15 @@ def for_every_attribute(body: str, relations: Mapping[str, str] | None = None) -
     """Audit of several sensitive columns at once, from the audit of one.
 
     The same SELECT (CTEs, joins with ON, no nested SELECT; else ValueError) over relations that have a
-    column ``attribute``, which comes first in its result; some relations under another name. ``tree`` has
-    no attribute: all columns share it. Classes of different attributes must be different, so a window or
-    join within a class needs no more.
+    column ``attribute``, which comes first in its result; some relations under another name. A CTE
+    that gets another name is left out: its rows are there already. ``tree`` has no attribute: all columns
+    share it. Classes of different attributes must be different, so a window or join within a class needs
+    no more.
     """
     query = _query(body)
+    for cte in query.ctes:
+        if cte.alias in (relations or {}):
+            cte.pop()
     plain = set(_SHARED)
     for cte in query.ctes:
         if not _spread(cte.this, plain):

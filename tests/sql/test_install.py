@@ -163,3 +163,12 @@ def test_the_attribute_joins_every_grouping_window_and_join() -> None:
     assert "OVER (PARTITION BY class_member.attribute ORDER BY value NULLS LAST)" in flat
     assert "JOIN total ON total.attribute = class_member.attribute CROSS JOIN big" in flat
     assert "SELECT max(path.level) AS top FROM tree AS path )" in flat
+
+
+def test_a_cte_whose_rows_are_there_already_is_left_out() -> None:
+    body = "WITH ranked AS (SELECT class FROM class_member), size AS (SELECT count(*) AS n FROM ranked) SELECT n FROM size"
+    text = " ".join(macros.for_every_attribute(body, {"ranked": "given"}).split())
+    assert text == (
+        "WITH size AS ( SELECT ranked.attribute, count(*) AS n FROM given AS ranked GROUP BY ranked.attribute ) "
+        "SELECT size.attribute, n FROM size"
+    )
