@@ -19,6 +19,7 @@ import sys
 from decimal import Decimal
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
@@ -59,6 +60,9 @@ def answer(spark: SparkSession, job: dict[str, Any]) -> dict[str, Any]:
         rows = [dict(zip(found.columns, map(plain, row), strict=True)) for row in found.collect()]
     except PySparkException as error:
         return {"error": str(error).strip().split("\n")[0]}
+    except Py4JJavaError as error:
+        # What fails while a side of a join is sent to all tasks comes in an exception that pyspark does not know.
+        return {"error": str(error.java_exception.getMessage()).strip().split("\n")[0]}
     finally:
         for name, value in changed.items():
             spark.conf.set(name, value)
