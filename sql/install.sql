@@ -585,12 +585,12 @@ WITH summed AS (
   FROM summed
 ), total AS (
   SELECT
-    summed.attribute,
-    max(position) AS n,
+    ranked.attribute,
+    count(*) AS n,
     greatest(max(rank) - 1, 1) AS steps
-  FROM summed
+  FROM member_rank AS ranked
   GROUP BY
-    summed.attribute
+    ranked.attribute
 ), any_size AS (
   SELECT DISTINCT
     record.attribute,
@@ -684,13 +684,12 @@ WITH summed AS (
   SELECT
     share.attribute,
     class,
-    class_size,
+    max(class_size) AS class_size,
     CAST(sum(area) AS HUGEINT) AS area
   FROM share
   GROUP BY
     share.attribute,
-    class,
-    class_size
+    class
 )
 SELECT
   a.attribute,
@@ -704,6 +703,8 @@ SELECT
 FROM class_area AS a
 JOIN total
   ON total.attribute = a.attribute
+WHERE
+  NOT a.class IS NULL
 )
 SELECT duckanon_class.class, result.class_size, duckanon_sensitive.name AS attribute, result.emd
 FROM result
@@ -4432,12 +4433,12 @@ WITH summed AS (
   FROM summed
 ), total AS (
   SELECT
-    summed.attribute,
-    max(position) AS n,
+    ranked.attribute,
+    count(*) AS n,
     greatest(max(rank) - 1, 1) AS steps
-  FROM summed
+  FROM ordered_rank AS ranked
   GROUP BY
-    summed.attribute
+    ranked.attribute
 ), any_size AS (
   SELECT DISTINCT
     record.attribute,
@@ -4531,13 +4532,12 @@ WITH summed AS (
   SELECT
     share.attribute,
     class,
-    class_size,
+    max(class_size) AS class_size,
     CAST(sum(area) AS HUGEINT) AS area
   FROM share
   GROUP BY
     share.attribute,
-    class,
-    class_size
+    class
 )
 SELECT
   a.attribute,
@@ -4551,6 +4551,8 @@ SELECT
 FROM class_area AS a
 JOIN total
   ON total.attribute = a.attribute
+WHERE
+  NOT a.class IS NULL
 ),
 equal_emd AS (
 WITH present AS (

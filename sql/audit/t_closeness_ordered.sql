@@ -19,7 +19,7 @@ record AS (
         row_number() OVER (PARTITION BY class ORDER BY rank ASC) AS place
     FROM summed
 ),
-total AS (SELECT max(position) AS n, greatest(max(rank) - 1, 1) AS steps FROM summed),
+total AS (SELECT count(*) AS n, greatest(max(rank) - 1, 1) AS steps FROM ranked),
 any_size AS (SELECT DISTINCT class_size FROM record),
 slot AS (SELECT class_size, unnest(generate_series(1, class_size)) AS place FROM any_size),
 slot_end AS (
@@ -52,9 +52,9 @@ share AS (
     FROM record AS r JOIN faced AS f ON f.class_size = r.class_size AND f.place = r.place
 ),
 class_area AS (
-    SELECT class, class_size, CAST(sum(area) AS HUGEINT) AS area FROM share GROUP BY class, class_size
+    SELECT class, max(class_size) AS class_size, CAST(sum(area) AS HUGEINT) AS area FROM share GROUP BY class
 )
 SELECT a.class, a.class_size, a.area AS emd_numerator,
     CAST(a.class_size AS HUGEINT) * total.n * total.steps AS emd_denominator,
     CAST(a.area AS DOUBLE) / (CAST(a.class_size AS DOUBLE) * total.n * total.steps) AS emd
-FROM class_area AS a CROSS JOIN total
+FROM class_area AS a CROSS JOIN total WHERE a.class IS NOT NULL

@@ -222,6 +222,9 @@ CASES: dict[str, list[Case]] = RISK_CASES | {
     "t_closeness_ordered": [
         Case(values("class_member", "class, value", "(1, 1), (1, NULL), (2, 2), (3, 1)"), EMD,
              [(1, 2, 2, 16, 1 / 8), (2, 1, 3, 8, 3 / 8), (3, 1, 3, 8, 3 / 8)]),
+        # Records without a class belong to the table, which is cumulated 1/4, 2/4, 1, but no row is theirs: {1} and {3}.
+        Case(values("class_member", "class, value", "(1, 1), (NULL, 2), (2, 3), (NULL, 3)"), EMD,
+             [(1, 1, 5, 8, 5 / 8), (2, 1, 3, 8, 3 / 8)]),
     ],
     # Table NULL 1/5, flu 2/5, ulcer 2/5: on either level the classes differ by 8/10 and 8/15, over 2 H = 4.
     "t_closeness_hierarchical": [
