@@ -383,8 +383,12 @@ WITH duckanon_fault AS (
         ) AS collated_s
 ),
 duckanon_class AS MATERIALIZED (
-    SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
+    SELECT row_number() OVER () AS class_id, "duckanon class" AS class
     FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+),
+duckanon_key AS (
+    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
@@ -394,7 +398,7 @@ duckanon_sensitive AS MATERIALIZED (
 duckanon_record AS (
     SELECT class_id, COLUMNS('^s ')
     FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
-    NATURAL JOIN (SELECT class_id, COLUMNS('^qi ') FROM duckanon_class)
+    NATURAL JOIN duckanon_key
 ),
 coded AS (
     SELECT class_id, dense_rank() OVER (ORDER BY coalesce(COLUMNS('^s ')) ASC NULLS LAST)
@@ -531,8 +535,12 @@ WITH duckanon_fault AS (
         ) AS collated_s
 ),
 duckanon_class AS MATERIALIZED (
-    SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
+    SELECT row_number() OVER () AS class_id, "duckanon class" AS class
     FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+),
+duckanon_key AS (
+    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
@@ -542,7 +550,7 @@ duckanon_sensitive AS MATERIALIZED (
 duckanon_record AS (
     SELECT class_id, COLUMNS('^s ')
     FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
-    NATURAL JOIN (SELECT class_id, COLUMNS('^qi ') FROM duckanon_class)
+    NATURAL JOIN duckanon_key
 ),
 coded AS (
     SELECT class_id, dense_rank() OVER (ORDER BY coalesce(COLUMNS('^s ')) ASC NULLS LAST)
@@ -557,8 +565,10 @@ class_member AS MATERIALIZED (
     JOIN duckanon_sensitive ON duckanon_sensitive.code = long.name
 )
 ,
--- The values are ranks already.
-member_rank AS (SELECT class_member.attribute, class_member.class, class_member.value AS rank FROM class_member),
+-- The values are ranks already. Beyond 2^31 of them the audit could not add them up, and half the bytes are sorted.
+member_rank AS (
+    SELECT class_member.attribute, class_member.class, CAST(class_member.value AS INTEGER) AS rank FROM class_member
+),
 -- sql/audit/t_closeness_ordered.sql, for every sensitive column
 result AS (
 WITH summed AS (
@@ -777,8 +787,12 @@ WITH duckanon_fault AS (
         ) AS collated_s
 ),
 duckanon_class AS MATERIALIZED (
-    SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
+    SELECT row_number() OVER () AS class_id, "duckanon class" AS class
     FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+),
+duckanon_key AS (
+    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
@@ -788,7 +802,7 @@ duckanon_sensitive AS MATERIALIZED (
 duckanon_record AS (
     SELECT class_id, COLUMNS('^s ')
     FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
-    NATURAL JOIN (SELECT class_id, COLUMNS('^qi ') FROM duckanon_class)
+    NATURAL JOIN duckanon_key
 ),
 coded AS (
     SELECT class_id, dense_rank() OVER (ORDER BY coalesce(COLUMNS('^s ')) ASC NULLS LAST)
@@ -951,8 +965,12 @@ WITH duckanon_fault AS (
         ) AS collated_s
 ),
 duckanon_class AS MATERIALIZED (
-    SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
+    SELECT row_number() OVER () AS class_id, "duckanon class" AS class
     FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+),
+duckanon_key AS (
+    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
@@ -962,7 +980,7 @@ duckanon_sensitive AS MATERIALIZED (
 duckanon_record AS (
     SELECT class_id, COLUMNS('^s ')
     FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
-    NATURAL JOIN (SELECT class_id, COLUMNS('^qi ') FROM duckanon_class)
+    NATURAL JOIN duckanon_key
 ),
 duckanon_level AS MATERIALIZED (
     SELECT one.name, row_number() OVER () - 1 AS level
@@ -1245,8 +1263,12 @@ duckanon_group AS MATERIALIZED (
     FROM (SELECT DISTINCT COLUMNS(groups) FROM query_table(tbl))
 ),
 duckanon_class AS MATERIALIZED (
-    SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
+    SELECT row_number() OVER () AS class_id, "duckanon class" AS class
     FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+),
+duckanon_key AS (
+    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
@@ -1256,7 +1278,7 @@ duckanon_sensitive AS MATERIALIZED (
 duckanon_record AS (
     SELECT class_id, COLUMNS('^s ')
     FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
-    NATURAL JOIN (SELECT class_id, COLUMNS('^qi ') FROM duckanon_class)
+    NATURAL JOIN duckanon_key
 ),
 coded AS (
     SELECT class_id, dense_rank() OVER (ORDER BY coalesce(COLUMNS('^s ')) ASC NULLS LAST)
@@ -1273,7 +1295,7 @@ class_member AS MATERIALIZED (
 ,
 duckanon_superset AS MATERIALIZED (
     SELECT class_id, group_id
-    FROM (SELECT class_id, TRUE AS grouped, COLUMNS('^qi ') FROM duckanon_class)
+    FROM (SELECT class_id, TRUE AS grouped, COLUMNS('^qi ') FROM duckanon_key)
     NATURAL JOIN duckanon_group
     UNION ALL
     SELECT duckanon_class.class_id, 0 FROM duckanon_class
@@ -1619,8 +1641,12 @@ duckanon_group AS MATERIALIZED (
     FROM (SELECT DISTINCT COLUMNS(groups) FROM query_table(tbl))
 ),
 duckanon_class AS MATERIALIZED (
-    SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
+    SELECT row_number() OVER () AS class_id, "duckanon class" AS class
     FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+),
+duckanon_key AS (
+    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
@@ -1630,7 +1656,7 @@ duckanon_sensitive AS MATERIALIZED (
 duckanon_record AS (
     SELECT class_id, COLUMNS('^s ')
     FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
-    NATURAL JOIN (SELECT class_id, COLUMNS('^qi ') FROM duckanon_class)
+    NATURAL JOIN duckanon_key
 ),
 coded AS (
     SELECT class_id, dense_rank() OVER (ORDER BY coalesce(COLUMNS('^s ')) ASC NULLS LAST)
@@ -1647,7 +1673,7 @@ class_member AS MATERIALIZED (
 ,
 duckanon_superset AS MATERIALIZED (
     SELECT class_id, group_id
-    FROM (SELECT class_id, TRUE AS grouped, COLUMNS('^qi ') FROM duckanon_class)
+    FROM (SELECT class_id, TRUE AS grouped, COLUMNS('^qi ') FROM duckanon_key)
     NATURAL JOIN duckanon_group
     UNION ALL
     SELECT duckanon_class.class_id, 0 FROM duckanon_class
@@ -2306,8 +2332,12 @@ WITH duckanon_fault AS (
         ) AS collated_s
 ),
 duckanon_class AS MATERIALIZED (
-    SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
+    SELECT row_number() OVER () AS class_id, "duckanon class" AS class
     FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+),
+duckanon_key AS (
+    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
@@ -2317,7 +2347,7 @@ duckanon_sensitive AS MATERIALIZED (
 duckanon_record AS (
     SELECT class_id, COLUMNS('^s ')
     FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
-    NATURAL JOIN (SELECT class_id, COLUMNS('^qi ') FROM duckanon_class)
+    NATURAL JOIN duckanon_key
 ),
 duckanon_level AS MATERIALIZED (
     SELECT one.name, row_number() OVER () - 1 AS level
@@ -3996,8 +4026,12 @@ WITH duckanon_fault AS (
         ) AS collated_s
 ),
 duckanon_class AS MATERIALIZED (
-    SELECT row_number() OVER () AS class_id, "duckanon class" AS class, {'v': COLUMNS(qi)} AS "qi \0"
+    SELECT row_number() OVER () AS class_id, "duckanon class" AS class
     FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+),
+duckanon_key AS (
+    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
@@ -4007,7 +4041,7 @@ duckanon_sensitive AS MATERIALIZED (
 duckanon_record AS (
     SELECT class_id, COLUMNS('^s ')
     FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
-    NATURAL JOIN (SELECT class_id, COLUMNS('^qi ') FROM duckanon_class)
+    NATURAL JOIN duckanon_key
 ),
 coded AS (
     SELECT class_id, dense_rank() OVER (ORDER BY coalesce(COLUMNS('^s ')) ASC NULLS LAST)
@@ -4396,8 +4430,8 @@ JOIN threshold
   ON threshold.attribute = class_recursion.attribute
 ),
 -- sql/audit/t_closeness_*.sql and their verdict, for every sensitive column
-ordered_rank AS (
-    SELECT class_member.attribute, class_member.class, class_member.value AS rank -- the values are ranks already
+ordered_rank AS ( -- as in t_closeness_ordered
+    SELECT class_member.attribute, class_member.class, CAST(class_member.value AS INTEGER) AS rank
     FROM class_member
     JOIN setting ON setting.attribute = class_member.attribute
     WHERE setting.distance = 'ordered'
