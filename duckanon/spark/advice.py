@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from duckanon.database import arrow
+from duckanon.database import arrow, engine, templates
 from duckanon.policy.bind import Attribute, Role
 from duckanon.policy.kinds import NUMBERS
 from duckanon.release.stages.advice import (
@@ -28,8 +29,8 @@ from duckanon.release.stages.advice import (
     without_nulls,
 )
 from duckanon.release.stages.stage import Field
-from duckanon.spark.columns import Bound
-from duckanon.spark.embed import GRID, number
+from duckanon.spark.columns import Bound, number
+from duckanon.spark.embed import GRID
 from duckanon.spark.recode import recoded
 
 if TYPE_CHECKING:
@@ -83,14 +84,13 @@ class Looked:
     kept: Sequence[Field]  # quasi-identifiers of which a class shows values of its records
     commas: Mapping[Field, Mapping[str, bool]]  # texts that are numbers with a comma, and how these look
     many: Sequence[Field]  # texts with approximate distances
-    values: Mapping[str, int]  # records with a value, by column of a quasi-identifier
     different: Mapping[str, int]  # different values, by column, where there may be enough to tell of them
     together: int  # combinations of the insensitive columns, about
 
-    def own(self, field: Field) -> bool:
-        """Whether the most frequent value in a class is one person's own."""
+    def own(self, field: Field, values: int) -> bool:
+        """Whether the most frequent value in a class is one person's own; so many records have a value."""
         different = self.different.get(field.column, 0)
-        return different > 1 and different >= OWN_VALUE * self.values[field.column]
+        return different > 1 and different >= OWN_VALUE * values
 
 
 def advice(made: Made, policy: Policy, *, records: int, loss: float) -> tuple[str, ...]:
@@ -128,44 +128,60 @@ def _revealed(released: DataFrame, bound: Bound) -> Iterator[str]:
 
 def _of_columns(made: Made, policy: Policy) -> Iterator[str]:
     """Tell what is to be said of single columns, in the order in which a release of DuckDB does."""
-    looked = _looked(made)
+    looked, values, bound = _looked(made), made.staged.values, made.staged.bound
     yield from _insensitive(made.staged, looked)
-    yield from _dominated(made, policy, looked)
-    own = [field for field in looked.kept if looked.own(field) and field not in looked.commas]
+    yield from _dominated(made, policy)
+    own = [field for field in looked.kept if looked.own(field, values[field.column])]
+    own = [field for field in own if field not in looked.commas]
     for field in own:
-        values, different = looked.values[field.column], looked.different[field.column]
-        yield own_value(made.staged.bound.name_of(field.column), field, different, values)
+        different = looked.different[field.column]
+        yield own_value(bound.name_of(field.column), field, different, values[field.column])
     for field, look in looked.commas.items():
-        name = made.staged.bound.name_of(field.column)
+        name = bound.name_of(field.column)
         # What is in double quotes is a text for Spark, and no name.
         yield decimal_comma(name, look, quoted=f"`{name.replace('`', '``')}`")
     for field in looked.many:
         if field not in own and field not in looked.commas:
-            null = looked.values[field.column] < made.staged.size  # it has a code of its own
-            yield approximate(made.staged.bound.name_of(field.column), looked.different[field.column] + null)
+            null = values[field.column] < made.staged.size  # it has a code of its own
+            yield approximate(bound.name_of(field.column), looked.different[field.column] + null)
 
 
 def _looked(made: Made) -> Looked:
-    """Count what is to be known of the columns: about in one pass, and exactly what may be said."""
-    staged, bound = made.staged, made.staged.bound
+    """Count what is to be known of the columns: about in one pass, and exactly what may be said.
+
+    Of a column whose values are known already, nobody asks the records again.
+    """
+    staged, bound, known = made.staged, made.staged.bound, _known(made.embedded)
     others = [field for field in bound.fields if field.attribute.role is Role.INSENSITIVE]
     kept = [field for field in bound.quasi if field.rule.shows and field.kind != "boolean"]
     texts = [field for field in (*bound.quasi, *bound.sensitive) if field.kind == "text"]
-    seen = _seen(staged, others, kept, texts)
-    values = {field.column: seen[f"values_{field.column}"] for field in bound.quasi}
-    looks = [(field, seen[f"look_{field.column}"].asDict()) for field in texts]
-    commas = {field: look for field, look in looks if look["numbers"]}
+    seen = _seen(
+        staged, others, [one for one in kept if one not in known], [one for one in texts if one not in known]
+    )
+    looks = _looks({field: known[field] for field in texts if field in known})
+    looks |= {field: seen[f"look_{field.column}"].asDict() for field in texts if field not in known}
+    commas = {field: looks[field] for field in texts if looks[field]["numbers"]}
+    different = {field.column: len(values) - values.null_count for field, values in known.items()}
     axes = made.embedded.axes
     many = [axis.field for axis in axes if axis.values is None and axis.field.kind not in NUMBERS]
     wanted = dict.fromkeys(others, NEARLY_UNIQUE * staged.size)
-    wanted |= {field: OWN_VALUE * values[field.column] for field in kept if field not in commas}
-    exactly = [field for field, least in wanted.items() if _enough(seen[f"about_{field.column}"], least)]
+    wanted |= {field: OWN_VALUE * staged.values[field.column] for field in kept if field not in commas}
+    asked = [field for field in wanted if field not in known]
+    exactly = [field for field in asked if _enough(seen[f"about_{field.column}"], wanted[field])]
     exactly += [field for field in many if field not in exactly and field not in commas]
-    different = {}
     if exactly:
         [row] = staged.frame.agg(*(sf.count_distinct(field.column) for field in exactly)).collect()
-        different = dict(zip((field.column for field in exactly), row, strict=True))
-    return Looked(others, kept, commas, many, values, different, seen.get("about_together", 0))
+        different |= zip((field.column for field in exactly), row, strict=True)
+    return Looked(others, kept, commas, many, different, seen.get("about_together", 0))
+
+
+def _known(embedded: Embedded) -> dict[Field, pa.Array]:
+    """Different values of texts, NULL as one of them, where the driver has them all."""
+    found = {axis.field: axis.values for axis in embedded.axes if axis.values is not None}
+    for field, domain in zip(embedded.fields, embedded.domains, strict=True):
+        if field.kind == "text" and domain.ranges == 1 and domain.rest is None:
+            found[field] = domain.values
+    return found
 
 
 def _enough(about: int, least: float) -> bool:
@@ -176,18 +192,30 @@ def _enough(about: int, least: float) -> bool:
 def _seen(
     staged: Staged, others: Sequence[Field], kept: Sequence[Field], texts: Sequence[Field]
 ) -> Mapping[str, Any]:
-    """Ask all records at once: how many have a value, about how many values there are, how texts look."""
-    asked = [sf.count(field.column).alias(f"values_{field.column}") for field in staged.bound.quasi]
+    """Ask all records at once: about how many values there are, and how texts look."""
     about = [field.column for field in (*others, *kept)]
-    asked += [sf.approx_count_distinct(column).alias(f"about_{column}") for column in about]
+    asked = [sf.approx_count_distinct(column).alias(f"about_{column}") for column in about]
     asked += [_look(field.column).alias(f"look_{field.column}") for field in texts]
     if len(others) > 1:
         # A hash passes over NULL: without a word of it (1, NULL) and (NULL, 1) would be the same.
         parts = [part for field in others for part in (sf.isnull(field.column), sf.col(field.column))]
         asked.append(sf.approx_count_distinct(sf.xxhash64(*parts)).alias("about_together"))
+    if not asked:
+        return {}
     [row] = staged.frame.agg(*asked).collect()
     found: Mapping[str, Any] = row.asDict()
     return found
+
+
+def _looks(values: Mapping[Field, pa.Array]) -> dict[Field, Mapping[str, bool]]:
+    """Tell of each column, by its different values, whether they are numbers with a comma."""
+    if not values:
+        return {}
+    tables = {field.column: pa.table({"value": texts}) for field, texts in values.items()}
+    query = templates.render("advice/commas.sql.j2", domains=[*tables])
+    with engine.in_memory(threads=1) as con, engine.registered(con, tables):
+        [looks] = engine.rows(con, query, "advice")
+    return dict(zip(values, looks, strict=True))
 
 
 def _look(column: str) -> Column:
@@ -220,13 +248,13 @@ def _insensitive(staged: Staged, looked: Looked) -> Iterator[str]:
         yield alone_together(alone, staged.size, len(common))
 
 
-def _dominated(made: Made, policy: Policy, looked: Looked) -> Iterator[str]:
+def _dominated(made: Made, policy: Policy) -> Iterator[str]:
     """Tell the means that tell one value to whoever knows where those of the column usually lie.
 
     As `sql/advice/dominated.sql.j2`, in sums of whole numbers, which do not depend on the order of records.
     What they round is taken off, so that a class at the very limit is rather told of.
     """
-    found = _usual(made, policy.k, looked.values)
+    found = _usual(made, policy.k)
     if not found:
         return
     parts = [part for field, (low, high) in found.items() for part in _parts(field, low, high)]
@@ -243,12 +271,12 @@ def _dominated(made: Made, policy: Policy, looked: Looked) -> Iterator[str]:
             yield tells_one(made.staged.bound.name_of(field.column), count, "record")
 
 
-def _usual(made: Made, k: int, values: Mapping[str, int]) -> dict[Field, tuple[float, float]]:
+def _usual(made: Made, k: int) -> dict[Field, tuple[float, float]]:
     """Lowest and highest usual number of each column of which a mean may tell one that is not.
 
     As `sql/advice/usual.sql.j2`; of few numbers the sample is all of them.
     """
-    staged = made.staged
+    staged, values = made.staged, made.staged.values
     has_total = [field for field in staged.bound.quasi if field.attribute.has_total]
     samples = _samples(made.labelled, {field: values[field.column] for field in has_total})
     if not samples:
@@ -307,7 +335,7 @@ def _parts(field: Field, low: float, high: float) -> list[Column]:
     value = number(field)
     usual, wide = value.between(low, high), high / 2 - low / 2
     # Halves, so that the range of very large numbers is finite.
-    step = sf.round((value / 2 - sf.lit(low / 2)) / sf.lit(wide) * GRID).cast("bigint") if wide else sf.lit(0)
+    step = sf.rint((value / 2 - sf.lit(low / 2)) / sf.lit(wide) * GRID).cast("bigint") if wide else sf.lit(0)
     parts = {
         "far": sf.coalesce((~usual).cast("bigint"), sf.lit(0)),
         "value": sf.when(~usual, value),

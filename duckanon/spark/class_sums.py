@@ -26,7 +26,7 @@ def class_sums(labelled: DataFrame, embedded: Embedded) -> DataFrame:
         partial(_placed, context), "class_id bigint, point array<double>"
     )
     # Whole numbers of 2^-32: an addend more or less does not change the digits of the others.
-    exact = sf.transform("point", lambda x: sf.round(x * 4294967296).cast("bigint"))
+    exact = sf.transform("point", lambda x: sf.rint(x * 4294967296).cast("bigint"))
     spread = points.select("class_id", sf.posexplode_outer(exact).alias("axis", "value"))
     summed = spread.groupBy("class_id", "axis").agg(
         sf.sum("value").alias("total"), sf.count(sf.lit(1)).alias("size")

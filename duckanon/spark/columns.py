@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from duckanon.policy.policy import Policy
 
+Range = tuple[float | None, float | None]
+"""Lowest and highest number of a column, None where it has none."""
+
 _TYPES = {
     "tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER", "bigint": "BIGINT", "float": "FLOAT",
     "double": "DOUBLE", "string": "VARCHAR", "boolean": "BOOLEAN", "date": "DATE",
@@ -73,6 +76,19 @@ def bound(frame: DataFrame, policy: Policy) -> Bound:
 def column(name: str) -> Column:
     """Return a column by its name, whatever is in it."""
     return sf.col(f"`{name.replace('`', '``')}`")
+
+
+def number(field: Field) -> Column:
+    """Number of a column that has an order and differences: days of a date, microseconds of a timestamp."""
+    found = sf.col(field.column)
+    if field.type == "DATE":
+        return sf.unix_date(found).cast("double")
+    if field.type == "TIMESTAMP WITH TIME ZONE":
+        return sf.unix_micros(found).cast("double")
+    if field.type == "TIMESTAMP":
+        begin = sf.to_timestamp_ntz(sf.lit("1970-01-01 00:00:00"))
+        return sf.timestamp_diff("MICROSECOND", begin, found).cast("double")
+    return found.cast("double")
 
 
 def duckdb_columns(frame: DataFrame) -> Sequence[tuple[str, str]]:

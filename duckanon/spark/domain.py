@@ -115,10 +115,9 @@ def digest(value: str | bytes | None) -> int:
 def domain_of(frame: DataFrame, column: str, distance: str, folder: str) -> Domain:
     """Domain of a column; in the folder wait the values of a column that has too many for memory."""
     values = frame.select(sf.col(column).alias("value"))
-    some = values.distinct().limit(LARGEST + 1).count()
     counted = values.groupBy("value").agg(sf.count(sf.lit(1)).alias("records"))
-    if some <= LARGEST:
-        rows = counted.toArrow()
+    rows = counted.limit(LARGEST + 1).toArrow()
+    if len(rows) <= LARGEST:
         domain = ordered.distinct(ordered.plain(rows.column("value")))
         return Domain(domain, _added(domain, rows.column("value"), rows.column("records")), len(domain))
     return _in_ranges(counted, folder) if distance == "ordered" else _with_rest(counted, folder)

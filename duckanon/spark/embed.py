@@ -29,13 +29,13 @@ from duckanon.release.stages.embed import (
     simplex,
 )
 from duckanon.release.stages.thresholds import check_l, threshold_of
+from duckanon.spark.columns import number
 from duckanon.spark.domain import digest, domain_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-    from pyspark.sql import Column
 
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.policy.policy import Policy
@@ -142,21 +142,8 @@ def limited(embedded: Embedded, staged: Staged, policy: Policy, folder: str) -> 
     return replace(embedded, domains=tuple(domains), thresholds=tuple(thresholds))
 
 
-def number(field: Field) -> Column:
-    """Number of a column, as `_numbers` has it."""
-    column = sf.col(field.column)
-    if field.type == "DATE":
-        return sf.unix_date(column).cast("double")
-    if field.type == "TIMESTAMP WITH TIME ZONE":
-        return sf.unix_micros(column).cast("double")
-    if field.type == "TIMESTAMP":
-        begin = sf.to_timestamp_ntz(sf.lit("1970-01-01 00:00:00"))
-        return sf.timestamp_diff("MICROSECOND", begin, column).cast("double")
-    return column.cast("double")
-
-
 def _numbers(column: pa.ChunkedArray, field: Field) -> NDArray[np.float64]:
-    """Return numbers, NaN for NULL: days of a date, microseconds of a timestamp, from 1970."""
+    """Return numbers, NaN for NULL, as `columns.number` has them of the table."""
     if field.type == "DATE":
         column = pc.cast(column, pa.int32())
     if field.kind == "timestamp":
@@ -173,13 +160,12 @@ def _axes(staged: Staged) -> tuple[Axis, ...]:
 def _of_text(staged: Staged, field: Field) -> Axis:
     weight = float(field.attribute.weight)
     texts = staged.frame.select(sf.col(field.column).cast("string").alias("value"))
-    some = texts.distinct().limit(EXACT_VALUES + 1).count()
     counted = texts.groupBy("value").count()
-    if some > EXACT_VALUES:
+    rows = counted.limit(EXACT_VALUES + 1).toArrow()
+    if len(rows) > EXACT_VALUES:
         [row] = counted.agg(sf.sum(sf.col("count").cast("decimal(38,0)") * sf.col("count"))).collect()
         axis = _nominal(field, weight, np.zeros((0, CODE_DIRECTIONS)), 1 - float(row[0]) / staged.size**2)
         return Axis(field, axis)
-    rows = counted.toArrow()
     values = ordered.distinct(ordered.plain(rows.column("value")))
     counts = arrow.numbers(rows.column("count"))[_order(values, rows.column("value"))]
     shares = counts / staged.size
@@ -195,17 +181,14 @@ def _of_numbers(staged: Staged, fields: Sequence[Field]) -> dict[str, Axis]:
     """Return the axes of numbers: mean and standard deviation of each on a grid over its range."""
     if not fields:
         return {}
-    values = [number(field) for field in fields]
-    asked = [one for value in values for one in (sf.min(value), sf.max(value), sf.count(value))]
-    [found] = staged.frame.agg(*asked).collect()
-    ranges = list(zip(found[::3], found[1::3], found[2::3], strict=True))
     sums = []
-    for value, (low, high, count) in zip(values, ranges, strict=True):
-        if not (count and low < high):
+    for field in fields:
+        low, high = staged.ranges[field.column]
+        if low is None or high is None or low == high:
             sums += [sf.lit(0), sf.lit(0), sf.lit(0)]
             continue
-        # Halves, so that the range of very large numbers is finite.
-        step = sf.round((value / 2 - low / 2) / (high / 2 - low / 2) * GRID).cast("bigint")
+        # Halves, so that the range of very large numbers is finite; `round` makes a decimal of each number.
+        step = sf.rint((number(field) / 2 - low / 2) / (high / 2 - low / 2) * GRID).cast("bigint")
         square = step * step
         # A square in two parts, whose sums fit in a BIGINT: sums of decimals take many times as long.
         rest = square.bitwiseAND(sf.lit(GRID - 1))
@@ -213,19 +196,18 @@ def _of_numbers(staged: Staged, fields: Sequence[Field]) -> dict[str, Axis]:
     [found] = staged.frame.agg(*sums).collect()
     steps = zip(found[::3], found[1::3], found[2::3], strict=True)
     return {
-        field.column: _of_number(staged, field, bounds, total, parts * GRID + rest)
-        for field, bounds, (total, parts, rest) in zip(fields, ranges, steps, strict=True)
+        field.column: _of_number(staged, field, total, parts * GRID + rest)
+        for field, (total, parts, rest) in zip(fields, steps, strict=True)
     }
 
 
-def _of_number(
-    staged: Staged, field: Field, bounds: tuple[float, float, int], total: int, squares: int
-) -> Axis:
+def _of_number(staged: Staged, field: Field, total: int, squares: int) -> Axis:
     """Return the axis of a number, from its range and sums of its steps on the grid and of their squares."""
-    (low, high, count), weight = bounds, float(field.attribute.weight)
+    (low, high), count = staged.ranges[field.column], staged.values[field.column]
+    weight = float(field.attribute.weight)
     share = 1 - count / staged.size
     exponent, center, spread = 0, 0.0, 0.0
-    if count and low < high:
+    if low is not None and high is not None and low < high:
         exponent = math.frexp(max(-low, high))[1] + 1
         width = (math.ldexp(high, -exponent) - math.ldexp(low, -exponent)) / GRID
         center = math.ldexp(low, -exponent) + total / count * width

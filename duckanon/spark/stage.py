@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sf
 
 from duckanon.errors import PolicyError, SourceError
-from duckanon.spark.columns import column
+from duckanon.policy.kinds import NUMBERS
+from duckanon.spark.columns import column, number
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import Column, DataFrame
 
     from duckanon.policy.policy import Policy
-    from duckanon.spark.columns import Bound
+    from duckanon.spark.columns import Bound, Range
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class Staged:
     frame: DataFrame  # columns q1, o2, ..., as they were written aside
     size: int
     left_out: int  # records that nulls = 'suppress' leaves out
+    values: Mapping[str, int]  # records with a value, by column of a quasi-identifier
+    ranges: Mapping[str, Range]  # by column of a quasi-identifier that has numbers
 
 
 def stage(frame: DataFrame, bound: Bound, policy: Policy, folder: str) -> Staged:
@@ -34,32 +39,48 @@ def stage(frame: DataFrame, bound: Bound, policy: Policy, folder: str) -> Staged
     """
     pairs = zip(bound.sources, bound.fields, strict=True)
     frame.select([column(name).alias(field.column) for name, field in pairs]).write.parquet(folder)
-    staged, left_out = frame.sparkSession.read.parquet(folder), 0
+    staged = stored = frame.sparkSession.read.parquet(folder)
     if policy.nulls == "suppress":
-        every = staged.count()
         # `dropna` would leave out NaN, too, which is an error.
         for field in bound.quasi:
             staged = staged.where(sf.isnotnull(field.column))
-        left_out = every - staged.count()
-    size = _checked(staged, bound, policy)
-    return Staged(bound, staged, size, left_out)
+    size, values, ranges = _counted(staged, bound)
+    _check(size, values, bound, policy)
+    left_out = stored.count() - size if policy.nulls == "suppress" else 0
+    return Staged(bound, staged, size, left_out, values, ranges)
 
 
-def _checked(staged: DataFrame, bound: Bound, policy: Policy) -> int:
-    """Return how many records there are; an error where these, or one of their values, cannot be released."""
-    fields = bound.quasi
-    odd = [sf.count_if(_is_odd(field.column)) for field in fields if field.kind == "float"]
-    nulls = [sf.count_if(sf.isnull(field.column)) for field in fields]
-    [found] = staged.agg(sf.count(sf.lit(1)), *nulls, *odd).collect()
-    size, counts = int(found[0]), iter(found[1 + len(fields) :])
-    for number, field in enumerate(fields, 1):
-        name, missing = bound.name_of(field.column), found[number]
-        unusable = next(counts) if field.kind == "float" else 0
-        if unusable:
+def _counted(staged: DataFrame, bound: Bound) -> tuple[int, dict[str, int], dict[str, Range]]:
+    """Ask all records at once: how many they are, and of each quasi-identifier; the ranges of numbers.
+
+    A SourceError where one of these is none that has a place among others.
+    """
+    asked = [sf.count(sf.lit(1)).alias("records")]
+    for field in bound.quasi:
+        asked.append(sf.count(field.column).alias(f"values_{field.column}"))
+        if field.kind in NUMBERS:
+            asked.append(sf.min(number(field)).alias(f"low_{field.column}"))
+            asked.append(sf.max(number(field)).alias(f"high_{field.column}"))
+        if field.kind == "float":
+            asked.append(sf.count_if(_is_odd(field.column)).alias(f"odd_{field.column}"))
+    [found] = staged.agg(*asked).collect()
+    values, ranges = {}, {}
+    for field in bound.quasi:
+        values[field.column] = int(found[f"values_{field.column}"])
+        if field.kind in NUMBERS:
+            ranges[field.column] = found[f"low_{field.column}"], found[f"high_{field.column}"]
+        if field.kind == "float" and found[f"odd_{field.column}"]:
             raise SourceError(
-                f"quasi-identifier {name!r} is NaN or infinite in {unusable} records: "
-                "leave them out, or make it NULL"
+                f"quasi-identifier {bound.name_of(field.column)!r} is NaN or infinite in "
+                f"{found[f'odd_{field.column}']} records: leave them out, or make it NULL"
             )
+    return int(found["records"]), values, ranges
+
+
+def _check(size: int, values: Mapping[str, int], bound: Bound, policy: Policy) -> None:
+    """Raise where there are too few records, or one has a NULL that it must not have."""
+    for field in bound.quasi:
+        name, missing = bound.name_of(field.column), size - values[field.column]
         if policy.nulls == "error" and missing:
             raise SourceError(
                 f"quasi-identifier {name!r} is NULL in {missing} records, and nulls = 'error': "
@@ -70,7 +91,6 @@ def _checked(staged: DataFrame, bound: Bound, policy: Policy) -> int:
         raise SourceError(f"the DataFrame has {size} records{rule}: nobody can hide in a release of one")
     if policy.k > size:
         raise PolicyError(f"k = {policy.k} is more than the {size} records{rule}: use k <= {size}")
-    return size
 
 
 def _is_odd(column: str) -> Column:

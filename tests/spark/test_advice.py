@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
+import unicodedata
 import warnings
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -197,6 +199,34 @@ def test_classes_whose_mean_tells_one_are_counted_as_a_slow_reader_does(running:
     assert found == ([told] if told else [])
 
 
+BOTH_WAYS = """
+import json
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from duckanon import Policy
+from duckanon.spark import advice, columns, stage
+spark = SparkSession.getActiveSession()
+texts = json.loads({texts!r})
+frame = spark.createDataFrame([list(row) for row in zip(*texts.values())], ", ".join(f"{{name}} string" for name in texts))
+bound = columns.bound(frame, Policy(quasi_identifiers=list(texts), k=2))
+staged = stage.Staged(bound, frame.toDF(*(field.column for field in bound.fields)), frame.count(), 0, {{}}, {{}})
+seen = advice._seen(staged, [], [], bound.fields)
+known = {{field: pa.array(texts[name]).unique() for field, name in zip(bound.fields, texts)}}
+told = advice._looks(known)
+print(json.dumps([[seen[f"look_{{field.column}}"].asDict(), told[field]] for field in bound.fields]))
+"""
+
+
+def test_values_that_are_known_look_as_all_records_do(running: Running) -> None:
+    """DuckDB is asked of the one and Spark of the other: of all cases above, and of every space there is."""
+    spaces = [chr(point) for point in range(0x110000) if unicodedata.category(chr(point)) in {"Zs", "Cc"}]
+    cases = [*COMMAS.values(), *NO_COMMAS.values(), *([f"{one}1,5{one}", "1,250", "2"] for one in spaces)]
+    texts = {f"c{number}": case for number, case in enumerate(cases)}
+    pairs = json.loads(running.run(BOTH_WAYS.format(texts=json.dumps(texts))))
+    assert [seen for seen, _ in pairs] == [told for _, told in pairs]
+    assert sum(seen["numbers"] for seen, _ in pairs) >= len(COMMAS)
+
+
 EQUAL = """
 from pyspark.sql import SparkSession
 from duckanon import Policy
@@ -208,10 +238,10 @@ def told(classes, count):
     rows = [(number, value) for number, values in enumerate(classes) for value in values]
     frame = spark.createDataFrame(rows, "class_id bigint, q1 int")
     bound = columns.bound(frame.select(frame.q1.alias("a")), asked)
-    staged = stage.Staged(bound, frame.select("q1"), frame.count(), 0)
+    size = frame.count()
+    staged = stage.Staged(bound, frame.select("q1"), size, 0, {"q1": size}, {})
     made = advice.Made(staged, None, frame, frame, None, count)
-    looked = advice.Looked([], [], {}, [], {"q1": staged.size}, {}, 0)
-    return [one.partition(" tells")[0] for one in advice._dominated(made, asked, looked)]
+    return [one.partition(" tells")[0] for one in advice._dominated(made, asked)]
 print(told([[0] * 9, [0, 0, 1], [0] * 30], 1))
 print(told([[0] * 9, [0, 0, 1], [0, 0, 0, 1], [0] * 80], 1))
 print(told([[0] * 9, [0, 0, 1], [0, 0, 0, 1], [0] * 80], 4))
