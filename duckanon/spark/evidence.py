@@ -13,7 +13,7 @@ import pyarrow as pa
 from duckanon.database import arrow, engine, templates
 from duckanon.database.fingerprint import bytes_of, carries_its_type
 from duckanon.database.relations import columns_of
-from duckanon.spark.handed import as_spark_has_it
+from duckanon.spark.handed import ROWS, as_spark_has_it, many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,9 +25,6 @@ STAGE = "fingerprint"
 
 DIGESTS, PARTS = 1_000_000, 10_000
 """Digests of a part, about, and how many parts there may be."""
-
-ROWS = 100_000
-"""Rows of which digests are made at a time."""
 
 WIDTH = 32
 """Bytes of a digest."""
@@ -46,9 +43,9 @@ def fingerprint(df: DataFrame) -> str:
     # Spark hands over no column whose name has a backtick.
     safe = [(f"c{number}", kind) for number, (_, kind) in enumerate(columns)]
     named = df.toDF(*(name for name, _ in safe))
-    digests = named.mapInArrow(partial(_digests, safe, parts), "part int, digest binary")
+    digests = named.mapInArrow(partial(_digests, safe, parts), "part int, digests binary")
     # Spark would make all digests twice to sort them: it takes a sample for the bounds.
-    dealt = digests.repartitionById(parts, "part").select("digest").mapInArrow(_in_order, "digests binary")
+    dealt = digests.repartitionById(parts, "part").select("digests").mapInArrow(_in_order, "digests binary")
     state = hashlib.sha256(json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
     for row in dealt.toLocalIterator(prefetchPartitions=True):
         state.update(row["digests"].hex().encode())
@@ -58,30 +55,23 @@ def fingerprint(df: DataFrame) -> str:
 def _digests(
     columns: Sequence[tuple[str, str]], parts: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Give the digest of every row, and which of the parts it belongs to: the work of a task."""
+    """Give the digests of rows that belong to one of the parts, one after the other: the work of a task.
+
+    Few long rows are dealt to the parts for much less than many short ones.
+    """
     values = [(name, carries_its_type(kind)) for name, kind in columns]
     query = templates.render("evidence/rows.sql.j2", relation="duckanon_rows", columns=values, ordered=False)
     zone = templates.render("session/set.sql.j2", name="TimeZone", value="UTC", session=False)
     with engine.in_memory(threads=1) as con:
         engine.run(con, zone, STAGE)
-        for table in _many(batches):
+        for table in many(batches):
             with engine.registered(con, {"duckanon_rows": as_spark_has_it(table, pa.schema([]))}):
                 found = engine.table(con, query, STAGE).column("digest").combine_chunks()
             raw = np.frombuffer(bytes.fromhex(str(bytes_of(found), "ascii")), np.uint8).reshape(-1, WIDTH)
-            begins = raw[:, 0].astype(np.int32) << 8 | raw[:, 1]
-            yield pa.record_batch({"part": arrow.arrow(begins * parts >> 16), "digest": _binary(raw)})
-
-
-def _many(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Put batches together: each statement costs the same, however few rows it is asked for."""
-    waiting: list[pa.RecordBatch] = []
-    for batch in batches:
-        waiting += [batch] if len(batch) else []
-        if sum(map(len, waiting)) >= ROWS:
-            yield pa.Table.from_batches(waiting)
-            waiting = []
-    if waiting:
-        yield pa.Table.from_batches(waiting)
+            part = (raw[:, 0].astype(np.int64) << 8 | raw[:, 1]) * parts >> 16
+            numbers, sizes = np.unique(part, return_counts=True)
+            together = _binary(raw[np.argsort(part, kind="stable")], sizes)
+            yield pa.record_batch({"part": arrow.arrow(numbers.astype(np.int32)), "digests": together})
 
 
 def _in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -94,10 +84,10 @@ def _in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"digests": pa.array([ordered[start : start + ROWS].tobytes()], pa.binary())})
 
 
-def _binary(raw: NDArray[np.uint8]) -> pa.Array:
-    """Rows of bytes (n, w) as an Arrow array."""
-    ends = np.arange(0, raw.size + 1, raw.shape[1], dtype=np.int32)
-    return pa.Array.from_buffers(pa.binary(), len(raw), [None, pa.py_buffer(ends), pa.py_buffer(raw)])
+def _binary(raw: NDArray[np.uint8], sizes: NDArray[np.int64]) -> pa.Array:
+    """Digests (n, `WIDTH`) as an Arrow array, of which each value has so many of them."""
+    ends = np.concatenate([[0], np.cumsum(sizes) * WIDTH]).astype(np.int32)
+    return pa.Array.from_buffers(pa.binary(), len(sizes), [None, pa.py_buffer(ends), pa.py_buffer(raw)])
 
 
 def _raw(digests: pa.Array) -> NDArray[np.uint8]:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
+import duckdb
 import pyarrow as pa
 
+from duckanon.database import engine
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+ROWS, BYTES = 100_000, 1 << 26
+"""Rows of small batches that a task handles at a time, about, and bytes of them."""
 
 
 def alone(task: Callable[[pa.Table], pa.Table]) -> Callable[..., pa.Table]:
@@ -26,6 +33,32 @@ def with_key(task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]) -> Cal
         return task(key, table)
 
     return handed
+
+
+@cache
+def database() -> duckdb.DuckDBPyConnection:
+    """A database in memory for all tiles that this process handles: to open one takes some 10 ms.
+
+    Nothing stays in it, and none of its settings may be changed. It ends with the process, which Spark ends
+    where a task fails.
+    """
+    con = duckdb.connect(config={"threads": 1})
+    engine.quiet(con)
+    return con
+
+
+def many(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Put batches together: each step costs the same, however few rows it is asked for."""
+    waiting: list[pa.RecordBatch] = []
+    rows, size = 0, 0
+    for batch in batches:
+        waiting += [batch] if len(batch) else []
+        rows, size = rows + len(batch), size + batch.nbytes
+        if rows >= ROWS or size >= BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
 
 
 def as_spark_has_it(table: pa.Table, given: pa.Schema) -> pa.Table:

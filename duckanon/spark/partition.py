@@ -18,7 +18,7 @@ from duckanon.kernels.merging.merge import class_members
 from duckanon.release.stages.bucket import tile_size
 from duckanon.release.stages.class_sums import sums_of
 from duckanon.release.stages.plan import candidates
-from duckanon.spark.handed import as_spark_has_it, with_key
+from duckanon.spark.handed import as_spark_has_it, database, with_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
     from pyspark import Broadcast
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.compose import Recipe
@@ -60,35 +60,28 @@ def partition(dealt: DataFrame, embedded: Embedded, policy: Policy, size: int, f
     """Write the records with the number of their class, and how far it violates, to a folder.
 
     Where records may be suppressed, no class is merged for its violation yet. `within` and `whole` are
-    squared distances of a record from the middle of its class, and of all.
+    squared distances of the records from the middle of their class, and of all, which add up to those of the
+    table.
     """
-    spark = dealt.sparkSession
-    recipes = candidates(size, policy, embedded.thresholds, columns=embedded.dimensions)
-    work = Work(
-        embedded, policy.k, size, recipes, tile_size(policy, embedded.thresholds), policy.seed,
-        policy.suppression_limit == 0,
-    )  # fmt: skip
+    spark, work = dealt.sparkSession, work_of(embedded, policy, size)
     context = spark.sparkContext.broadcast(work)
     schema = StructType([field for field in dealt.schema.fields if field.name != "tile"])
     schema = with_classes(schema)
-    task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table] = partial(_labelled, context)
+    task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table] = partial(labelled, context)
     tiles = -(-size // work.tile)
     tasks = max(min(spark.sparkContext.defaultParallelism, tiles), tiles // TILES)
-    shared = dealt.withColumn("share", _share(spark, tasks)).repartition(tasks, "share")
+    # By the hash of a tile some tasks would get far more of them than others.
+    share = sf.pmod(sf.col("tile"), sf.lit(tasks)).cast("int")
+    shared = dealt.withColumn("share", share).repartitionById(tasks, "share")
     shared.groupBy("tile", "share").applyInArrow(with_key(task), schema).write.parquet(folder)
     return spark.read.parquet(folder)
 
 
-def _share(spark: SparkSession, tasks: int) -> Column:
-    """Return a number by whose hash Spark deals the tiles to tasks one after the other.
-
-    By the hash of the tile itself some tasks would get far more of them than others.
-    """
-    # The first number of each remainder: of 20 a task, and 200 more, none is likely to be missing.
-    numbers = spark.range(20 * tasks + 200).withColumn("task", sf.pmod(sf.hash("id"), sf.lit(tasks)))
-    rows = numbers.groupBy("task").agg(sf.min("id").alias("id")).orderBy("task").collect()
-    shares = sf.array(*(sf.lit(row["id"]) for row in rows))
-    return shares[sf.pmod(sf.col("tile"), sf.lit(len(rows))).cast("int")]
+def work_of(embedded: Embedded, policy: Policy, size: int) -> Work:
+    """Return what every task is told, for a table of so many records."""
+    recipes = candidates(size, policy, embedded.thresholds, columns=embedded.dimensions)
+    tile, merging = tile_size(policy, embedded.thresholds), policy.suppression_limit == 0
+    return Work(embedded, policy.k, size, recipes, tile, policy.seed, merging)
 
 
 def with_classes(schema: StructType) -> StructType:
@@ -97,7 +90,7 @@ def with_classes(schema: StructType) -> StructType:
     return StructType([*schema.fields, *(StructField(name, kind) for name, kind in told.items())])
 
 
-def _labelled(context: Broadcast[Work], key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
+def labelled(context: Broadcast[Work], key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
     """Label the records of a tile: the work of a task. Equal tiles have equal classes, in whatever order."""
     work = context.value
     records = in_order(table.drop_columns(["tile", "share"]))
@@ -126,13 +119,15 @@ def told(
     records: pa.Table, given: pa.Schema, points: NDArray[np.float64], labels: NDArray[np.int64],
     numbers: NDArray[np.int64], violations: NDArray[np.float64],
 ) -> pa.Table:  # fmt: skip
-    """Return the records with what is told of their classes, which have labels here and numbers elsewhere."""
+    """Return the records with what is told of their classes, which have labels here and numbers elsewhere.
+
+    What is told of all of them together stands at the first; the others have NULL, which costs nothing.
+    """
     classes = sums_of(points, labels)
     middles = classes.sums / classes.sizes[:, None]
-    added = {
-        "class_id": numbers, "violation": violations[labels],
-        "within": ((points - middles[labels]) ** 2).sum(axis=1), "whole": (points**2).sum(axis=1),
-    }  # fmt: skip
+    within, whole = np.full((2, len(records)), np.nan)
+    within[0], whole[0] = ((points - middles[labels]) ** 2).sum(), (points**2).sum()
+    added = {"class_id": numbers, "violation": violations[labels], "within": within, "whole": whole}
     for name, column in added.items():
         records = records.append_column(name, arrow.arrow(column))
     return as_spark_has_it(records, given)
@@ -141,8 +136,8 @@ def told(
 def in_order(table: pa.Table) -> pa.Table:
     """Rows in the order of all their values, whatever order they came in."""
     query = templates.render("spark/in_order.sql.j2", relation="duckanon_tile")
-    with engine.in_memory(threads=1) as con, engine.registered(con, {"duckanon_tile": table}):
-        return engine.table(con, query, "partition")
+    with engine.registered(database(), {"duckanon_tile": table}):
+        return engine.table(database(), query, "partition")
 
 
 def _classes(work: Work, points: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from duckanon.database import arrow, engine
-from duckanon.spark.handed import alone, as_spark_has_it
+from duckanon.spark.handed import alone, as_spark_has_it, database
 from duckanon.spark.partition import CLASSES, in_order
 from duckanon.streams.methods import Left
 from duckanon.streams.recode import Recoder
@@ -49,7 +49,6 @@ def _written(context: Broadcast[tuple[Recoder, pa.Schema]], table: pa.Table) -> 
     classes = arrow.numbers(rows.column("class_id")).astype(np.int64)
     same = np.zeros(len(rows), np.int64)
     left = Left(np.arange(len(rows)), classes, same, same > 0, same[:0], {})
-    with engine.in_memory(threads=1) as con:
-        made, _, _ = recoder.written(con, rows.drop_columns("class_id"), left, None)
+    made, _, _ = recoder.written(database(), rows.drop_columns("class_id"), left, None)
     # Which class came first, and so what its records were before, is nobody's business.
     return as_spark_has_it(in_order(made), released)

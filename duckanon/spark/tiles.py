@@ -11,17 +11,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StructField, StructType
 
 from duckanon.database import arrow
 from duckanon.kernels import compose
 from duckanon.release.stages.bucket import LARGEST, Cut, cuts_of, tile_size
+from duckanon.spark.handed import many
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
+    import pyarrow as pa
     from numpy.typing import NDArray
     from pyspark import Broadcast
     from pyspark.sql import DataFrame
@@ -33,7 +34,26 @@ if TYPE_CHECKING:
 SAMPLE = 100_000
 """Records, about, that tell the bounds."""
 
-Key = tuple[int, ...]
+
+@dataclass(frozen=True)
+class Level:
+    """Bounds along one cut, in each part that the cuts before have made."""
+
+    parts: NDArray[np.int64]  # (m,) numbers of those parts of which the sample has records, ascending
+    bounds: NDArray[np.float64]  # (m + 1, 2^b - 1), ascending, NaN behind them; the last row is NaN alone
+
+    def of(self, parts: NDArray[np.int64], numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+        """How many bounds of its part are not above each number (n,): by halving, all numbers at once."""
+        place = np.searchsorted(self.parts, parts)
+        known = np.append(self.parts, -1)[place] == parts
+        place = np.where(known, place, len(self.parts))
+        width = self.bounds.shape[1]
+        bounds, first = self.bounds.ravel(), place * width - 1
+        count, step = np.zeros(len(numbers), np.int64), (width + 1) // 2
+        while step:
+            count += step * (bounds[first + count + step] <= numbers)
+            step //= 2
+        return count
 
 
 @dataclass(frozen=True)
@@ -42,24 +62,16 @@ class Bounds:
 
     strata: NDArray[np.int64]  # (m,), stratum of each value of the first sensitive field; (0,) without one
     cuts: tuple[Cut, ...]
-    inner: Mapping[Key, NDArray[np.float64]]  # by stratum and the parts before: bounds between the next parts
+    levels: tuple[Level, ...]  # one a cut
 
     def of(self, codes: NDArray[np.int64] | None, columns: list[NDArray[np.float64]]) -> NDArray[np.int64]:
         """Tile of each record (n,), by its first sensitive code and the numbers along each cut."""
         size = len(columns[0])
-        parts = np.zeros((size, 1 + len(self.cuts)), np.int64)
-        if codes is not None and len(self.strata):
-            parts[:, 0] = self.strata[codes]
+        part = self.strata[codes] if codes is not None and len(self.strata) else np.zeros(size, np.int64)
         tile = np.zeros(size, np.int64)
-        for level, (cut, numbers) in enumerate(zip(self.cuts, columns, strict=True), start=1):
-            keys, groups = np.unique(parts[:, :level], axis=0, return_inverse=True)
-            order = np.argsort(groups.ravel(), kind="stable")
-            ends = np.cumsum(np.bincount(groups.ravel(), minlength=len(keys)))
-            for key, begin, end in zip(keys.tolist(), [0, *ends[:-1].tolist()], ends.tolist(), strict=True):
-                rows, bounds = order[begin:end], self.inner.get(tuple(key))
-                if bounds is not None:
-                    parts[rows, level] = np.searchsorted(bounds, numbers[rows], side="right")
-            tile = tile * cut.parts + parts[:, level]
+        for cut, level, numbers in zip(self.cuts, self.levels, columns, strict=True):
+            here = level.of(part, numbers)
+            part, tile = part * cut.parts + here, tile * cut.parts + here
         return tile
 
 
@@ -87,7 +99,7 @@ def _bounds(staged: Staged, embedded: Embedded, policy: Policy) -> Bounds:
     tiles = -(-staged.size // tile_size(policy, embedded.thresholds))
     cuts = tuple(cuts_of(tuple(one.axis for one in embedded.axes), tiles)) if tiles > 1 else ()
     if not cuts:
-        return Bounds(np.zeros(0, np.int64), (), {})
+        return Bounds(np.zeros(0, np.int64), (), ())
     strata = np.zeros(0, np.int64)
     if embedded.thresholds:
         count = compose.tile_strata(
@@ -99,33 +111,22 @@ def _bounds(staged: Staged, embedded: Embedded, policy: Policy) -> Bounds:
     chosen = sf.pmod(sf.xxhash64(*staged.frame.columns), sf.lit(every)) == 0
     sample = staged.frame.where(chosen).toArrow()
     codes = embedded.codes(sample)[0] if embedded.thresholds and len(sample) else None
-    inner: dict[Key, NDArray[np.float64]] = {}
-    _cut(
-        inner,
-        cuts,
-        strata[codes] if codes is not None else np.zeros(len(sample), np.int64),
-        _along(embedded, cuts, sample),
-    )
-    return Bounds(strata, cuts, inner)
+    part = strata[codes] if codes is not None else np.zeros(len(sample), np.int64)
+    levels = []
+    for cut, numbers in zip(cuts, _along(embedded, cuts, sample), strict=True):
+        levels.append(_level(part, numbers, cut.parts))
+        part = part * cut.parts + levels[-1].of(part, numbers)
+    return Bounds(strata, cuts, tuple(levels))
 
 
-def _cut(
-    inner: dict[Key, NDArray[np.float64]], cuts: tuple[Cut, ...], strata: NDArray[np.int64],
-    columns: list[NDArray[np.float64]],
-) -> None:  # fmt: skip
-    """Write the bounds between equal parts of the sample, part by part."""
-    open_parts: dict[Key, NDArray[np.int64]] = {
-        (int(stratum),): np.flatnonzero(strata == stratum) for stratum in np.unique(strata)
-    }
-    for cut, numbers in zip(cuts, columns, strict=True):
-        following: dict[Key, NDArray[np.int64]] = {}
-        for key, rows in open_parts.items():
-            values = np.sort(numbers[rows])
-            bounds = values[np.arange(1, cut.parts) * len(values) // cut.parts] if len(values) else values
-            inner[key] = bounds
-            parts = np.searchsorted(bounds, numbers[rows], side="right")
-            following |= {(*key, int(part)): rows[parts == part] for part in np.unique(parts)}
-        open_parts = following
+def _level(part: NDArray[np.int64], numbers: NDArray[np.float64], parts: int) -> Level:
+    """Return the bounds between equal parts of the sample, in each part that there is."""
+    order = np.lexsort((numbers, part))
+    present, begins, sizes = np.unique(part[order], return_index=True, return_counts=True)
+    bounds = np.full((len(present) + 1, (1 << (parts - 1).bit_length()) - 1), np.nan)
+    for row, (begin, size) in enumerate(zip(begins.tolist(), sizes.tolist(), strict=True)):
+        bounds[row, : parts - 1] = numbers[order[begin + np.arange(1, parts) * size // parts]]
+    return Level(present, bounds)
 
 
 def _along(embedded: Embedded, cuts: tuple[Cut, ...], table: pa.Table) -> list[NDArray[np.float64]]:
@@ -139,10 +140,9 @@ def _deal(
 ) -> Iterator[pa.RecordBatch]:
     """Add the number of its tile to every record: the work of a task."""
     embedded, bounds = context.value
-    for batch in batches:
-        table = pa.Table.from_batches([batch])
+    for table in many(batches):
         tiles = np.zeros(len(table), np.int64)
-        if bounds.cuts and len(table):
+        if bounds.cuts:
             codes = embedded.codes(table)[0] if len(bounds.strata) else None
             tiles = bounds.of(codes, _along(embedded, bounds.cuts, table))
         yield from table.append_column("tile", arrow.arrow(tiles)).to_batches()

@@ -1,0 +1,74 @@
+"""Bounds of tiles, against a reader that looks for the part of each record by itself."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.spark.running import Running
+
+pytestmark = pytest.mark.slow
+
+PARTS = """
+import json
+import random
+import numpy as np
+from duckanon.release.stages.bucket import Cut
+from duckanon.spark import tiles
+
+def slow(sample, strata, columns, cuts, record):
+    # The tile of a record: in each part, how many of the bounds between its equal parts are not above it.
+    inside, tile = [row for row in range(len(strata)) if strata[row] == sample[record][0]], 0
+    for level, parts in enumerate(cuts):
+        values = sorted(columns[level][row] for row in inside)
+        bounds = [values[i * len(values) // parts] for i in range(1, parts)] if values else []
+        count = lambda number: sum(bound <= number for bound in bounds)
+        part = count(sample[record][1 + level])
+        inside = [row for row in inside if count(columns[level][row]) == part]
+        tile = tile * parts + part
+    return tile
+
+wrong = 0
+for seed in range(60):
+    draw = random.Random(seed)
+    cuts = [draw.choice([1, 2, 3, 5, 8, 9, 40]) for _ in range(draw.randrange(1, 4))]
+    size = draw.choice([0, 1, 7, 60])
+    value = lambda: draw.choice([float("inf"), -1.5, 0.0, float(draw.randrange(9)), draw.random()])
+    strata = [draw.randrange(3) for _ in range(size)]
+    columns = [[value() for _ in range(size)] for _ in cuts]
+    # Strata of the sample, and others of which it has no record.
+    asked = [(draw.randrange(4), *(value() for _ in cuts)) for _ in range(50)]
+    part, levels = np.array(strata, np.int64), []
+    for parts, numbers in zip(cuts, columns):
+        levels.append(tiles._level(part, np.array(numbers, np.float64), parts))
+        part = part * parts + levels[-1].of(part, np.array(numbers, np.float64))
+    found = tiles.Bounds(np.arange(4), tuple(Cut("x", parts) for parts in cuts), tuple(levels))
+    codes, *given = (np.array(column) for column in zip(*asked))
+    told = found.of(codes, [np.array(column, np.float64) for column in given]).tolist()
+    wrong += told != [slow(asked, strata, columns, cuts, record) for record in range(len(asked))]
+print(json.dumps(wrong))
+"""
+
+MANY = """
+import json
+import pyarrow as pa
+from duckanon.spark import handed
+handed.ROWS, handed.BYTES, held = 10, 1000, (handed.ROWS, handed.BYTES)
+def sizes(*rows, width=1):
+    batches = [pa.RecordBatch.from_arrays([pa.array(["x" * width] * count)], ["a"]) for count in rows]
+    return [len(table) for table in handed.many(iter(batches))]
+print(json.dumps([sizes(), sizes(0, 0), sizes(4, 0, 5, 1, 3), sizes(25, 1), sizes(1, 1, 1, 1, width=600)]))
+handed.ROWS, handed.BYTES = held
+"""
+
+
+def test_the_part_of_a_record_is_that_which_a_slow_reader_finds(running: Running) -> None:
+    assert json.loads(running.run(PARTS)) == 0
+
+
+def test_batches_are_put_together_up_to_so_many_rows_or_bytes(running: Running) -> None:
+    """By hand: ten rows, or some thousand bytes; batches without a row are passed over."""
+    assert json.loads(running.run(MANY)) == [[], [], [10, 3], [25, 1], [2, 2]]
