@@ -4,14 +4,15 @@ Run from the repository: ``python -m benchmarks.bench_spark [RECORDS]``. Five nu
 text, k = 5, t = .1, the default effort. Spark runs in a process of its own, in the environment that
 CONTRIBUTING.md names; its start is not counted. CPU seconds are those of all its processes, Java's too. Ways
 that are timed take turns, three times; medians are compared. Memory is that of a real executor, of one core
-and 1,024 MB, with its Java and its Pythons: in ``local[2]`` it is one process with the driver.
+and 1,024 MB, with its Java and its Pythons: in ``local[2]`` it is one process with the driver. What plain
+processes take for some of the same tiles stands beside; last is the ordered audit, in Spark's own text and in
+that of all engines.
 """
 
 from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,7 +23,10 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 import duckanon
-from benchmarks.bars import ROOT, Results, shrunk
+from benchmarks import spark_texts
+from benchmarks.bars import Results, shrunk
+from benchmarks.spark_alone import KEEP, alone
+from benchmarks.spark_process import answer
 from tests.engines.spark import MISSING, find, java_is_there
 
 if TYPE_CHECKING:
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 
 RECORDS, SMALL, ROUNDS = 2_000_000, 200_000, 3
 EXECUTORS = "local-cluster[2,1,1024]"
+ALONE = "two processes without Spark / one"
+TEXTS = "t_closeness_ordered on Spark"
 SOURCE = """
 CREATE MACRO normal(i, seed) AS
     sqrt(-2 * ln((hash(i, seed) % 1000000 + 1) / 1000001.0)) * cos(hash(i, seed + 1) % 1000 / 159.0);
@@ -45,38 +51,9 @@ POLICY: dict[str, Any] = {
     "quasi_identifiers": ["a", "b", "c", "d", "e", "f"], "sensitive": "pay", "k": 5, "t": 0.1,
 }  # fmt: skip
 PROGRAM = """
-import json, os, sys, threading, time
-from pathlib import Path
-from pyspark.sql import SparkSession
 import duckanon.spark
 from duckanon import Policy
 from duckanon.spark import pipeline
-
-EXECUTOR = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
-
-def stats():
-    # Of every process what stat says, and whether it is an executor.
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            command = (folder / "cmdline").read_bytes().split(b"\\0")
-            found[int(folder.name)] = fields, EXECUTOR in command
-        except OSError:
-            continue
-    return found
-
-def below(found, first):
-    # A process and those that it has begun.
-    known, grown = {first}, True
-    while grown:
-        grown = {pid for pid, (fields, _) in found.items() if int(fields[1]) in known} - known
-        known |= grown
-    return [found[pid][0] for pid in known if pid in found]
-
-def processes():
-    used = (sum(map(int, fields[11:15])) for fields in below(stats(), os.getpid()))
-    return sum(used) / os.sysconf("SC_CLK_TCK")
 
 def watch(peak):
     while True:
@@ -87,11 +64,8 @@ def watch(peak):
                 peak[0] = max(peak[0], pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
         time.sleep(0.5)
 
-source, target, master, policy = sys.argv[1:]
-spark = (SparkSession.builder.master(master).config("spark.ui.enabled", "false")
-    .config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "1g").getOrCreate())
-spark.sparkContext.setLogLevel("ERROR")
-spark.range(10).count()
+source, target, master, policy, keep = sys.argv[1:]
+spark = session(master)
 spent, used, peak = {}, {}, [0.0]
 threading.Thread(target=watch, args=(peak,), daemon=True).start()
 def timed(name):
@@ -105,6 +79,8 @@ def timed(name):
     setattr(pipeline, name, run)
 for name in ("stage", "embed", "tiled", "partition", "repair", "audited", "fingerprint"):
     timed(name)
+if keep:
+    pipeline.partition = keeping(pipeline.partition, keep)
 begin, cpu = time.monotonic(), processes()
 release = duckanon.spark.anonymize(spark.read.parquet(source), Policy(**json.loads(policy)), path=target)
 wall, cpu = time.monotonic() - begin, processes() - cpu
@@ -115,20 +91,10 @@ print(json.dumps({"wall": wall, "cpu": cpu, "loss": release.evidence["informatio
 """
 
 
-def on_spark(python: Path, source: Path, folder: Path, master: str) -> dict[str, float]:
-    """Return what a release took."""
+def on_spark(python: Path, source: Path, folder: Path, master: str, keep: str = "") -> dict[str, float]:
+    """Return what a release took; what the tasks of its tile stage are given is left in a folder."""
     target = folder / f"out{time.monotonic_ns()}"
-    done = subprocess.run(
-        [python, "-c", PROGRAM, str(source), str(target), master, json.dumps(POLICY)],
-        capture_output=True, text=True, check=False, cwd=folder,
-        env={
-            "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(python), "PATH": "/usr/bin:/bin",
-            "SPARK_LOCAL_IP": "127.0.0.1",
-        },
-    )  # fmt: skip
-    if done.returncode:
-        raise RuntimeError(done.stderr[-2000:])
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    found = answer(python, KEEP + PROGRAM, source, target, master, json.dumps(POLICY), keep, folder=folder)
     steps = found.pop("steps")
     return {**found, **{f"{step} s": seconds for step, seconds in steps.items()}}
 
@@ -163,7 +129,10 @@ def measured(python: Path, records: int) -> dict[str, dict[str, float]]:
         ways["a tenth, local[2]"] = partial(on_spark, python, small, folder, "local[2]")
         rounds = [{way: run() for way, run in ways.items()} for _ in range(ROUNDS)]
         found = {way: medians([one[way] for one in rounds]) for way in ways}
-        return found | {EXECUTORS: on_spark(python, source, folder, EXECUTORS)}
+        kept = folder / "kept"
+        kept.mkdir()
+        found[EXECUTORS] = on_spark(python, source, folder, EXECUTORS, str(kept))
+        return found | {ALONE: alone(python, kept)}
 
 
 def main() -> int:
@@ -176,6 +145,8 @@ def main() -> int:
     found = measured(python, records)
     for way, figures in found.items():
         results.row(f"{records:,} records", way=way, **figures)
+    for line in spark_texts.rows(python, records):
+        results.row(TEXTS, **line)
     duck, one, two = (found[way] for way in ("DuckDB", "local[1]", "local[2]"))
     results.bar(
         "tile stage: time with two tasks / with one", two["partition s"] / one["partition s"], 1 / 1.6

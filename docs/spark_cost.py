@@ -13,11 +13,26 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, RESULTS = ROOT / "docs" / "spark.md", ROOT / "build" / "bench" / "bench_spark.json"
 BEGIN, END = "<!-- cost: written by docs/spark_cost.py -->\n", "<!-- end of cost -->\n"
+LONGEST = "longest task, CPU s"
 TASKS, LARGE, CORES = 2, 10**10, 1_000
 ABOUT = """\
 Measured on {date} by `python -m benchmarks.bench_spark` with two tasks. Seconds of a million records are
 the slope between both sizes. The last column is *extrapolated* by that slope alone: {large:,} records on
 {cores:,} cores. It knows nothing of networks, disks and tasks that lag."""
+
+
+ALONE = """\
+Two plain processes that do the work of these tasks without Spark and Java, on {tiles} of the same tiles, take
+{alone:.3f} of the time of one. {reason}"""
+THE_MACHINE = "That is what this machine allows, and why the tile stage is not faster with two tasks."
+OF_SPARK = (
+    "The tile stage takes more with two tasks: the rest is the part of Java, which keeps cores busy, too."
+)
+NEAR = 0.02
+TEXTS = """\
+`t_closeness_ordered` on Spark, in steps and with two tasks, of classes of five records: Spark's own text
+([sql/audit/spark](engines.md)) beside the plain one of all engines, which numbers all records in one task.
+More cores make no task shorter: the longest one is what is left on many."""
 
 
 def measured(entries: list[dict[str, Any]]) -> tuple[int, dict[str, tuple[float, float]]]:
@@ -52,7 +67,29 @@ def lines(entries: list[dict[str, Any]]) -> str:
         for entry in entries
         if entry["kind"] == "bar"
     ]
+    text += ["", *_alone(entries), "", *_texts(entries)]
     return "\n".join(text) + "\n"
+
+
+def _alone(entries: list[dict[str, Any]]) -> list[str]:
+    """Tell what two processes reach without Spark, and what that says of the tile stage."""
+    [cells] = [one["cells"] for one in entries if one["kind"] == "row" and "two / one" in one["cells"]]
+    [stage] = [one["value"] for one in entries if one["kind"] == "bar" and one["text"].startswith("tile")]
+    alone = cells["two / one"]
+    reason = THE_MACHINE if stage <= alone + NEAR else OF_SPARK
+    return ALONE.format(tiles=cells["tiles"], alone=alone, reason=reason).splitlines()
+
+
+def _texts(entries: list[dict[str, Any]]) -> list[str]:
+    """Return the table of both texts of the ordered audit."""
+    rows = [entry["cells"] for entry in entries if entry["kind"] == "row"]
+    lines = [*TEXTS.splitlines(), "", f"| text, records | s | CPU s | {LONGEST} |", "|---|---|---|---|"]
+    lines += [
+        f"| {row['way']} | {row['wall']:.1f} | {row['cpu']:.1f} | {row[LONGEST]:.1f} |"
+        for row in rows
+        if LONGEST in row
+    ]
+    return lines
 
 
 def _line(name: str, few: float, many: float, records: int) -> str:
