@@ -30,7 +30,7 @@ from duckanon.database import templates
 from tests.trust.peer import MISSING, Peer, find
 
 ROUNDS, FULL_ROUNDS = 7, 3
-MOST_RATIO, MOST_SECONDS, LEAST_TIMES, MEMORY = 5.0, 8.0, 50, "2GB"
+MOST_RATIO, MOST_SECONDS, LEAST_TIMES, MEMORY = 3.5, 8.0, 50, "2GB"
 SEXES, SCHOOLS = "['female', 'male'][i % 2 + 1] AS sex", "'school of type ' || i % 16 AS education"
 DATA = f"i % 80 AS age, {SEXES}, 10000 + i % 50000 || '' AS zip, {SCHOOLS}, i // 1000 * 12.5 AS income"
 KEYS = ("age", "sex", "zip", "education", "income")
