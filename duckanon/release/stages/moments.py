@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import duckdb
     import numpy.typing as npt
 
-DIGITS, HALF = 54, 27
-"""Bits behind the point that count of a number of at most 1/2, all that a double of 1/4 or more has; half of
-them, so that products of halves and their sums stay within 64 bits."""
+DIGITS, HALF = 55, 27
+"""Bits behind the point that count of a number of at most 1/2: enough to tell the largest, which is 1/4 or
+more, from the number next to it; and where they are cut, so that products of parts stay within 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Moments:
 def moments(con: duckdb.DuckDBPyConnection, coded: str, column: str) -> Moments:
     """Moments of a column of the coded records. O(n) in two passes; a batch of numbers in memory.
 
-    Numbers are rounded to 54 bits behind the point of half the largest, and their sums are exact: neither
+    Numbers are rounded to 55 bits behind the point after the division, and their sums are exact: neither
     threads nor the order of the records change a digit.
     """
     asked = {"coded": coded, "column": column}
