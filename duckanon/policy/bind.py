@@ -160,12 +160,23 @@ def _as_spelled(option: str, columns: Iterable[str], types: ByColumn[str]) -> li
     spelled = {fold(name): name for name in types}
     for name in columns:
         if fold(name) not in spelled:
-            hint = suggestion(name, types)
+            hint = _parted(name, [*types]) or suggestion(name, types)
             raise PolicyError(
                 f"{option} names {name!r}, which the source does not have{hint or ':'} "
                 f"{columns_listed(types)}"
             )
     return [spelled[fold(name)] for name in columns]
+
+
+def _parted(name: str, columns: Sequence[str]) -> str:
+    """Hint where the name is a part of that of a column which has a comma in it, and stood without quotes.
+
+    Of an only column `columns_listed` tells that the file was read with a wrong delimiter.
+    """
+    for column in columns if len(columns) > 1 else ():
+        if fold(name) in (fold(part.strip()) for part in column.split(",")):
+            return f"; {column!r} is one name in double quotes."
+    return ""
 
 
 def _attribute(policy: Policy, name: str, role: Role, type_text: str) -> Attribute:

@@ -188,6 +188,11 @@ WRONG: list[tuple[dict[str, str], dict[str, Any], str]] = [
         "quasi_identifiers names 'aeg', which the source does not have, did you mean 'age'?",
     ),
     (
+        {"age, zip": "DATE", "b": "DATE"},
+        {"quasi_identifiers": ["ZIP", "b"]},
+        "names 'ZIP', which the source does not have; 'age, zip' is one name in double quotes. Columns: 'age, zip', 'b'",
+    ),
+    (
         {"a": "DATE"},
         {"quasi_identifiers": "a", "sensitive": "wage"},
         "sensitive names 'wage', which the source does not have: Columns: 'a'",
