@@ -184,10 +184,16 @@ def in_transaction(con: duckdb.DuckDBPyConnection) -> bool:
 
 @contextlib.contextmanager
 def in_memory(**config: str | bool | int | float | list[str]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Give a database of its own in memory, without the progress bar that DuckDB prints to stdout."""
-    with duckdb.connect(config=config) as con:
-        quiet(con)
+    """Give a database of its own in memory, as `opened` does, and close it in the end."""
+    with opened(**config) as con:
         yield con
+
+
+def opened(**config: str | bool | int | float | list[str]) -> duckdb.DuckDBPyConnection:
+    """A database of its own in memory, without the progress bar that DuckDB prints to stdout."""
+    con = duckdb.connect(config=config)
+    quiet(con)
+    return con
 
 
 def quiet(con: duckdb.DuckDBPyConnection) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-import duckdb
 import pyarrow as pa
 
 from duckanon.database import engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    import duckdb
 
 ROWS, BYTES = 100_000, 1 << 26
 """Rows of small batches that a task handles at a time, about, and bytes of them."""
@@ -42,9 +43,7 @@ def database() -> duckdb.DuckDBPyConnection:
     Nothing stays in it, and none of its settings may be changed. It ends with the process, which Spark ends
     where a task fails.
     """
-    con = duckdb.connect(config={"threads": 1})
-    engine.quiet(con)
-    return con
+    return engine.opened(threads=1)
 
 
 def many(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
