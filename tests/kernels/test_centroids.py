@@ -51,6 +51,14 @@ def test_distances_that_differ_by_rounding_are_left_to_the_tree() -> None:
     assert _among_few(near * 1e-165, origin, ranks) is None, "squares are 0"
 
 
+def test_the_only_point_is_left_to_the_tree_where_its_square_is_too_large() -> None:
+    far = np.array([[1.3e159]])
+    assert _among_few(far, -far, np.array([1])) is None
+    near = _among_few(np.array([[1e150]]), np.array([[-1e150]]), np.array([1]))
+    assert near is not None
+    assert near.tolist() == [[0]]
+
+
 @pytest.mark.parametrize("tied", [False, True])
 def test_the_library_is_loaded_for_ties_only(tied: bool) -> None:
     program = f"""

@@ -75,12 +75,11 @@ def nearest(
 def _among_few(
     points: NDArray[np.float64], queries: NDArray[np.float64], ranks: NDArray[np.int64]
 ) -> NDArray[np.int64] | None:
-    """Return what a tree finds, from all distances; None where some are equal, but for rounding.
+    """Return what a tree finds from all distances; None where some are equal but for rounding, or too large.
 
     Of equal distances the tree takes the one that it comes to first.
     """
     squares = np.zeros((len(queries), len(points)))
-    # What is too large for a square becomes no number, of which no distance is clear.
     with np.errstate(over="ignore", invalid="ignore"):
         for j in range(points.shape[1]):
             squares += np.square(queries[:, j, None] - points[None, :, j])
@@ -88,7 +87,10 @@ def _among_few(
         ordered = np.take_along_axis(squares, order, axis=1)
         gaps = np.diff(ordered[:, : int(ranks.max()) + 1], axis=1)
         clear = gaps > np.maximum(CLEAR * ordered[:, -1:], np.finfo(np.float64).tiny)
-    return np.asarray(np.take(order, ranks - 1, axis=1), dtype=np.int64) if clear.all() else None
+    # The only point has no gap, and may be too far for a square all the same.
+    if not (clear.all() and np.isfinite(ordered[:, -1]).all()):
+        return None
+    return np.asarray(np.take(order, ranks - 1, axis=1), dtype=np.int64)
 
 
 def principal(features: NDArray[np.float64], chosen: NDArray[np.int64]) -> NDArray[np.float64]:
