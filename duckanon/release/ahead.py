@@ -56,13 +56,16 @@ _ended: ContextVar[threading.Event | None] = ContextVar("_ended", default=None)
 
 
 @contextlib.contextmanager
-def allowed(later: Sequence[str] = ()) -> Iterator[None]:
+def allowed(later: Sequence[str] = (), *, sure: bool = False) -> Iterator[None]:
     """Allow processes that compile; none of them outlives the block.
 
     Parameters
     ----------
     later : sequence of str
         First partitions under thresholds that will be needed, too, after those of the first release.
+    sure : bool
+        Whether the command is sure to refine a table too large to rebuild neighbourhoods: the exchange, which
+        takes longest, is then compiled from the start on.
 
     Yields
     ------
@@ -73,13 +76,15 @@ def allowed(later: Sequence[str] = ()) -> Iterator[None]:
     outside, _command = _command, _Allowed(tuple(later))
     try:
         with compiled_elsewhere(_wait):
+            if sure and _worth(sweep):
+                _begin(EXCHANGE, {"rebuilds": False})
             yield
     finally:
         end()
         _command = outside
 
 
-def begin(starts: Sequence[str], *, columns: int, limited: bool, effort: str) -> None:
+def begin(starts: Sequence[str], *, columns: int, limited: bool, rebuilds: bool) -> None:
     """Compile what a release needs, beside it, where that is allowed and both processes have something to do.
 
     Not on one core, and not where a table is so small that nothing is compiled.
@@ -92,18 +97,19 @@ def begin(starts: Sequence[str], *, columns: int, limited: bool, effort: str) ->
         Coordinates of a record.
     limited : bool
         Whether there are thresholds.
-    effort : str
-        Of the refinement.
+    rebuilds : bool
+        Whether the refinement rebuilds neighbourhoods.
     """
-    if _command is None or _command.processes or _command.ended or not sys.executable or _cores() < 2:
+    if _command is None or REST in _command.processes or _command.ended:
         return
-    kernels: tuple[Any, Any] = (sweep, merge_all if limited else kd_order)
-    if any(stored(kernel.py_func) or preferred(kernel.py_func) for kernel in kernels):
+    if not _worth(merge_all if limited else kd_order):
         return
+    if EXCHANGE not in _command.processes:
+        if not _worth(sweep):
+            return
+        _begin(EXCHANGE, {"rebuilds": rebuilds})
     asked = {"starts": starts, "columns": columns, "limited": limited, "later": _command.later}
-    for part, told in ((EXCHANGE, {"effort": effort}), (REST, asked)):
-        with contextlib.suppress(OSError):
-            _command.processes[part] = _process(part, told)
+    _begin(REST, asked)
 
 
 @contextlib.contextmanager
@@ -141,6 +147,19 @@ def end() -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _worth(kernel: Any) -> bool:
+    """Tell whether a kernel is to be compiled beside the command: there is a core for it, and no code yet."""
+    function = kernel.py_func
+    return bool(sys.executable) and _cores() > 1 and not (stored(function) or preferred(function))
+
+
+def _begin(part: str, told: dict[str, Any]) -> None:
+    """Start the process of a part, if the machine lets it."""
+    if _command is not None:
+        with contextlib.suppress(OSError):
+            _command.processes[part] = _process(part, told)
 
 
 def _process(part: str, told: dict[str, Any]) -> subprocess.Popen[bytes]:

@@ -60,22 +60,41 @@ WITH_T = f"sensitive = (ill), t = 0.3, {FAST}"
 
 
 @pytest.mark.parametrize(
-    ("n", "policy", "starts", "effort"),
+    ("n", "policy", "starts", "rebuilds"),
     [
-        (9000, FAST, ["blocks"], "fast"),
-        (500, "k = 3", ["mdav"], "balanced"),
-        (500, WITH_T, ["mdav", "tcloseness_first"], "fast"),
+        (9000, FAST, ["blocks"], False),
+        (500, "k = 3", ["mdav"], True),
+        (500, WITH_T, ["mdav", "tcloseness_first"], False),
+        (12_000, WITH_T.replace("fast", "balanced"), ["tcloseness_first"], False),
     ],
 )
 def test_what_a_release_is_sure_to_need_is_begun_once(
-    begun: list[Any], n: int, policy: str, starts: list[str], effort: str
+    begun: list[Any], n: int, policy: str, starts: list[str], rebuilds: bool
 ) -> None:
     statements = script(n, policy)
     with ahead.allowed(later=["anatomy"]), duckanon.connect() as con:
         con.execute(statements)
         con.execute("REFRESH ANONYMIZED VIEW v")
-    rest = {"starts": starts, "columns": 3, "limited": policy == WITH_T, "later": ("anatomy",)}
-    assert begun == [("exchange", {"effort": effort}), ("rest", rest)]
+    rest = {"starts": starts, "columns": 3, "limited": "t = 0.3" in policy, "later": ("anatomy",)}
+    assert begun == [("exchange", {"rebuilds": rebuilds}), ("rest", rest)]
+
+
+def test_a_command_that_is_sure_of_it_begins_the_exchange_at_once(begun: list[Any]) -> None:
+    """What it releases first may be small, or need no exchange: the process is begun all the same."""
+    first = ("exchange", {"rebuilds": False})
+    with ahead.allowed(sure=True), duckanon.connect() as con:
+        assert begun == [first]
+        con.execute(script(500, "k = 3"))
+    rest = {"starts": ["mdav"], "columns": 3, "limited": False, "later": ()}
+    assert begun == [first, ("rest", rest)]
+
+
+def test_the_demo_is_sure_of_it(begun: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duckanon.cli.demo.run_demo", lambda _: None)
+    with pytest.raises(SystemExit) as left:
+        main(["demo"])
+    assert left.value.code == 0
+    assert begun == [("exchange", {"rebuilds": False})]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +133,7 @@ def test_no_process_of_whom_it_does_not_help(
         monkeypatch.setattr(ahead, "stored", lambda _: True)
     if why == "one core":
         monkeypatch.setattr(ahead, "_cores", lambda: 1)
-    with nullcontext() if why == "a program" else ahead.allowed(), duckanon.connect() as con:
+    with nullcontext() if why == "a program" else ahead.allowed(sure=True), duckanon.connect() as con:
         con.execute(script(500, FAST))
     assert begun == []
 
@@ -166,6 +185,7 @@ class Listener(event.Listener):
 event.register("numba:compile", Listener())
 with ahead.allowed(later=sys.argv[2:]), duckanon.connect() as con:
     con.execute(sys.argv[1])
+    print(con.execute("SELECT md5(string_agg(v::VARCHAR, '' ORDER BY ALL)) FROM v").fetchone()[0])
     print("ended", *[process.wait() for process in ahead._command.processes.values()])
 """
 
@@ -201,7 +221,11 @@ def test_a_command_compiles_nothing_itself(
 ) -> None:
     with cold(["-c", PROGRAM, script(n, policy, columns), *later], tmp_path / "cache") as process:
         printed, told = process.communicate(timeout=600)
-    assert (printed, told) == ("ended 0 0\n", "")
+    with duckanon.connect() as con:
+        con.execute(script(n, policy, columns))
+        here = con.execute("SELECT md5(string_agg(v::VARCHAR, '' ORDER BY ALL)) FROM v").fetchone()
+    assert here is not None
+    assert (printed, told) == (f"{here[0]}\nended 0 0\n", ""), "the same classes, whoever compiles"
     kept = {path.name.split("-")[0] for path in (tmp_path / "cache").rglob("*.nbc")}
     assert {"exchange.sweep", "mdav._run"} <= kept
     assert ("partner.merge_all" in kept) == (policy == WITH_T or bool(later))

@@ -172,9 +172,28 @@ def refine(
     _passes(search, work, work.sweeps // 2 if many else work.sweeps, stop, hasty=many)
     n, d = search.state.points.shape
     size = max(k, n / np.count_nonzero(search.state.size))
-    rebuilds = int(work.rebuilds * share * USUAL_SIZE / size / max(1.0, d / USUAL_COLUMNS))
-    rebuilds //= LIMITED_COST if len(thresholds) else 1
+    rebuilds = _rebuilds(work, share, size, d, limited=len(thresholds) > 0)
     return _rebuilt(search, work, rebuilds, seed, worse, stop)
+
+
+def rebuilds_any(effort: Effort, records: int, columns: int, k: int, *, limited: bool) -> bool:
+    """Tell whether a table of so many records, with thresholds if `limited`, has neighbourhoods rebuilt.
+
+    In large tables each class would come to less than its share: exchanges are all there is.
+    """
+    work = WORK[effort]
+    return _rounds(work, _rebuilds(work, 1.0, k, columns, limited=limited), records // k) > 0
+
+
+def _rebuilds(work: Work, share: float, size: float, columns: int, *, limited: bool) -> int:
+    """Return how many neighbourhoods are rebuilt, of classes of a size."""
+    count = int(work.rebuilds * share * USUAL_SIZE / size / max(1.0, columns / USUAL_COLUMNS))
+    return count // LIMITED_COST if limited else count
+
+
+def _rounds(work: Work, rebuilds: int, classes: int) -> int:
+    """Return how often neighbours are searched for them: after some work for every class, else it is dear."""
+    return min(work.rounds, 4 * rebuilds // (classes + 1))
 
 
 def reduce_violations(
@@ -244,8 +263,7 @@ def _rebuilt(
     """
     state = search.state
     count = int(np.count_nonzero(state.size))
-    # The neighbours are searched anew after some work for every class; for less the search does not pay.
-    rounds = min(work.rounds, 4 * rebuilds // (count + 1))
+    rounds = _rounds(work, rebuilds, count)
     best = labels_of(search)
     if not rounds:
         return best

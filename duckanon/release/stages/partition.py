@@ -18,6 +18,7 @@ from duckanon import progress
 from duckanon.database import interrupts
 from duckanon.database.spool import Spool, spool_folder
 from duckanon.kernels.closeness.threshold import violations_per_class
+from duckanon.kernels.exchange.refine import rebuilds_any
 from duckanon.kernels.merging.merge import class_members
 from duckanon.kernels.plain import carried
 from duckanon.literature.mondrian_suppressed import Suppression
@@ -128,11 +129,12 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
 def _compile_ahead(bucketed: Bucketed, policy: Policy) -> None:
     """Begin to compile what is sure to be needed: the table has records for a partition that is refined."""
     embedded, thresholds = bucketed.limited.embedded, bucketed.limited.thresholds
-    columns = dimensions(embedded.axes)
-    recipes = candidates(bucketed.open_size, policy, thresholds, columns=columns)
+    columns, limited, records = dimensions(embedded.axes), bool(thresholds), bucketed.open_size
+    recipes = candidates(records, policy, thresholds, columns=columns)
     starts = {recipe.start: True for recipe in recipes if recipe.effort and recipe.start != "univariate"}
     if bucketed.tile_count and starts:
-        ahead.begin([*starts], columns=columns, limited=bool(thresholds), effort=policy.effort)
+        rebuilds = rebuilds_any(policy.effort, records, columns, policy.k, limited=limited)
+        ahead.begin([*starts], columns=columns, limited=limited, rebuilds=rebuilds)
 
 
 def _suppression(limited: Limited, policy: Policy) -> Suppression | None:
