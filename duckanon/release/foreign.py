@@ -66,7 +66,10 @@ def check_database(path: Path) -> None:
     """Raise unless a file is a DuckDB database, which DuckDB itself would ask an extension about."""
     with path.open("rb") as head:
         if head.read(12)[8:] != _MAGIC:
-            raise SourceError(f"{str(path)!r} is no DuckDB database")
+            raise SourceError(
+                f"{str(path)!r} is no DuckDB database: `duckanon verify` reads an exported .duckdb file or a "
+                "folder that Spark wrote, `duckanon audit` with --qi also CSV and Parquet files"
+            )
 
 
 def stored(con: duckdb.DuckDBPyConnection, target: Target, stage: str) -> Target:

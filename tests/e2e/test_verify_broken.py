@@ -33,7 +33,7 @@ def replaced_by_a_folder(file: Path) -> None:
 
 BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "not there": (os.remove, "does not exist"),
-    "not a database": (lambda file: file.write_text("age,zip\n1,2\n" * 100), "no DuckDB database"),
+    "not a database": (lambda file: file.write_text("age,zip\n1,2\n" * 100), "no DuckDB database: .*`duckanon audit`"),
     "a folder": (replaced_by_a_folder, "is a folder without _duckanon.json"),
     "cut off": (lambda file: file.write_bytes(file.read_bytes()[:9000]), "Could not read enough bytes|cannot be read"),
     "no release": (lambda file: altered(file, "DROP SCHEMA duckanon CASCADE"), "holds no release"),
