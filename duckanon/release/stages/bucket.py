@@ -213,6 +213,7 @@ def _deal(
             codes=limited.codes,
             strata=strata,
             cuts=cuts,
+            tile_count=math.prod(cut.parts for cut in cuts),
         )
         engine.run(con, statement, "bucket")
 

@@ -1,0 +1,99 @@
+"""Records dealt to tiles: each has its share of every stratum, as a slow oracle deals them one after the other."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duckanon.database import templates
+from duckanon.release.stages.bucket import Cut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+Record = dict[str, Any]
+
+
+def ntile(records: Iterable[Record], number: int) -> list[int]:
+    """Parts of records in order: of n in b parts the first n mod b have one more (SQL:2011, 6.10)."""
+    n = len(list(records))
+    return [part for part in range(number) for _ in range(n // number + (part < n % number))]
+
+
+def dealt(records: list[Record], codes: list[str], strata: int, cuts: list[Cut]) -> dict[int, int]:
+    """Return the tile of each record: strata of the order of the codes, each cut by one column after the other."""
+
+    def parted(key: Callable[[Record], Any], number: int) -> None:
+        ordered = sorted(records, key=lambda one: (one["parts"], key(one), one["record_id"]))
+        for _, group in groupby(ordered, key=lambda one: one["parts"]):
+            members = list(group)
+            for one, part in zip(members, ntile(members, number), strict=True):
+                one["parts"] = (*one["parts"], part)
+
+    for one in records:
+        one["parts"] = ()
+    parted(lambda one: [one[code] for code in codes], strata)
+    tiles = {one["record_id"]: 0 for one in records}
+    for cut in cuts:
+        name = cut.column
+        parted(lambda one, name=name: (one[name] is None, one[name] or 0.0), cut.parts)  # type: ignore[misc]
+        for one in records:
+            tiles[one["record_id"]] = tiles[one["record_id"]] * cut.parts + one["parts"][-1]
+    return tiles
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[list[Record], list[str], list[Cut], int, list[int]]:
+    """Draw coded records with ties and NULL, their codes and cuts, strata, and the records that are ready."""
+    n, axes = draw(st.integers(0, 40)), draw(st.integers(1, 3))
+    codes = [f"c_{i}" for i in range(draw(st.integers(0, 2)))]
+    cuts = [Cut(f"x_{i}", draw(st.integers(1, 4))) for i in range(axes)]
+    value = st.one_of(st.none(), st.sampled_from([-1.5, 0.0, 2.0, 7.0]))
+    records: list[Record] = [
+        {"record_id": i + 1}
+        | {cut.column: draw(value) for cut in cuts}
+        | {code: draw(st.integers(0, 3)) for code in codes}
+        for i in range(n)
+    ]
+    return (
+        records,
+        codes,
+        cuts,
+        draw(st.integers(1, 5)),
+        [i + 1 for i in range(n) if draw(st.integers(0, 4)) == 0],
+    )
+
+
+@given(tables())
+def test_records_are_dealt_as_one_by_one(
+    table: tuple[list[Record], list[str], list[Cut], int, list[int]],
+) -> None:
+    records, codes, cuts, strata, ready = table
+    types = [("record_id", pa.int64()), *((cut.column, pa.float64()) for cut in cuts)]
+    schema = pa.schema([*types, *((code, pa.int32()) for code in codes)])
+    count = 1
+    for cut in cuts:
+        count *= cut.parts
+    statement = templates.render(
+        "bucket/tiles.sql.j2",
+        tiles="tiles",
+        coded="coded",
+        ready="ready",
+        codes=codes,
+        strata=strata,
+        cuts=cuts,
+        tile_count=count,
+    )
+    with duckdb.connect() as con:
+        con.register("given", pa.Table.from_pylist(records, schema=schema))
+        con.register("ready", pa.table({"record_id": pa.array(ready, pa.int64())}))
+        con.execute("CREATE TEMP TABLE coded AS FROM given ORDER BY hash(record_id)")
+        con.execute(statement)
+        found = dict(con.execute("FROM tiles").fetchall())
+    left = [one for one in records if one["record_id"] not in ready]
+    assert found == dealt(left, codes, strata, cuts)
