@@ -85,7 +85,7 @@ class Coordinates:
                 part = self._corner(one.name, 0, numbers[one.name])
             else:
                 part = self._scaled(one, numbers[one.name])
-            columns.append(part * np.sqrt(one.weight))
+            columns.append(part if one.weight == 1 else part * np.sqrt(one.weight))
         return np.ascontiguousarray(np.hstack(columns)) if columns else np.zeros((len(tuples), 0))
 
     def _check_nulls(self, one: Attribute, tuples: pa.Table, first: int) -> None:
@@ -103,8 +103,11 @@ class Coordinates:
             values, low, high = values / 2, low / 2, high / 2
         width = high - low if high > low else 1.0
         with np.errstate(over="ignore"):
-            scaled = np.clip((values - low) / width, -FARTHEST, FARTHEST)
-        return np.where(np.isnan(values), MISSING, scaled)[:, None]
+            scaled = values - low
+            scaled /= width
+        np.clip(scaled, -FARTHEST, FARTHEST, out=scaled)
+        scaled[np.isnan(values)] = MISSING
+        return scaled[:, None]
 
     @property
     def _flat(self) -> list[Attribute]:

@@ -141,7 +141,7 @@ class Counts:
     squares: Extent = field(default_factory=Extent)
     distances: Extent = field(default_factory=Extent)
     widths: Extent = field(default_factory=Extent)
-    _open: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    _open: NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, 0), np.int64))
     _gone: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     _gone_before: int = 0
 
@@ -157,7 +157,7 @@ class Counts:
         self.squares.add(squared)
         self.distances.add(np.sqrt(squared))
         places = self.written + np.arange(len(left.positions))
-        self._open = np.vstack([self._open, np.column_stack([left.positions, places])])
+        self._open = np.hstack([self._open, np.stack([left.positions, places])])
         self._gone = np.concatenate([self._gone, left.dropped])
         self.read, self.written = read, self.written + len(left.positions)
         self.dropped += len(left.dropped)
@@ -181,11 +181,11 @@ class Counts:
 
     def _settle(self, oldest: int) -> None:
         """Count how far those were moved before which nothing is held: all that came first is known then."""
-        settled = self._open[:, 0] < oldest
-        places, output = self._open[settled].T
+        settled = self._open[0] < oldest
+        places, output = self._open[0, settled], self._open[1, settled]
         before = self._gone_before + np.searchsorted(self._gone, places)
         self.moved.add(np.abs(places - before - output))
-        self._open = self._open[~settled]
+        self._open = self._open[:, ~settled]
         done = self._gone < oldest
         self._gone_before += int(done.sum())
         self._gone = self._gone[~done]
