@@ -237,7 +237,7 @@ class _State:
         oldest = int(waiting[0]) if len(waiting) else read
         first = read - len(self._rows)
         places = left.positions - first
-        points, whose = self._points[places], self._who[places]
+        points, whose = self._points.take(places, axis=0), self._who.take(places)
         tuples = self._rows.take(arrow.arrow(places)) if len(places) else self._rows.slice(0, 0)
         keep = len(self._rows) - (oldest - first)
         self._rows = self._rows.slice(len(self._rows) - keep)
