@@ -103,7 +103,7 @@ def bucket(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) -> 
         tile_count = math.prod(cut.parts for cut in cuts)
         shared = limited.thresholds and tile_count > 1
         strata = _strata(staged.size, policy, limited.thresholds) if shared else 1
-        _deal(con, limited, tiles=tiles, ready=ready, cuts=cuts, strata=strata)
+        _deal(con, limited, tiles=tiles, ready=ready, cuts=cuts, tile_count=tile_count, strata=strata)
     return Bucketed(limited, ready, labels, tiles, tile_count, open_size)
 
 
@@ -200,6 +200,7 @@ def _deal(
     tiles: str,
     ready: Records,
     cuts: list[Cut],
+    tile_count: int,
     strata: int,
 ) -> None:
     embedded = limited.embedded
@@ -213,7 +214,7 @@ def _deal(
             codes=limited.codes,
             strata=strata,
             cuts=cuts,
-            tile_count=math.prod(cut.parts for cut in cuts),
+            tile_count=tile_count,
         )
         engine.run(con, statement, "bucket")
 

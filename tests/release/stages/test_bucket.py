@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -13,35 +14,34 @@ from hypothesis import strategies as st
 from duckanon.database import templates
 from duckanon.release.stages.bucket import Cut
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
 Record = dict[str, Any]
 
 
-def ntile(records: Iterable[Record], number: int) -> list[int]:
-    """Parts of records in order: of n in b parts the first n mod b have one more (SQL:2011, 6.10)."""
-    n = len(list(records))
+def ntile(n: int, number: int) -> list[int]:
+    """Parts of n records in order: of n in b parts the first n mod b have one more (SQL:2011, 6.10)."""
     return [part for part in range(number) for _ in range(n // number + (part < n % number))]
 
 
 def dealt(records: list[Record], codes: list[str], strata: int, cuts: list[Cut]) -> dict[int, int]:
     """Return the tile of each record: strata of the order of the codes, each cut by one column after the other."""
 
-    def parted(key: Callable[[Record], Any], number: int) -> None:
-        ordered = sorted(records, key=lambda one: (one["parts"], key(one), one["record_id"]))
+    def parted(names: list[str], number: int) -> None:
+        def place(one: Record) -> Any:
+            values = [(one[name] is None, 0.0 if one[name] is None else one[name]) for name in names]
+            return one["parts"], values, one["record_id"]
+
+        ordered = sorted(records, key=place)
         for _, group in groupby(ordered, key=lambda one: one["parts"]):
             members = list(group)
-            for one, part in zip(members, ntile(members, number), strict=True):
+            for one, part in zip(members, ntile(len(members), number), strict=True):
                 one["parts"] = (*one["parts"], part)
 
     for one in records:
         one["parts"] = ()
-    parted(lambda one: [one[code] for code in codes], strata)
+    parted(codes, strata)
     tiles = {one["record_id"]: 0 for one in records}
     for cut in cuts:
-        name = cut.column
-        parted(lambda one, name=name: (one[name] is None, one[name] or 0.0), cut.parts)  # type: ignore[misc]
+        parted([cut.column], cut.parts)
         for one in records:
             tiles[one["record_id"]] = tiles[one["record_id"]] * cut.parts + one["parts"][-1]
     return tiles
@@ -76,9 +76,6 @@ def test_records_are_dealt_as_one_by_one(
     records, codes, cuts, strata, ready = table
     types = [("record_id", pa.int64()), *((cut.column, pa.float64()) for cut in cuts)]
     schema = pa.schema([*types, *((code, pa.int32()) for code in codes)])
-    count = 1
-    for cut in cuts:
-        count *= cut.parts
     statement = templates.render(
         "bucket/tiles.sql.j2",
         tiles="tiles",
@@ -87,7 +84,7 @@ def test_records_are_dealt_as_one_by_one(
         codes=codes,
         strata=strata,
         cuts=cuts,
-        tile_count=count,
+        tile_count=math.prod(cut.parts for cut in cuts),
     )
     with duckdb.connect() as con:
         con.register("given", pa.Table.from_pylist(records, schema=schema))
