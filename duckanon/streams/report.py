@@ -113,8 +113,11 @@ class Extent:
         """Count more numbers."""
         if len(numbers):
             self.count += len(numbers)
-            # One after the other, so that the last digits do not depend on the batches.
-            self.total = float(np.add.accumulate(np.concatenate([[self.total], numbers]))[-1])
+            if numbers.dtype == np.int64:
+                self.total += int(numbers.sum())
+            else:
+                # One after the other, so that the last digits do not depend on the batches.
+                self.total = float(np.add.accumulate(np.concatenate([[self.total], numbers]))[-1])
             self.largest = max(float(numbers.max()), self.largest or 0.0)
 
     @property
