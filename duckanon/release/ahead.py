@@ -176,12 +176,14 @@ def _wait(function: Callable[..., object]) -> None:
     module, command = function.__module__, _command
     if command is None or not module.startswith("duckanon.kernels."):
         return
-    # Another one may have waited for the processes, and this comes to a kernel when they are gone.
+    process = command.processes.get(EXCHANGE if module.startswith("duckanon.kernels.exchange.") else REST)
+    gone = process is None or process.poll() is not None
+    # Asked only now: work that ends says so before it ends the processes, so one that is gone for that is not
+    # taken for one that has done its part.
     ended = _ended.get()
     if ended is not None and ended.is_set():
         raise RuntimeError(OVER)
-    process = command.processes.get(EXCHANGE if module.startswith("duckanon.kernels.exchange.") else REST)
-    if process is None or stored(function) or process.poll() is not None:
+    if process is None or gone or stored(function):
         return
     with compiling(function):
         while not stored(function) and process.poll() is None:

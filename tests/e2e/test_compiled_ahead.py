@@ -280,6 +280,29 @@ def test_a_worker_compiles_nothing_once_the_work_is_over(monkeypatch: pytest.Mon
     assert outcomes == 40 * [ahead.OVER]
 
 
+class EndsWhenAsked(threading.Event):
+    """The end of a work that comes just after a worker has asked for it: the processes go at once."""
+
+    def is_set(self) -> bool:
+        """Tell that it had not come, and let it come."""
+        before = super().is_set()
+        self.set()
+        ahead.end()
+        return before
+
+
+def test_a_worker_compiles_nothing_where_the_work_ends_as_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process is gone a moment after it was asked whether the work is over: it has not done its part."""
+    monkeypatch.setattr(ahead, "stored", lambda _: False)
+    waiting = [sys.executable, "-S", "-c", "import sys; sys.stdin.read()"]
+    with ahead.allowed(), ahead.until(EndsWhenAsked()):
+        assert ahead._command is not None
+        ahead._command.processes[ahead.EXCHANGE] = subprocess.Popen(waiting, stdin=subprocess.PIPE)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match=ahead.OVER):
+                ahead._wait(sweep.py_func)
+
+
 @linux
 @pytest.mark.skipif(
     ahead._cores() < 2, reason="there is one core, on which no process compiles beside another"
