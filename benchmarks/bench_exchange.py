@@ -20,10 +20,11 @@ from benchmarks.bars import Results, shrunk
 from benchmarks.bench_kernels import mixture
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold
-from duckanon.kernels.compose import Recipe, compose
+from duckanon.kernels.compose import compose
 from duckanon.kernels.exchange.exchange import ANY, sweep
 from duckanon.kernels.exchange.refine import STRICT, WORK
 from duckanon.kernels.exchange.search import Search, neighbours, search_of
+from duckanon.kernels.recipes import Recipe
 from tests.kernels.slow_exchange import slow_state_of, slow_sweep
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from benchmarks.bars import SHRINK, Results
 from duckanon import information_loss, partition
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold
-from duckanon.kernels.compose import compose, merged, recipes
+from duckanon.kernels.compose import compose, merged
+from duckanon.kernels.recipes import recipes
 from duckanon.literature.registry import PUBLISHED, run_named
 from duckanon.literature.task import Task
 

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.combine import combine
-from duckanon.kernels.exchange.refine import MANY, Effort, Stop, reduce_violations, refine
+from duckanon.kernels.exchange.refine import Effort, Stop, reduce_violations, refine
 from duckanon.kernels.first.anatomy import anatomize
 from duckanon.kernels.first.blocks import blocks
 from duckanon.kernels.first.dissolve import dissolve
 from duckanon.kernels.first.mdav import mdav, mdav1
 from duckanon.kernels.first.repeated import repeated
 from duckanon.kernels.first.spanning_tree import forest
-from duckanon.kernels.first.tcloseness_first import class_size, stratified_parts
+from duckanon.kernels.first.tcloseness_first import stratified_parts
 from duckanon.kernels.first.univariate import univariate
 from duckanon.kernels.loss import class_means, sse
 from duckanon.kernels.merging.merge import Partner, class_members, merge_classes
 from duckanon.kernels.neighbours.kd import kd_blocks
 from duckanon.kernels.points import distance_points, enlarged
+from duckanon.kernels.recipes import EXACT, Recipe, most_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from decimal import Decimal
 
     from numpy.typing import NDArray
 
     from duckanon.kernels.closeness.threshold import Threshold
-
-EXACT = 8192
-"""Up to so many records exact MDAV; beyond, MDAV in blocks, which refinement makes up for."""
 
 BLOCK = 2048
 """Records on which larger tables try whether spanning trees pay."""
@@ -65,87 +60,6 @@ WORSE = (0.2, 0.1, 0.05, 0.025)
 
 EFFORTS: tuple[Effort, ...] = ("fast", "balanced", "best")
 """Each takes more work than the one before, and never loses more."""
-
-Start = Literal["mdav", "mdav1", "blocks", "tcloseness_first", "univariate", "forest", "anatomy"]
-"""First partitions that recipes begin with."""
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How classes are made.
-
-    Attributes
-    ----------
-    start : str
-        First partition: one of `Start` where `compose` makes the classes.
-    size : int
-        Its class size, at least k.
-    partner : {'efficient', 'nearest', None}
-        How classes that violate a threshold are merged; None: they stay as they are.
-    effort : {'fast', 'balanced', 'best', None}
-        Refinement; None: none.
-    """
-
-    start: str
-    size: int
-    partner: Partner | None = "efficient"
-    effort: Effort | None = None
-
-
-def recipes(
-    n: int,
-    k: int,
-    thresholds: Sequence[Threshold],
-    effort: Effort | None,
-    *,
-    largest: int,
-    columns: int,
-) -> tuple[Recipe, ...]:
-    """Return the recipes worth trying.
-
-    Parameters
-    ----------
-    n : int
-        Number of records.
-    k : int
-        Smallest class size.
-    thresholds : sequence of Threshold
-        What every class must satisfy.
-    effort : {'fast', 'balanced', 'best', None}
-        Refinement.
-    largest : int
-        No class size of a first partition is above this.
-    columns : int
-        Coordinates of a record.
-
-    Returns
-    -------
-    tuple of Recipe
-        Without thresholds one: MDAV, in blocks beyond `EXACT` records, or in one column the classes that lose
-        least of all, which need no refinement. With them t-closeness-first with one, two and four times the
-        class size of its Eq. 3, with one time where more than `MANY` records are to be refined, since larger
-        classes take twice as long and gain little; up to `EXACT` records also MDAV with the smallest size
-        that can satisfy t, whose classes have to be changed and merged much: it pays in small tables only;
-        without t also the clusters of a spanning tree. Where a share is all that is asked for (recursive,
-        l = 1, c below 1) Anatomize, too, for any number of records.
-    """
-    if not thresholds and columns == 1:
-        return (Recipe("univariate", k),)
-    if not thresholds:
-        return (Recipe("mdav" if n <= EXACT else "blocks", k, "efficient", effort),)
-    spread = stratum_size(n, k, thresholds, largest=largest)
-    factors = (1,) if effort and n > MANY else (1, 2, 4)
-    sizes = sorted({min(spread * factor, max(largest, k)) for factor in factors})
-    spreads = tuple(Recipe("tcloseness_first", size, "efficient", effort) for size in sizes if size <= n)
-    if _share(thresholds) is not None:
-        spreads += (Recipe("anatomy", k, "efficient", effort),)
-    if n > EXACT:
-        return spreads
-    smallest = smallest_size(n, k, thresholds, largest=largest) if effort else k
-    # Within t of the table a class spreads over clusters; l values are often near.
-    trees = effort and all(threshold.t is None for threshold in thresholds)
-    first = ("mdav", "forest") if trees else ("mdav",)
-    return (*(Recipe(start, smallest, "efficient", effort) for start in first), *spreads)
 
 
 def compose(
@@ -421,7 +335,7 @@ def _anatomized(
     largest: int,
 ) -> NDArray[np.int64]:
     """Return the classes of `anatomize` under the one threshold that there is."""
-    share = _share(thresholds)
+    share = most_share(thresholds)
     if share is None:
         raise ValueError("'anatomy' needs one threshold, recursive with l = 1 and c below 1, without t")
     return anatomize(points, codes[0], min(size, len(points)), share, largest)
@@ -441,59 +355,3 @@ def merged(
     means = class_means(points, labels)
     joined = merge_classes(means, np.diff(offsets), members, offsets, thresholds, partner=partner)
     return joined[labels]
-
-
-def _share(thresholds: Sequence[Threshold]) -> Decimal | None:
-    """Return c if all that is asked for is that no value of one attribute has a share of c or more."""
-    if len(thresholds) != 1:
-        return None
-    (only,) = thresholds
-    return only.c if only.t is None and only.l == 1 and only.c is not None and only.c < 1 else None
-
-
-def tile_strata(n: int, k: int, thresholds: Sequence[Threshold], *, largest: int) -> int:
-    """Return the number of equal parts of the sensitive order of which every tile gets its share.
-
-    It is `stratum_size`; but where a share of a value is all that is asked for, so many that no tile has too
-    many of it, but for rounding: by its place in the order, a value is denser in a tile than in the table in
-    the two parts where it begins and ends, at most.
-    """
-    share = _share(thresholds)
-    if share is None:
-        return stratum_size(n, k, thresholds, largest=largest)
-    reference = thresholds[0].reference
-    slack = Fraction(share) - Fraction(int(reference.most_frequent[0]), reference.total)
-    return max(k, min(math.ceil(2 / slack), largest)) if slack > 0 else largest
-
-
-def stratum_size(n: int, k: int, thresholds: Sequence[Threshold], *, largest: int) -> int:
-    """Return the class size with which one record of each stratum comes close to the thresholds.
-
-    Their smallest t goes into Eq. 3 and 4 of Soria-Comas 2015, and a class needs l records for l values. At
-    least k, and at most `largest`: merging does the rest beyond.
-    """
-    tight = [threshold.t for threshold in thresholds if threshold.t is not None]
-    diverse = _diverse(k, thresholds)
-    size = class_size(max(n, diverse), diverse, min(tight)) if tight else diverse
-    return int(max(k, min(size, largest)))
-
-
-def smallest_size(n: int, k: int, thresholds: Sequence[Threshold], *, largest: int) -> int:
-    """Return the smallest class size, k..largest, that can satisfy the thresholds at all.
-
-    For ordered distance the smallest size that Proposition 1 of Soria-Comas 2015 allows:
-    (n + s)(n - s) / (4 n (n - 1) s) <= t, which holds without ties and nearly with few.
-    """
-    tight = [x.t for x in thresholds if x.t is not None and x.reference.distance == "ordered"]
-    size = _diverse(k, thresholds)
-    if tight and n > 1:
-        t = float(min(tight))
-        # (n^2 - s^2) <= 4 n (n - 1) s t: the positive root of s^2 + 4 n (n - 1) t s - n^2.
-        half = 2.0 * n * (n - 1) * t
-        size = max(size, int(np.ceil(n * n / (half + np.sqrt(half * half + n * n)) - 1e-9)))
-    return int(max(k, min(size, largest)))
-
-
-def _diverse(k: int, thresholds: Sequence[Threshold]) -> int:
-    """Return the records that a class needs for k and for l values."""
-    return max([k, *(math.ceil(x.l) for x in thresholds if x.l is not None)])

@@ -14,10 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from duckanon.errors import PolicyError
 from duckanon.kernels import loss
-from duckanon.kernels.compose import Recipe, compose, recipes
+from duckanon.kernels.compose import compose
 from duckanon.kernels.exchange.refine import Effort
 from duckanon.kernels.exchange.refine import refine as refined
 from duckanon.kernels.points import Scale, check_class_size, distance_points, scaled
+from duckanon.kernels.recipes import Recipe, recipes
 from duckanon.literature.registry import PUBLISHED, run_named
 from duckanon.literature.task import Task, with_thresholds
 from duckanon.measures.loss import information_loss

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from duckanon.kernels.closeness.threshold import Threshold
-    from duckanon.kernels.compose import Recipe
+    from duckanon.kernels.recipes import Recipe
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.candidate import Source
     from duckanon.release.stages.embed import Cuts

@@ -19,11 +19,12 @@ import numpy as np
 
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold
-from duckanon.kernels.compose import EXACT, Recipe, first_partition, merged
+from duckanon.kernels.compose import first_partition, merged
 from duckanon.kernels.exchange.refine import refine
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.first.spanning_tree import forest
 from duckanon.kernels.neighbours.centroids import principal
+from duckanon.kernels.recipes import EXACT, Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

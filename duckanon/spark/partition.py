@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from duckanon.kernels.closeness.threshold import Threshold
-    from duckanon.kernels.compose import Recipe
+    from duckanon.kernels.recipes import Recipe
     from duckanon.policy.policy import Policy
     from duckanon.spark.embed import Embedded
 

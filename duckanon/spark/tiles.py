@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StructField, StructType
 
 from duckanon.database import arrow
-from duckanon.kernels import compose
+from duckanon.kernels import recipes
 from duckanon.release.stages.bucket import LARGEST, Cut, cuts_of, tile_size
 from duckanon.spark.handed import many
 
@@ -102,7 +102,7 @@ def _bounds(staged: Staged, embedded: Embedded, policy: Policy) -> Bounds:
         return Bounds(np.zeros(0, np.int64), (), ())
     strata = np.zeros(0, np.int64)
     if embedded.thresholds:
-        count = compose.tile_strata(
+        count = recipes.tile_strata(
             staged.size, policy.k, embedded.thresholds, largest=max(LARGEST, policy.k)
         )
         counts = embedded.domains[0].counts

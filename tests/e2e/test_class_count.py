@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 import duckanon
 from duckanon.cli.verify import verify
 from duckanon.errors import DuckanonWarning
-from duckanon.kernels.compose import Start
+from duckanon.kernels.recipes import Start
 from duckanon.policy.methods import RECORDED
 from tests.e2e.evidence_scene import VERSION_2, altered
 from tests.e2e.scenes import rows

@@ -13,7 +13,7 @@ from duckanon.errors import DuckanonWarning
 from duckanon.release.stages import plan
 
 if TYPE_CHECKING:
-    from duckanon.kernels.compose import Recipe
+    from duckanon.kernels.recipes import Recipe
 
 TABLE = """CREATE TABLE people AS
 SELECT hash(i) % 1000 / 10 AS age, CASE WHEN i % 17 = 0 THEN NULL ELSE hash(-i) % 50 END AS weight,

@@ -97,7 +97,8 @@ import numpy as np
 from duckanon.kernels import plain
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold, work_of
-from duckanon.kernels.compose import compose, recipes
+from duckanon.kernels.compose import compose
+from duckanon.kernels.recipes import recipes
 
 plain.RELEASE = plain.PATIENCE = float("inf")
 gaps, before = [], 0.0

@@ -15,21 +15,13 @@ from numpy.typing import NDArray
 from duckanon.kernels import plain
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import STEPS, Threshold, most_of_one, violation
-from duckanon.kernels.compose import (
-    EXACT,
-    NARROW,
-    Recipe,
-    compose,
-    first_partition,
-    recipes,
-    stratum_size,
-    tile_strata,
-)
+from duckanon.kernels.compose import NARROW, compose, first_partition
 from duckanon.kernels.first import anatomy as module
 from duckanon.kernels.first.anatomy import anatomize
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.points import zscore
+from duckanon.kernels.recipes import EXACT, Recipe, recipes, stratum_size, tile_strata
 from duckanon.policy import policy
 from tests.examples import examples
 

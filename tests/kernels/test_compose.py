@@ -17,20 +17,12 @@ from duckanon.errors import PolicyError
 from duckanon.kernels import compose as module
 from duckanon.kernels.closeness.reference import Distance, reference
 from duckanon.kernels.closeness.threshold import Threshold
-from duckanon.kernels.compose import (
-    EXACT,
-    Recipe,
-    compose,
-    first_partition,
-    merged,
-    recipes,
-    smallest_size,
-    stratum_size,
-)
+from duckanon.kernels.compose import compose, first_partition, merged
 from duckanon.kernels.exchange.refine import Effort, reduce_violations, refine
 from duckanon.kernels.first.mdav import mdav, mdav1
 from duckanon.kernels.first.repeated import repeated
 from duckanon.kernels.loss import sse
+from duckanon.kernels.recipes import EXACT, Recipe, recipes, smallest_size, stratum_size
 from duckanon.literature.partitions import information_loss, partition
 from tests.examples import examples
 from tests.kernels.test_ledger import DISTANCES, Attribute, attribute_of, emd_of, meets

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from duckanon.kernels.compose import EFFORTS, EXACT, Recipe, compose
+from duckanon.kernels.compose import EFFORTS, compose
 from duckanon.kernels.loss import sse
+from duckanon.kernels.recipes import EXACT, Recipe
 from duckanon.literature.partitions import information_loss, partition
 from duckanon.literature.registry import PUBLISHED
 from tests.examples import examples

@@ -453,12 +453,12 @@ def test_classes_are_merged_across_tiles_where_none_alone_keeps_t(running: Runni
         "effort": "fast",
     }
     running.run(
-        "from duckanon.spark import tiles\ntiles.kept = tiles.compose.tile_strata\ntiles.compose.tile_strata = lambda *a, **b: 1\n"
+        "from duckanon.spark import tiles\ntiles.kept = tiles.recipes.tile_strata\ntiles.recipes.tile_strata = lambda *a, **b: 1\n"
     )
     try:
         answer = running.anonymize(rows, asked, tile=40)
     finally:
-        running.run("from duckanon.spark import tiles\ntiles.compose.tile_strata = tiles.kept\n")
+        running.run("from duckanon.spark import tiles\ntiles.recipes.tile_strata = tiles.kept\n")
     assert "error" not in answer, answer["error"]
     found = released(answer["path"])
     assert math.isclose(answer["evidence"]["information_loss"], loss(rows, found), rel_tol=1e-6)

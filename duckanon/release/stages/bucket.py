@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.database import arrow, engine, templates
-from duckanon.kernels import compose
+from duckanon.kernels import recipes
 from duckanon.kernels.closeness.threshold import violations_per_class
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def bucket(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) -> 
     # Where records may be left out, those that keep a threshold as they are do not make up for them.
     kept = not limited.thresholds or policy.suppression_limit == 0
     searched = policy.method == "auto" and policy.refine and kept
-    together = searched and staged.size <= compose.EXACT
+    together = searched and staged.size <= recipes.EXACT
     if open_size and (together or open_size < policy.k):
         # All ready classes open again where the kernel weighs them against others; the last one where too
         # few are left for a class of their own.
@@ -121,12 +121,12 @@ def stratum_size(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int
 
     It is the class size of t-closeness-first.
     """
-    return compose.stratum_size(n, policy.k, thresholds, largest=max(LARGEST, policy.k))
+    return recipes.stratum_size(n, policy.k, thresholds, largest=max(LARGEST, policy.k))
 
 
 def _strata(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int:
     """Number of parts of which every tile gets its share: of ``auto`` as many as `tile_strata` says."""
-    count = compose.tile_strata if policy.method == "auto" else compose.stratum_size
+    count = recipes.tile_strata if policy.method == "auto" else recipes.stratum_size
     return count(n, policy.k, thresholds, largest=max(LARGEST, policy.k))
 
 

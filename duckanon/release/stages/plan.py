@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypedDict, Unpack, get_args
 import numpy as np
 
 from duckanon.errors import PolicyError
-from duckanon.kernels import compose as kernel
 from duckanon.kernels.closeness.threshold import least_records
-from duckanon.kernels.compose import EXACT, Recipe, recipes
+from duckanon.kernels.compose import compose
 from duckanon.kernels.loss import information_loss
+from duckanon.kernels.recipes import EXACT, Recipe, Start, recipes
 from duckanon.literature.registry import PUBLISHED, run_named
 from duckanon.literature.task import Task
 from duckanon.release.stages.bucket import LARGEST, stratum_size, stream, tile_size
@@ -190,7 +190,7 @@ def _on_trial(recipe: Recipe, effort: Effort) -> Recipe:
 
 def most_classes(n: int, policy: Policy, recipe: Recipe, thresholds: Sequence[Threshold]) -> int:
     """Largest number of classes that a `trial` on n records, which merges, can end with; n if not known."""
-    if recipe.start not in get_args(kernel.Start) or policy.method == "univariate":
+    if recipe.start not in get_args(Start) or policy.method == "univariate":
         return n
     return max(1, min((n // least_records(threshold) for threshold in thresholds), default=n))
 
@@ -211,8 +211,8 @@ def classes_of(
     there are fewer than k records. A PolicyError where a published method cannot do what is asked.
     """
     # Chosen by name, the one for one column says what is wrong with several.
-    if recipe.start in get_args(kernel.Start) and policy.method != "univariate":
-        return kernel.compose(points, codes, policy.k, thresholds, recipe, **how)
+    if recipe.start in get_args(Start) and policy.method != "univariate":
+        return compose(points, codes, policy.k, thresholds, recipe, **how)
     if len(points) < policy.k:
         return np.zeros(len(points), dtype=np.int64)
     keeps = PUBLISHED[recipe.start].keeps
