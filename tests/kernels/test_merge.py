@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from duckanon.kernels.closeness.histograms import class_histograms
 from duckanon.kernels.closeness.reference import reference
-from duckanon.kernels.closeness.threshold import Threshold
-from duckanon.kernels.merging.merge import class_members, merge_classes
+from duckanon.kernels.closeness.threshold import Threshold, rules_of
+from duckanon.kernels.merging.merge import BINS, _binned, class_members, merge_classes
+from duckanon.kernels.merging.state import least_violation, merge_state_of
 from tests.examples import examples
 from tests.kernels.distances import slow_emd, slow_meets
 from tests.kernels.test_threshold import THRESHOLDS
@@ -132,6 +135,108 @@ def test_nearest_is_algorithm_1(distance: str, seed: int) -> None:
         )
         classes = [codes[i : i + size] for i in offsets[:-1]]
         assert got.tolist() == literal_algorithm_1(centroids, np.full(m, size), classes, known, t)
+
+
+def slow_efficient(centroids, sizes, classes, known, t, power):
+    """Merge the most violating class with the partner of the least score, every union looked at, in Fractions."""
+    alive = {c: (np.array(centroids[c]), int(sizes[c]), list(own)) for c, own in enumerate(classes)}
+    holder = list(range(len(classes)))
+
+    def violated(own) -> Fraction:
+        return len(own) * max(slow_emd(own, known.counts, known.distance) - t, Fraction(0))
+
+    def score(x: int, y: int) -> float:
+        (a, s, own), (b, r, other) = alive[x], alive[y]
+        removed = violated(own) + violated(other) - violated(own + other)
+        lost = float(np.sum((a - b) ** 2)) * s * r / (s + r)
+        return lost / float(removed) ** power if removed > 0 else np.inf
+
+    while len(alive) > 1:
+        worst = max(alive, key=lambda c: (violated(alive[c][2]), -c))
+        if not violated(alive[worst][2]):
+            break
+        others = [c for c in alive if c != worst]
+        least, partner = min((score(worst, c), c) for c in others)
+        if least == np.inf:
+            partner = min(others, key=lambda c: float(np.sum((alive[worst][0] - alive[c][0]) ** 2)))
+        kept, gone = min(worst, partner), max(worst, partner)
+        (a, s, own), (b, r, other) = alive[kept], alive.pop(gone)
+        alive[kept] = ((a * s + b * r) / (s + r), s + r, own + other)
+        holder = [kept if c == gone else c for c in holder]
+    return [sorted(alive).index(c) for c in holder]
+
+
+@pytest.mark.parametrize("distance", ["ordered", "equal"])
+@pytest.mark.parametrize("seed", range(4))
+def test_efficient_is_the_search_of_all_unions(distance: str, seed: int) -> None:
+    """Both weightings by the slow search, of which the one with less SSE is returned; no score is tied."""
+    rng = np.random.default_rng(seed)
+    m, size = 20, 3
+    points = rng.normal(size=(m, 2)).repeat(size, axis=0)
+    labels = np.arange(m).repeat(size)
+    # Near classes have near values, so that some unions remove much, some little, and some nothing.
+    codes = np.unique(np.round(3 * points[:, 0] + rng.normal(size=m * size)), return_inverse=True)[1]
+    known = reference(np.bincount(codes), distance)
+    for t in (Fraction(1, 20), Fraction(3, 20), Fraction(3, 10)):
+        got = merged(points, labels, [codes], [Threshold(known, t=t)], "efficient")
+        classes = codes.reshape(m, size).tolist()
+        slow = [
+            np.array(slow_efficient(points[::size], [size] * m, classes, known, t, power))[labels]
+            for power in (1.0, 2.0)
+        ]
+        assert got.tolist() == min(slow, key=lambda own: spread(points, own)).tolist()
+
+
+@settings(max_examples=examples(250), deadline=None)
+@given(partitions())
+def test_the_bound_of_a_union_is_what_it_violates_where_each_value_is_a_part(case) -> None:
+    """Each pair of classes: s (EMD - t) of the union in Fractions, for the attributes that have an order.
+
+    There are six values at most, so that each is a part of its own, and the bound is that number.
+    """
+    points, labels, codes, thresholds, trees = case
+    offsets, members = class_members(labels, codes)
+    given = zip(thresholds, members, strict=True)
+    binned = [_binned(x.reference, x.reference.positions(own), offsets) for x, own in given]
+    state = merge_state_of(
+        np.hstack([means(points, labels), *binned]),
+        np.diff(offsets),
+        [
+            class_histograms(x.reference.positions(o), offsets)
+            for x, o in zip(thresholds, members, strict=True)
+        ],
+        dimensions=points.shape[1],
+        bins=BINS,
+        violations=np.zeros(len(offsets) - 1),
+    )
+    rules = rules_of(thresholds)
+    for x, y in combinations(range(len(offsets) - 1), 2):
+        exact = Fraction(0)
+        for own, threshold, paths in zip(codes, thresholds, trees, strict=True):
+            both = own[(labels == x) | (labels == y)]
+            if threshold.t is not None and threshold.reference.distance == "ordered":
+                emd = slow_emd(both, threshold.reference.counts, "ordered", paths)
+                exact += len(both) * max(emd - Fraction(threshold.t), Fraction(0))
+        bound = least_violation.py_func(state, rules, x, y)
+        assert bound == pytest.approx(float(exact), rel=1e-9, abs=1e-9)
+
+
+def test_sums_by_parts_are_those_of_all_positions() -> None:
+    """Forty values, sixteen parts: |sum of n P - s Q over a part|, P and Q counted one by one, is the least
+    that a part adds; together never more than the EMD in Fractions, and more than none of it."""
+    rng = np.random.default_rng(4)
+    counts = rng.integers(1, 4, size=40)
+    known, n = reference(counts, "ordered"), int(counts.sum())
+    codes = np.sort(rng.choice(40, size=12))
+    sums = _binned(known, codes, np.array([0, 12]))[0] * 12
+    ends = [40 * b // BINS for b in range(BINS + 1)]
+    for b in range(BINS):
+        by_hand = sum(
+            n * int(np.sum(codes <= i)) - 12 * int(counts[: i + 1].sum()) for i in range(ends[b], ends[b + 1])
+        )
+        assert sums[b] == pytest.approx(by_hand)
+    bound, emd = np.abs(sums).sum() / (12 * n * 39), float(slow_emd(codes, counts, "ordered"))
+    assert 0.5 * emd < bound <= emd * (1 + 1e-12)
 
 
 def random_case(seed: int, m: int, size: int, values: int):

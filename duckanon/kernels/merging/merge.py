@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -37,6 +38,9 @@ NEIGHBOURS = 32
 
 CUTS = 8
 """Coordinates that describe the distribution of an attribute in a class."""
+
+BINS = 16
+"""Parts of the order of an attribute whose sums bound the EMD of a union from below."""
 
 SHARE = 0.25
 """Part of the violating classes, the worst, that are merged before the candidates are searched anew."""
@@ -107,12 +111,14 @@ def merge_classes(
         return np.zeros(len(points), dtype=np.int64)
     rules = rules_of(thresholds)
     described = [_described(x.reference, column, bounds) for x, column in zip(thresholds, coded, strict=True)]
+    binned = [_binned(x.reference, column, bounds) for x, column in zip(thresholds, coded, strict=True)]
     by_emd = partner == "nearest" and len(thresholds) == 1 and thresholds[0].l is None
     start = merge_state_of(
-        np.hstack([points, *described]),
+        np.hstack([points, *described, *binned]),
         np.diff(bounds),
         [class_histograms(column, bounds) for column in coded],
         dimensions=points.shape[1],
+        bins=BINS,
         violations=violations_per_class(thresholds, members, bounds).sum(axis=0),
         emd=emd_per_class(thresholds[0].reference, members[0], bounds) if by_emd else None,
     )
@@ -193,6 +199,26 @@ def _described(
     return np.asarray(counts / np.diff(offsets)[:, None] - below / reference.total)
 
 
+def _binned(
+    reference: Reference, positions: NDArray[np.int64], offsets: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return, for each class, the sums of n P - s Q over parts of a path, a record (m, `BINS`); 0 in a tree.
+
+    P and Q count the records of a class of s and of the table of n up to a position. No edge sum is less than
+    the absolute values of these sums together.
+    """
+    edges = reference.edges
+    sums = np.zeros((len(offsets) - 1, BINS))
+    if len(edges.nodes):
+        return sums
+    ends = np.arange(BINS + 1) * len(edges.cumulative) // BINS
+    for b, (start, end) in enumerate(pairwise(ends)):
+        below = np.maximum(end - np.maximum(positions, start), 0)
+        sums[:, b] = edges.total * (np.add.reduceat(below, offsets[:-1]) / np.diff(offsets))
+        sums[:, b] -= float(edges.prefix[end] - edges.prefix[start])
+    return sums
+
+
 def _heaviest(reference: Reference) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return first and last position below some edges, and the records there.
 
@@ -248,7 +274,7 @@ def _candidates(
 ) -> NDArray[np.int64]:
     """Return the nearest classes of each violating one, and those nearest to its mirror image."""
     points = principal(state.features[:, : state.dimensions], remaining)
-    excess = state.features[:, state.dimensions :]
+    excess = state.features[:, state.dimensions : state.binned]
     spread, contrast = points[remaining].var(axis=0).sum(), excess[remaining].var(axis=0).sum()
     weighted = excess * np.sqrt(spread / contrast) if contrast > 0.0 else excess
     both = np.vstack([np.hstack([points, weighted]), np.hstack([points, -weighted])])

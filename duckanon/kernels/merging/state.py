@@ -30,6 +30,7 @@ merged next; a class that is gone has the urgency -1.
 class MergeState(NamedTuple):
     """Classes that are being merged: arrays by class, changed in place; made by `merge_state_of`.
 
+    ``features[:, binned:]`` are the sums of each attribute by parts of its order, for `least_violation`.
     A merged class lives on under the lower index. Attribute a of class c has ``runs[c, a, 1]`` values from
     ``entries[0, runs[c, a, 0]]`` on, with their counts in ``entries[1]``; ``used[0]`` entries are in use,
     ``spare`` is memory for a union and for compaction.
@@ -37,6 +38,7 @@ class MergeState(NamedTuple):
 
     features: NDArray[np.float64]
     dimensions: int
+    binned: int
     by_emd: bool
     table: NDArray[np.void]
     runs: NDArray[np.int64]
@@ -51,14 +53,16 @@ def merge_state_of(
     histograms: Sequence[Histograms],
     *,
     dimensions: int,
+    bins: int = 0,
     violations: NDArray[np.float64],
     emd: NDArray[np.float64] | None = None,
 ) -> MergeState:
     """Return the state that begins with a partition, everything copied.
 
-    `features` (m, d + r) are the means of the classes in d `dimensions`, which make distances, and in r
-    others; `sizes` and `violations` (m,) are those of the classes, `histograms` their values, one for each
-    threshold. With the EMD of each class (m,), that is the urgency, else the violation.
+    `features` (m, d + r + S b) are the means of the classes in d `dimensions`, which make distances, in r
+    others, and in b `bins` of each of the S attributes; `sizes` and `violations` (m,) are those of the
+    classes, `histograms` their values, one for each threshold. With the EMD of each class (m,), that is the
+    urgency, else the violation.
     """
     live = sum(len(h.values) for h in histograms)
     entries = np.zeros((2, 2 * live), dtype=np.int64)
@@ -73,13 +77,14 @@ def merge_state_of(
     table["size"], table["parent"] = sizes, np.arange(len(sizes))
     table["violation"], table["urgency"] = violations, violations if emd is None else emd
     spare, used = np.zeros((2, live), dtype=np.int64), np.array([live], dtype=np.int64)
-    return MergeState(features.copy(), dimensions, emd is not None, table, runs, entries, spare, used)
+    binned = features.shape[1] - len(histograms) * bins
+    return MergeState(features.copy(), dimensions, binned, emd is not None, table, runs, entries, spare, used)
 
 
 def copied(state: MergeState) -> MergeState:
     """Return a copy of the state, every array."""
     return MergeState(
-        state.features.copy(), state.dimensions, state.by_emd, state.table.copy(),
+        state.features.copy(), state.dimensions, state.binned, state.by_emd, state.table.copy(),
         state.runs.copy(), state.entries.copy(), state.spare.copy(), state.used.copy(),
     )  # fmt: skip
 
@@ -122,6 +127,22 @@ def squared_distance(state: MergeState, x: int, y: int) -> float:
         difference = state.features[x, i] - state.features[y, i]
         total += difference * difference
     return total
+
+
+@uncounted
+def least_violation(state: MergeState, rules: Rules, x: int, y: int) -> float:
+    """Return a lower bound of `union_violation`, but for rounding: of t alone, by the sums of the parts."""
+    features, one, other = state.features, float(state.table[x]["size"]), float(state.table[y]["size"])
+    violation, place, attributes = 0.0, state.binned, state.runs.shape[1]
+    bins = (features.shape[1] - place) // attributes
+    for a in range(attributes):
+        rule, total = rules.table[a], 0.0
+        for i in range(place, place + bins):
+            total += abs(one * features[x, i] + other * features[y, i])
+        place += bins
+        if rule["t"] >= 0.0:
+            violation += max(0.0, total / rule["whole"] - (one + other) * rule["t"])
+    return violation
 
 
 @uncounted
