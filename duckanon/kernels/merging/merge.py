@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -14,7 +13,6 @@ from duckanon.kernels.closeness.threshold import Rules, least_records, rules_of,
 from duckanon.kernels.merging.partner import merge_all, merge_round
 from duckanon.kernels.merging.state import MergeState, copied, merge_state_of
 from duckanon.kernels.neighbours.centroids import nearest, principal
-from duckanon.kernels.plain import carried
 from duckanon.kernels.points import distance_points
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ NEIGHBOURS = 32
 CUTS = 8
 """Coordinates that describe the distribution of an attribute in a class."""
 
-BINS = 16
+BINS = 32
 """Parts of the order of an attribute whose sums bound the EMD of a union from below."""
 
 SHARE = 0.25
@@ -123,9 +121,9 @@ def merge_classes(
         emd=emd_per_class(thresholds[0].reference, members[0], bounds) if by_emd else None,
     )
     if partner == "nearest":
-        merge_all(start, rules, np.arange(len(points)), 0.0)
+        merge_all(start, rules, np.arange(len(points)), 0.0, np.inf)
         return _labels(start)
-    return _least_loss(points, np.diff(bounds), start, rules)
+    return _least_loss(start, rules)
 
 
 def class_members(
@@ -237,36 +235,33 @@ def _heaviest(reference: Reference) -> tuple[NDArray[np.int64], NDArray[np.int64
     return first[order], last[order], below[order]
 
 
-def _least_loss(
-    points: NDArray[np.float64], sizes: NDArray[np.int64], start: MergeState, rules: Rules
-) -> NDArray[np.int64]:
-    """Return the merged classes of the power that raises SSE least."""
-
-    def attempt(power: float) -> tuple[float, NDArray[np.int64]]:
+def _least_loss(start: MergeState, rules: Rules) -> NDArray[np.int64]:
+    """Return the merged classes of the power that raises SSE least, the first among equals."""
+    least, best = np.inf, start
+    for power in POWERS:
         state = copied(start)
-        _merge_in_rounds(state, rules, power)
-        labels = _labels(state)
-        weights = np.bincount(labels, weights=sizes)
-        sums = np.array([np.bincount(labels, weights=sizes * column) for column in points.T])
-        return -float(np.sum(np.square(sums) / weights)), labels
-
-    # The attempts share nothing, and the compiled loops release the interpreter.
-    with ThreadPoolExecutor(len(POWERS)) as pool:
-        results = list(pool.map(carried(attempt), POWERS))
-    return min(results, key=lambda result: result[0])[1]
+        lost = _merge_in_rounds(state, rules, power, least)
+        if lost < least:
+            least, best = lost, state
+    return _labels(best)
 
 
-def _merge_in_rounds(state: MergeState, rules: Rules, power: float) -> None:
-    """Merge with candidates from kd-trees while there are many classes, then with every class as one."""
-    while True:
+def _merge_in_rounds(state: MergeState, rules: Rules, power: float, most: float) -> float:
+    """Merge with candidates from kd-trees while there are many classes, then with every class as one.
+
+    The increase of SSE is returned; more than `most` is not merged to the end.
+    """
+    lost = 0.0
+    while lost <= most:
         violation, parent = state.table["violation"], state.table["parent"]
         violating = np.flatnonzero(violation > 0.0)
         remaining = np.flatnonzero(parent == np.arange(len(parent)))
         if len(violating) * len(remaining) <= FULL:
-            return merge_all(state, rules, remaining, power)
+            return lost + merge_all(state, rules, remaining, power, most - lost)
         worst = violating[np.argsort(-violation[violating], kind="stable")]
         worst = worst[: int(np.ceil(SHARE * len(worst)))]
-        merge_round(state, rules, worst, _candidates(state, remaining, worst), power)
+        lost += merge_round(state, rules, worst, _candidates(state, remaining, worst), power)
+    return lost
 
 
 def _candidates(

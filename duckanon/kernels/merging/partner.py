@@ -32,24 +32,29 @@ BOUNDED = 1e-9
 
 
 @compiled
-def merge_all(state: MergeState, rules: Rules, remaining: NDArray[np.int64], power: float) -> None:
+def merge_all(
+    state: MergeState, rules: Rules, remaining: NDArray[np.int64], power: float, most: float
+) -> float:
     """Merge the most urgent class until all satisfy the thresholds or one is left; ties to the lowest index.
 
     `remaining` (m,) are the classes that are not gone, ascending, and is changed. Power 0 merges with the
-    nearest class, else with the `efficient_partner`. O(m^2 d) time, and few unions by pruning.
+    nearest class, else with the `efficient_partner`. The increase of SSE is returned; nothing is merged any
+    more once it is greater than `most`. O(m^2 d) time, and few unions by pruning.
     """
     bounds = np.empty(len(remaining))
-    count = len(remaining)
-    while count > 1:
+    count, lost = len(remaining), 0.0
+    while count > 1 and lost <= most:
         x = _most_urgent(state, remaining[:count])
         if x < 0:
-            return
+            return lost
         if power > 0.0:
             y = efficient_partner(state, rules, x, remaining[:count], bounds, power)
         else:
             y = _nearest(state, x, remaining[:count])
+        lost += _loss(state, x, y)
         join(state, rules, x, y)
         count = _without(remaining, count, max(x, y))
+    return lost
 
 
 @compiled
@@ -59,13 +64,13 @@ def merge_round(
     violating: NDArray[np.int64],
     candidates: NDArray[np.int64],
     power: float,
-) -> None:
+) -> float:
     """Merge each violating class (v,) once with the most efficient of its candidates (v, c), in this order.
 
-    One that has grown meanwhile is passed over; a candidate merged meanwhile stands for the class that holds
-    its records now, and is changed to that.
+    The increase of SSE is returned. One that has grown meanwhile is passed over; a candidate merged meanwhile
+    stands for the class that holds its records now, and is changed to that.
     """
-    bounds = np.empty(candidates.shape[1])
+    bounds, lost = np.empty(candidates.shape[1]), 0.0
     sizes = state.table["size"].copy()
     for row in range(len(violating)):
         x, options = violating[row], candidates[row]
@@ -74,7 +79,9 @@ def merge_round(
                 options[i] = current(state, options[i])
             y = efficient_partner(state, rules, x, options, bounds, power)
             if y >= 0:
+                lost += _loss(state, x, y)
                 join(state, rules, x, y)
+    return lost
 
 
 @uncounted
