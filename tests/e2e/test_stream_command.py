@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,7 +27,6 @@ from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 ASKED = ("--qi", "age", "-k", "3", "--delay", "20", "--class-id")
 VISITS = "name,age,zip,ill\na,31,01,flu\nb,60,02,acne\nc,35,01,cold\nd,64,02,\n"
@@ -80,6 +80,22 @@ def until(happens: Callable[[], object]) -> None:
             return
         time.sleep(0.05)
     raise TimeoutError
+
+
+def left_alone(file: Path) -> bool:
+    """Tell whether no process has a file open: what guards an output outlives the command by a moment."""
+    if not Path("/proc/self/fd").is_dir():
+        time.sleep(1)
+        return True
+    return not any(reaches(link, file) for link in Path("/proc").glob("[0-9]*/fd/*"))
+
+
+def reaches(link: Path, file: Path) -> bool:
+    """Tell whether an open file of a process, which may be gone meanwhile, is this one."""
+    try:
+        return link.samefile(file)
+    except OSError:
+        return False
 
 
 def size(file: Path) -> int:
@@ -640,6 +656,7 @@ def test_kill_9_at_any_moment_leaves_whole_classes(tmp_path: Path) -> None:
         feeder.join()
         assert process.stdin is not None
         process.stdin = None
+        until(lambda out=out: left_alone(out))
         assert classes(out) > 0
 
 
@@ -673,8 +690,7 @@ def test_kill_9_within_a_write_leaves_whole_classes(tmp_path: Path, nth: int, fo
     )  # fmt: skip
     feed(process)
     assert process.wait(timeout=60) == -signal.SIGKILL
-    # What guards the file has it open a moment longer.
-    until(lambda: out.read_bytes().endswith(b"\n") or not size(out))
+    until(lambda: left_alone(out))
     lines = out.read_bytes().splitlines()
     records = lines[1:] if form == "csv" else lines
     assert len(records) % 3 == 0
@@ -694,8 +710,7 @@ def test_kill_9_while_a_large_file_is_written_leaves_whole_classes(tmp_path: Pat
         process.kill()
         process.communicate()
         killed += process.returncode == -signal.SIGKILL
-        # What guards the file has it open a moment longer.
-        until(lambda out=out: out.read_bytes().endswith(b"\n"))
+        until(lambda out=out: left_alone(out))
         assert classes(out) > 0
         out.unlink()
     assert killed > 1
