@@ -296,7 +296,7 @@ _FULL_DOMAIN = (
 _OWN = (
     "Not the algorithm of the paper: each release is made by duckanon.anonymize with method 'auto', "
     "without refinement, which forms classes of near records in an embedding of the quasi-identifiers "
-    "(MDAV in blocks, with l or t t-closeness-first and merging) and recodes each class by itself. "
+    "(MDAV in blocks, with l or t also t-closeness-first, and merging) and recodes each by itself. "
     "Occupation is sensitive, with hierarchical distance; the l-diverse releases have k = 2 besides.\n\n"
     "Classes are far smaller than those of full-domain generalization, and so is the discernibility. "
     "What the text says of the order of the measures is not confirmed here either: t costs more than "

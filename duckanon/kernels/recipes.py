@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 EXACT = 8192
 """Up to so many records exact MDAV; beyond, MDAV in blocks, which refinement makes up for."""
 
+TIMES = (1, 2, 4, 8)
+"""Class sizes of MDAV in blocks that are tried without refinement, as multiples of the smallest one. With it
+the second is, since exchanges do not pay among the larger classes that merging makes."""
+
+MORE = 1.3
+"""Of MDAV in blocks the largest classes are taken that lose at most so many times as much as any: merging
+smaller ones takes longer."""
+
+LESS = 0.8
+"""MDAV in blocks makes fewer classes, and is taken where it loses at most this share of what others lose."""
+
 Start = Literal["mdav", "mdav1", "blocks", "tcloseness_first", "univariate", "forest", "anatomy"]
 """First partitions that recipes begin with."""
 
@@ -82,8 +93,10 @@ def recipes(
         class size of its Eq. 3, with one time where more than `MANY` records are to be refined, since larger
         classes take twice as long and gain little; up to `EXACT` records also MDAV with the smallest size
         that can satisfy t, whose classes have to be changed and merged much: it pays in small tables only;
-        without t also the clusters of a spanning tree. Where a share is all that is asked for (recursive,
-        l = 1, c below 1) Anatomize, too, for any number of records.
+        without t also the clusters of a spanning tree. Beyond, MDAV in blocks with one to eight times that
+        size, which is merged and not refined; beside others that are refined only with twice that size. Where
+        a share is all that is asked for (recursive, l = 1, c below 1) Anatomize instead, for any number of
+        records.
     """
     if not thresholds and columns == 1:
         return (Recipe("univariate", k),)
@@ -95,13 +108,37 @@ def recipes(
     spreads = tuple(Recipe("tcloseness_first", size, "efficient", effort) for size in sizes if size <= n)
     if most_share(thresholds) is not None:
         spreads += (Recipe("anatomy", k, "efficient", effort),)
+    smallest = smallest_size(n, k, thresholds, largest=largest)
     if n > EXACT:
-        return spreads
-    smallest = smallest_size(n, k, thresholds, largest=largest) if effort else k
+        times = () if most_share(thresholds) is not None else TIMES[1:2] if effort else TIMES
+        sizes = sorted({min(smallest * some, max(largest, k)) for some in times})
+        return spreads + tuple(Recipe("blocks", size) for size in sizes if size <= n)
+    smallest = smallest if effort else k
     # Within t of the table a class spreads over clusters; l values are often near.
     trees = effort and all(threshold.t is None for threshold in thresholds)
     first = ("mdav", "forest") if trees else ("mdav",)
     return (*(Recipe(start, smallest, "efficient", effort) for start in first), *spreads)
+
+
+def choice(tried: Sequence[Recipe], losses: Sequence[float]) -> int:
+    """Return the place of the recipe that is taken, the first of those that lose least.
+
+    Where none is refined MDAV in blocks is passed over if it does not lose much less than all other starts
+    (`LESS`); else it is the one with the largest classes among those that do, and lose at most `MORE` times
+    as much as any.
+    """
+    places = range(len(tried))
+    blocks = [i for i in places if tried[i].start == "blocks"]
+    others = [i for i in places if tried[i].start != "blocks"]
+    if not blocks or any(recipe.effort for recipe in tried):
+        return min(places, key=losses.__getitem__)
+    best = min(others, key=losses.__getitem__, default=None)
+    if best is not None:
+        blocks = [i for i in blocks if losses[i] <= LESS * losses[best]]
+        if not blocks:
+            return best
+    least = min(losses[i] for i in blocks)
+    return max((i for i in blocks if losses[i] <= MORE * least), key=lambda i: tried[i].size)
 
 
 def most_share(thresholds: Sequence[Threshold]) -> Decimal | None:

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from duckanon.errors import InfeasibleError, MissingExtra, PolicyError
 from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.merging.merge import class_members
+from duckanon.kernels.recipes import choice
 from duckanon.policy.bind import Role
 from duckanon.release.pipeline import names_of, through
 from duckanon.release.stages.bucket import BY_CUTS
@@ -261,19 +263,21 @@ def _smallest_t(limits: Sequence[Threshold]) -> float | None:
 def _measure(sample: _Sample, cell: _Cell, policy: Policy) -> _Measured | None:
     """Partition the sample as CREATE partitions a tile, or return None where a threshold is violated."""
     asked = replace(policy, k=cell.k)
-    best: _Measured | None = None
-    for recipe in _recipes(sample, cell, asked):
-        begin = time.process_time()
-        labels = classes_of(
-            sample.points, sample.codes, asked, recipe, cell.thresholds, sample.cuts, seed=policy.seed
-        )
-        seconds = time.process_time() - begin
-        if not _satisfied(cell.thresholds, sample.codes, labels):
-            continue
-        loss = information_loss(sample.points, labels)
-        if best is None or loss < best.loss:
-            best = _Measured(int(labels.max()) + 1, loss, seconds)
-    return best
+    tried = _recipes(sample, cell, asked)
+    measured = [_attempt(sample, cell, asked, recipe) for recipe in tried]
+    best = measured[choice(tried, [one.loss for one in measured])]
+    return best if best.loss < inf else None
+
+
+def _attempt(sample: _Sample, cell: _Cell, asked: Policy, recipe: Recipe) -> _Measured:
+    """Partition the sample by a recipe; the loss is infinite where a threshold is violated."""
+    begin = time.process_time()
+    labels = classes_of(
+        sample.points, sample.codes, asked, recipe, cell.thresholds, sample.cuts, seed=asked.seed
+    )
+    seconds = time.process_time() - begin
+    kept = _satisfied(cell.thresholds, sample.codes, labels)
+    return _Measured(int(labels.max()) + 1, information_loss(sample.points, labels) if kept else inf, seconds)
 
 
 def _recipes(sample: _Sample, cell: _Cell, policy: Policy) -> list[Recipe]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations
@@ -22,7 +23,7 @@ from duckanon.kernels.exchange.refine import Effort, reduce_violations, refine
 from duckanon.kernels.first.mdav import mdav, mdav1
 from duckanon.kernels.first.repeated import repeated
 from duckanon.kernels.loss import sse
-from duckanon.kernels.recipes import EXACT, Recipe, recipes, smallest_size, stratum_size
+from duckanon.kernels.recipes import EXACT, Recipe, choice, recipes, smallest_size, stratum_size
 from duckanon.literature.partitions import information_loss, partition
 from tests.examples import examples
 from tests.kernels.test_ledger import DISTANCES, Attribute, attribute_of, emd_of, meets
@@ -117,9 +118,28 @@ def test_the_plain_recipe_comes_first() -> None:
     assert [(r.start, r.size) for r in others] == [("tcloseness_first", size) for size in (49, 98, 150)]
     # Proposition 1 at n = 1080, t = 0.01: (1080 + s)(1080 - s) <= 46612.8 s from s = 26 on.
     assert [r.size for r in recipes(1080, 2, asks, "best", largest=1080, columns=2)] == [26, 49, 98, 196]
-    assert {r.start for r in recipes(EXACT + 1, 2, asks, "best", largest=150, columns=2)} == {
-        "tcloseness_first"
-    }
+    found = recipes(EXACT + 1, 2, asks, "best", largest=150, columns=2)
+    assert {(r.start, r.effort) for r in found} == {("tcloseness_first", "best"), ("blocks", None)}
+    # Proposition 1 at n = 10,000, t = 0.01: (n + s)(n - s) <= 3,999,600 s from s = 26 on; 8 times 26 is 208.
+    unrefined = recipes(10_000, 2, [distinct(10_000, "0.01")], None, largest=150, columns=2)
+    assert [r.size for r in unrefined if r.start == "blocks"] == [26, 52, 104, 150]
+    refined = recipes(10_000, 2, [distinct(10_000, "0.01")], "fast", largest=150, columns=2)
+    assert [r for r in refined if r.start == "blocks"] == [Recipe("blocks", 52)]
+
+
+def test_of_blocks_the_largest_classes_are_taken_that_lose_little_more() -> None:
+    """By hand, 1.3 times the least: 13 of 10, not 13.1; where another start loses little more, or all are refined, that."""
+    spread, *classes = (Recipe("tcloseness_first", 5), *(Recipe("blocks", size) for size in (5, 10, 20)))
+    for losses, size in [((10, 12, 13.1), 10), ((10, 12, 13), 20), ((13, 10, 14), 10), ((0, 0, 1), 10)]:
+        place = choice([spread, *classes], [50.0, *losses])
+        assert ([spread, *classes][place].start, [spread, *classes][place].size) == ("blocks", size)
+    assert choice([*classes, spread], [10.0, 9.0, 9.0, 10.0]) == 3, "a tenth less is not enough"
+    assert choice([spread, *classes], [10.0, 10.0, 10.0, 10.0]) == 0
+    assert choice([spread, *classes], [10.0, 7.0, 8.0, 8.1]) == 2, "four fifths of the other start, not more"
+    assert choice([spread, replace(spread, size=9), *classes], [10.0, 9.0, 7.3, 7.3, 7.3]) == 1
+    assert choice(classes, [10.0, 12.0, 13.1]) == 1
+    refined = replace(spread, effort="fast")
+    assert choice([refined, *classes], [10.0, 9.9, 9.8, 9.9]) == 2, "beside what is refined the least counts"
 
 
 @pytest.mark.parametrize("start", ["mdav", "mdav1", "blocks", "tcloseness_first"])

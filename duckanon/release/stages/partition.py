@@ -131,8 +131,9 @@ def _compile_ahead(bucketed: Bucketed, policy: Policy) -> None:
     embedded, thresholds = bucketed.limited.embedded, bucketed.limited.thresholds
     columns, limited, records = dimensions(embedded.axes), bool(thresholds), bucketed.open_size
     recipes = candidates(records, policy, thresholds, columns=columns)
-    starts = {recipe.start: True for recipe in recipes if recipe.effort and recipe.start != "univariate"}
-    if bucketed.tile_count and starts:
+    starts = {recipe.start: True for recipe in recipes if recipe.start != "univariate"}
+    refined = any(recipe.effort for recipe in recipes if recipe.start != "univariate")
+    if bucketed.tile_count and refined:
         rebuilds = rebuilds_any(policy.effort, records, columns, policy.k, limited=limited)
         ahead.begin([*starts], columns=columns, limited=limited, rebuilds=rebuilds)
 

@@ -12,7 +12,7 @@ from duckanon.errors import PolicyError
 from duckanon.kernels.closeness.threshold import least_records
 from duckanon.kernels.compose import compose
 from duckanon.kernels.loss import information_loss
-from duckanon.kernels.recipes import EXACT, Recipe, Start, recipes
+from duckanon.kernels.recipes import EXACT, MORE, Recipe, Start, choice, recipes
 from duckanon.literature.registry import PUBLISHED, run_named
 from duckanon.literature.task import Task
 from duckanon.release.stages.bucket import LARGEST, stratum_size, stream, tile_size
@@ -131,9 +131,11 @@ def _tried(
         classes_of(points, codes, policy, recipe, bucketed.limited.thresholds, seed=policy.seed, stop=stop)
         for recipe in on_trial
     ]
-    best = int(np.argmin([information_loss(points, labels) for labels in found]))
+    losses = [information_loss(points, labels) for labels in found]
+    best = choice(tried, losses)
     names = ", ".join(f"{recipe.start} with classes from {recipe.size}" for recipe in tried)
-    why = f"least loss on a sample of {len(points)} records of {names}"
+    little = "least loss" if losses[best] == min(losses) else f"quick, at most {MORE} times the least loss"
+    why = f"{little} on a sample of {len(points)} records of {names}"
     # The same records, recipe and seed, and merging as in the release: its classes are made.
     made = whole and on_trial[best] == tried[best] and policy.suppression_limit == 0
     return Plan(tried[best], why, found[best] if made else None)
