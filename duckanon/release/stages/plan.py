@@ -157,7 +157,11 @@ def candidates(
     effort = policy.effort if policy.refine else None
     # With thresholds the choice must be the same for all tiles of a table; without, only the tile counts.
     records = n if thresholds else min(n, tile_size(policy, thresholds))
-    return recipes(records, k, thresholds, effort, largest=max(LARGEST, k), columns=columns)
+    tried = recipes(records, k, thresholds, effort, largest=max(LARGEST, k), columns=columns)
+    if thresholds and policy.suppression_limit:
+        # No class is merged in its tile then, and most of those of near records would be left over.
+        return tuple(recipe for recipe in tried if recipe.start != "blocks")
+    return tried
 
 
 def sample(

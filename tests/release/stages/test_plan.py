@@ -73,3 +73,44 @@ def test_classes_of_a_sample_are_not_those_of_the_table(monkeypatch: pytest.Monk
             WITH (quasi_identifiers = (age, pay), insensitive = *, sensitive = ill, k = 4, t = 0.2, effort = 'fast')""")
         assert con.execute("SELECT count(*) FROM v").fetchone() == (5000,)
     assert [plan.classes for plan in plans] == [None]
+
+
+LARGE = """
+CREATE TABLE p AS SELECT x AS age, hash(i + 1) % 1000 AS pay, x // 9 + hash(i + 2) % 30 AS ill
+FROM (SELECT i, hash(i) % 300 AS x FROM range(9000) r(i))
+"""
+
+
+def lost(monkeypatch: pytest.MonkeyPatch, options: str) -> tuple[float, Plan]:
+    """Information loss of a release of many records, by its report, and its plan."""
+    plans: list[Plan] = []
+    monkeypatch.setattr(
+        stage, "choose_plan", lambda *arguments: plans.append(choose_plan(*arguments)) or plans[-1]
+    )
+    with duckanon.connect() as con:
+        con.execute(LARGE)
+        policy = f"quasi_identifiers = (age, pay), sensitive = ill, k = 3, t = 0.15, {options}"
+        (outcome,) = con.run_script(f"CREATE ANONYMIZED VIEW v AS FROM p WITH ({policy})")
+    assert outcome.report is not None
+    assert outcome.report.passed
+    (loss,) = (x.value for x in outcome.report.measures if x.measure == "information_loss")
+    assert loss is not None
+    return loss, plans[-1]
+
+
+@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
+def test_classes_of_near_records_are_taken_where_they_lose_much_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reference is the other start, by its name; with refinement no more is lost than without."""
+    plain, plan = lost(monkeypatch, "refine = false")
+    assert (plan.method, plan.recipe.effort) == ("blocks", None)
+    spread, named = lost(monkeypatch, "method = 'tcloseness_first'")
+    assert named.method == "tcloseness_first"
+    assert plain < 0.8 * spread
+    assert lost(monkeypatch, "effort = 'fast'")[0] <= plain
+
+
+@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
+def test_where_records_may_be_suppressed_they_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Classes are not merged in a tile then: nearly all of near records would be left for the whole table."""
+    _, plan = lost(monkeypatch, "refine = false, suppression_limit = 0.01")
+    assert plan.method == "tcloseness_first"
