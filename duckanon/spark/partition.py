@@ -79,9 +79,19 @@ def partition(dealt: DataFrame, embedded: Embedded, policy: Policy, size: int, f
 
 def work_of(embedded: Embedded, policy: Policy, size: int) -> Work:
     """Return what every task is told, for a table of so many records."""
-    recipes = candidates(size, policy, embedded.thresholds, columns=embedded.dimensions)
+    recipes = _worth_a_tile(candidates(size, policy, embedded.thresholds, columns=embedded.dimensions))
     tile, merging = tile_size(policy, embedded.thresholds), policy.suppression_limit == 0
     return Work(embedded, policy.k, size, recipes, tile, policy.seed, merging)
+
+
+def _worth_a_tile(recipes: Sequence[Recipe]) -> tuple[Recipe, ...]:
+    """Return the recipes that every tile tries: DuckDB tries them all on a sample, here each takes its time.
+
+    Of MDAV in blocks that is not refined that is one size, and none beside what is refined.
+    """
+    blocks = [recipe for recipe in recipes if recipe.start == "blocks" and not recipe.effort]
+    others = [recipe for recipe in recipes if recipe not in blocks]
+    return tuple(others) if any(recipe.effort for recipe in others) else (*others, *(blocks[1:2] or blocks))
 
 
 def with_classes(schema: StructType) -> StructType:
