@@ -64,6 +64,16 @@ print(json.dumps([sizes(), sizes(0, 0), sizes(4, 0, 5, 1, 3), sizes(25, 1), size
 handed.ROWS, handed.BYTES = held
 """
 
+RECIPES = """
+import json
+from duckanon.kernels.recipes import Recipe
+from duckanon.spark.partition import _worth_a_tile
+spread, *near = Recipe("tcloseness_first", 5), *(Recipe("blocks", size) for size in (5, 10, 20))
+refined, alone = (Recipe(start, 5, effort="fast") for start in ("tcloseness_first", "blocks"))
+asked = [(spread, *near), (spread, near[0]), (refined, near[1]), (alone,), (near[0],)]
+print(json.dumps([[(r.start, r.size, r.effort) for r in _worth_a_tile(recipes)] for recipes in asked]))
+"""
+
 
 def test_the_part_of_a_record_is_that_which_a_slow_reader_finds(running: Running) -> None:
     assert json.loads(running.run(PARTS)) == 0
@@ -72,3 +82,11 @@ def test_the_part_of_a_record_is_that_which_a_slow_reader_finds(running: Running
 def test_batches_are_put_together_up_to_so_many_rows_or_bytes(running: Running) -> None:
     """By hand: ten rows, or some thousand bytes; batches without a row are passed over."""
     assert json.loads(running.run(MANY)) == [[], [], [10, 3], [25, 1], [2, 2]]
+
+
+def test_a_tile_tries_one_size_of_near_records_and_none_beside_refined_ones(running: Running) -> None:
+    """By hand: the second size, or the only one; one that is refined itself is not meant."""
+    spread, near = ["tcloseness_first", 5, None], ["blocks", 5, None]
+    found = json.loads(running.run(RECIPES))
+    assert found[:2] == [[spread, ["blocks", 10, None]], [spread, near]]
+    assert found[2:] == [[["tcloseness_first", 5, "fast"]], [["blocks", 5, "fast"]], [near]]
