@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from duckanon.kernels.closeness.threshold import least_records
 from duckanon.kernels.exchange.refine import MANY, Effort
 from duckanon.kernels.first.tcloseness_first import class_size
 
@@ -102,13 +103,13 @@ def recipes(
         return (Recipe("univariate", k),)
     if not thresholds:
         return (Recipe("mdav" if n <= EXACT else "blocks", k, "efficient", effort),)
-    spread = stratum_size(n, k, thresholds, largest=largest)
+    spread = _begun(stratum_size(n, k, thresholds, largest=largest), thresholds, largest)
     factors = (1,) if effort and n > MANY else (1, 2, 4)
     sizes = sorted({min(spread * factor, max(largest, k)) for factor in factors})
     spreads = tuple(Recipe("tcloseness_first", size, "efficient", effort) for size in sizes if size <= n)
     if most_share(thresholds) is not None:
         spreads += (Recipe("anatomy", k, "efficient", effort),)
-    smallest = smallest_size(n, k, thresholds, largest=largest)
+    smallest = _begun(smallest_size(n, k, thresholds, largest=largest), thresholds, largest)
     if n > EXACT:
         times = () if most_share(thresholds) is not None else TIMES[1:2] if effort else TIMES
         sizes = sorted({min(smallest * some, max(largest, k)) for some in times})
@@ -139,6 +140,14 @@ def choice(tried: Sequence[Recipe], losses: Sequence[float]) -> int:
             return best
     least = min(losses[i] for i in blocks)
     return max((i for i in blocks if losses[i] <= MORE * least), key=lambda i: tried[i].size)
+
+
+def _begun(size: int, thresholds: Sequence[Threshold], largest: int) -> int:
+    """Return the size that classes begin with: the largest where none of that many records satisfies all.
+
+    To merge small ones one after the other until they do takes a minute for some thousand values.
+    """
+    return max(size, largest) if max(map(least_records, thresholds)) > largest else size
 
 
 def most_share(thresholds: Sequence[Threshold]) -> Decimal | None:

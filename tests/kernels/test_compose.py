@@ -127,6 +127,14 @@ def test_the_plain_recipe_comes_first() -> None:
     assert [r for r in refined if r.start == "blocks"] == [Recipe("blocks", 52)]
 
 
+def test_where_no_class_of_the_largest_size_is_enough_all_begin_with_it() -> None:
+    """Ten thousand values, equally far apart: within 0.3 of them are 7,000 or more, within 0.995 are 50."""
+    values = reference(np.ones(10_000, dtype=np.int64), "equal")
+    for t, sizes in [("0.3", {150}), ("0.995", {4, 8, 16, 32})]:
+        tried = recipes(10_000, 4, [Threshold(values, t=Decimal(t))], None, largest=150, columns=2)
+        assert {recipe.size for recipe in tried} == sizes
+
+
 def test_of_blocks_the_largest_classes_are_taken_that_lose_little_more() -> None:
     """By hand, 1.3 times the least: 13 of 10, not 13.1; where another start loses little more, or all are refined, that."""
     spread, *classes = (Recipe("tcloseness_first", 5), *(Recipe("blocks", size) for size in (5, 10, 20)))
