@@ -199,11 +199,16 @@ def running(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
     An interrupt is Ctrl-C, or a call of another thread.
     """
     with watching(con):
+        before = _state.raised
         try:
             yield
-        except (duckdb.InterruptException, OSError, RuntimeError) as failure:
+        except Exception as failure:
             # From DuckDB, from Arrow, which reads from DuckDB, or from DuckDB that saw the signal itself.
-            if isinstance(failure, duckdb.InterruptException) or _INTERRUPTED.search(str(failure)):
+            told = isinstance(failure, duckdb.InterruptException) or (
+                isinstance(failure, OSError | RuntimeError) and _INTERRUPTED.search(str(failure))
+            )
+            # Where it called Python, as for the schema of a table in memory, any error of its own may be one.
+            if told or _state.raised is not before:
                 raise _state.raised or KeyboardInterrupt from failure
             raise
 

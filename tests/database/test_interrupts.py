@@ -8,6 +8,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
+import duckdb
+import pyarrow as pa
 import pytest
 
 from duckanon.database import interrupts
@@ -74,3 +76,38 @@ def test_ctrl_c_at_every_line_leaves_the_handler_that_was_there(first: bool) -> 
             interrupts.interruptible(lambda: os.kill(os.getpid(), signal.SIGINT))()
     assert count[0] < LINES
     assert ended == ({"interrupted"} if first else {"interrupted", "done"})
+
+
+class Struck:
+    """A table in memory during whose introduction to DuckDB Ctrl-C comes."""
+
+    def __init__(self) -> None:
+        self.table = pa.table({"a": [1]})
+
+    def __arrow_c_stream__(self, requested: object = None) -> object:
+        """Give the rows."""
+        return self.table.__arrow_c_stream__(requested)
+
+    def __arrow_c_schema__(self) -> object:
+        """Give the schema, after a signal."""
+        os.kill(os.getpid(), signal.SIGINT)
+        return self.table.schema.__arrow_c_schema__()
+
+
+def test_ctrl_c_while_duckdb_asks_python_is_no_error_of_duckdb() -> None:
+    """Who handles it within the call sees KeyboardInterrupt, and not what DuckDB makes of it."""
+    seen: list[type[BaseException]] = []
+
+    @interrupts.interruptible
+    def read(con: duckdb.DuckDBPyConnection) -> None:
+        try:
+            with interrupts.running(con):
+                con.register("struck", Struck())
+                con.execute("FROM struck")
+        except BaseException as failure:
+            seen.append(type(failure))
+            raise
+
+    with duckdb.connect() as con, pytest.raises(KeyboardInterrupt):
+        read(con)
+    assert seen == [KeyboardInterrupt]
