@@ -135,7 +135,8 @@ def choice(tried: Sequence[Recipe], losses: Sequence[float]) -> int:
         return min(places, key=losses.__getitem__)
     best = min(others, key=losses.__getitem__, default=None)
     if best is not None:
-        blocks = [i for i in blocks if losses[i] <= LESS * losses[best]]
+        # Nothing is less than nothing, and what violates a threshold loses without end.
+        blocks = [i for i in blocks if losses[i] <= LESS * losses[best] and losses[i] < losses[best]]
         if not blocks:
             return best
     least = min(losses[i] for i in blocks)

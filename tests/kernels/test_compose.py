@@ -146,6 +146,9 @@ def test_of_blocks_the_largest_classes_are_taken_that_lose_little_more() -> None
     assert choice([spread, *classes], [10.0, 7.0, 8.0, 8.1]) == 2, "four fifths of the other start, not more"
     assert choice([spread, replace(spread, size=9), *classes], [10.0, 9.0, 7.3, 7.3, 7.3]) == 1
     assert choice(classes, [10.0, 12.0, 13.1]) == 1
+    assert choice([spread, *classes], [0.0, 0.0, 0.0, 0.0]) == 0
+    assert choice([spread, *classes], [np.inf, np.inf, np.inf, 9.0]) == 3
+    assert choice([spread, *classes], [np.inf] * 4) == 0
     refined = replace(spread, effort="fast")
     assert choice([refined, *classes], [10.0, 9.9, 9.8, 9.9]) == 2, "beside what is refined the least counts"
 

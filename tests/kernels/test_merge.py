@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from duckanon.kernels.closeness.histograms import class_histograms
 from duckanon.kernels.closeness.reference import reference
-from duckanon.kernels.closeness.threshold import Threshold, rules_of
+from duckanon.kernels.closeness.threshold import Threshold, rules_of, violations_per_class
+from duckanon.kernels.merging import merge as module
 from duckanon.kernels.merging.merge import BINS, _binned, class_members, merge_classes
 from duckanon.kernels.merging.state import least_violation, merge_state_of
 from tests.examples import examples
@@ -237,6 +238,21 @@ def test_sums_by_parts_are_those_of_all_positions() -> None:
         assert sums[b] == pytest.approx(by_hand)
     bound, emd = np.abs(sums).sum() / (12 * n * 39), float(slow_emd(codes, counts, "ordered"))
     assert 0.5 * emd < bound <= emd * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("full", [4_000_000, 1_000])
+def test_all_is_merged_where_the_loss_overflows(monkeypatch: pytest.MonkeyPatch, full: int) -> None:
+    """The largest coordinates that there are: the SSE of a few merges is beyond all doubles, and t is kept."""
+    monkeypatch.setattr(module, "FULL", full)
+    rng, m, size = np.random.default_rng(1), 100, 3000
+    centroids = rng.uniform(-1.0, 1.0, size=(m, 4000)) * 1e150
+    codes = np.sort(rng.integers(0, 9, size=m * size))
+    threshold = Threshold(reference(np.bincount(codes), "ordered"), t=Fraction(1, 5))
+    offsets = np.arange(0, m * size + 1, size)
+    new = merge_classes(centroids, np.full(m, size), [codes], offsets, [threshold])
+    merged_offsets, members = class_members(new.repeat(size), [codes])
+    assert 1 < len(merged_offsets) - 1 < m
+    assert not violations_per_class([threshold], members, merged_offsets).any()
 
 
 def random_case(seed: int, m: int, size: int, values: int):

@@ -121,7 +121,7 @@ def merge_classes(
         emd=emd_per_class(thresholds[0].reference, members[0], bounds) if by_emd else None,
     )
     if partner == "nearest":
-        merge_all(start, rules, np.arange(len(points)), 0.0, np.inf)
+        merge_all(start, rules, np.arange(len(points)), 0.0, 0.0, np.inf)
         return _labels(start)
     return _least_loss(start, rules)
 
@@ -237,8 +237,9 @@ def _heaviest(reference: Reference) -> tuple[NDArray[np.int64], NDArray[np.int64
 
 def _least_loss(start: MergeState, rules: Rules) -> NDArray[np.int64]:
     """Return the merged classes of the power that raises SSE least, the first among equals."""
-    least, best = np.inf, start
-    for power in POWERS:
+    best = copied(start)
+    least = _merge_in_rounds(best, rules, POWERS[0], np.inf)
+    for power in POWERS[1:]:
         state = copied(start)
         lost = _merge_in_rounds(state, rules, power, least)
         if lost < least:
@@ -249,7 +250,7 @@ def _least_loss(start: MergeState, rules: Rules) -> NDArray[np.int64]:
 def _merge_in_rounds(state: MergeState, rules: Rules, power: float, most: float) -> float:
     """Merge with candidates from kd-trees while there are many classes, then with every class as one.
 
-    The increase of SSE is returned; more than `most` is not merged to the end.
+    The increase of SSE is returned, infinite where it overflows; more than `most` is not merged to the end.
     """
     lost = 0.0
     while lost <= most:
@@ -257,7 +258,7 @@ def _merge_in_rounds(state: MergeState, rules: Rules, power: float, most: float)
         violating = np.flatnonzero(violation > 0.0)
         remaining = np.flatnonzero(parent == np.arange(len(parent)))
         if len(violating) * len(remaining) <= FULL:
-            return lost + merge_all(state, rules, remaining, power, most - lost)
+            return merge_all(state, rules, remaining, power, lost, most)
         worst = violating[np.argsort(-violation[violating], kind="stable")]
         worst = worst[: int(np.ceil(SHARE * len(worst)))]
         lost += merge_round(state, rules, worst, _candidates(state, remaining, worst), power)

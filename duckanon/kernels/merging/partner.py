@@ -33,16 +33,21 @@ BOUNDED = 1e-9
 
 @compiled
 def merge_all(
-    state: MergeState, rules: Rules, remaining: NDArray[np.int64], power: float, most: float
+    state: MergeState,
+    rules: Rules,
+    remaining: NDArray[np.int64],
+    power: float,
+    lost: float,
+    most: float,
 ) -> float:
     """Merge the most urgent class until all satisfy the thresholds or one is left; ties to the lowest index.
 
     `remaining` (m,) are the classes that are not gone, ascending, and is changed. Power 0 merges with the
-    nearest class, else with the `efficient_partner`. The increase of SSE is returned; nothing is merged any
-    more once it is greater than `most`. O(m^2 d) time, and few unions by pruning.
+    nearest class, else with the `efficient_partner`. The increase of SSE is added to what was `lost`, and
+    returned; nothing more is merged once that is greater than `most`. O(m^2 d) time, few unions by pruning.
     """
     bounds = np.empty(len(remaining))
-    count, lost = len(remaining), 0.0
+    count = len(remaining)
     while count > 1 and lost <= most:
         x = _most_urgent(state, remaining[:count])
         if x < 0:

@@ -134,7 +134,7 @@ def _tried(
     losses = [information_loss(points, labels) for labels in found]
     best = choice(tried, losses)
     names = ", ".join(f"{recipe.start} with classes from {recipe.size}" for recipe in tried)
-    little = "least loss" if losses[best] == min(losses) else f"quick, at most {MORE} times the least loss"
+    little = "least loss" if losses[best] == min(losses) else f"at most {MORE} times the least loss"
     why = f"{little} on a sample of {len(points)} records of {names}"
     # The same records, recipe and seed, and merging as in the release: its classes are made.
     made = whole and on_trial[best] == tried[best] and policy.suppression_limit == 0
