@@ -382,16 +382,18 @@ WITH duckanon_fault AS (
             WHERE one.found
         ) AS collated_s
 ),
-duckanon_class AS MATERIALIZED (
-    SELECT row_number() OVER () AS class_id, "duckanon class" AS class
-    FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+duckanon_distinct AS MATERIALIZED (
+    SELECT "duckanon class" AS class FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
+duckanon_class AS MATERIALIZED (SELECT row_number() OVER () AS class_id, class FROM duckanon_distinct),
 duckanon_key AS (
     SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
     FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
 ),
 duckanon_sensitive AS MATERIALIZED (
-    SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
+    SELECT
+        CAST(row_number() OVER () AS USMALLINT) AS attribute, count(*) OVER () AS attributes,
+        one.name AS code, substr(one.name, 3) AS name, one.type
     FROM (SELECT typeof(COLUMNS(s)) AS "s \0" FROM query_table(tbl) LIMIT 1)
     UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
 ),
@@ -407,7 +409,7 @@ coded AS (
 class_member AS MATERIALIZED (
     SELECT
         duckanon_sensitive.attribute,
-        long.class_id * 65536 + duckanon_sensitive.attribute AS class,
+        CAST(long.class_id * duckanon_sensitive.attributes + duckanon_sensitive.attribute AS UINTEGER) AS class,
         long.value
     FROM coded UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (class_id)))) AS long
     JOIN duckanon_sensitive ON duckanon_sensitive.code = long.name
@@ -466,8 +468,9 @@ SELECT
     duckanon_class.class, result.class_size, duckanon_sensitive.name AS attribute,
     result.distinct_l, result.entropy_l, result.recursive_c
 FROM result
-JOIN duckanon_class ON duckanon_class.class_id = result.class // 65536
 JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
+JOIN duckanon_class
+    ON duckanon_class.class_id = (result.class - result.attribute) // duckanon_sensitive.attributes
 UNION ALL
 SELECT
     CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END,
@@ -534,16 +537,18 @@ WITH duckanon_fault AS (
             WHERE one.found
         ) AS collated_s
 ),
-duckanon_class AS MATERIALIZED (
-    SELECT row_number() OVER () AS class_id, "duckanon class" AS class
-    FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+duckanon_distinct AS MATERIALIZED (
+    SELECT "duckanon class" AS class FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
+duckanon_class AS MATERIALIZED (SELECT row_number() OVER () AS class_id, class FROM duckanon_distinct),
 duckanon_key AS (
     SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
     FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
 ),
 duckanon_sensitive AS MATERIALIZED (
-    SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
+    SELECT
+        CAST(row_number() OVER () AS USMALLINT) AS attribute, count(*) OVER () AS attributes,
+        one.name AS code, substr(one.name, 3) AS name, one.type
     FROM (SELECT typeof(COLUMNS(s)) AS "s \0" FROM query_table(tbl) LIMIT 1)
     UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
 ),
@@ -559,7 +564,7 @@ coded AS (
 class_member AS MATERIALIZED (
     SELECT
         duckanon_sensitive.attribute,
-        long.class_id * 65536 + duckanon_sensitive.attribute AS class,
+        CAST(long.class_id * duckanon_sensitive.attributes + duckanon_sensitive.attribute AS UINTEGER) AS class,
         long.value
     FROM coded UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (class_id)))) AS long
     JOIN duckanon_sensitive ON duckanon_sensitive.code = long.name
@@ -584,15 +589,22 @@ WITH summed AS (
     ORDER BY rank ASC NULLS LAST
     ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
   )
-), record AS (
+), higher AS (
   SELECT
     summed.attribute,
     class,
     rank,
-    position * rank - rank_sum AS above,
+    position * rank - rank_sum AS above
+  FROM summed
+), record AS (
+  SELECT
+    higher.attribute,
+    class,
+    rank,
+    above,
     count(*) OVER (PARTITION BY class) AS class_size,
     row_number() OVER (PARTITION BY class ORDER BY rank ASC NULLS LAST) AS place
-  FROM summed
+  FROM higher
 ), total AS (
   SELECT
     ranked.attribute,
@@ -694,7 +706,7 @@ WITH summed AS (
   SELECT
     share.attribute,
     class,
-    max(class_size) AS class_size,
+    count(*) AS class_size,
     CAST(sum(area) AS HUGEINT) AS area
   FROM share
   GROUP BY
@@ -718,8 +730,9 @@ WHERE
 )
 SELECT duckanon_class.class, result.class_size, duckanon_sensitive.name AS attribute, result.emd
 FROM result
-JOIN duckanon_class ON duckanon_class.class_id = result.class // 65536
 JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
+JOIN duckanon_class
+    ON duckanon_class.class_id = (result.class - result.attribute) // duckanon_sensitive.attributes
 UNION ALL
 SELECT
     CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END,
@@ -786,16 +799,18 @@ WITH duckanon_fault AS (
             WHERE one.found
         ) AS collated_s
 ),
-duckanon_class AS MATERIALIZED (
-    SELECT row_number() OVER () AS class_id, "duckanon class" AS class
-    FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+duckanon_distinct AS MATERIALIZED (
+    SELECT "duckanon class" AS class FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
+duckanon_class AS MATERIALIZED (SELECT row_number() OVER () AS class_id, class FROM duckanon_distinct),
 duckanon_key AS (
     SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
     FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
 ),
 duckanon_sensitive AS MATERIALIZED (
-    SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
+    SELECT
+        CAST(row_number() OVER () AS USMALLINT) AS attribute, count(*) OVER () AS attributes,
+        one.name AS code, substr(one.name, 3) AS name, one.type
     FROM (SELECT typeof(COLUMNS(s)) AS "s \0" FROM query_table(tbl) LIMIT 1)
     UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
 ),
@@ -811,7 +826,7 @@ coded AS (
 class_member AS MATERIALIZED (
     SELECT
         duckanon_sensitive.attribute,
-        long.class_id * 65536 + duckanon_sensitive.attribute AS class,
+        CAST(long.class_id * duckanon_sensitive.attributes + duckanon_sensitive.attribute AS UINTEGER) AS class,
         long.value
     FROM coded UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (class_id)))) AS long
     JOIN duckanon_sensitive ON duckanon_sensitive.code = long.name
@@ -896,8 +911,9 @@ FROM class_gain
 )
 SELECT duckanon_class.class, result.class_size, duckanon_sensitive.name AS attribute, result.emd
 FROM result
-JOIN duckanon_class ON duckanon_class.class_id = result.class // 65536
 JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
+JOIN duckanon_class
+    ON duckanon_class.class_id = (result.class - result.attribute) // duckanon_sensitive.attributes
 UNION ALL
 SELECT
     CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END,
@@ -964,16 +980,18 @@ WITH duckanon_fault AS (
             WHERE one.found
         ) AS collated_s
 ),
-duckanon_class AS MATERIALIZED (
-    SELECT row_number() OVER () AS class_id, "duckanon class" AS class
-    FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+duckanon_distinct AS MATERIALIZED (
+    SELECT "duckanon class" AS class FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
+duckanon_class AS MATERIALIZED (SELECT row_number() OVER () AS class_id, class FROM duckanon_distinct),
 duckanon_key AS (
     SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
     FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
 ),
 duckanon_sensitive AS MATERIALIZED (
-    SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
+    SELECT
+        CAST(row_number() OVER () AS USMALLINT) AS attribute, count(*) OVER () AS attributes,
+        one.name AS code, substr(one.name, 3) AS name, one.type
     FROM (SELECT typeof(COLUMNS(s)) AS "s \0" FROM query_table(tbl) LIMIT 1)
     UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
 ),
@@ -994,7 +1012,7 @@ coded AS (SELECT class_id, CAST(COLUMNS('^s ') AS VARCHAR) FROM duckanon_record)
 class_member AS MATERIALIZED (
     SELECT
         duckanon_sensitive.attribute,
-        long.class_id * 65536 + duckanon_sensitive.attribute AS class,
+        CAST(long.class_id * duckanon_sensitive.attributes + duckanon_sensitive.attribute AS UINTEGER) AS class,
         long.value
     FROM coded UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (class_id)))) AS long
     JOIN duckanon_sensitive ON duckanon_sensitive.code = long.name
@@ -1168,8 +1186,9 @@ CROSS JOIN root
 )
 SELECT duckanon_class.class, result.class_size, duckanon_sensitive.name AS attribute, result.emd
 FROM result
-JOIN duckanon_class ON duckanon_class.class_id = result.class // 65536
 JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
+JOIN duckanon_class
+    ON duckanon_class.class_id = (result.class - result.attribute) // duckanon_sensitive.attributes
 UNION ALL
 SELECT
     CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END,
@@ -1262,16 +1281,18 @@ duckanon_group AS MATERIALIZED (
     SELECT row_number() OVER () AS group_id, TRUE AS grouped, {'v': COLUMNS(groups)} AS "qi \0"
     FROM (SELECT DISTINCT COLUMNS(groups) FROM query_table(tbl))
 ),
-duckanon_class AS MATERIALIZED (
-    SELECT row_number() OVER () AS class_id, "duckanon class" AS class
-    FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+duckanon_distinct AS MATERIALIZED (
+    SELECT "duckanon class" AS class FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
+duckanon_class AS MATERIALIZED (SELECT row_number() OVER () AS class_id, class FROM duckanon_distinct),
 duckanon_key AS (
     SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
     FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
 ),
 duckanon_sensitive AS MATERIALIZED (
-    SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
+    SELECT
+        CAST(row_number() OVER () AS USMALLINT) AS attribute, count(*) OVER () AS attributes,
+        one.name AS code, substr(one.name, 3) AS name, one.type
     FROM (SELECT typeof(COLUMNS(s)) AS "s \0" FROM query_table(tbl) LIMIT 1)
     UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
 ),
@@ -1287,7 +1308,7 @@ coded AS (
 class_member AS MATERIALIZED (
     SELECT
         duckanon_sensitive.attribute,
-        long.class_id * 65536 + duckanon_sensitive.attribute AS class,
+        CAST(long.class_id * duckanon_sensitive.attributes + duckanon_sensitive.attribute AS UINTEGER) AS class,
         long.value
     FROM coded UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (class_id)))) AS long
     JOIN duckanon_sensitive ON duckanon_sensitive.code = long.name
@@ -1303,7 +1324,9 @@ duckanon_superset AS MATERIALIZED (
 class_superset AS (
     SELECT
         duckanon_sensitive.attribute,
-        duckanon_superset.class_id * 65536 + duckanon_sensitive.attribute AS class,
+        CAST(
+            duckanon_superset.class_id * duckanon_sensitive.attributes + duckanon_sensitive.attribute AS UINTEGER
+        ) AS class,
         duckanon_superset.group_id AS superset
     FROM duckanon_superset
     CROSS JOIN duckanon_sensitive
@@ -1552,8 +1575,9 @@ SELECT
     duckanon_class.class, result.class_size, duckanon_sensitive.name AS attribute,
     result.superset_size, result.value AS emd, result.violated
 FROM result
-JOIN duckanon_class ON duckanon_class.class_id = result.class // 65536
 JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
+JOIN duckanon_class
+    ON duckanon_class.class_id = (result.class - result.attribute) // duckanon_sensitive.attributes
 UNION ALL
 SELECT
     CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END,
@@ -1640,16 +1664,18 @@ duckanon_group AS MATERIALIZED (
     SELECT row_number() OVER () AS group_id, TRUE AS grouped, {'v': COLUMNS(groups)} AS "qi \0"
     FROM (SELECT DISTINCT COLUMNS(groups) FROM query_table(tbl))
 ),
-duckanon_class AS MATERIALIZED (
-    SELECT row_number() OVER () AS class_id, "duckanon class" AS class
-    FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+duckanon_distinct AS MATERIALIZED (
+    SELECT "duckanon class" AS class FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
+duckanon_class AS MATERIALIZED (SELECT row_number() OVER () AS class_id, class FROM duckanon_distinct),
 duckanon_key AS (
     SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
     FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
 ),
 duckanon_sensitive AS MATERIALIZED (
-    SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
+    SELECT
+        CAST(row_number() OVER () AS USMALLINT) AS attribute, count(*) OVER () AS attributes,
+        one.name AS code, substr(one.name, 3) AS name, one.type
     FROM (SELECT typeof(COLUMNS(s)) AS "s \0" FROM query_table(tbl) LIMIT 1)
     UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
 ),
@@ -1665,7 +1691,7 @@ coded AS (
 class_member AS MATERIALIZED (
     SELECT
         duckanon_sensitive.attribute,
-        long.class_id * 65536 + duckanon_sensitive.attribute AS class,
+        CAST(long.class_id * duckanon_sensitive.attributes + duckanon_sensitive.attribute AS UINTEGER) AS class,
         long.value
     FROM coded UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (class_id)))) AS long
     JOIN duckanon_sensitive ON duckanon_sensitive.code = long.name
@@ -1681,7 +1707,9 @@ duckanon_superset AS MATERIALIZED (
 class_superset AS (
     SELECT
         duckanon_sensitive.attribute,
-        duckanon_superset.class_id * 65536 + duckanon_sensitive.attribute AS class,
+        CAST(
+            duckanon_superset.class_id * duckanon_sensitive.attributes + duckanon_sensitive.attribute AS UINTEGER
+        ) AS class,
         duckanon_superset.group_id AS superset
     FROM duckanon_superset
     CROSS JOIN duckanon_sensitive
@@ -1856,8 +1884,9 @@ SELECT
     duckanon_class.class, result.class_size, duckanon_sensitive.name AS attribute,
     result.superset_size, result.value AS emd, result.violated
 FROM result
-JOIN duckanon_class ON duckanon_class.class_id = result.class // 65536
 JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
+JOIN duckanon_class
+    ON duckanon_class.class_id = (result.class - result.attribute) // duckanon_sensitive.attributes
 UNION ALL
 SELECT
     CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END,
@@ -2331,16 +2360,18 @@ WITH duckanon_fault AS (
             WHERE one.found
         ) AS collated_s
 ),
-duckanon_class AS MATERIALIZED (
-    SELECT row_number() OVER () AS class_id, "duckanon class" AS class
-    FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+duckanon_distinct AS MATERIALIZED (
+    SELECT "duckanon class" AS class FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
+duckanon_class AS MATERIALIZED (SELECT row_number() OVER () AS class_id, class FROM duckanon_distinct),
 duckanon_key AS (
     SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
     FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
 ),
 duckanon_sensitive AS MATERIALIZED (
-    SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
+    SELECT
+        CAST(row_number() OVER () AS USMALLINT) AS attribute, count(*) OVER () AS attributes,
+        one.name AS code, substr(one.name, 3) AS name, one.type
     FROM (SELECT typeof(COLUMNS(s)) AS "s \0" FROM query_table(tbl) LIMIT 1)
     UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
 ),
@@ -2361,7 +2392,7 @@ coded AS (SELECT class_id, CAST(COLUMNS('^s ') AS VARCHAR) FROM duckanon_record)
 class_member AS MATERIALIZED (
     SELECT
         duckanon_sensitive.attribute,
-        long.class_id * 65536 + duckanon_sensitive.attribute AS class,
+        CAST(long.class_id * duckanon_sensitive.attributes + duckanon_sensitive.attribute AS UINTEGER) AS class,
         long.value
     FROM coded UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (class_id)))) AS long
     JOIN duckanon_sensitive ON duckanon_sensitive.code = long.name
@@ -2489,8 +2520,9 @@ HAVING
 )
 SELECT duckanon_class.class, result.class_size, duckanon_sensitive.name AS attribute, result.node
 FROM result
-JOIN duckanon_class ON duckanon_class.class_id = result.class // 65536
 JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
+JOIN duckanon_class
+    ON duckanon_class.class_id = (result.class - result.attribute) // duckanon_sensitive.attributes
 UNION ALL
 SELECT
     CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END,
@@ -4025,16 +4057,18 @@ WITH duckanon_fault AS (
             WHERE one.found
         ) AS collated_s
 ),
-duckanon_class AS MATERIALIZED (
-    SELECT row_number() OVER () AS class_id, "duckanon class" AS class
-    FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
+duckanon_distinct AS MATERIALIZED (
+    SELECT "duckanon class" AS class FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
+duckanon_class AS MATERIALIZED (SELECT row_number() OVER () AS class_id, class FROM duckanon_distinct),
 duckanon_key AS (
     SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
     FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
 ),
 duckanon_sensitive AS MATERIALIZED (
-    SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, one.name AS code, substr(one.name, 3) AS name, one.type
+    SELECT
+        CAST(row_number() OVER () AS USMALLINT) AS attribute, count(*) OVER () AS attributes,
+        one.name AS code, substr(one.name, 3) AS name, one.type
     FROM (SELECT typeof(COLUMNS(s)) AS "s \0" FROM query_table(tbl) LIMIT 1)
     UNPIVOT (type FOR name IN (COLUMNS(*))) AS one
 ),
@@ -4050,7 +4084,7 @@ coded AS (
 class_member AS MATERIALIZED (
     SELECT
         duckanon_sensitive.attribute,
-        long.class_id * 65536 + duckanon_sensitive.attribute AS class,
+        CAST(long.class_id * duckanon_sensitive.attributes + duckanon_sensitive.attribute AS UINTEGER) AS class,
         long.value
     FROM coded UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (class_id)))) AS long
     JOIN duckanon_sensitive ON duckanon_sensitive.code = long.name
@@ -4456,15 +4490,22 @@ WITH summed AS (
     ORDER BY rank ASC NULLS LAST
     ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
   )
-), record AS (
+), higher AS (
   SELECT
     summed.attribute,
     class,
     rank,
-    position * rank - rank_sum AS above,
+    position * rank - rank_sum AS above
+  FROM summed
+), record AS (
+  SELECT
+    higher.attribute,
+    class,
+    rank,
+    above,
     count(*) OVER (PARTITION BY class) AS class_size,
     row_number() OVER (PARTITION BY class ORDER BY rank ASC NULLS LAST) AS place
-  FROM summed
+  FROM higher
 ), total AS (
   SELECT
     ranked.attribute,
@@ -4566,7 +4607,7 @@ WITH summed AS (
   SELECT
     share.attribute,
     class,
-    max(class_size) AS class_size,
+    count(*) AS class_size,
     CAST(sum(area) AS HUGEINT) AS area
   FROM share
   GROUP BY

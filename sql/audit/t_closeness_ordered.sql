@@ -14,10 +14,10 @@ summed AS (
     SELECT class, rank, row_number() OVER along AS position, CAST(sum(rank) OVER along AS BIGINT) AS rank_sum
     FROM ranked WINDOW along AS (ORDER BY rank ASC ROWS UNBOUNDED PRECEDING)
 ),
+higher AS (SELECT class, rank, position * rank - rank_sum AS above FROM summed),
 record AS (
-    SELECT class, rank, position * rank - rank_sum AS above, count(*) OVER (PARTITION BY class) AS class_size,
-        row_number() OVER (PARTITION BY class ORDER BY rank ASC) AS place
-    FROM summed
+    SELECT class, rank, above, count(*) OVER (PARTITION BY class) AS class_size,
+        row_number() OVER (PARTITION BY class ORDER BY rank ASC) AS place FROM higher
 ),
 total AS (SELECT count(*) AS n, greatest(max(rank) - 1, 1) AS steps FROM ranked),
 any_size AS (SELECT DISTINCT class_size FROM record),
@@ -52,7 +52,7 @@ share AS (
     FROM record AS r JOIN faced AS f ON f.class_size = r.class_size AND f.place = r.place
 ),
 class_area AS (
-    SELECT class, max(class_size) AS class_size, CAST(sum(area) AS HUGEINT) AS area FROM share GROUP BY class
+    SELECT class, count(*) AS class_size, CAST(sum(area) AS HUGEINT) AS area FROM share GROUP BY class
 )
 SELECT a.class, a.class_size, a.area AS emd_numerator,
     CAST(a.class_size AS HUGEINT) * total.n * total.steps AS emd_denominator,
