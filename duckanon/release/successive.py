@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from duckanon.policy.checks import Intersection
     from duckanon.release.metadata import Published
     from duckanon.release.stages.candidate import Candidate, Source
+    from duckanon.release.stages.embed import Embedded
     from duckanon.release.stages.stage import Field, Teller
 
 C = TypeVar("C", "Field", "Attribute")
@@ -53,6 +54,9 @@ HISTORY_COLUMNS = (
     *(("sources", "VARCHAR[]"), ("salt", "VARCHAR"), ("schema_version", "INTEGER")),
 )
 
+
+REPEATED = 4
+"""Records a value, at least, where the digests of values are looked up."""
 
 DIGESTS, OLDER = 4, "by digests of an older duckanon"
 """Version of what is kept, and what is said of an older one, whose subjects cannot be known again."""
@@ -164,8 +168,14 @@ def persons_of(
         **relations,
     )
     engine.run(con, statement, STAGE)
+    embedded = candidate.bucketed.limited.embedded
     values = templates.render(
-        "successive/values.sql.j2", values=sensitive, fields=staged.sensitive, **relations
+        "successive/values.sql.j2",
+        values=sensitive,
+        fields=staged.sensitive,
+        coded=embedded.coded,
+        domains={field.column: _domain(embedded, field) for field in staged.sensitive},
+        **relations,
     )
     engine.run(con, values, STAGE)
     least = tuple((field.name, max(2, math.ceil(field.attribute.l or 0))) for field in staged.sensitive)
@@ -176,6 +186,15 @@ def persons_of(
     compared = tuple(one.release_id for one in earlier)
     by_subject = bool(policy.subject)
     return Persons(persons, sensitive, basis, columns, sources, salt, policy.k, by_subject, least, compared)
+
+
+def _domain(embedded: Embedded, field: Field) -> str | None:
+    """Table of the values of a column by code, where a digest of each value costs less than one a record.
+
+    Values that are one there have one digest, unless they are of a kind that is not known.
+    """
+    few = len(embedded.counts[field.column]) < embedded.staged.size // REPEATED
+    return embedded.domains[field.column] if few and field.kind != "other" else None
 
 
 def in_order(columns: Iterable[C]) -> list[C]:
