@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import contextlib
 import hashlib
 import json
@@ -53,7 +54,8 @@ def row_digests(
     query = templates.render("evidence/rows.sql.j2", relation=relation, columns=values, ordered=ordered)
     state = hashlib.sha256(json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
     for batch in engine.batches(con, query, STAGE):
-        state.update(bytes_of(batch.column(0)))
+        digests = bytes_of(batch.column(0))
+        state.update(binascii.hexlify(digests) if ordered else digests)
     return state.hexdigest()
 
 
@@ -61,7 +63,8 @@ def bytes_of(texts: pa.Array) -> memoryview:
     """Texts in UTF-8, or bytes, none of them NULL, one after the other; to make a list of them is dear."""
     # The session says how Arrow gets its texts; a cast, if to what they are, loads all of Arrow's functions.
     if texts.type not in (pa.string(), pa.binary()):
-        texts = texts.cast(pa.string())
+        bare = texts.type in (pa.large_binary(), pa.binary_view())
+        texts = texts.cast(pa.binary() if bare else pa.string())
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
     return memoryview(data)[ends[0] : ends[-1]]

@@ -52,7 +52,11 @@ def test_the_fingerprint_is_that_of_the_rows_in_any_order(rows: list[tuple[Any, 
 @pytest.mark.parametrize(
     "setting",
     slowly(
-        ["SET threads = 2", "SET arrow_large_buffer_size = true", "SET produce_arrow_string_view = true"],
+        [
+            "SET threads = 2",
+            "SET arrow_large_buffer_size = true",
+            "SET produce_arrow_string_view = true; SET arrow_output_version = '1.4'",
+        ],
         one_of=3,
     ),
 )
