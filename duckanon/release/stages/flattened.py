@@ -29,8 +29,8 @@ def flattened(con: duckdb.DuckDBPyConnection, staged: Staged, *, candidate: str)
     """Warnings about sensitive columns whose thresholds made groups of people alike.
 
     A line for each one with t or l whose variance between the groups of some quasi-identifier is all but
-    gone; it names the one that told the most. O(n) for each pair of columns, with n at most `LOOKED_AT`, and
-    one pass over all records for the tenths by which numbers are grouped.
+    gone; it names the one that told the most. O(n) for each pair of columns, with n at most `LOOKED_AT`, of
+    which are the tenths by which numbers are grouped, too; and one pass over all records.
     """
     # A list of values is in no group.
     quasi = [field for field in staged.quasi if field.rule.shows != "all"]
