@@ -11,6 +11,7 @@ import pytest
 
 import duckanon
 from duckanon.errors import PolicyError, ReleaseError, StatementError
+from duckanon.release import successive
 from tests.e2e.scenes import rows
 from tests.e2e.successive_scene import WITH, Said, persons, said, snapshot, warned
 from tests.examples import examples
@@ -550,3 +551,40 @@ def test_rows_that_are_no_view_have_no_earlier_release() -> None:
     policy = duckanon.Policy(quasi_identifiers="age", insensitive="*", k=3, on_intersection="error")
     with persons() as con, pytest.raises(PolicyError, match="these rows have none"):
         duckanon.anonymize_table(con.duckdb.sql("FROM persons").to_arrow_table(), policy)
+
+
+OF_MANY_KINDS = {
+    "INTEGER": "i % 3", "DOUBLE": "(i % 3) / 7", "DECIMAL(9, 2)": "i % 3", "DATE": "DATE '2020-01-01' + CAST(i % 3 AS INTEGER)",
+    "TIMESTAMPTZ": "DATE '2020-01-01' + CAST(i % 3 AS INTEGER)", "BOOLEAN": "i % 2 = 0", "VARCHAR": "['a', 'A', 'ä'][i % 3 + 1]",
+    "ENUM('a', 'b')": "['a', 'b'][i % 2 + 1]", "UUID": "'00000000-0000-0000-0000-00000000000' || i % 3",
+    "INTERVAL": "['1 month', '30 days', '2 days'][i % 3 + 1]", "INTEGER[]": "[i % 3]",
+}  # fmt: skip
+"""Values of a row i, by type; some compare equal and differ."""
+
+
+@pytest.mark.parametrize("kind", OF_MANY_KINDS)
+def test_a_value_has_one_digest_whether_it_is_looked_up_or_not(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A release of many records is compared with one of few; the session sorts text by a collation."""
+    found = []
+    for least in (successive.REPEATED, 10**9):
+        monkeypatch.setattr(successive, "REPEATED", least)
+        with duckanon.connect() as con:
+            con.execute("SET default_collation = 'NOCASE'; SET TimeZone = 'Asia/Tokyo'")
+            con.execute(
+                f"CREATE TABLE t AS SELECT i % 4 AS a, CASE WHEN i % 7 > 0 THEN CAST({OF_MANY_KINDS[kind]} AS {kind}) END AS s "
+                "FROM range(84) AS r(i)"
+            )
+            con.sql(
+                "CREATE ANONYMIZED VIEW v AS FROM t WITH (quasi_identifiers = a, sensitive = s, k = 8, l = 2)"
+            )
+            found.append(
+                rows(
+                    con,
+                    "SELECT class, value, count(*) AS n FROM duckanon.values_1 GROUP BY ALL ORDER BY ALL",
+                )
+            )
+    assert found[0] == found[1]
+    different = 2 if kind in {"BOOLEAN", "ENUM('a', 'b')"} else 3
+    assert len({row["value"] for row in found[0]}) == different + 1, "NULL is a value"
