@@ -1,4 +1,4 @@
-"""Cost of the audits: beside the work that none can avoid, beside pyCANON, and in little memory.
+"""Cost of audits and of their evidence: beside work that none can avoid and pyCANON, in little memory.
 
 Run from the repository: ``python -m benchmarks.bench_audit``. The large table has five records a class, five
 quasi-identifiers of four types and a sensitive number that is different in every record. Every statement
@@ -27,9 +27,11 @@ from benchmarks.bars import Results, shrunk
 from duckanon.audits.headers import rows_of
 from duckanon.audits.macros import macro_statements
 from duckanon.database import templates
+from duckanon.database.fingerprint import fingerprint
 from tests.trust.peer import MISSING, Peer, find
 
 ROUNDS, FULL_ROUNDS = 7, 3
+MOST_FINGERPRINT, MOST_OF_TEXTS = 1 / 3, 1 / 2
 MOST_RATIO, MOST_SECONDS, LEAST_TIMES, MEMORY = 3.5, 8.0, 50, "2GB"
 SEXES, SCHOOLS = "['female', 'male'][i % 2 + 1] AS sex", "'school of type ' || i % 16 AS education"
 DATA = f"i % 80 AS age, {SEXES}, 10000 + i % 50000 || '' AS zip, {SCHOOLS}, i // 1000 * 12.5 AS income"
@@ -147,6 +149,38 @@ def whole_audit(con: duckdb.DuckDBPyConnection, results: Results) -> None:
     results.bar(text, min(wall for wall, _ in total), MOST_SECONDS)
 
 
+def fingerprints(results: Results) -> None:
+    """Measure the CPU time of a fingerprint beside that of the first recipe: of numbers, and of all types."""
+    records = shrunk(1_000_000, 1000)
+    numbers = ", ".join(f"hash(i + {column}) / 1e15 AS q{column}" for column in range(6))
+    tables = {
+        "six numbers": (f"SELECT {numbers} FROM range({records}) AS r(i)", MOST_FINGERPRINT),
+        "four of texts": (
+            f"SELECT {DATA}, hash(i) / 1e9 AS charge FROM range({records}) AS r(i)",
+            MOST_OF_TEXTS,
+        ),
+    }
+    with audited() as con:
+        for table, (query, most) in tables.items():
+            con.execute(f"CREATE OR REPLACE TABLE released AS {query}")
+            rounds = [[fingerprinted(con, recipe) for recipe in (1, 2)] for _ in range(FULL_ROUNDS)]
+            first, second = (median(times) for times in zip(*rounds, strict=True))
+            results.row(
+                "fingerprint of 1,000,000 x 6",
+                columns=table,
+                **{"first recipe, CPU s": first, "CPU s": second},
+            )
+            ratio = median(second / first for first, second in rounds)
+            results.bar(f"fingerprint, {table}: CPU / that of the first recipe", ratio, most)
+
+
+def fingerprinted(con: duckdb.DuckDBPyConnection, recipe: int) -> float:
+    """Return the CPU seconds of the fingerprint of `released`."""
+    start = process_time()
+    fingerprint(con, "released", recipe)
+    return process_time() - start
+
+
 def beside_pycanon(results: Results, folder: Path) -> None:
     """Measure k, l and t of 100,000 records in 700 classes here and there, in CPU seconds."""
     text = "k, l and t of 100,000 records in 700 classes: share of pyCANON's CPU time"
@@ -226,6 +260,7 @@ def main() -> int:
         people(con, shrunk(1_000_000, 1000))
         beside_the_least_work(con, results)
         whole_audit(con, results)
+    fingerprints(results)
     with TemporaryDirectory() as folder:
         beside_pycanon(results, Path(folder))
         in_little_memory(results, Path(folder))

@@ -25,17 +25,21 @@ if TYPE_CHECKING:
 
 STAGE = "evidence"
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Version of the metadata: 2 added to every audit what it looked at (sql/evidence), 3 the chain of audits;
-since 3 classes and types are those of the release, no longer those of the partition and of the source."""
+since 3 classes and types are those of the release, no longer those of the partition and of the source; since
+4 fingerprints are of the second recipe."""
+
+OF_TREES = 1
+"""Recipe of the fingerprints of trees in the text of a policy, which must not change with the version."""
 
 
 @dataclass(frozen=True)
 class Evidence:
     """What an audit looked at, and when.
 
-    The time is UTC in ISO 8601; the policy its `canonical` text, the fingerprint that of the rows in any
-    order (both SHA-256, in hex); the schema version that of the layout of the metadata.
+    The time is UTC in ISO 8601; the policy its `canonical` text, its hash the SHA-256 of that, in hex; the
+    fingerprint that of the rows in any order; the schema version that of the layout of the metadata.
     """
 
     audited_at: str
@@ -59,11 +63,11 @@ def evidence_of(
 ) -> Evidence:
     """What an audit of a relation looks at, with the time of now.
 
-    One sort of a digest a row, which DuckDB spills. Without its tree, as SQL text, a hierarchical column is
+    One sort of the rows, which DuckDB spills. Without its tree, as SQL text, a hierarchical column is
     known by the name of its hierarchy table.
     """
     columns = columns_of(con, relation, STAGE)
-    text = canonical(policy, columns, {name: fingerprint(con, tree) for name, tree in (trees or {}).items()})
+    text = canonical(policy, columns, trees_told(con, trees or {}))
     return Evidence(
         audited_at=datetime.now(UTC).replace(tzinfo=None).isoformat(timespec="microseconds"),
         policy=text,
@@ -72,6 +76,11 @@ def evidence_of(
         duckanon_version=version("duckanon"),
         duckdb_version=duckdb.__version__,
     )
+
+
+def trees_told(con: duckdb.DuckDBPyConnection, trees: Mapping[str, str]) -> dict[str, str]:
+    """Fingerprints of trees, relations as SQL text, by column, as `canonical` takes them."""
+    return {column: fingerprint(con, tree, OF_TREES) for column, tree in trees.items()}
 
 
 def canonical(policy: AuditPolicy, columns: Sequence[tuple[str, str]], trees: Mapping[str, str]) -> str:

@@ -1,29 +1,29 @@
-"""Fingerprints: hashes of texts and of the rows of a relation in any order."""
+"""Fingerprints: hashes of texts and of the rows of a relation in any order, by the recipe of their record."""
 
 from __future__ import annotations
 
 import binascii
 import contextlib
 import hashlib
-import json
 import re
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-
-from duckanon.database import engine, interrupts, templates
+from duckanon.database import engine, interrupts, sorted_rows, templates
 from duckanon.database.relations import columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import duckdb
+    import pyarrow as pa
 
 STAGE = "evidence"
 
+RECIPE = 2
+"""Recipe of a fingerprint that is recorded today; the first one sorted a digest of each row."""
+
+_RECORDED = re.compile(r"v(\d{1,4}):[0-9a-f]{64}")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
-_TYPED = re.compile(r"\bUNION\(|\bVARIANT(?![^\[,)])")
 _VARIANT = re.compile(r"\bVARIANT(?![^\[,)])")
 _ZONED = re.compile(r"\bWITH TIME ZONE\b|\bTIMESTAMPTZ_NS\b|\bVARIANT\b")
 
@@ -33,26 +33,54 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def fingerprint(con: duckdb.DuckDBPyConnection, relation: str) -> str:
-    """SHA-256, in hex, of the rows of a relation, whatever their order.
+def fingerprint(con: duckdb.DuckDBPyConnection, relation: str, recipe: int = RECIPE) -> str:
+    """SHA-256 of the rows of a relation, whatever their order: ``v2:`` and 64 hex digits, or these alone.
 
-    Of a JSON line with names and types of the columns, and of the digests of all rows in ascending order. (A
-    sum of row hashes would need no sort, but rows with a wanted sum can be found.) Only inside a VARIANT are
-    two values one that have the same text and JSON, as a date and its text. Times with a zone are read in
-    UTC. O(n log n); a batch of digests in memory, the sort spills to disk.
+    Recipe 2 sorts the rows by all their values, and hashes names and types of the columns, and of each column
+    its lengths and values in that order (`sorted_rows`). Recipe 1, of records before version 4 of the
+    metadata, of the chain of audits and of trees, hashes names, types, and the SHA-256 of each row in
+    ascending order. (A sum of row hashes would need no sort, but rows with a wanted sum can be found.) Only
+    inside a VARIANT are two values one that have the same text and JSON, as a date and its text; in recipe 2
+    each NaN is the same. Times with a zone are read in UTC. O(n log n); a batch of rows in memory, the sort
+    spills to disk.
     """
     columns = columns_of(con, relation, STAGE)
     with _in_utc(con, columns):
-        return row_digests(con, relation, columns, ordered=True)
+        if recipe == 1:
+            return row_digests(con, relation, columns, ordered=True)
+        batches = engine.batches(con, sorted_rows.in_order(relation, columns), STAGE)
+        pieces = (piece for batch in batches for piece in sorted_rows.pieces(batch))
+        return named(sorted_rows.combined(columns, pieces))
+
+
+def named(of_rows: str) -> str:
+    """Fingerprint of today's recipe as it is recorded, by the hash of the rows."""
+    return f"v{RECIPE}:{of_rows}"
+
+
+def recipe_of(recorded: str | None) -> int:
+    """Recipe of a recorded fingerprint: what names none is of the first one; of none, today's."""
+    if recorded is None:
+        return RECIPE
+    found = _RECORDED.fullmatch(recorded)
+    return min(int(found[1]), RECIPE) if found else 1
+
+
+def by_recipe(
+    con: duckdb.DuckDBPyConnection, relation: str, recorded: Iterable[str | None]
+) -> dict[int, str]:
+    """Fingerprints of the rows of a relation by the recipes of recorded ones, the oldest first."""
+    recipes = sorted({recipe_of(one) for one in recorded}) or [RECIPE]
+    return {recipe: fingerprint(con, relation, recipe) for recipe in recipes}
 
 
 def row_digests(
     con: duckdb.DuckDBPyConnection, relation: str, columns: Sequence[tuple[str, str]], *, ordered: bool
 ) -> str:
     """SHA-256 of the rows of a relation as the session writes them; their order counts unless `ordered`."""
-    values = [(name, carries_its_type(type_text)) for name, type_text in columns]
+    values = [(name, sorted_rows.carries_its_type(type_text)) for name, type_text in columns]
     query = templates.render("evidence/rows.sql.j2", relation=relation, columns=values, ordered=ordered)
-    state = hashlib.sha256(json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+    state = hashlib.sha256(sorted_rows.head(columns))
     for batch in engine.batches(con, query, STAGE):
         digests = bytes_of(batch.column(0))
         state.update(binascii.hexlify(digests) if ordered else digests)
@@ -60,24 +88,14 @@ def row_digests(
 
 
 def bytes_of(texts: pa.Array) -> memoryview:
-    """Texts in UTF-8, or bytes, none of them NULL, one after the other; to make a list of them is dear."""
-    # The session says how Arrow gets its texts; a cast, if to what they are, loads all of Arrow's functions.
-    if texts.type not in (pa.string(), pa.binary()):
-        bare = texts.type in (pa.large_binary(), pa.binary_view())
-        texts = texts.cast(pa.binary() if bare else pa.string())
-    _, offsets, data = texts.buffers()
-    ends = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    return memoryview(data)[ends[0] : ends[-1]]
+    """Texts in UTF-8, or bytes, none of them NULL, one after the other."""
+    ends, data = sorted_rows.texts_of(texts)
+    return data[ends[0] : ends[-1]]
 
 
 def tells_all(type_text: str) -> bool:
     """Whether two values of a type always differ in what `fingerprint` hashes: not so inside a VARIANT."""
     return _VARIANT.search(_QUOTED.sub("", type_text)) is None
-
-
-def carries_its_type(type_text: str) -> bool:
-    """Whether values have types of their own that their text does not tell, 1 or '1': UNION, VARIANT."""
-    return _TYPED.search(_QUOTED.sub("", type_text)) is not None
 
 
 @contextlib.contextmanager

@@ -14,7 +14,6 @@ from duckanon import progress
 from duckanon.audits.report import Measure
 from duckanon.audits.run import AuditColumn, audit_columns, audit_sql
 from duckanon.database import engine, templates
-from duckanon.database.fingerprint import fingerprint
 from duckanon.database.relations import columns_of, named, relation_of, subquery
 from duckanon.errors import InfeasibleError, PolicyError, ReleaseError
 from duckanon.policy import bind
@@ -177,7 +176,7 @@ def _check(published: Published, policy: Policy) -> None:
 
 
 def _check_unchanged(con: duckdb.DuckDBPyConnection, published: Published) -> None:
-    changed = changed_by_hand(con, published, fingerprint(con, metadata.rows(con, published)))
+    changed = changed_by_hand(con, published, metadata.rows(con, published))
     if changed is not None:
         raise ReleaseError(f"mode = 'append' keeps what is published, and {changed}")
 

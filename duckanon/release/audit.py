@@ -115,7 +115,7 @@ def _audit_release(
     report = audit_published(con, con, published, relation, policy=policy, home=target.catalog)
     evidence = evidence_of(con, relation, policy, trees_of(con, published, target.catalog))
     report = replace(report, warnings=(*report.warnings, *told(stated)))
-    changed = changed_by_hand(con, published, evidence.fingerprint)
+    changed = changed_by_hand(con, published, relation, evidence.fingerprint)
     if changed is not None:
         report = replace(report, warnings=(*report.warnings, changed))
     return report, published, evidence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.audits.evidence import SCHEMA_VERSION
 from duckanon.database import engine, templates
-from duckanon.database.fingerprint import digest, fingerprint
+from duckanon.database.fingerprint import digest, fingerprint, recipe_of
 from duckanon.database.relations import subquery
 from duckanon.errors import ReleaseError
 from duckanon.release.metadata import SCHEMA
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from duckanon.release.metadata import Published
 
 STAGE = "evidence"
+
+RECIPE = 1
+"""Recipe of the fingerprints of records: the links of older audits must stay what they are."""
 
 _BOUND = ("releases", "columns", "thresholds")
 
@@ -42,7 +45,7 @@ def origin(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> str
     """
     values = {"catalog": catalog, "release_id": release_id}
     queries = [templates.render("evidence/origin.sql.j2", table=table, **values) for table in _BOUND]
-    return digest("\n".join(fingerprint(con, subquery(query)) for query in queries))
+    return digest("\n".join(fingerprint(con, subquery(query), RECIPE) for query in queries))
 
 
 def next_place(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> Place:
@@ -63,7 +66,7 @@ def link(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int, audit_id
     """Link of an audit: SHA-256, in hex, of the links that it follows and of all that was recorded of it."""
     values = {"catalog": catalog, "release_id": release_id, "audit_id": audit_id, "number": place.number}
     query = templates.render("evidence/link.sql.j2", **values)
-    return digest(f"{place.previous}\n{fingerprint(con, subquery(query))}")
+    return digest(f"{place.previous}\n{fingerprint(con, subquery(query), RECIPE)}")
 
 
 def append(
@@ -108,10 +111,13 @@ def record(
     append(con, catalog, release_id, audit_id, place)
 
 
-def changed_by_hand(con: duckdb.DuckDBPyConnection, published: Published, now: str) -> str | None:
-    """What to say of a release whose rows are not those that were audited when it was made.
+def changed_by_hand(
+    con: duckdb.DuckDBPyConnection, published: Published, rows: str, now: str | None = None
+) -> str | None:
+    """What to say of a release whose rows, a relation, are not those that were audited when it was made.
 
     None where their fingerprint is the same; also where version 1 of the metadata recorded no fingerprint.
+    `now` is the fingerprint of the rows by today's recipe, where it is known.
     """
     catalog = published.target.catalog
     layout = engine.rows(con, templates.render("evidence/layout.sql.j2", catalog=catalog), STAGE)
@@ -119,7 +125,12 @@ def changed_by_hand(con: duckdb.DuckDBPyConnection, published: Published, now: s
         return None
     query = templates.render("catalog/fingerprint.sql.j2", catalog=catalog, release_id=published.release_id)
     recorded = [row[0] for row in engine.rows(con, query, STAGE, error=ReleaseError)]
-    if recorded in ([], [now]):
+    if not recorded:
+        return None
+    recipe = recipe_of(recorded[0])
+    if now is None or recipe_of(now) != recipe:
+        now = fingerprint(con, rows, recipe)
+    if recorded == [now]:
         return None
     return (
         f"the rows are not those that were audited when the release was made (fingerprint {now}, recorded "

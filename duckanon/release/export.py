@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from duckanon.audits.evidence import evidence_of
 from duckanon.database import blocks, drafts, engine, interrupts, templates
 from duckanon.database.engine import transaction
-from duckanon.database.fingerprint import carries_its_type, fingerprint
 from duckanon.database.handover import lossless
 from duckanon.database.relations import columns_of, named, subquery
+from duckanon.database.sorted_rows import carries_its_type
 from duckanon.errors import AuditFailure, DuckanonError, ReleaseError, tell
 from duckanon.policy.kinds import kind_of
 from duckanon.policy.names import RECORDS, fold, listed
@@ -64,7 +64,7 @@ def export(
     # One transaction, so that the rows which are looked at are those which are written.
     with transaction(con, whole=False), drafts.draft(file) as draft:
         rows = metadata.rows(con, published)
-        changed = changed_by_hand(con, published, fingerprint(con, rows))
+        changed = changed_by_hand(con, published, rows)
         if changed is not None:
             raise ReleaseError(f"{target} was not exported: {changed}")
         release = _release(con, published, rows)

@@ -2,94 +2,122 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+import contextlib
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from duckanon.database import arrow, engine, templates
-from duckanon.database.fingerprint import bytes_of, carries_its_type
+from duckanon.database import engine, sorted_rows, templates
+from duckanon.database.fingerprint import named
 from duckanon.database.relations import columns_of
-from duckanon.spark.handed import ROWS, as_spark_has_it, many
+from duckanon.spark.handed import as_spark_has_it, database, many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
+    import duckdb
     from pyspark.sql import DataFrame
 
 STAGE = "fingerprint"
 
-DIGESTS, PARTS = 1_000_000, 10_000
-"""Digests of a part, about, and how many parts there may be."""
+RECORDS, PARTS = 1_000_000, 10_000
+"""Records of a part, about, and how many parts there may be."""
 
-WIDTH = 32
-"""Bytes of a digest."""
+SAMPLED = 100
+"""Records of a part, about, of which its bounds are those."""
+
+_ROWS, _BOUNDS = "duckanon_rows", "duckanon_bounds"
+
+_PIECE = "place int, lengths binary, values binary"
 
 
 def fingerprint(df: DataFrame) -> str:
-    """SHA-256, in hex, of the rows of a DataFrame, whatever their order: that of `database.fingerprint`.
+    """Fingerprint of the rows of a DataFrame, whatever their order: that of `database.fingerprint`.
 
-    Digests are made in the tasks by the same text and engine, and sorted there: each part has those that
-    begin alike, which are about equally many. They come to the driver one part after the other.
+    Rows are written in the tasks by the same text and engine, and sorted there: each part has those between
+    two bounds. What is hashed of them comes to the driver one part after the other.
     """
-    parts = max(1, min(PARTS, df.count() // DIGESTS))
-    empty = as_spark_has_it(df.limit(0).toArrow(), pa.schema([]))
-    with engine.in_memory(threads=1) as con, engine.registered(con, {"duckanon_rows": empty}):
-        columns = columns_of(con, "duckanon_rows", STAGE)
+    with _holding(df.limit(0).toArrow()) as con:
+        columns = columns_of(con, _ROWS, STAGE)
     # Spark hands over no column whose name has a backtick.
     safe = [(f"c{number}", kind) for number, (_, kind) in enumerate(columns)]
-    named = df.toDF(*(name for name, _ in safe))
-    digests = named.mapInArrow(partial(_digests, safe, parts), "part int, digests binary")
-    # Spark would make all digests twice to sort them: it takes a sample for the bounds.
-    dealt = digests.repartitionById(parts, "part").select("digests").mapInArrow(_in_order, "digests binary")
-    state = hashlib.sha256(json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
-    for row in dealt.toLocalIterator(prefetchPartitions=True):
-        state.update(row["digests"].hex().encode())
-    return state.hexdigest()
+    plain = df.toDF(*(name for name, _ in safe))
+    bounds = _bounds(plain, safe)
+    dealt = plain.mapInArrow(partial(_dealt, safe, bounds), "part int, rows binary")
+    parts = dealt.repartitionById(len(bounds) + 1, "part").select("rows")
+    pieces = parts.mapInArrow(_in_order, _PIECE).toLocalIterator(prefetchPartitions=True)
+    given = ((row["place"], row["lengths"], row["values"]) for row in pieces)
+    return named(sorted_rows.combined(columns, given))
 
 
-def _digests(
-    columns: Sequence[tuple[str, str]], parts: int, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Give the digests of rows that belong to one of the parts, one after the other: the work of a task.
+def _bounds(df: DataFrame, columns: Sequence[tuple[str, str]]) -> pa.Table:
+    """Return written rows in order, between which lie parts of about `RECORDS` rows.
 
-    Few long rows are dealt to the parts for much less than many short ones.
+    Parts decide where a row is sorted, and not what is hashed: any sample will do.
     """
-    values = [(name, carries_its_type(kind)) for name, kind in columns]
-    query = templates.render("evidence/rows.sql.j2", relation="duckanon_rows", columns=values, ordered=False)
-    zone = templates.render("session/set.sql.j2", name="TimeZone", value="UTC", session=False)
-    with engine.in_memory(threads=1) as con:
-        engine.run(con, zone, STAGE)
-        for table in many(batches):
-            with engine.registered(con, {"duckanon_rows": as_spark_has_it(table, pa.schema([]))}):
-                found = engine.table(con, query, STAGE).column("digest").combine_chunks()
-            raw = np.frombuffer(bytes.fromhex(str(bytes_of(found), "ascii")), np.uint8).reshape(-1, WIDTH)
-            part = (raw[:, 0].astype(np.int64) << 8 | raw[:, 1]) * parts >> 16
-            numbers, sizes = np.unique(part, return_counts=True)
-            together = _binary(raw[np.argsort(part, kind="stable")], sizes)
-            yield pa.record_batch({"part": arrow.arrow(numbers.astype(np.int32)), "digests": together})
+    count = df.count()
+    parts = max(1, min(PARTS, count // RECORDS))
+    some = df.sample(min(1.0, SAMPLED * parts / count), seed=0) if parts > 1 else df.limit(0)
+    with _holding(some.toArrow()) as con:
+        sample = engine.table(con, sorted_rows.in_order(_ROWS, columns), STAGE)
+    return sample.take(np.arange(1, parts) * len(sample) // parts) if len(sample) else sample
+
+
+def _dealt(
+    columns: Sequence[tuple[str, str]], bounds: pa.Table, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Give the written rows that belong to one of the parts, as Arrow writes them: the work of a task."""
+    query = sorted_rows.in_order(_ROWS, columns, _BOUNDS)
+    for table in many(batches):
+        with _holding(table, bounds) as con:
+            found = engine.table(con, query, STAGE).combine_chunks()
+            cuts = np.flatnonzero(found.column("is_bound").to_numpy())
+            begins, ends = [0, *cuts + 1], [*cuts, len(found)]
+            rows = found.drop_columns("is_bound")
+            there = [(part, a, b) for part, (a, b) in enumerate(zip(begins, ends, strict=True)) if a < b]
+            yield pa.record_batch(
+                {
+                    "part": pa.array([part for part, _, _ in there], pa.int32()),
+                    "rows": pa.array([_packed(rows.slice(a, b - a)) for _, a, b in there], pa.binary()),
+                }
+            )
 
 
 def _in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give the digests of a part in order, one after the other: so they come to the driver fast."""
-    columns = [batch.column(0) for batch in batches]
-    raw = np.concatenate([np.zeros((0, WIDTH), np.uint8), *map(_raw, columns)])
-    words = raw.view(">u8").astype(np.uint64)
-    ordered = raw[np.lexsort(words.T[::-1])]
-    for start in range(0, len(ordered), ROWS):
-        yield pa.record_batch({"digests": pa.array([ordered[start : start + ROWS].tobytes()], pa.binary())})
+    """Give what is hashed of the rows of a part, in order."""
+    packed = [rows for batch in batches for rows in batch.column(0).to_pylist()]
+    if not packed:
+        return
+    table = pa.concat_tables([pa.ipc.open_stream(rows).read_all() for rows in packed])
+    query = sorted_rows.written_in_order(_ROWS, table.schema.names)
+    with engine.registered(con := database(), {_ROWS: table}):
+        for batch in engine.batches(con, query, STAGE):
+            places, lengths, values = zip(*sorted_rows.pieces(batch), strict=True)
+            yield pa.record_batch(
+                {
+                    "place": pa.array(places, pa.int32()),
+                    "lengths": pa.array(lengths, pa.binary()),
+                    "values": pa.array(map(bytes, values), pa.binary()),
+                }
+            )
 
 
-def _binary(raw: NDArray[np.uint8], sizes: NDArray[np.int64]) -> pa.Array:
-    """Digests (n, `WIDTH`) as an Arrow array, of which each value has so many of them."""
-    ends = np.concatenate([[0], np.cumsum(sizes) * WIDTH]).astype(np.int32)
-    return pa.Array.from_buffers(pa.binary(), len(sizes), [None, pa.py_buffer(ends), pa.py_buffer(raw)])
+@contextlib.contextmanager
+def _holding(rows: pa.Table, bounds: pa.Table | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Give a database in which rows of Spark are a table, times with a zone in UTC, and bounds, too."""
+    tables = {_ROWS: as_spark_has_it(rows, pa.schema([]))} | ({} if bounds is None else {_BOUNDS: bounds})
+    zone = templates.render("session/set.sql.j2", name="TimeZone", value="UTC", session=False)
+    with engine.in_memory(threads=1) as con, engine.registered(con, tables):
+        engine.run(con, zone, STAGE)
+        yield con
 
 
-def _raw(digests: pa.Array) -> NDArray[np.uint8]:
-    """Bytes (n, `WIDTH`) of digests."""
-    return np.frombuffer(bytes_of(digests), np.uint8).reshape(-1, WIDTH)
+def _packed(rows: pa.Table) -> bytes:
+    """Rows as a stream of Arrow."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written

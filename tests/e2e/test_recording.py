@@ -56,7 +56,7 @@ def test_every_audit_is_kept_with_what_it_looked_at(con: duckanon.Connection) ->
     assert [row["previous"] for row in chain[1:]] == [row["chain"] for row in chain[:2]]
     assert all(value is not None for row in found for value in row.values())
     assert {row["duckdb_version"] for row in found} == {duckdb.__version__}
-    assert {row["schema_version"] for row in found} == {3}
+    assert {row["schema_version"] for row in found} == {4}
     assert [row["policy_hash"] for row in found] == [
         hashlib.sha256(row["policy"].encode()).hexdigest() for row in found
     ]
@@ -261,7 +261,7 @@ def test_version_1_is_exported_and_the_file_is_of_today(old: Path) -> None:
 
 
 def test_a_newer_version_is_not_guessed_at(con: duckanon.Connection) -> None:
-    con.execute("UPDATE duckanon.releases SET schema_version = 4")
+    con.execute("UPDATE duckanon.releases SET schema_version = 5")
     for statement in ("AUDIT VIEW v", "REFRESH ANONYMIZED VIEW v", "DROP ANONYMIZED VIEW v"):
         with pytest.raises(ReleaseError, match="use the newer duckanon"):
             con.sql(statement)

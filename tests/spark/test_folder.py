@@ -395,14 +395,14 @@ def test_a_folder_that_cannot_be_written_to_is_told_in_one_line(running: Running
 FINGERPRINTS = """
 from pyspark.sql import SparkSession
 from duckanon.spark import evidence
-before, session = (evidence.DIGESTS, evidence.ROWS), SparkSession.getActiveSession()
+before, session = evidence.RECORDS, SparkSession.getActiveSession()
 try:
-    for evidence.DIGESTS, evidence.ROWS in ((1_000_000, 100_000), (9, 7), (3, 1)):
+    for evidence.RECORDS in {records}:
         frame = session.read.parquet({source!r})
         for many in (frame.repartition(3), frame.limit(0), frame.coalesce(1)):
             print(evidence.fingerprint(many))
 finally:
-    evidence.DIGESTS, evidence.ROWS = before
+    evidence.RECORDS = before
 """
 
 
@@ -413,7 +413,27 @@ def test_a_fingerprint_is_that_of_duckdb_in_any_number_of_parts(running: Running
     with duckdb.connect() as con:
         relation = f"read_parquet('{source}')"
         whole, none = (fingerprint(con, f"(FROM {relation} {rest})") for rest in ("", "LIMIT 0"))
-    assert running.run(FINGERPRINTS.format(source=source)).split() == 3 * [whole, none, whole]
+    found = running.run(FINGERPRINTS.format(source=source, records=(1_000_000, 9, 3, 1)))
+    assert found.split() == 4 * [whole, none, whole]
+
+
+def test_a_fingerprint_of_more_rows_than_a_task_handles_at_a_time(running: Running) -> None:
+    """A task of 210,000 rows has three tables of them; each type in its form, -0.0, NaN and a long text."""
+    query = """
+        SELECT
+            i AS n, CASE WHEN i % 7 > 0 THEN i END AS m, CAST(i % 100 AS SMALLINT) AS small,
+            CASE i % 4 WHEN 0 THEN 'nan' WHEN 1 THEN '-0.0' ELSE i / 8 END::DOUBLE AS x, CAST(i % 3 AS FLOAT) AS f,
+            repeat('ä', CAST(i % 50 AS INTEGER)) AS s, DATE '2020-01-01' + CAST(i % 90 AS INTEGER) AS d, i % 2 = 0 AS b,
+            TIMESTAMP '2020-01-01 00:00:00' + to_seconds(i) AS at, CAST(i AS DECIMAL(12, 2)) AS money
+        FROM range(210000) AS r(i)
+    """
+    with duckdb.connect() as con:
+        source = running.stored(con.sql(query).to_arrow_table())
+        whole, none = (
+            fingerprint(con, f"(FROM read_parquet('{source}') {rest})") for rest in ("", "LIMIT 0")
+        )
+    found = running.run(FINGERPRINTS.format(source=source, records=(1_000_000, 60_000)))
+    assert found.split() == 2 * [whole, none, whole]
 
 
 @pytest.mark.parametrize("character", "*?[]{}\\")

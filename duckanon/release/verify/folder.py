@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from duckanon.audits.run import audit_attributes, roles_of
 from duckanon.audits.unaudited import unaudited
 from duckanon.database import engine, templates
-from duckanon.database.fingerprint import digest, fingerprint
+from duckanon.database.fingerprint import digest, fingerprint, recipe_of
 from duckanon.database.paths import check_readable
 from duckanon.database.quoting import file_literal
 from duckanon.database.relations import columns_of, named
@@ -139,6 +139,7 @@ def _verified(
         created_at=None,
         records=None,
         fingerprint=None,
+        earlier_fingerprints=(),
         policy_hash=policy_hash,
         policy=None if policy is None else policy.to_toml(),
         heads=(),
@@ -149,7 +150,7 @@ def _verified(
         notes=(_NOT_COMPARED,),
     )
     try:
-        records = _read(con, table, files)
+        records = _read(con, table, files, recipe_of(evidence.fingerprint))
     except DuckanonError as failure:
         return replace(release, differences=(*differences, f"the records cannot be read: {failure}"))
     differences += _facts(evidence, records)
@@ -190,7 +191,7 @@ def _writer(evidence: FolderEvidence) -> str | None:
     return evidence.versions.get("duckanon")
 
 
-def _read(con: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> _Records:
+def _read(con: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path], recipe: int) -> _Records:
     """Read the records once, to a table: a Parquet file says of itself what is in it, and may lie.
 
     Statistics in it, which DuckDB goes by where it looks for some of the values, are not those of the table.
@@ -212,7 +213,8 @@ def _read(con: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> 
     engine.run(con, templates.render("stage/raw.sql.j2", raw=table, query=query, row=None), STAGE)
     relation = named("temp", table)
     count = engine.rows(con, templates.render("relation/count.sql.j2", relation=relation), STAGE)
-    return _Records(relation, columns_of(con, relation, STAGE), fingerprint(con, relation), int(count[0][0]))
+    found = fingerprint(con, relation, recipe)
+    return _Records(relation, columns_of(con, relation, STAGE), found, int(count[0][0]))
 
 
 def _columns(con: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> list[tuple[str, str]]:

@@ -8,10 +8,10 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from duckanon.audits.evidence import canonical, read_canonical
+from duckanon.audits.evidence import canonical, read_canonical, trees_told
 from duckanon.audits.report import COLUMNS, Measure
 from duckanon.database import engine, interrupts, templates
-from duckanon.database.fingerprint import digest, fingerprint
+from duckanon.database.fingerprint import by_recipe, digest, recipe_of
 from duckanon.database.relations import Target, columns_of, relation_of
 from duckanon.errors import DuckanonError
 from duckanon.policy.policy import Policy
@@ -88,6 +88,7 @@ def _verified(con: duckdb.DuckDBPyConnection, home: str, release: RecordedReleas
         created_at=release.created_at,
         records=None,
         fingerprint=None,
+        earlier_fingerprints=(),
         policy_hash=None,
         policy=None,
         heads=chain.heads,
@@ -110,10 +111,12 @@ def _verified(con: duckdb.DuckDBPyConnection, home: str, release: RecordedReleas
     differences += [*_structure(release, subject, report), *_policies(release, subject, text)]
     for audit in release.audits:
         differences += [f"{audit}: {what}" for what in _redone(release, audit, subject, asked)]
+    fingerprints = tuple(subject.fingerprints.values())
     return replace(
         empty,
         records=subject.records,
-        fingerprint=subject.fingerprint,
+        fingerprint=fingerprints[-1],
+        earlier_fingerprints=fingerprints[:-1],
         policy_hash=digest(text),
         policy=text,
         report=report,
@@ -128,7 +131,7 @@ class _Subject:
 
     columns: list[tuple[str, str]]
     trees: dict[str, str]
-    fingerprint: str
+    fingerprints: dict[int, str]  # by recipe
     records: int
     audit: Callable[[AuditPolicy], Report]
 
@@ -149,8 +152,8 @@ def _subject(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease
     count = engine.rows(con, templates.render("relation/count.sql.j2", relation=relation), STAGE)
     return _Subject(
         columns=columns,
-        trees={column: fingerprint(con, tree) for column, tree in trees.items()},
-        fingerprint=fingerprint(con, relation),
+        trees=trees_told(con, trees),
+        fingerprints=by_recipe(con, relation, [audit.fingerprint for audit in release.audits]),
         records=int(count[0][0]),
         audit=audit,
     )
@@ -275,8 +278,9 @@ def _redone(
     if audit.schema_version < release.schema_version:
         yield f"metadata version recorded {audit.schema_version}, of the release {release.schema_version}"
     if audit.fingerprint is not None or audit.schema_version > 1:
-        if audit.fingerprint != subject.fingerprint:
-            yield f"fingerprint recorded {audit.fingerprint}, found {subject.fingerprint}"
+        found = subject.fingerprints[recipe_of(audit.fingerprint)]
+        if audit.fingerprint != found:
+            yield f"fingerprint recorded {audit.fingerprint}, found {found}"
         policy_hash = digest(audit.policy or "")
         if audit.policy_hash != policy_hash:
             yield f"policy hash recorded {audit.policy_hash}, found {policy_hash} of the recorded policy"

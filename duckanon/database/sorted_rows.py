@@ -1,0 +1,124 @@
+"""Rows of a relation in an order of their own, hashed column by column: recipe 2 of a fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from duckanon.database import templates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+NULL = 0xFFFFFFFF
+"""Length with which a NULL is written; no value is so long."""
+
+_FORMS = {
+    "signed": re.compile("TINYINT|SMALLINT|INTEGER|BIGINT"),
+    "unsigned": re.compile("U(TINYINT|SMALLINT|INTEGER|BIGINT)"),
+    "bits": re.compile("DOUBLE|FLOAT"),
+}
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_TYPED = re.compile(r"\bUNION\(|\bVARIANT(?![^\[,)])")
+
+
+def carries_its_type(type_text: str) -> bool:
+    """Whether values have types of their own that their text does not tell, 1 or '1': UNION, VARIANT."""
+    return _TYPED.search(_QUOTED.sub("", type_text)) is not None
+
+
+def in_order(relation: str, columns: Sequence[tuple[str, str]], bounds: str | None = None) -> str:
+    """Query of the rows of a relation, SQL text, with columns of names and types: as written, and sorted.
+
+    Columns of numbers come first, by which rows are sorted fastest. A row is sorted by all that is written of
+    it, so rows that change places are the same. DuckDB spills. With `bounds`, a relation of written rows,
+    these are among them.
+    """
+    forms = [(name, _form(type_text)) for name, type_text in columns]
+    forms.sort(key=lambda column: column[1] not in _FORMS)
+    return templates.render("evidence/sorted.sql.j2", relation=relation, columns=forms, bounds=bounds)
+
+
+def written_in_order(relation: str, names: Sequence[str]) -> str:
+    """Query of rows that are written already, in columns of these names: sorted."""
+    forms = [(name, "as written") for name in names]
+    return templates.render("evidence/sorted.sql.j2", relation=relation, columns=forms, bounds=None)
+
+
+def _form(type_text: str) -> str:
+    for form, types in _FORMS.items():
+        if types.fullmatch(type_text):
+            return form
+    return "typed" if carries_its_type(type_text) else "text"
+
+
+def pieces(batch: pa.RecordBatch) -> Iterator[tuple[int, bytes, bytes | memoryview]]:
+    """Give the place of each column of rows of `in_order`, and its lengths and values as bytes.
+
+    A length has 4 bytes, a number 8, the highest first; a NULL has the length `NULL` and no value.
+    """
+    for place, column in enumerate(batch.columns):
+        there = _there(column)
+        values: bytes | memoryview
+        if pa.types.is_integer(column.type):
+            lengths = np.full(len(column), 8, ">u4")
+            signed = pa.types.is_signed_integer(column.type)
+            numbers = np.frombuffer(column.buffers()[1], "<i8" if signed else "<u8")
+            numbers = numbers[column.offset : column.offset + len(column)]
+            values = numbers[there].astype(numbers.dtype.newbyteorder(">")).tobytes()
+        else:
+            # A NULL has no bytes in Arrow, so that nothing is to be left out.
+            ends, data = texts_of(column)
+            lengths, values = np.diff(ends).astype(">u4"), data[ends[0] : ends[-1]]
+        lengths[~there] = NULL
+        yield place, lengths.tobytes(), values
+
+
+def _there(column: pa.Array) -> NDArray[np.bool_]:
+    """Where a column (n,) has a value."""
+    if not column.null_count:
+        return np.ones(len(column), bool)
+    bits = np.frombuffer(column.buffers()[0], np.uint8)
+    return np.unpackbits(bits, bitorder="little")[column.offset : column.offset + len(column)].astype(bool)
+
+
+def texts_of(texts: pa.Array) -> tuple[NDArray[np.int32], memoryview]:
+    """Texts in UTF-8, or bytes: where they begin and end (n + 1,), and all bytes; a list of them is dear."""
+    # The session says how Arrow gets its texts; a cast, if to what they are, loads all of Arrow's functions.
+    if texts.type not in (pa.string(), pa.binary()):
+        bare = texts.type in (pa.large_binary(), pa.binary_view())
+        texts = texts.cast(pa.binary() if bare else pa.string())
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return ends, memoryview(data or b"")
+
+
+def combined(
+    columns: Sequence[tuple[str, str]], given: Iterable[tuple[int, bytes, bytes | memoryview]]
+) -> str:
+    """SHA-256, in hex, of names and types of the columns and of what `pieces` gave of all rows in order.
+
+    Of a JSON line, and of the SHA-256, in hex, of the lengths and of the values of one column after the
+    other. O(n), and no more in memory than one of what is given.
+    """
+    written = sum(2 if carries_its_type(type_text) else 1 for _, type_text in columns)
+    states = [(hashlib.sha256(), hashlib.sha256()) for _ in range(written)]
+    for place, lengths, values in given:
+        states[place][0].update(lengths)
+        states[place][1].update(values)
+    whole = hashlib.sha256(head(columns))
+    for state in (one for both in states for one in both):
+        whole.update(state.hexdigest().encode())
+    return whole.hexdigest()
+
+
+def head(columns: Sequence[tuple[str, str]]) -> bytes:
+    """Names and types of columns as a line of JSON."""
+    return json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
