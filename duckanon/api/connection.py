@@ -306,11 +306,12 @@ def connect(database: str | Path = ":memory:", *, read_only: bool = False, **con
     -----
     Python variables are not visible as tables, so that a script means the same everywhere; use
     ``con.duckdb.register(name, frame)``. Pass ``python_enable_replacements=True`` to change that. DuckDB's
-    progress bar, which goes to stdout, is off.
+    progress bar, which goes to stdout, is off, and its allocator gives back memory sooner than by default.
     """
     settings = {"python_enable_replacements": False, **config}
     connection = duckdb.connect(str(database), read_only=read_only, config=settings)
     engine.quiet(connection)
+    engine.frugal(connection, config)
     return Connection(connection)
 
 

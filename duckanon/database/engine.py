@@ -17,7 +17,7 @@ from duckanon.database import arrow, interrupts, templates
 from duckanon.errors import DuckanonError, Place, ReleaseError, SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     import numpy.typing as npt
 
@@ -29,6 +29,7 @@ LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
 
 _OF_A_CSV = re.compile(r"CSV Error on Line: \d+$|Error when sniffing file ")
 _serial = itertools.count(1)
+_SOON = {"allocator_flush_threshold": "32MB", "allocator_bulk_deallocation_flush_threshold": "64MB"}
 
 
 def run(
@@ -200,6 +201,16 @@ def quiet(con: duckdb.DuckDBPyConnection) -> None:
     """Keep DuckDB from printing a progress bar to stdout."""
     statement = templates.render("session/set.sql.j2", name="enable_progress_bar", value=False, session=False)
     run(con, statement, "open")
+
+
+def frugal(con: duckdb.DuckDBPyConnection, given: Collection[str] = ()) -> None:
+    """Let DuckDB give back to the system soon what it has freed, but for settings that were given.
+
+    What its allocator keeps counts to no `memory_limit`: a twentieth of the memory of a release that spills.
+    """
+    for name, value in _SOON.items():
+        if name not in given:
+            run(con, templates.render("session/set.sql.j2", name=name, value=value, session=False), "open")
 
 
 def workspace() -> str:

@@ -18,7 +18,7 @@ from duckanon.release.stages.bucket import bucket
 from duckanon.release.stages.embed import embed
 from duckanon.release.stages.partition import partition
 from duckanon.release.stages.protect import protect
-from duckanon.release.stages.recode import classes_relation, labels_relation, recode
+from duckanon.release.stages.recode import classes_relation, labelled_relation, recode
 from duckanon.release.stages.repair import repair
 from duckanon.release.stages.stage import Request, stage
 from duckanon.release.stages.thresholds import limit
@@ -145,7 +145,7 @@ def _told(con: duckdb.DuckDBPyConnection, query: str, policy: Policy, template: 
         statement = templates.render(
             template,
             staged=staged,
-            labels=labels_relation(staged),
+            labelled=labelled_relation(staged),
             classes=classes_relation(staged),
             answer=answer,
         )

@@ -23,7 +23,7 @@ from duckanon.database.relations import columns_of
 from duckanon.errors import ReleaseError
 from duckanon.policy.names import fold
 from duckanon.release import metadata
-from duckanon.release.stages.recode import classes_relation, labels_relation
+from duckanon.release.stages.recode import classes_relation, labelled_relation
 from duckanon.statements.tokens import tokenize, unquoted
 
 if TYPE_CHECKING:
@@ -153,11 +153,6 @@ def persons_of(
     staged, policy = candidate.staged, candidate.policy
     persons, sensitive = f"{staged.workspace}_persons", f"{staged.workspace}_values"
     salt = earlier[0].salt if earlier else secrets.token_hex(16)
-    relations = {
-        "records": staged.records,
-        "labels": labels_relation(staged),
-        "classes": classes_relation(staged),
-    }
     released = in_order(staged.fields)
     statement = templates.render(
         "successive/persons.sql.j2",
@@ -165,7 +160,7 @@ def persons_of(
         columns=[(f"record.{field.column}", field.type) for field in released],
         subject=bool(policy.subject),
         salt=salt,
-        **relations,
+        labelled=labelled_relation(staged),
     )
     engine.run(con, statement, STAGE)
     embedded = candidate.bucketed.limited.embedded
@@ -173,9 +168,8 @@ def persons_of(
         "successive/values.sql.j2",
         values=sensitive,
         fields=staged.sensitive,
-        coded=embedded.coded,
+        labelled=labelled_relation(staged),
         domains={field.column: _domain(embedded, field) for field in staged.sensitive},
-        **relations,
     )
     engine.run(con, values, STAGE)
     least = tuple((field.name, max(2, math.ceil(field.attribute.l or 0))) for field in staged.sensitive)
@@ -189,7 +183,7 @@ def persons_of(
 
 
 def _domain(embedded: Embedded, field: Field) -> str | None:
-    """Table of the values of a column by code, where a digest of each value costs less than one a record.
+    """Table of the values of a column, where a digest of each value costs less than one a record.
 
     Values that are one there have one digest, unless they are of a kind that is not known.
     """

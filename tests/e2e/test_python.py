@@ -50,6 +50,15 @@ def test_any_table_in_and_the_same_kind_out(make: object) -> None:
     assert released.to_pylist() == expected.to_pylist()
 
 
+def test_freed_memory_is_given_back_soon_unless_a_setting_says_otherwise() -> None:
+    """On a connection that duckanon opens; DuckDB's own default is 128 MB."""
+    flushes = "SELECT value FROM duckdb_settings() WHERE name = 'allocator_flush_threshold'"
+    with patients() as con:
+        assert rows(con, flushes) == [{"value": "32MB"}]
+    with duckanon.connect(allocator_flush_threshold="256MB") as con:
+        assert rows(con, flushes) == [{"value": "256MB"}]
+
+
 def test_what_is_no_table_is_refused() -> None:
     with pytest.raises(SourceError, match="int"):
         duckanon.anonymize_table(3, POLICY)

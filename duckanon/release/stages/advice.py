@@ -15,7 +15,7 @@ from duckanon.release.stages.embed import EXACT_VALUES
 from duckanon.release.stages.flattened import flattened
 from duckanon.release.stages.plan import candidates, most_classes, sample, trial
 from duckanon.release.stages.protect import judged
-from duckanon.release.stages.recode import classes_relation, labels_relation
+from duckanon.release.stages.recode import labelled_relation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -205,19 +205,19 @@ def dominated(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) ->
     whose, warnings = "record" if staged.subject is None else "subject", []
     for field in judged(staged):
         asked = {
-            "records": staged.records,
             "column": field.column,
             "subject": staged.subject is not None,
             "within": NEAR,
         }
-        usual = templates.render("advice/usual.sql.j2", size=staged.size, others=policy.k - 1, **asked)
+        usual = templates.render(
+            "advice/usual.sql.j2", records=staged.records, size=staged.size, others=policy.k - 1, **asked
+        )
         low, high, far = engine.rows(con, usual, "advice")[0]
         if not far:
             continue
         classes = templates.render(
             "advice/dominated.sql.j2",
-            labels=labels_relation(staged),
-            classes=classes_relation(staged),
+            labelled=labelled_relation(staged),
             low=low,
             high=high,
             **asked,

@@ -12,7 +12,7 @@ from duckanon.errors import AuditFailure, InfeasibleError
 from duckanon.policy.told import P_PERCENT, SUBJECTS, extremes, told
 from duckanon.release.stages.candidate import Candidate, class_fields
 from duckanon.release.stages.protect import judged
-from duckanon.release.stages.recode import classes_relation, labels_relation
+from duckanon.release.stages.recode import labelled_relation
 from duckanon.release.verify.record import of_the_source
 
 if TYPE_CHECKING:
@@ -57,9 +57,7 @@ def _subjects(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Poli
     staged = candidate.staged
     query = templates.render(
         "recode/subjects.sql.j2",
-        records=staged.records,
-        labels=labels_relation(staged),
-        classes=classes_relation(staged),
+        labelled=labelled_relation(staged),
         k=policy.k,
     )
     fewest, violations, records = engine.rows(con, query, "audit")[0]
@@ -75,9 +73,7 @@ def _within(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy
     for field in judged(staged):
         query = templates.render(
             "recode/p_percent.sql.j2",
-            records=staged.records,
-            labels=labels_relation(staged),
-            classes=classes_relation(staged),
+            labelled=labelled_relation(staged),
             column=field.column,
             subject=policy.subject,
             p=policy.p_percent,

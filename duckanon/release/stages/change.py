@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from duckanon.audits.report import text_table
 from duckanon.database import engine, templates
 from duckanon.errors import PolicyError
-from duckanon.release.stages.recode import classes_relation, labels_relation
+from duckanon.release.stages.recode import classes_relation, labelled_relation
 
 if TYPE_CHECKING:
     import duckdb
@@ -63,8 +63,7 @@ def effects(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[Effec
     query = templates.render(
         "recode/effect.sql.j2",
         quasi=staged.quasi,
-        records=staged.records,
-        labels=labels_relation(staged),
+        labelled=labelled_relation(staged),
         classes=classes_relation(staged),
     )
     records, *changes = engine.rows(con, query, "effect")[0]

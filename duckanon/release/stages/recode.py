@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -42,41 +42,49 @@ def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -
     """
     staged = repaired.partitioned.bucketed.limited.embedded.staged
     candidate, means = f"{staged.workspace}_candidate", f"{staged.workspace}_means"
-    _load(con, labels_relation(staged), repaired.labels.read())
-    _load(con, means, _means(con, repaired) if repaired.means is None else repaired.means.read())
+    _load(con, _labels(staged), repaired.labels.read())
+    if policy.release == "table":
+        _load(con, means, _means(con, repaired) if repaired.means is None else repaired.means.read())
+        _value(con, repaired, means)
+    else:
+        _number(con, staged)
+    _label(con, repaired)
     if policy.release == "anatomy":
         _in_two_tables(con, staged, candidate)
         return Recoded(repaired, candidate)
+    given: dict[str, Any] = {"labelled": labelled_relation(staged), "fields": staged.fields}
     if policy.release == "swap":
         statement = templates.render(
             "recode/swap.sql.j2",
             candidate=candidate,
-            classes=classes_relation(staged),
-            records=staged.records,
-            labels=labels_relation(staged),
             members=f"{staged.workspace}_members",
-            fields=staged.fields,
             quasi=staged.quasi,
             number=CLASS,
             seed=policy.seed,
+            **given,
         )
-        engine.run(con, statement, "recode")
-        return Recoded(repaired, candidate)
-    in_sql = [field for field in staged.quasi if field not in averaged(staged)]
+    else:
+        classes, keys = classes_relation(staged), _sort_keys(staged.fields)
+        statement = templates.render(
+            "recode/candidate.sql.j2", candidate=candidate, classes=classes, keys=keys, **given
+        )
+    engine.run(con, statement, "recode")
+    return Recoded(repaired, candidate)
+
+
+def _value(con: duckdb.DuckDBPyConnection, repaired: Repaired, means: str) -> None:
+    """Make the table of the classes with their released values, of which the means of DOUBLEs are there."""
+    staged = repaired.partitioned.bucketed.limited.embedded.staged
     statement = templates.render(
-        "recode/candidate.sql.j2",
-        candidate=candidate,
+        "recode/class_values.sql.j2",
         classes=classes_relation(staged),
         records=staged.records,
-        labels=labels_relation(staged),
-        members=f"{staged.workspace}_members",
+        labels=_labels(staged),
         means=means,
-        fields=staged.fields,
         quasi=staged.quasi,
         climbs=staged.climbs,
         levels=repaired.partitioned.plan.levels,
-        in_sql=in_sql,
-        keys=_sort_keys(staged.fields),
+        in_sql=[field for field in staged.quasi if field not in averaged(staged)],
     )
     try:
         engine.run(con, statement, "recode")
@@ -87,7 +95,41 @@ def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -
             "recode: the numbers of a quasi-identifier are too large for an exact mean: "
             "CAST the column to DOUBLE in the source query, or recode it by 'mode', 'range' or 'set'"
         ) from failure
-    return Recoded(repaired, candidate)
+
+
+def _number(con: duckdb.DuckDBPyConnection, staged: Staged) -> None:
+    """Make the table of the classes where quasi-identifiers are released as they are: each has a number."""
+    statement = templates.render(
+        "recode/numbered.sql.j2",
+        classes=classes_relation(staged),
+        records=staged.records,
+        labels=_labels(staged),
+        quasi=staged.quasi,
+    )
+    engine.run(con, statement, "recode")
+
+
+def _label(con: duckdb.DuckDBPyConnection, repaired: Repaired) -> None:
+    """Make the table of the released records with their classes.
+
+    Where all are released, labels in the order of the records stand beside them, and no join looks for them.
+    """
+    staged = repaired.partitioned.bucketed.limited.embedded.staged
+    placed = f"{staged.workspace}_placed"
+    statement = templates.render(
+        "recode/placed.sql.j2", placed=placed, labels=_labels(staged), classes=classes_relation(staged)
+    )
+    engine.run(con, statement, "recode")
+    query = templates.render("recode/in_step.sql.j2", records=staged.records, placed=placed)
+    in_step = repaired.suppressed == 0 and engine.rows(con, query, "recode")[0][0]
+    statement = templates.render(
+        "recode/labelled.sql.j2",
+        labelled=labelled_relation(staged),
+        records=staged.records,
+        placed=placed,
+        in_step=in_step,
+    )
+    engine.run(con, statement, "recode")
 
 
 def _in_two_tables(con: duckdb.DuckDBPyConnection, staged: Staged, candidate: str) -> None:
@@ -95,12 +137,9 @@ def _in_two_tables(con: duckdb.DuckDBPyConnection, staged: Staged, candidate: st
     members = f"{staged.workspace}_members"
     statement = templates.render(
         "recode/anatomy.sql.j2",
-        classes=classes_relation(staged),
-        records=staged.records,
-        labels=labels_relation(staged),
+        labelled=labelled_relation(staged),
         members=members,
         fields=staged.fields,
-        quasi=staged.quasi,
         number=CLASS,
     )
     engine.run(con, statement, "recode")
@@ -124,8 +163,16 @@ def classes_relation(staged: Staged) -> str:
     return f"{staged.workspace}_classes"
 
 
-def labels_relation(staged: Staged) -> str:
-    """Name of the temporary table (record_id, class_id) of the released records, made by `recode`."""
+def labelled_relation(staged: Staged) -> str:
+    """Name of the temporary table of the released records that `recode` leaves beside the candidate.
+
+    The columns of ``staged.records``, the class_id of the partition, and the ``released_class``.
+    """
+    return f"{staged.workspace}_labelled"
+
+
+def _labels(staged: Staged) -> str:
+    """Name of the temporary table (record_id, class_id) of the released records, which `_label` drops."""
     return f"{staged.workspace}_labels"
 
 
