@@ -22,12 +22,12 @@ def keeping(inner, folder):
     # The tile stage that first keeps what its tasks are given: their tiles, and what they know.
     import pickle, shutil
     from duckanon.spark import partition
-    def run(dealt, embedded, policy, size, labelled):
+    def run(dealt, staged, embedded, policy, labelled):
         given = Path(dealt.inputFiles()[0].removeprefix("file://")).parent
         shutil.copytree(given, Path(folder) / "tiles")
-        work = partition.work_of(embedded, policy, size)
+        work = partition.work_of(embedded, policy, staged.size)
         (Path(folder) / "work").write_bytes(pickle.dumps(work))
-        return inner(dealt, embedded, policy, size, labelled)
+        return inner(dealt, staged, embedded, policy, labelled)
     return run
 """
 
@@ -46,8 +46,7 @@ class Sent:
 folder, first, step, most = Path(sys.argv[1]), *map(int, sys.argv[2:])
 pa.set_cpu_count(1)
 context, table = Sent(pickle.loads((folder / "work").read_bytes())), pq.read_table(folder / "tiles")
-tile = arrow.numbers(table.column("tile"))
-table, given = table.append_column("share", arrow.arrow(tile)), []
+tile, given = arrow.numbers(table.column("part")), []
 for number in np.unique(tile)[:most][first::step].tolist():
     given.append(((pa.scalar(number),), table.take(arrow.arrow(np.flatnonzero(tile == number)))))
 del table

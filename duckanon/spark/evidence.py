@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import functions as sf
 
 from duckanon.database import engine, sorted_rows, templates
 from duckanon.database.fingerprint import named
 from duckanon.database.relations import columns_of
 from duckanon.spark.handed import as_spark_has_it, database, many
+from duckanon.spark.packed import PACKED, packed, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,8 +47,8 @@ def fingerprint(df: DataFrame) -> str:
     safe = [(f"c{number}", kind) for number, (_, kind) in enumerate(columns)]
     plain = df.toDF(*(name for name, _ in safe))
     bounds = _bounds(plain, safe)
-    dealt = plain.mapInArrow(partial(_dealt, safe, bounds), "part int, rows binary")
-    parts = dealt.repartitionById(len(bounds) + 1, "part").select("rows")
+    dealt = plain.mapInArrow(partial(_dealt, safe, bounds), PACKED)
+    parts = dealt.repartitionById(len(bounds) + 1, sf.col("part").cast("int")).select("packed")
     pieces = parts.mapInArrow(_in_order, _PIECE).toLocalIterator(prefetchPartitions=True)
     given = ((row["place"], row["lengths"], row["values"]) for row in pieces)
     return named(sorted_rows.combined(columns, given))
@@ -73,24 +75,17 @@ def _dealt(
     for table in many(batches):
         with _holding(table, bounds) as con:
             found = engine.table(con, query, STAGE).combine_chunks()
-            cuts = np.flatnonzero(found.column("is_bound").to_numpy())
-            begins, ends = [0, *cuts + 1], [*cuts, len(found)]
-            rows = found.drop_columns("is_bound")
-            there = [(part, a, b) for part, (a, b) in enumerate(zip(begins, ends, strict=True)) if a < b]
-            yield pa.record_batch(
-                {
-                    "part": pa.array([part for part, _, _ in there], pa.int32()),
-                    "rows": pa.array([_packed(rows.slice(a, b - a)) for _, a, b in there], pa.binary()),
-                }
-            )
+        bound = found.column("is_bound").to_numpy()
+        rows = found.filter(pa.array(~bound)).drop_columns("is_bound")
+        yield packed(rows, np.cumsum(bound)[~bound])
 
 
 def _in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Give what is hashed of the rows of a part, in order."""
-    packed = [rows for batch in batches for rows in batch.column(0).to_pylist()]
-    if not packed:
+    parts = [value for batch in batches for value in batch.column(0)]
+    if not parts:
         return
-    table = pa.concat_tables([pa.ipc.open_stream(rows).read_all() for rows in packed])
+    table = unpacked(parts)
     query = sorted_rows.written_in_order(_ROWS, table.schema.names)
     with engine.registered(con := database(), {_ROWS: table}):
         for batch in engine.batches(con, query, STAGE):
@@ -112,12 +107,3 @@ def _holding(rows: pa.Table, bounds: pa.Table | None = None) -> Iterator[duckdb.
     with engine.in_memory(threads=1) as con, engine.registered(con, tables):
         engine.run(con, zone, STAGE)
         yield con
-
-
-def _packed(rows: pa.Table) -> bytes:
-    """Rows as a stream of Arrow."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as stream:
-        stream.write_table(rows)
-    written: bytes = sink.getvalue().to_pybytes()
-    return written

@@ -46,16 +46,16 @@ def database() -> duckdb.DuckDBPyConnection:
     return engine.opened(threads=1)
 
 
-def many(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Put batches together: each step costs the same, however few rows it is asked for."""
+def many(batches: Iterator[pa.RecordBatch], rows: int = 0) -> Iterator[pa.Table]:
+    """Put batches together, to `ROWS` or more rows: a step costs the same, however few it is asked for."""
     waiting: list[pa.RecordBatch] = []
-    rows, size = 0, 0
+    found, size = 0, 0
     for batch in batches:
         waiting += [batch] if len(batch) else []
-        rows, size = rows + len(batch), size + batch.nbytes
-        if rows >= ROWS or size >= BYTES:
+        found, size = found + len(batch), size + batch.nbytes
+        if found >= max(rows, ROWS) or size >= BYTES:
             yield pa.Table.from_batches(waiting)
-            waiting, rows, size = [], 0, 0
+            waiting, found, size = [], 0, 0
     if waiting:
         yield pa.Table.from_batches(waiting)
 

@@ -19,6 +19,7 @@ from duckanon.release.stages.bucket import tile_size
 from duckanon.release.stages.class_sums import sums_of
 from duckanon.release.stages.plan import candidates
 from duckanon.spark.handed import as_spark_has_it, database, with_key
+from duckanon.spark.packed import unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from duckanon.kernels.recipes import Recipe
     from duckanon.policy.policy import Policy
     from duckanon.spark.embed import Embedded
+    from duckanon.spark.stage import Staged
 
 BEYOND = 4
 """Sizes of a tile beyond which it is split: a tile must not exceed the memory of its task."""
@@ -56,19 +58,17 @@ class Work:
     merging: bool  # False where classes may be suppressed instead
 
 
-def partition(dealt: DataFrame, embedded: Embedded, policy: Policy, size: int, folder: str) -> DataFrame:
-    """Write the records with the number of their class, and how far it violates, to a folder.
+def partition(dealt: DataFrame, staged: Staged, embedded: Embedded, policy: Policy, folder: str) -> DataFrame:
+    """Write the records of packed tiles with the number of their class, how far it violates, to a folder.
 
     Where records may be suppressed, no class is merged for its violation yet. `within` and `whole` are
     squared distances of the records from the middle of their class, and of all, which add up to those of the
     table.
     """
-    spark, work = dealt.sparkSession, work_of(embedded, policy, size)
-    context = spark.sparkContext.broadcast(work)
-    schema = StructType([field for field in dealt.schema.fields if field.name != "tile"])
-    schema = with_classes(schema)
+    spark, work = dealt.sparkSession, work_of(embedded, policy, staged.size)
+    context, schema = spark.sparkContext.broadcast(work), with_classes(staged.frame.schema)
     task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table] = partial(labelled, context)
-    tiles = -(-size // work.tile)
+    tiles = -(-staged.size // work.tile)
     tasks = max(min(spark.sparkContext.defaultParallelism, tiles), tiles // TILES)
     # By the hash of a tile some tasks would get far more of them than others.
     share = sf.pmod(sf.col("tile"), sf.lit(tasks)).cast("int")
@@ -101,9 +101,10 @@ def with_classes(schema: StructType) -> StructType:
 
 
 def labelled(context: Broadcast[Work], key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
-    """Label the records of a tile: the work of a task. Equal tiles have equal classes, in whatever order."""
+    """Label the packed records of a tile: the work of a task. Equal tiles have equal classes."""
     work = context.value
-    records = in_order(table.drop_columns(["tile", "share"]))
+    given = unpacked(table.column("packed"))
+    records = in_order(given)
     points, codes = work.embedded.points(records), work.embedded.codes(records)
     labels, count = np.empty(len(records), np.int64), 0
     for rows in _split(np.arange(len(records)), points, BEYOND * work.tile, work.tile):
@@ -112,7 +113,7 @@ def labelled(context: Broadcast[Work], key: tuple[pa.Scalar, ...], table: pa.Tab
         count += int(local.max()) + 1
     violations = violations_of(work.embedded.thresholds, codes, labels)
     numbers = labels + (int(key[0].as_py()) << CLASSES)
-    return told(records, table.schema, points, labels, numbers, violations)
+    return told(records, given.schema, points, labels, numbers, violations)
 
 
 def violations_of(

@@ -11,10 +11,11 @@ from pyspark.sql import functions as sf
 
 from duckanon.audits.parts import part_sql
 from duckanon.audits.report import COLUMNS, Measure
-from duckanon.database import engine, templates
+from duckanon.database import arrow, engine, templates
 from duckanon.errors import SourceError
 from duckanon.spark.columns import handed_over
-from duckanon.spark.handed import as_spark_has_it
+from duckanon.spark.handed import as_spark_has_it, database, many
+from duckanon.spark.packed import PACKED, packed, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,8 +79,9 @@ def in_parts(
     named = [replace(column, name=f"s{number}") for number, column in enumerate(columns, 1)]
     asked = _Asked(part_sql(_RELATION, quasi, named, list(domains), k=k), domains, MOST)
     context = spark.sparkContext.broadcast(asked)
-    dealt = records.repartition(parts, *map(sf.col, quasi))
-    told = dealt.mapInArrow(partial(_audited, context), _TOLD).toArrow()
+    dealt = records.mapInArrow(partial(_dealt, quasi, parts), PACKED)
+    parted = dealt.repartitionById(parts, sf.col("part").cast("int")).select("packed")
+    told = parted.mapInArrow(partial(_audited, context), _TOLD).toArrow()
     if told.column("measure").null_count:
         return None
     query = templates.render("spark/together.sql.j2", relation="told", records=count)
@@ -109,18 +111,28 @@ def _domains(steps: Steps, columns: int, count: int) -> dict[str, pa.Table] | No
     return domains
 
 
+def _dealt(quasi: Sequence[str], parts: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pack the records of a task by the parts that their classes are in."""
+    query = templates.render("spark/part.sql.j2", relation=_RELATION, quasi=quasi, parts=parts)
+    for table in many(batches):
+        rows = as_spark_has_it(table, pa.schema([]))
+        with engine.registered(database(), {_RELATION: rows}):
+            numbers = arrow.numbers(engine.table(database(), query, STAGE).column("part"))
+        yield packed(rows, numbers)
+
+
 def _audited(context: Broadcast[_Asked], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Audit the classes of a part: the work of a task. One row without a measure where it is too large."""
     asked, held, found = context.value, [], 0
-    for batch in batches:
-        held.append(batch)
-        found += len(batch)
+    for value in (value for batch in batches for value in batch.column(0)):
+        held.append(unpacked([value]))
+        found += len(held[-1])
         if found > asked.most:
             yield from _told(found, [(None,) * len(COLUMNS)])
             return
     if not found:
         return
-    part = as_spark_has_it(pa.Table.from_batches(held), pa.schema([]))
+    part = pa.concat_tables(held)
     with engine.in_memory(threads=1) as con, engine.registered(con, {_RELATION: part, **asked.domains}):
         rows = engine.rows(con, asked.statement, STAGE)
     yield from _told(found, rows)

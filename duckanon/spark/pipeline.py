@@ -103,7 +103,7 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
         staged = stage(df, columns, policy, place.folder("staged"))
         embedded = embed(staged, policy, place.folder("values"))
         dealt = tiled(staged, embedded, policy, place.folder("tiled"))
-        labelled = partition(dealt, embedded, policy, staged.size, place.folder("labelled"))
+        labelled = partition(dealt, staged, embedded, policy, place.folder("labelled"))
         left, limited, suppressed = suppress(labelled, staged, embedded, policy, place.folder("left"))
         final, merged = repair(left, limited)
         loss = information_loss(final, limited) if merged or suppressed else _loss(final)

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from duckanon.database import arrow, engine
-from duckanon.spark.handed import alone, as_spark_has_it, database
+from duckanon.spark.handed import alone, as_spark_has_it, database, many
+from duckanon.spark.packed import PACKED, packed, unpacked
 from duckanon.spark.partition import CLASSES, in_order
 from duckanon.streams.methods import Left
 from duckanon.streams.recode import Recoder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark import Broadcast
     from pyspark.sql import DataFrame
 
@@ -34,16 +36,20 @@ def recoded(labelled: DataFrame, bound: Bound) -> DataFrame:
     with engine.in_memory(threads=1) as con:
         released = as_spark_has_it(recoder.schema(con).empty_table(), pa.schema([])).schema
     context = labelled.sparkSession.sparkContext.broadcast((recoder, released))
-    return (
-        labelled.select("class_id", *columns)
-        .groupBy(sf.shiftright("class_id", CLASSES).alias("tile"))
-        .applyInArrow(alone(partial(_written, context)), from_arrow_schema(released))
-    )
+    tiles = labelled.select("class_id", *columns).mapInArrow(_by_tile, PACKED)
+    return tiles.groupBy("part").applyInArrow(alone(partial(_written, context)), from_arrow_schema(released))
+
+
+def _by_tile(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pack the records by the tile whose number their class has."""
+    for table in many(batches):
+        yield packed(table, arrow.numbers(table.column("class_id")).astype(np.int64) >> CLASSES)
 
 
 def _written(context: Broadcast[tuple[Recoder, pa.Schema]], table: pa.Table) -> pa.Table:
-    """Recode the classes of a tile: the work of a task."""
+    """Recode the classes of a tile, whose records are packed: the work of a task."""
     recoder, released = context.value
+    table = unpacked(table.column("packed"))
     order = np.argsort(arrow.numbers(table.column("class_id")), kind="stable")
     rows = table.take(arrow.arrow(order))
     classes = arrow.numbers(rows.column("class_id")).astype(np.int64)

@@ -6,18 +6,18 @@ DataFrame is parted. Inside each stratum of the sensitive order the widest quasi
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from pyspark.sql import functions as sf
-from pyspark.sql.types import LongType, StructField, StructType
 
-from duckanon.database import arrow
 from duckanon.kernels import recipes
 from duckanon.release.stages.bucket import LARGEST, Cut, cuts_of, tile_size
 from duckanon.spark.handed import many
+from duckanon.spark.packed import PACKED, packed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 SAMPLE = 100_000
 """Records, about, that tell the bounds."""
+
+EACH, MOST = 500, 1_000_000
+"""Records of each tile that a task packs together, about, and how many of all tiles at most."""
 
 
 @dataclass(frozen=True)
@@ -76,18 +79,17 @@ class Bounds:
 
 
 def tiled(staged: Staged, embedded: Embedded, policy: Policy, folder: str) -> DataFrame:
-    """Write the records with the number of their tile to a folder, and return them.
+    """Write the records to a folder, packed by the number of their tile, and return them: tile and `packed`.
 
     A tile that has fewer than 4 k records joins the one before.
     """
     spark = staged.frame.sparkSession
     bounds = _bounds(staged, embedded, policy)
     context = spark.sparkContext.broadcast((embedded, bounds))
-    schema = StructType([*staged.frame.schema.fields, StructField("tile", LongType())])
-    staged.frame.mapInArrow(partial(_deal, context), schema).write.parquet(folder)
-    dealt = spark.read.parquet(folder)
-    rows = dealt.groupBy("tile").count().orderBy("tile").collect()
-    homes = _joined({row["tile"]: row["count"] for row in rows}, 4 * policy.k)
+    staged.frame.mapInArrow(partial(_deal, context), PACKED).write.parquet(folder)
+    dealt = spark.read.parquet(folder).withColumnRenamed("part", "tile")
+    rows = dealt.groupBy("tile").agg(sf.sum("records").alias("records")).orderBy("tile").collect()
+    homes = _joined({row["tile"]: row["records"] for row in rows}, 4 * policy.k)
     if all(tile == home for tile, home in homes.items()):
         return dealt
     pairs = sf.create_map(*(sf.lit(number) for pair in homes.items() for number in pair))
@@ -138,14 +140,14 @@ def _along(embedded: Embedded, cuts: tuple[Cut, ...], table: pa.Table) -> list[N
 def _deal(
     context: Broadcast[tuple[Embedded, Bounds]], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Add the number of its tile to every record: the work of a task."""
+    """Pack the records of each tile: the work of a task, which handles more at a time of more tiles."""
     embedded, bounds = context.value
-    for table in many(batches):
+    for table in many(batches, rows=min(MOST, EACH * math.prod(cut.parts for cut in bounds.cuts))):
         tiles = np.zeros(len(table), np.int64)
         if bounds.cuts:
             codes = embedded.codes(table)[0] if len(bounds.strata) else None
             tiles = bounds.of(codes, _along(embedded, bounds.cuts, table))
-        yield from table.append_column("tile", arrow.arrow(tiles)).to_batches()
+        yield packed(table, tiles)
 
 
 def _joined(sizes: dict[int, int], least: int) -> dict[int, int]:
