@@ -19,9 +19,10 @@ from duckdb.func import ARROW
 
 from duckanon.audits.headers import audit_names
 from duckanon.database import engine, templates
-from duckanon.database.fingerprint import row_digests, tells_all
+from duckanon.database.fingerprint import row_digests
 from duckanon.database.interrupts import interruptible
 from duckanon.database.relations import columns_of, named
+from duckanon.database.sorted_rows import tells_all
 from duckanon.errors import DuckanonError, PolicyError, SourceError
 from duckanon.hierarchies import macros as hierarchies
 from duckanon.kernels.closeness.emd import emd_ordered

@@ -23,8 +23,6 @@ RECIPE = 2
 """Recipe of a fingerprint that is recorded today; the first one sorted a digest of each row."""
 
 _RECORDED = re.compile(r"v(\d{1,4}):[0-9a-f]{64}")
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
-_VARIANT = re.compile(r"\bVARIANT(?![^\[,)])")
 _ZONED = re.compile(r"\bWITH TIME ZONE\b|\bTIMESTAMPTZ_NS\b|\bVARIANT\b")
 
 
@@ -91,11 +89,6 @@ def bytes_of(texts: pa.Array) -> memoryview:
     """Texts in UTF-8, or bytes, none of them NULL, one after the other."""
     ends, data = sorted_rows.texts_of(texts)
     return data[ends[0] : ends[-1]]
-
-
-def tells_all(type_text: str) -> bool:
-    """Whether two values of a type always differ in what `fingerprint` hashes: not so inside a VARIANT."""
-    return _VARIANT.search(_QUOTED.sub("", type_text)) is None
 
 
 @contextlib.contextmanager

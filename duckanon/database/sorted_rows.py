@@ -26,12 +26,18 @@ _FORMS = {
     "bits": re.compile("DOUBLE|FLOAT"),
 }
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_VARIANT = re.compile(r"\bVARIANT(?![^\[,)])")
 _TYPED = re.compile(r"\bUNION\(|\bVARIANT(?![^\[,)])")
 
 
 def carries_its_type(type_text: str) -> bool:
     """Whether values have types of their own that their text does not tell, 1 or '1': UNION, VARIANT."""
     return _TYPED.search(_QUOTED.sub("", type_text)) is not None
+
+
+def tells_all(type_text: str) -> bool:
+    """Whether two values of a type always differ in their text and JSON: not so inside a VARIANT."""
+    return _VARIANT.search(_QUOTED.sub("", type_text)) is None
 
 
 def in_order(relation: str, columns: Sequence[tuple[str, str]], bounds: str | None = None) -> str:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 STAGE = "fingerprint"
 
-RECORDS, PARTS = 1_000_000, 10_000
-"""Records of a part, about, and how many parts there may be."""
+RECORDS, PARTS = 250_000, 40_000
+"""Records of a part, about, which the driver gets as a whole, and how many parts there may be."""
 
 SAMPLED = 100
 """Records of a part, about, of which its bounds are those."""
