@@ -59,17 +59,17 @@ def test_the_release_does_not_depend_on_partitions_and_tasks(running: Running) -
     assert len(set(found)) == 1
 
 
-@pytest.mark.parametrize("digests", [1_000_000, 30])
-def test_the_evidence_is_that_of_the_files(running: Running, digests: int) -> None:
-    """Digests are sorted in one partition, and in several."""
+@pytest.mark.parametrize("records", [1_000_000, 30])
+def test_the_evidence_is_that_of_the_files(running: Running, records: int) -> None:
+    """Rows are sorted in one part, and in several."""
     rows = table(random.Random(6), 200)
     running.run(
-        f"from duckanon.spark import evidence\nevidence.kept, evidence.DIGESTS = evidence.DIGESTS, {digests}\n"
+        f"from duckanon.spark import evidence\nevidence.kept, evidence.RECORDS = evidence.RECORDS, {records}\n"
     )
     try:
         answer = running.anonymize(rows, ASKED)
     finally:
-        running.run("from duckanon.spark import evidence\nevidence.DIGESTS = evidence.kept\n")
+        running.run("from duckanon.spark import evidence\nevidence.RECORDS = evidence.kept\n")
     path = answer["path"]
     assert beside(path) == [Path(path).name]
     evidence = json.loads((Path(path) / "_duckanon.json").read_text())
