@@ -28,7 +28,9 @@ def dealt(records: list[Record], codes: list[str], strata: int, cuts: list[Cut])
     def parted(names: list[str], number: int) -> None:
         def place(one: Record) -> Any:
             values = [(one[name] is None, 0.0 if one[name] is None else one[name]) for name in names]
-            return one["parts"], values, one["record_id"]
+            # Knuth's multiplicative hash, which no two numbers below 2^32 share (The Art of Computer Programming, 6.4).
+            spread = one["record_id"] * 2654435761 % 2**32
+            return one["parts"], values, spread if strata > 1 else one["record_id"]
 
         ordered = sorted(records, key=place)
         for _, group in groupby(ordered, key=lambda one: one["parts"]):
@@ -94,3 +96,28 @@ def test_records_are_dealt_as_one_by_one(
         found = dict(con.execute("FROM tiles").fetchall())
     left = [one for one in records if one["record_id"] not in ready]
     assert found == dealt(left, codes, strata, cuts)
+
+
+def test_a_tile_holds_near_records_whatever_ties_the_sensitive_values_have() -> None:
+    # 4,000 records on a line, all of one sensitive value, in 5 strata and 4 tiles: a tile is a quarter of each stratum, and
+    # each stratum is the whole line. Cut by the number, which follows the line, a stratum would be a fifth of it, and a
+    # tile, with a part of each, would reach over four fifths and more.
+    n, strata, parts = 4_000, 5, 4
+    statement = templates.render(
+        "bucket/tiles.sql.j2",
+        tiles="tiles",
+        coded="coded",
+        ready="ready",
+        codes=["c"],
+        strata=strata,
+        cuts=[Cut("x", parts)],
+        tile_count=parts,
+    )
+    with duckdb.connect() as con:
+        con.register("ready", pa.table({"record_id": pa.array([], pa.int64())}))
+        con.execute(f"CREATE TEMP TABLE coded AS SELECT i AS record_id, i AS x, 0 AS c FROM range(1, {n + 1}) AS r(i)")
+        con.execute(statement)
+        held = con.execute("SELECT tile, count(*), max(record_id) - min(record_id) FROM tiles GROUP BY tile").fetchall()
+    assert sorted(tile for tile, _, _ in held) == [0, 1, 2, 3]
+    assert {count for _, count, _ in held} == {n // parts}
+    assert max(reach for _, _, reach in held) <= 1.02 * n / parts
