@@ -228,9 +228,9 @@ def temporary(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
 
 def _drop(con: duckdb.DuckDBPyConnection, prefix: str) -> None:
     """Remove every temporary relation of a run."""
-    leftovers = templates.render("catalog/tables.sql.j2", catalog="temp", schema="main", prefix=f"{prefix}_")
-    for (relation,) in rows(con, leftovers, "clean-up"):
-        run(con, templates.render("relation/drop.sql.j2", parts=("temp", relation), view=False), "clean-up")
+    leftovers = templates.render("catalog/leftovers.sql.j2", prefix=f"{prefix}_")
+    for relation, view in rows(con, leftovers, "clean-up"):
+        run(con, templates.render("relation/drop.sql.j2", parts=("temp", relation), view=view), "clean-up")
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from duckanon.policy.bind import Role
 from duckanon.release.stages.candidate import class_fields
 from duckanon.release.stages.embed import EXACT_VALUES
 from duckanon.release.stages.flattened import flattened
-from duckanon.release.stages.plan import candidates, most_classes, sample, trial
+from duckanon.release.stages.plan import candidates, most_classes, trial
 from duckanon.release.stages.protect import judged
 from duckanon.release.stages.recode import labelled_relation
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from duckanon.release.stages.bucket import Bucketed
     from duckanon.release.stages.candidate import Candidate
     from duckanon.release.stages.embed import Embedded
+    from duckanon.release.stages.plan import Points
     from duckanon.release.stages.stage import Field, Staged
 
 FEW_CLASSES = 20
@@ -58,7 +59,7 @@ def advise(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy)
     approximate distances; numbers written with a comma; records left out for a NULL; and what the thresholds
     cost.
     """
-    cost = _collapse(con, candidate, policy)
+    cost = _collapse(candidate, policy)
     # Two tables say of a class, and not of a record, which values it has.
     if not cost and policy.release != "anatomy":
         cost = flattened(con, candidate.staged, candidate=candidate.table)
@@ -282,7 +283,7 @@ def _commas(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded) 
     return warnings
 
 
-def _collapse(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy) -> tuple[str, ...]:
+def _collapse(candidate: Candidate, policy: Policy) -> tuple[str, ...]:
     """Loud warning when the thresholds cost the data, with the t that would not."""
     bucketed, thresholds = candidate.bucketed, candidate.bucketed.limited.thresholds
     text = collapse(candidate.classes, candidate.released, candidate.information_loss, policy.k)
@@ -290,15 +291,16 @@ def _collapse(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Poli
         return ()
     if policy.method == "full_domain":
         return (f"{text}; method = 'auto' with recode 'hierarchy' gives each class labels of its own",)
-    if any(threshold.t is not None for threshold in thresholds) and bucketed.tile_count:
-        better = _better_t(con, bucketed, policy)
+    middle = candidate.recoded.repaired.partitioned.middle
+    if any(threshold.t is not None for threshold in thresholds) and middle is not None:
+        better = _better_t(middle, bucketed, policy)
         text += f"; t = {better} would avoid it" if better else "; a larger t alone would not avoid it"
     return (text,)
 
 
-def _better_t(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy) -> Decimal | None:
+def _better_t(middle: Points, bucketed: Bucketed, policy: Policy) -> Decimal | None:
     """Smallest t of a growing sequence at which the middle tile does not collapse."""
-    points, codes = sample(con, bucketed)
+    points, codes = middle
     thresholds = bucketed.limited.thresholds
     wanted = len(points) / (FEW_CLASSES * policy.k)
     t = Decimal(str(float(min(threshold.t for threshold in thresholds if threshold.t is not None))))

@@ -12,7 +12,7 @@ from duckanon.errors import AuditFailure, InfeasibleError
 from duckanon.policy.told import P_PERCENT, SUBJECTS, extremes, told
 from duckanon.release.stages.candidate import Candidate, class_fields
 from duckanon.release.stages.protect import judged
-from duckanon.release.stages.recode import labelled_relation
+from duckanon.release.stages.recode import label, labelled_relation
 from duckanon.release.verify.record import of_the_source
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def audit(con: duckdb.DuckDBPyConnection, recoded: Recoded, policy: Policy) -> C
     quasi = [field.name for field in class_fields(staged, policy)]
     report = audit_sql(con, relation, quasi, asked, k=policy.k, name="the candidate")
     _require_pass(report, policy)
+    label(con, recoded)
     candidate = Candidate(recoded, policy, report)
     # Classes of the partition that are recoded to equal values are one class of the release.
     extra = of_the_source(

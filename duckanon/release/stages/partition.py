@@ -28,7 +28,14 @@ from duckanon.release.stages.class_sums import Classes, Spread, information_loss
 from duckanon.release.stages.embed import coordinates, cut_attributes, cut_points, dimensions
 from duckanon.release.stages.generalize import generalize
 from duckanon.release.stages.means import class_means
-from duckanon.release.stages.plan import Plan, candidates, choose_plan, classes_of, generalized_plan
+from duckanon.release.stages.plan import (
+    Plan,
+    candidates,
+    choose_plan,
+    classes_of,
+    generalized_plan,
+    sample_of,
+)
 from duckanon.release.stages.thresholds import thresholds_of
 
 if TYPE_CHECKING:
@@ -41,6 +48,7 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Bucketed, Records
+    from duckanon.release.stages.plan import Points
     from duckanon.release.stages.stage import Field, Staged
     from duckanon.release.stages.thresholds import Limited
 
@@ -72,6 +80,7 @@ class Partitioned:
     information_loss: float  # IL = 100 SSE / SST in per cent
     plan: Plan
     suppressed: int = 0  # records that the method itself left out
+    middle: Points | None = None  # some records of the middle tile
 
 
 def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy) -> Partitioned:
@@ -116,14 +125,23 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
     points, labels = coordinates(embedded.axes, bucketed.ready.columns), bucketed.ready_labels
     found = _Found(spool_folder(con), keep_sums=bool(thresholds))
     found.add(_described(staged, bucketed.ready, points, labels, np.zeros(len(np.unique(labels)))))
+    middle: list[Points] = []
     with (
         progress.step("partition", total=bucketed.tile_count, unit="tiles") as step,
-        closing(_on_all_cores(tile, stream(con, bucketed), ended)) as results,
+        closing(_on_all_cores(tile, _noted(stream(con, bucketed), bucketed, middle), ended)) as results,
     ):
         for done in results:
             found.add(done)
             step.advance()
-    return found.partitioned(bucketed, plan)
+    return found.partitioned(bucketed, plan, middle[0] if middle else None)
+
+
+def _noted(tiles: Iterator[Records], bucketed: Bucketed, middle: list[Points]) -> Iterator[Records]:
+    """Yield the tiles, and note some records of the middle one: coded records do not stay until the end."""
+    for number, records in enumerate(tiles):
+        if number == bucketed.tile_count // 2:
+            middle.append(sample_of(bucketed, records))
+        yield records
 
 
 def _compile_ahead(bucketed: Bucketed, policy: Policy) -> None:
@@ -219,7 +237,7 @@ class _Found:
         self._count += size
         self._records += len(tile.labels)
 
-    def partitioned(self, bucketed: Bucketed, plan: Plan) -> Partitioned:
+    def partitioned(self, bucketed: Bucketed, plan: Plan, middle: Points | None) -> Partitioned:
         """All that was added."""
         return Partitioned(
             bucketed,
@@ -232,6 +250,7 @@ class _Found:
             information_loss(self._spreads),
             plan,
             bucketed.limited.embedded.staged.size - self._records,
+            middle,
         )
 
 

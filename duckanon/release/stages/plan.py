@@ -29,13 +29,16 @@ if TYPE_CHECKING:
     from duckanon.kernels.merging.merge import Partner
     from duckanon.literature.mondrian_suppressed import Suppression
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.bucket import Bucketed
+    from duckanon.release.stages.bucket import Bucketed, Records
     from duckanon.release.stages.embed import Cuts
     from duckanon.release.stages.generalize import Generalization
     from duckanon.release.stages.stage import Staged
 
 SAMPLE = 4096
 """Records on which the recipes are tried."""
+
+Points = tuple["npt.NDArray[np.float64]", "npt.NDArray[np.int64]"]
+"""Coordinates (n, d) and codes (s, n) of some records."""
 
 
 class How(TypedDict, total=False):
@@ -164,11 +167,14 @@ def candidates(
     return tried
 
 
-def sample(
-    con: duckdb.DuckDBPyConnection, bucketed: Bucketed
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Coordinates (n, d) and codes (s, n) of at most `SAMPLE` records, taken evenly, of the middle tile."""
+def sample(con: duckdb.DuckDBPyConnection, bucketed: Bucketed) -> Points:
+    """At most `SAMPLE` records, taken evenly, of the middle tile."""
     (records,) = stream(con, bucketed, only=bucketed.tile_count // 2)
+    return sample_of(bucketed, records)
+
+
+def sample_of(bucketed: Bucketed, records: Records) -> Points:
+    """At most `SAMPLE` of some records, taken evenly."""
     points = coordinates(bucketed.limited.embedded.axes, records.columns)
     step = -(-len(points) // SAMPLE)
     return np.ascontiguousarray(points[::step]), np.ascontiguousarray(records.codes[:, ::step])

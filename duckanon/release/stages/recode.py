@@ -31,6 +31,7 @@ class Recoded:
 
     repaired: Repaired
     table: str  # temporary table: released columns in source order, rows in the order of their values
+    in_step: bool  # whether all records are released, and the labels stand in their order
 
 
 def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -> Recoded:
@@ -42,17 +43,18 @@ def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -
     """
     staged = repaired.partitioned.bucketed.limited.embedded.staged
     candidate, means = f"{staged.workspace}_candidate", f"{staged.workspace}_means"
+    _drop_numbers(con, repaired)
     _load(con, _labels(staged), repaired.labels.read())
     if policy.release == "table":
         _load(con, means, _means(con, repaired) if repaired.means is None else repaired.means.read())
         _value(con, repaired, means)
     else:
         _number(con, staged)
-    _label(con, repaired)
+    given: dict[str, Any] = {"fields": staged.fields, **_placed(con, repaired)}
+    recoded = Recoded(repaired, candidate, given["in_step"])
     if policy.release == "anatomy":
-        _in_two_tables(con, staged, candidate)
-        return Recoded(repaired, candidate)
-    given: dict[str, Any] = {"labelled": labelled_relation(staged), "fields": staged.fields}
+        _in_two_tables(con, staged, candidate, given)
+        return recoded
     if policy.release == "swap":
         statement = templates.render(
             "recode/swap.sql.j2",
@@ -64,12 +66,25 @@ def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -
             **given,
         )
     else:
-        classes, keys = classes_relation(staged), _sort_keys(staged.fields)
+        keys = _sort_keys(staged.fields)
+        first = keys[0][0].quasi and not any(key[0].quasi for key in keys[1:])
         statement = templates.render(
-            "recode/candidate.sql.j2", candidate=candidate, classes=classes, keys=keys, **given
+            "recode/candidate_by_class.sql.j2" if first else "recode/candidate.sql.j2",
+            candidate=candidate,
+            classes=classes_relation(staged),
+            keys=keys,
+            **given,
         )
     engine.run(con, statement, "recode")
-    return Recoded(repaired, candidate)
+    return recoded
+
+
+def _drop_numbers(con: duckdb.DuckDBPyConnection, repaired: Repaired) -> None:
+    """Drop what kernels have read: as large as the records, it would only be written to disk from now on."""
+    bucketed = repaired.partitioned.bucketed
+    dealt = (bucketed.tiles,) if bucketed.tile_count else ()
+    for table in (*dealt, bucketed.limited.embedded.coded):
+        engine.run(con, templates.render("relation/drop.sql.j2", parts=("temp", table), view=False), "recode")
 
 
 def _value(con: duckdb.DuckDBPyConnection, repaired: Repaired, means: str) -> None:
@@ -109,39 +124,44 @@ def _number(con: duckdb.DuckDBPyConnection, staged: Staged) -> None:
     engine.run(con, statement, "recode")
 
 
-def _label(con: duckdb.DuckDBPyConnection, repaired: Repaired) -> None:
-    """Make the table of the released records with their classes.
+def _placed(con: duckdb.DuckDBPyConnection, repaired: Repaired) -> dict[str, Any]:
+    """Make the table of the classes of released records, and return what recode/released.sql.j2 reads.
 
-    Where all are released, labels in the order of the records stand beside them, and no join looks for them.
+    Where all are released, they stand in the order of the records, and no join looks for them.
     """
     staged = repaired.partitioned.bucketed.limited.embedded.staged
-    placed = f"{staged.workspace}_placed"
+    placed = _places(staged)
     statement = templates.render(
         "recode/placed.sql.j2", placed=placed, labels=_labels(staged), classes=classes_relation(staged)
     )
     engine.run(con, statement, "recode")
     query = templates.render("recode/in_step.sql.j2", records=staged.records, placed=placed)
-    in_step = repaired.suppressed == 0 and engine.rows(con, query, "recode")[0][0]
+    in_step = repaired.suppressed == 0 and bool(engine.rows(con, query, "recode")[0][0])
+    return {"records": staged.records, "placed": placed, "in_step": in_step}
+
+
+def label(con: duckdb.DuckDBPyConnection, recoded: Recoded) -> None:
+    """Make the table of the released records with their classes, see `labelled_relation`.
+
+    As large as the records, it is made when the candidate has passed its audit. O(n).
+    """
+    staged = recoded.repaired.partitioned.bucketed.limited.embedded.staged
     statement = templates.render(
         "recode/labelled.sql.j2",
         labelled=labelled_relation(staged),
         records=staged.records,
-        placed=placed,
-        in_step=in_step,
+        placed=_places(staged),
+        in_step=recoded.in_step,
     )
-    engine.run(con, statement, "recode")
+    engine.run(con, statement, "label")
 
 
-def _in_two_tables(con: duckdb.DuckDBPyConnection, staged: Staged, candidate: str) -> None:
+def _in_two_tables(
+    con: duckdb.DuckDBPyConnection, staged: Staged, candidate: str, given: dict[str, Any]
+) -> None:
     """Make the rows that the two tables of the release will give; whose they were is not told any more."""
     members = f"{staged.workspace}_members"
-    statement = templates.render(
-        "recode/anatomy.sql.j2",
-        labelled=labelled_relation(staged),
-        members=members,
-        fields=staged.fields,
-        number=CLASS,
-    )
+    statement = templates.render("recode/anatomy.sql.j2", members=members, number=CLASS, **given)
     engine.run(con, statement, "recode")
     relation = named("temp", members)
     columns = columns_of(con, relation, "recode")
@@ -164,7 +184,7 @@ def classes_relation(staged: Staged) -> str:
 
 
 def labelled_relation(staged: Staged) -> str:
-    """Name of the temporary table of the released records that `recode` leaves beside the candidate.
+    """Name of the temporary table of the released records that `label` makes.
 
     The columns of ``staged.records``, the class_id of the partition, and the ``released_class``.
     """
@@ -172,8 +192,13 @@ def labelled_relation(staged: Staged) -> str:
 
 
 def _labels(staged: Staged) -> str:
-    """Name of the temporary table (record_id, class_id) of the released records, which `_label` drops."""
+    """Name of the temporary table (record_id, class_id) of the released records, which `_placed` drops."""
     return f"{staged.workspace}_labels"
+
+
+def _places(staged: Staged) -> str:
+    """Name of the table (record_id, class_id, released_class) of released records, which `label` drops."""
+    return f"{staged.workspace}_placed"
 
 
 def _load(con: duckdb.DuckDBPyConnection, table: str, rows: pa.Table | pa.RecordBatchReader) -> None:
@@ -183,7 +208,7 @@ def _load(con: duckdb.DuckDBPyConnection, table: str, rows: pa.Table | pa.Record
 
 
 def _keep(con: duckdb.DuckDBPyConnection, table: str, relation: str) -> None:
-    engine.run(con, templates.render("recode/load.sql.j2", table=table, relation=relation), "recode")
+    engine.run(con, templates.render("relation/load.sql.j2", table=table, relation=relation), "recode")
 
 
 def _means(con: duckdb.DuckDBPyConnection, repaired: Repaired) -> pa.Table:
