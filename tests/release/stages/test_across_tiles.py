@@ -59,3 +59,80 @@ def test_a_repair_across_tiles_keeps_the_policy(how: str, monkeypatch: pytest.Mo
     (labels,) = repaired
     assert len(released) == (labels >= 0).sum()
     assert ("left out" in how) == (len(released) < N)
+
+
+BY_SAMPLE: dict[str, dict[str, Any]] = {
+    "k alone": {"sensitive": [], "insensitive": ["pay", "code"]},
+    "t": {"t": "0.2"},
+    "two sensitive columns": {"sensitive": ["pay", "code"], "t": "0.4"},
+    "l": {"l": "2"},
+    "left out by NULL": {"t": "0.2", "nulls": "suppress"},
+    "subjects": {"t": "0.3", "subject": ["who"]},
+    "swap": {"t": "0.2", "release": "swap"},
+}
+
+BY_CUTS: dict[str, dict[str, Any]] = {
+    "Algorithm 3 has no repair": {"t": "0.1", "method": "tcloseness_first"},
+    "left out": {"t": "0.1", "suppression_limit": "0.1"},
+}
+
+
+def by_sample(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Make tiles of 32 records, by the bounds of a sample of a hundred; return what will hold their numbers."""
+    monkeypatch.setattr(bucket, "TILE", 32)
+    monkeypatch.setattr(bucket, "BROAD_TILE", 32)
+    monkeypatch.setattr(bucket, "SAMPLED", 100)
+    monkeypatch.setattr(bucket, "SAMPLE", 100)
+    monkeypatch.setattr(bucket, "EACH", 1)
+    counts: list[int] = []
+    deal = bucket._deal_by_sample
+
+    def seen(*given: Any, **named: Any) -> int:
+        counts.append(deal(*given, **named))
+        return counts[-1]
+
+    monkeypatch.setattr(bucket, "_deal_by_sample", seen)
+    return counts
+
+
+@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
+@pytest.mark.parametrize("how", [*BY_SAMPLE, *BY_CUTS])
+def test_tiles_of_a_sample_keep_the_policy(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts, draw = by_sample(monkeypatch), np.random.default_rng(8)
+    people = {
+        "age": pa.array(draw.normal(size=N), mask=draw.random(N) < 0.1),
+        "city": draw.choice(["a", "b", "c"], N),
+        "ward": draw.integers(0, 3, N),
+        "pay": draw.integers(0, 40, N),
+        "code": draw.choice(["x", "y", "z"], N),
+        "who": draw.integers(0, 250, N),
+    }
+    given = {"quasi_identifiers": ["age", "city", "ward"], "sensitive": ["pay"], "insensitive": ["code"]}
+    policy = {**given, "nulls": "category", "k": 3, **(BY_SAMPLE | BY_CUTS)[how]}
+    policy["insensitive"] = [name for name in ("pay", "code") if name not in policy["sensitive"]]
+    policy["identifiers"] = ["who"]
+    rows = pa.table(people)
+    made = []
+    with duckanon.connect() as con:
+        for source in (rows, rows.take(draw.permutation(N))):
+            con.duckdb.register("people", source)
+            con.sql("CREATE OR REPLACE TABLE staff AS FROM people")
+            con.sql("DROP VIEW IF EXISTS v")
+            duckanon.anonymize(con, "staff", duckanon.Policy(**policy), name=f"v{len(made)}")
+            made.append(records_of(con.duckdb, f"v{len(made)}"))
+        source_rows = records_of(con.duckdb, "staff")
+    if policy.get("release", "table") == "table":
+        assert_release_valid(source_rows, made[0], policy)
+    # The order in which a source holds its rows says nothing, and leaves no trace.
+    assert made[0] == made[1]
+    if how in BY_SAMPLE:
+        assert counts == [counts[0]] * 2
+        assert counts[0] > 4
+    else:
+        assert not counts
+
+
+def test_a_tile_that_is_too_small_joins_the_one_before() -> None:
+    # By hand: 3 and 9 make 12; 10 stands alone; 0 and 2 join it; 11 stands alone, and 9 joins it.
+    assert bucket._homes(np.array([3, 9, 10, 0, 2, 11, 9]), 10).tolist() == [0, 0, 1, 1, 1, 2, 2]
+    assert bucket._homes(np.array([0, 0, 1]), 10).tolist() == [0, 0, 0]
