@@ -115,9 +115,32 @@ def test_a_tile_holds_near_records_whatever_ties_the_sensitive_values_have() -> 
     )
     with duckdb.connect() as con:
         con.register("ready", pa.table({"record_id": pa.array([], pa.int64())}))
-        con.execute(f"CREATE TEMP TABLE coded AS SELECT i AS record_id, i AS x, 0 AS c FROM range(1, {n + 1}) AS r(i)")
+        con.execute(
+            f"CREATE TEMP TABLE coded AS SELECT i AS record_id, i AS x, 0 AS c FROM range(1, {n + 1}) AS r(i)"
+        )
         con.execute(statement)
-        held = con.execute("SELECT tile, count(*), max(record_id) - min(record_id) FROM tiles GROUP BY tile").fetchall()
+        held = con.execute(
+            "SELECT tile, count(*), max(record_id) - min(record_id) FROM tiles GROUP BY tile"
+        ).fetchall()
     assert sorted(tile for tile, _, _ in held) == [0, 1, 2, 3]
     assert {count for _, count, _ in held} == {n // parts}
     assert max(reach for _, _, reach in held) <= 1.02 * n / parts
+
+
+def test_a_sample_follows_no_step_of_the_records() -> None:
+    # Groups of five that are equal but for c, 0 to 4 in turn, as households of five stand in the order of their values: every
+    # fifth record would be one and the same member of each. Of 10,000 records 2,000 are the sample, 400 of each c.
+    query = templates.render(
+        "bucket/open.sql.j2", coded="coded", ready="ready", codes=["c"], cuts=[Cut("x", 2)], every=5
+    )
+    with duckdb.connect() as con:
+        con.register("ready", pa.table({"record_id": pa.array([], pa.int64())}))
+        con.execute(
+            "CREATE TEMP TABLE coded AS SELECT i AS record_id, i // 5 AS x, i % 5 AS c FROM range(1, 10001) AS r(i)"
+        )
+        held = dict(con.execute(f"SELECT c, count(*) FROM ({query}) GROUP BY c").fetchall())
+        low, high = con.execute(f"SELECT min(record_id), max(record_id) FROM ({query})").fetchall()[0]
+    assert sorted(held) == [0, 1, 2, 3, 4]
+    assert all(abs(count - 400) <= 8 for count in held.values())
+    assert low <= 10
+    assert high >= 9_990
