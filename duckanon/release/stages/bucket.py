@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -199,19 +199,29 @@ def _ready(
         codes=codes,
         repetitions=repetitions,
     )
-    table = engine.table(con, query, "bucket")
-    records = _records(table, embedded.axes, codes)
-    starts = arrow.numbers(table.column("class_start"))
+    pieces: dict[str, list[npt.NDArray[Any]]] = {}
+    for batch in engine.batches(con, query, "bucket"):
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            pieces.setdefault(name, []).append(arrow.numbers(column))
+
+    def whole(name: str, kind: type[np.generic]) -> npt.NDArray[Any]:
+        # Where most records are repeated these are most of the table: no column is in memory twice.
+        return np.concatenate(pieces.pop(name, [np.zeros(0)])).astype(kind, copy=False)
+
+    starts = whole("class_start", np.int64)
     offsets = np.concatenate([[0], np.flatnonzero(np.diff(starts)) + 1, [len(starts)]]).astype(np.int64)
-    if len(starts) == 0:
-        return records, np.zeros(0, dtype=np.int64)
-    sizes = np.diff(offsets)
+    sizes = np.diff(offsets) if len(starts) else np.zeros(0, dtype=np.int64)
+    held = (
+        np.stack([whole(column, np.int64) for column in codes]) if codes else np.zeros((0, len(starts)), int)
+    )
     meets = np.ones(len(sizes), dtype=bool)
-    if limited.thresholds:
-        meets = violations_per_class(limited.thresholds, records.codes, offsets).sum(axis=0) == 0
+    if limited.thresholds and len(sizes):
+        meets = violations_per_class(limited.thresholds, held, offsets).sum(axis=0) == 0
     keep = np.repeat(meets, sizes)
     labels = np.repeat(np.cumsum(meets) - 1, sizes)
-    return subset(records, keep), labels[keep].astype(np.int64)
+    columns = {axis.column: whole(axis.column, np.float64)[keep] for axis in embedded.axes}
+    records = Records(whole("record_id", np.int64)[keep], columns, np.ascontiguousarray(held[:, keep]))
+    return records, labels[keep].astype(np.int64)
 
 
 def _deal(
