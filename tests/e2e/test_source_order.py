@@ -169,3 +169,22 @@ def test_a_mean_is_never_minus_zero(con: duckanon.Connection) -> None:
         "SELECT DISTINCT CAST(wide AS VARCHAR), CAST(narrow AS VARCHAR), CAST(middle AS VARCHAR) FROM v"
     ).fetchall()
     assert rows == [("0.0", "0.0", "0.0")]
+
+
+@pytest.mark.parametrize("columns", ["age, city, pay, code", "pay, age, city, code", "age, pay, city, code"])
+def test_rows_stand_in_the_order_of_what_is_released(con: duckanon.Connection, columns: str) -> None:
+    # Pay neither rises nor falls with age: rows of a class in the order of their ages would tell who of it is the oldest.
+    con.execute(
+        "CREATE TABLE staff AS SELECT i AS age, 'c' || i % 3 AS city, i * 37 % 90 AS pay, i * 7 % 5 AS code FROM range(90) AS r(i)"
+    )
+    con.execute(f"""
+        CREATE ANONYMIZED VIEW v AS SELECT {columns} FROM staff
+        WITH (quasi_identifiers = (age, city), insensitive = (pay, code), k = 5)
+    """)
+    con.execute(f"CREATE VIEW people AS SELECT {columns} FROM staff")
+    policy = "quasi_identifiers := ['age', 'city'], insensitive := ['pay', 'code'], k := 5"
+    for relation in ("v", f"anonymize('people', {policy})"):
+        rows = con.sql(f"FROM {relation}").fetchall()
+        assert len(rows) == 90
+        assert rows == sorted(rows)
+        assert len({row[columns.split(", ").index("age")] for row in rows}) > 2
