@@ -115,7 +115,7 @@ def bucket(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) -> 
         strata = _strata(staged.size, policy, limited.thresholds) if shared else 1
         registered = f"{staged.workspace}_ready"
         with engine.registered(con, {registered: pa.table({"record_id": arrow.arrow(ready.record_id)})}):
-            if _sampled(open_size, policy) and tile_count > 1:
+            if tile_count > 1 and _sampled(open_size, tile_count * strata, policy):
                 records = _Open(con, limited, registered, cuts, strata)
                 tile_count = _deal_by_sample(records, tiles, open_size, least=4 * policy.k)
             else:
@@ -140,9 +140,13 @@ def stratum_size(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int
     return recipes.stratum_size(n, policy.k, thresholds, largest=max(LARGEST, policy.k))
 
 
-def _sampled(open_size: int, policy: Policy) -> bool:
-    """Whether a sample tells where tiles are cut: not where shares that are a little off are not repaired."""
-    return open_size > SAMPLED and policy.method == "auto" and policy.suppression_limit == 0
+def _sampled(open_size: int, parts: int, policy: Policy) -> bool:
+    """Whether a sample tells where tiles are cut: not where shares that are a little off are not repaired.
+
+    Nor where it would have less than a record of each part, the share of a tile in a stratum.
+    """
+    repaired = policy.method == "auto" and policy.suppression_limit == 0
+    return repaired and open_size > SAMPLED and parts <= SAMPLE
 
 
 def _strata(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int:

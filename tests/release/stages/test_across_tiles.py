@@ -132,6 +132,20 @@ def test_tiles_of_a_sample_keep_the_policy(how: str, monkeypatch: pytest.MonkeyP
         assert not counts
 
 
+@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
+def test_a_sample_has_a_record_of_every_part_or_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 400 records in tiles of 32 are 13 tiles, and each has a share of 3 strata at least: 39 parts, for 38 records.
+    counts = by_sample(monkeypatch)
+    monkeypatch.setattr(bucket, "SAMPLE", 38)
+    with duckanon.connect() as con:
+        con.execute(
+            f"CREATE TABLE staff AS SELECT i * 37 % {N} AS age, i % 40 AS pay FROM range({N}) AS r(i)"
+        )
+        policy = duckanon.Policy(quasi_identifiers=["age"], sensitive=["pay"], k=3, t="0.3")
+        assert duckanon.anonymize(con, "staff", policy, name="v").report.passed
+    assert not counts
+
+
 def test_a_tile_that_is_too_small_joins_the_one_before() -> None:
     # By hand: 3 and 9 make 12; 10 stands alone; 0 and 2 join it; 11 stands alone, and 9 joins it.
     assert bucket._homes(np.array([3, 9, 10, 0, 2, 11, 9]), 10).tolist() == [0, 0, 1, 1, 1, 2, 2]
