@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from duckanon.audits.run import AuditColumn
     from duckanon.policy.policy import AuditPolicy
+    from duckanon.spark.files import Written
     from duckanon.spark.steps import Steps
 
 _OF_CLASSES = {"class_size": "class_sizes", "metrics": "class_metrics", "risk": "reidentification_risk"}
@@ -58,11 +59,13 @@ def audit(df: DataFrame, policy: Policy | AuditPolicy, *, name: str = "DataFrame
     """
     with told():
         check_session(df)
-        return audited(df, policy, name=name, stored=False)
+        return audited(df, policy, name=name)
 
 
-def audited(df: DataFrame, policy: Policy | AuditPolicy, *, name: str, stored: bool) -> Report:
-    """Audit of a DataFrame, which is asked once unless it is `stored`."""
+def audited(
+    df: DataFrame, policy: Policy | AuditPolicy, *, name: str, written: Written | None = None
+) -> Report:
+    """Audit of a DataFrame, which is asked once unless it is what was `written`."""
     asked = policy.audited() if isinstance(policy, Policy) else policy
     attributes = bind_audit(asked, duckdb_columns(df))
     columns = audit_columns(attributes, asked, {})
@@ -72,19 +75,19 @@ def audited(df: DataFrame, policy: Policy | AuditPolicy, *, name: str, stored: b
     keys = [column(one).alias(f"q{number}") for number, one in enumerate(quasi, 1)]
     values = [column(one.name).alias(f"s{number}") for number, one in enumerate(columns, 1)]
     looked_at = df.select(sf.struct(*keys).alias("class"), *values)
+    where = (written.folder, (*quasi, *(one.name for one in columns))) if written else None
 
     def asked_once() -> Report:
         with apart(looked_at) as steps:
-            records = steps.frame("record")
-            count = records.count() if stored else steps.keep("record", records)
+            count = written.records if written else steps.keep("record", steps.frame("record"))
             if not count:
                 raise SourceError(f"{name} is empty: there is nothing to audit")
             steps.deal(count)
-            found = in_parts(steps, columns, asked.k, count)
+            found = in_parts(steps, columns, asked.k, count, where)
             return Report(name, found or tuple(_measures(steps, columns, asked.k, count)))
 
     # What is not stored may be other rows the next time.
-    return again(asked_once) if stored else asked_once()
+    return again(asked_once) if written else asked_once()
 
 
 def _number(steps: Steps, values: int, count: int) -> int:

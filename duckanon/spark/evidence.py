@@ -10,17 +10,21 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from duckanon.database import engine, sorted_rows, templates
+from duckanon.database import engine, sorted_rows
 from duckanon.database.fingerprint import named
 from duckanon.database.relations import columns_of
-from duckanon.spark.handed import as_spark_has_it, database, many
+from duckanon.spark.files import mapped
+from duckanon.spark.handed import as_spark_has_it, many
 from duckanon.spark.packed import PACKED, packed, unpacked
+from duckanon.spark.worker import database, in_utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import duckdb
     from pyspark.sql import DataFrame
+
+    from duckanon.spark.files import Written
 
 STAGE = "fingerprint"
 
@@ -35,34 +39,34 @@ _ROWS, _BOUNDS = "duckanon_rows", "duckanon_bounds"
 _PIECE = "place int, lengths binary, values binary"
 
 
-def fingerprint(df: DataFrame) -> str:
+def fingerprint(df: DataFrame, written: Written | None = None) -> str:
     """Fingerprint of the rows of a DataFrame, whatever their order: that of `database.fingerprint`.
 
     Rows are written in the tasks by the same text and engine, and sorted there: each part has those between
     two bounds. What is hashed of them comes to the driver one part after the other.
     """
-    with _holding(df.limit(0).toArrow()) as con:
+    with _fresh() as con, _holding(con, df.limit(0).toArrow()):
         columns = columns_of(con, _ROWS, STAGE)
     # Spark hands over no column whose name has a backtick.
     safe = [(f"c{number}", kind) for number, (_, kind) in enumerate(columns)]
     plain = df.toDF(*(name for name, _ in safe))
-    bounds = _bounds(plain, safe)
-    dealt = plain.mapInArrow(partial(_dealt, safe, bounds), PACKED)
+    bounds = _bounds(plain, safe, written.records if written else df.count())
+    folder = written.folder if written else None
+    dealt = mapped(plain, partial(_dealt, safe, bounds), PACKED, folder=folder, names=df.columns)
     parts = dealt.repartitionById(len(bounds) + 1, sf.col("part").cast("int")).select("packed")
     pieces = parts.mapInArrow(_in_order, _PIECE).toLocalIterator(prefetchPartitions=True)
     given = ((row["place"], row["lengths"], row["values"]) for row in pieces)
     return named(sorted_rows.combined(columns, given))
 
 
-def _bounds(df: DataFrame, columns: Sequence[tuple[str, str]]) -> pa.Table:
+def _bounds(df: DataFrame, columns: Sequence[tuple[str, str]], count: int) -> pa.Table:
     """Return written rows in order, between which lie parts of about `RECORDS` rows.
 
     Parts decide where a row is sorted, and not what is hashed: any sample will do.
     """
-    count = df.count()
     parts = max(1, min(PARTS, count // RECORDS))
     some = df.sample(min(1.0, SAMPLED * parts / count), seed=0) if parts > 1 else df.limit(0)
-    with _holding(some.toArrow()) as con:
+    with _fresh() as con, _holding(con, some.toArrow()):
         sample = engine.table(con, sorted_rows.in_order(_ROWS, columns), STAGE)
     return sample.take(np.arange(1, parts) * len(sample) // parts) if len(sample) else sample
 
@@ -73,8 +77,8 @@ def _dealt(
     """Give the written rows that belong to one of the parts, as Arrow writes them: the work of a task."""
     query = sorted_rows.in_order(_ROWS, columns, _BOUNDS)
     for table in many(batches):
-        with _holding(table, bounds) as con:
-            found = engine.table(con, query, STAGE).combine_chunks()
+        with _holding(database(), table, bounds):
+            found = engine.table(database(), query, STAGE).combine_chunks()
         bound = found.column("is_bound").to_numpy()
         rows = found.filter(pa.array(~bound)).drop_columns("is_bound")
         yield packed(rows, np.cumsum(bound)[~bound])
@@ -100,10 +104,16 @@ def _in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 @contextlib.contextmanager
-def _holding(rows: pa.Table, bounds: pa.Table | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Give a database in which rows of Spark are a table, times with a zone in UTC, and bounds, too."""
-    tables = {_ROWS: as_spark_has_it(rows, pa.schema([]))} | ({} if bounds is None else {_BOUNDS: bounds})
-    zone = templates.render("session/set.sql.j2", name="TimeZone", value="UTC", session=False)
-    with engine.in_memory(threads=1) as con, engine.registered(con, tables):
-        engine.run(con, zone, STAGE)
+def _fresh() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Give a database for the driver, which may be asked for two releases at a time."""
+    with engine.in_memory(threads=1) as con:
+        in_utc(con)
         yield con
+
+
+def _holding(
+    con: duckdb.DuckDBPyConnection, rows: pa.Table, bounds: pa.Table | None = None
+) -> contextlib.AbstractContextManager[None]:
+    """Let queries see rows of Spark as a table, and bounds, too."""
+    tables = {_ROWS: as_spark_has_it(rows, pa.schema([]))} | ({} if bounds is None else {_BOUNDS: bounds})
+    return engine.registered(con, tables)

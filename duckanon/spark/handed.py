@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from duckanon.database import engine
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import duckdb
 
 ROWS, BYTES = 100_000, 1 << 26
 """Rows of small batches that a task handles at a time, about, and bytes of them."""
@@ -34,16 +29,6 @@ def with_key(task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]) -> Cal
         return task(key, table)
 
     return handed
-
-
-@cache
-def database() -> duckdb.DuckDBPyConnection:
-    """A database in memory for all tiles that this process handles: to open one takes some 10 ms.
-
-    Nothing stays in it, and none of its settings may be changed. It ends with the process, which Spark ends
-    where a task fails.
-    """
-    return engine.opened(threads=1)
 
 
 def many(batches: Iterator[pa.RecordBatch], rows: int = 0) -> Iterator[pa.Table]:

@@ -18,8 +18,9 @@ from duckanon.kernels.merging.merge import class_members
 from duckanon.release.stages.bucket import tile_size
 from duckanon.release.stages.class_sums import sums_of
 from duckanon.release.stages.plan import candidates
-from duckanon.spark.handed import as_spark_has_it, database, with_key
+from duckanon.spark.handed import as_spark_has_it, with_key
 from duckanon.spark.packed import unpacked
+from duckanon.spark.worker import database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

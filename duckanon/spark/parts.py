@@ -14,8 +14,10 @@ from duckanon.audits.report import COLUMNS, Measure
 from duckanon.database import arrow, engine, templates
 from duckanon.errors import SourceError
 from duckanon.spark.columns import handed_over
-from duckanon.spark.handed import as_spark_has_it, database, many
+from duckanon.spark.files import mapped
+from duckanon.spark.handed import as_spark_has_it, many
 from duckanon.spark.packed import PACKED, packed, unpacked
+from duckanon.spark.worker import database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,12 +56,14 @@ class _Asked:
 
 
 def in_parts(
-    steps: Steps, columns: Sequence[AuditColumn], k: int | None, count: int
-) -> tuple[Measure, ...] | None:
+    steps: Steps, columns: Sequence[AuditColumn], k: int | None, count: int,
+    where: tuple[str, Sequence[str]] | None = None,
+) -> tuple[Measure, ...] | None:  # fmt: skip
     """Give the measures of the relation `record`, as a report has them; None where that takes another way.
 
     So it is where values are so many that no task should get them all, classes so large that a part is more
-    than a task should hold, or a column of a type that is not handed to a task.
+    than a task should hold, or a column of a type that is not handed to a task. `where` is the folder where
+    the records are in files, and what their columns are called there, quasi-identifiers first.
 
     Raises
     ------
@@ -79,7 +83,8 @@ def in_parts(
     named = [replace(column, name=f"s{number}") for number, column in enumerate(columns, 1)]
     asked = _Asked(part_sql(_RELATION, quasi, named, list(domains), k=k), domains, MOST)
     context = spark.sparkContext.broadcast(asked)
-    dealt = records.mapInArrow(partial(_dealt, quasi, parts), PACKED)
+    folder, spelled = where or (None, None)
+    dealt = mapped(records, partial(_dealt, quasi, parts), PACKED, folder=folder, names=spelled)
     parted = dealt.repartitionById(parts, sf.col("part").cast("int")).select("packed")
     told = parted.mapInArrow(partial(_audited, context), _TOLD).toArrow()
     if told.column("measure").null_count:
@@ -133,8 +138,8 @@ def _audited(context: Broadcast[_Asked], batches: Iterator[pa.RecordBatch]) -> I
     if not found:
         return
     part = pa.concat_tables(held)
-    with engine.in_memory(threads=1) as con, engine.registered(con, {_RELATION: part, **asked.domains}):
-        rows = engine.rows(con, asked.statement, STAGE)
+    with engine.registered(database(), {_RELATION: part, **asked.domains}):
+        rows = engine.rows(database(), asked.statement, STAGE)
     yield from _told(found, rows)
 
 

@@ -20,6 +20,7 @@ from duckanon.spark.class_sums import information_loss
 from duckanon.spark.columns import bound
 from duckanon.spark.embed import embed
 from duckanon.spark.evidence import fingerprint
+from duckanon.spark.files import Written
 from duckanon.spark.partition import partition
 from duckanon.spark.publish import place_of
 from duckanon.spark.recode import recoded
@@ -108,17 +109,20 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
         final, merged = repair(left, limited)
         loss = information_loss(final, limited) if merged or suppressed else _loss(final)
         candidate = place.folder("candidate")
-        recoded(final, columns).toDF(*columns.names).write.parquet(candidate)
+        written = Written(candidate, staged.size - suppressed)
+        # Without suppression both are one. Merged across tiles, records are those of no folder.
+        folders = {left: place.folder("left"), labelled: place.folder("labelled")}
+        recoded(final, columns, folders.get(final)).toDF(*columns.names).write.parquet(candidate)
         released = spark.read.parquet(candidate)
-        report = audited(released, policy, name=path, stored=True)
+        report = audited(released, policy, name=path, written=written)
         if report.violated:
             raise AuditFailure(
                 f"the release violates its policy and was not written:\n{report.to_text()}", report
             )
         made = Made(staged, embedded, labelled, final, released, report.measures[0].classes)
-        warned = advice(made, policy, records=staged.size - suppressed, loss=loss)
+        warned = advice(made, policy, records=written.records, loss=loss)
         report = replace(report, warnings=warned)
-        evidence = _evidence(released, policy, report, loss, suppressed + staged.left_out)
+        evidence = _evidence(released, written, policy, report, loss, suppressed + staged.left_out)
         place.write(candidate, EVIDENCE, evidence.to_json())
         place.publish(candidate)
     return SparkRelease(spark.read.parquet(path), report, policy, evidence.to_dict(), path)
@@ -131,14 +135,14 @@ def _loss(labelled: DataFrame) -> float:
 
 
 def _evidence(
-    released: DataFrame, policy: Policy, report: Report, loss: float, suppressed: int
+    released: DataFrame, written: Written, policy: Policy, report: Report, loss: float, suppressed: int
 ) -> FolderEvidence:
     spark, text = released.sparkSession, policy.to_toml()
     return FolderEvidence(
         policy=text,
         policy_hash=digest(text),
-        fingerprint=fingerprint(released),
-        records=released.count(),
+        fingerprint=fingerprint(released, written),
+        records=written.records,
         audit=json.loads(report.to_json()),
         information_loss=loss,
         suppressed=suppressed,

@@ -27,7 +27,11 @@ _PATTERN = "*?[]{}\\"
 """Characters that make a path a pattern for Hadoop, which then reads other folders, or none."""
 
 _DESCRIPTION = "spark.job.description"
-_TIMES = "spark.sql.parquet.outputTimestampType"
+_WRITTEN = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+}
+"""How times and dates are written, so that other engines read the same ones."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +119,8 @@ class Place:
 def place_of(spark: SparkSession, path: str) -> Iterator[Place]:
     """Give the place of a release; whatever happens, no work is left beside it.
 
-    A ReleaseError where something stands there, or where Spark could not read it back. Times are written as
-    other engines read them.
+    A ReleaseError where something stands there, or where Spark could not read it back. Times and dates
+    are written as other engines read them.
     """
     odd = next((character for character in path if character in _PATTERN), None)
     if odd is not None:
@@ -133,14 +137,15 @@ def place_of(spark: SparkSession, path: str) -> Iterator[Place]:
         raise ReleaseError(
             f"{path!r} exists and a release never overwrites: remove it or choose another path"
         )
-    before = spark.conf.get(_TIMES)
+    before = {name: spark.conf.get(name) for name in _WRITTEN}
     context = spark.sparkContext
     described = context.getLocalProperty(_DESCRIPTION)
     context.addJobTag(tag)
     try:
         context.setLocalProperty(_DESCRIPTION, tag)
         place.begin()
-        spark.conf.set(_TIMES, "TIMESTAMP_MICROS")
+        for name, value in _WRITTEN.items():
+            spark.conf.set(name, value)
         yield place
     except BaseException as failure:
         _end(place, failure)
@@ -152,7 +157,8 @@ def place_of(spark: SparkSession, path: str) -> Iterator[Place]:
         with contextlib.suppress(*_GONE):
             context.removeJobTag(tag)
             context.setLocalProperty(_DESCRIPTION, described)
-            spark.conf.set(_TIMES, before)
+            for name, value in before.items():
+                spark.conf.set(name, value)
 
 
 def _end(place: Place, failure: BaseException) -> None:

@@ -10,9 +10,11 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from duckanon.database import arrow, engine
-from duckanon.spark.handed import alone, as_spark_has_it, database, many
+from duckanon.spark.files import mapped
+from duckanon.spark.handed import alone, as_spark_has_it, many
 from duckanon.spark.packed import PACKED, packed, unpacked
 from duckanon.spark.partition import CLASSES, in_order
+from duckanon.spark.worker import database
 from duckanon.streams.methods import Left
 from duckanon.streams.recode import Recoder
 
@@ -25,10 +27,11 @@ if TYPE_CHECKING:
     from duckanon.spark.columns import Bound
 
 
-def recoded(labelled: DataFrame, bound: Bound) -> DataFrame:
+def recoded(labelled: DataFrame, bound: Bound, folder: str | None = None) -> DataFrame:
     """Return the released records, their columns under safe names; in a class by their other values.
 
-    All records of a class are in one task: the one of the tile whose number the class has.
+    All records of a class are in one task: the one of the tile whose number the class has. `folder` is where
+    the labelled records are in files, if all of them are.
     """
     columns = [field.column for field in bound.fields]
     given = labelled.select(*columns).limit(0).toArrow().schema
@@ -36,7 +39,7 @@ def recoded(labelled: DataFrame, bound: Bound) -> DataFrame:
     with engine.in_memory(threads=1) as con:
         released = as_spark_has_it(recoder.schema(con).empty_table(), pa.schema([])).schema
     context = labelled.sparkSession.sparkContext.broadcast((recoder, released))
-    tiles = labelled.select("class_id", *columns).mapInArrow(_by_tile, PACKED)
+    tiles = mapped(labelled.select("class_id", *columns), _by_tile, PACKED, folder=folder)
     return tiles.groupBy("part").applyInArrow(alone(partial(_written, context)), from_arrow_schema(released))
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import functions as sf
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.kinds import NUMBERS
 from duckanon.spark.columns import column, number
+from duckanon.spark.files import RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +27,7 @@ class Staged:
 
     bound: Bound
     frame: DataFrame  # columns q1, o2, ..., as they were written aside
+    folder: str | None  # where its rows, and no others, are in files
     size: int
     left_out: int  # records that nulls = 'suppress' leaves out
     values: Mapping[str, int]  # records with a value, by column of a quasi-identifier
@@ -38,7 +40,8 @@ def stage(frame: DataFrame, bound: Bound, policy: Policy, folder: str) -> Staged
     A DataFrame may give other rows each time it is asked: it is asked once.
     """
     pairs = zip(bound.sources, bound.fields, strict=True)
-    frame.select([column(name).alias(field.column) for name, field in pairs]).write.parquet(folder)
+    named = frame.select([column(name).alias(field.column) for name, field in pairs])
+    named.write.option("maxRecordsPerFile", RECORDS).parquet(folder)
     staged = stored = frame.sparkSession.read.parquet(folder)
     if policy.nulls == "suppress":
         # `dropna` would leave out NaN, too, which is an error.
@@ -47,7 +50,7 @@ def stage(frame: DataFrame, bound: Bound, policy: Policy, folder: str) -> Staged
     size, values, ranges = _counted(staged, bound)
     _check(size, values, bound, policy)
     left_out = stored.count() - size if policy.nulls == "suppress" else 0
-    return Staged(bound, staged, size, left_out, values, ranges)
+    return Staged(bound, staged, None if left_out else folder, size, left_out, values, ranges)
 
 
 def _counted(staged: DataFrame, bound: Bound) -> tuple[int, dict[str, int], dict[str, Range]]:

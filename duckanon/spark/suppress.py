@@ -49,7 +49,7 @@ def suppress(
     names = spark.createDataFrame(pa.table({"class_id": arrow.arrow(gone)}))
     kept = labelled.join(sf.broadcast(names), "class_id", "left_anti") if len(gone) else labelled
     size = kept.count()
-    new = limited(embedded, replace(staged, frame=kept, size=size), policy, f"{folder}_values")
+    new = limited(embedded, replace(staged, frame=kept, folder=None, size=size), policy, f"{folder}_values")
     context = spark.sparkContext.broadcast(new)
     columns = [field for field in labelled.schema.fields if field.name not in _TOLD]
     task = alone(partial(_merged, context))

@@ -16,6 +16,7 @@ from pyspark.sql import functions as sf
 
 from duckanon.kernels import recipes
 from duckanon.release.stages.bucket import LARGEST, Cut, cuts_of, tile_size
+from duckanon.spark.files import mapped
 from duckanon.spark.handed import many
 from duckanon.spark.packed import PACKED, packed
 
@@ -86,7 +87,8 @@ def tiled(staged: Staged, embedded: Embedded, policy: Policy, folder: str) -> Da
     spark = staged.frame.sparkSession
     bounds = _bounds(staged, embedded, policy)
     context = spark.sparkContext.broadcast((embedded, bounds))
-    staged.frame.mapInArrow(partial(_deal, context), PACKED).write.parquet(folder)
+    tiles = mapped(staged.frame, partial(_deal, context), PACKED, folder=staged.folder)
+    tiles.write.parquet(folder)
     dealt = spark.read.parquet(folder).withColumnRenamed("part", "tile")
     rows = dealt.groupBy("tile").agg(sf.sum("records").alias("records")).orderBy("tile").collect()
     homes = _joined({row["tile"]: row["records"] for row in rows}, 4 * policy.k)

@@ -209,7 +209,7 @@ spark = SparkSession.getActiveSession()
 texts = json.loads({texts!r})
 frame = spark.createDataFrame([list(row) for row in zip(*texts.values())], ", ".join(f"{{name}} string" for name in texts))
 bound = columns.bound(frame, Policy(quasi_identifiers=list(texts), k=2))
-staged = stage.Staged(bound, frame.toDF(*(field.column for field in bound.fields)), frame.count(), 0, {{}}, {{}})
+staged = stage.Staged(bound, frame.toDF(*(field.column for field in bound.fields)), None, frame.count(), 0, {{}}, {{}})
 seen = advice._seen(staged, [], [], bound.fields)
 known = {{field: pa.array(texts[name]).unique() for field, name in zip(bound.fields, texts)}}
 told = advice._looks(known)
@@ -239,7 +239,7 @@ def told(classes, count):
     frame = spark.createDataFrame(rows, "class_id bigint, q1 int")
     bound = columns.bound(frame.select(frame.q1.alias("a")), asked)
     size = frame.count()
-    staged = stage.Staged(bound, frame.select("q1"), size, 0, {"q1": size}, {})
+    staged = stage.Staged(bound, frame.select("q1"), None, size, 0, {"q1": size}, {})
     made = advice.Made(staged, None, frame, frame, None, count)
     return [one.partition(" tells")[0] for one in advice._dominated(made, asked)]
 print(told([[0] * 9, [0, 0, 1], [0] * 30], 1))
