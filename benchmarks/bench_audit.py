@@ -72,6 +72,7 @@ class Column:
     l_kind: str = "distinct"
     c: None = None
     tree: None = None
+    few_values: bool = False
 
 
 def people(con: duckdb.DuckDBPyConnection, records: int) -> None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from duckanon.audits.run import AuditColumn
 
+FEW_VALUES = "audit/few_values/t_closeness_ordered.sql"
+"""The text of ordered distances that counts values first."""
+
 _OF_THE_TABLE = ("domain", "total")
 """CTEs of the texts of t-closeness that count in the whole table."""
 
@@ -65,7 +68,8 @@ def part_sql(
 
 def _against(domain: str, distance: str) -> str:
     """Text of t-closeness that takes the whole table from a relation (value, records)."""
-    _, text = split(templates.read(audit_file(f"t_closeness_{distance}", "spark")))
+    name = f"t_closeness_{distance}"
+    _, text = split(templates.read(FEW_VALUES if distance == "ordered" else audit_file(name, "duckdb")))
     query = sqlglot.parse_one(text, read="duckdb")
     assert isinstance(query, exp.Select)
     for cte in query.ctes:

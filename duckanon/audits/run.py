@@ -103,7 +103,8 @@ class AuditColumn:
     """What an audit asks of one sensitive column.
 
     A measure without t or l is reported, not judged; `l_kind` is distinct, entropy or recursive; `tree` the
-    relation (value, level, node) as SQL text, for hierarchical distance.
+    relation (value, level, node) as SQL text, for hierarchical distance. `few_values` chooses the text of an
+    ordered distance that counts values first, which has the same rows.
     """
 
     name: str
@@ -113,6 +114,7 @@ class AuditColumn:
     l_kind: str = "distinct"
     c: Decimal | None = None
     tree: str | None = None
+    few_values: bool = False
 
 
 def audit_columns(

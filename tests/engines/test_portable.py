@@ -86,7 +86,7 @@ def test_a_text_of_its_own_is_of_an_audit_and_an_engine_and_says_of_itself_what_
     folders = {path.name for path in (templates.folder() / "audit").iterdir() if path.is_dir()} - {
         "definition"
     }
-    assert folders == {"spark"}
+    assert folders == {"spark", "few_values"}
     own = [path.stem for path in (templates.folder() / "audit" / "spark").iterdir()]
     assert sorted(own) == ["nt_closeness_ordered", "t_closeness_ordered"]
     for audit in own:

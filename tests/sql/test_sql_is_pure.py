@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILES = sorted((templates.folder() / "audit").glob("*.sql"))
-OWN = sorted(path for engine in ENGINES for path in (templates.folder() / "audit" / engine).glob("*.sql"))
-"""Texts that one engine has in place of that of all: longer, for they go another way, and not for each engine."""
+OWN = sorted(
+    path
+    for folder in (*ENGINES, "few_values")
+    for path in (templates.folder() / "audit" / folder).glob("*.sql")
+)
+"""Texts in place of that of all, for one engine or tables of few values: longer, for they go another way."""
 RELATIONS = {
     "class_member", "tree", "threshold", "class_size", "class_diversity", "class_recursion", "class_emd", "verdict",
     "class_superset", "class_superset_emd", "class_journalist", "population", "original", "released",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from duckanon.audits.report import Measure
@@ -20,7 +21,13 @@ if TYPE_CHECKING:
 
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
+    from duckanon.release.stages.embed import Embedded
     from duckanon.release.stages.recode import Recoded
+    from duckanon.release.stages.stage import Field
+
+
+REPEATED = 4
+"""Records a value, from which on an audit counts values first: with one each that is a fifth more work."""
 
 
 def audit(con: duckdb.DuckDBPyConnection, recoded: Recoded, policy: Policy) -> Candidate:
@@ -28,13 +35,16 @@ def audit(con: duckdb.DuckDBPyConnection, recoded: Recoded, policy: Policy) -> C
 
     A violation is an InfeasibleError where the method has no repair, else an AuditFailure: a fault of ours.
     """
-    staged = recoded.repaired.partitioned.bucketed.limited.embedded.staged
+    embedded = recoded.repaired.partitioned.bucketed.limited.embedded
+    staged = embedded.staged
     trees = {
         field.name: named("temp", staged.tree(field))
         for field in staged.sensitive
         if field.attribute.distance == "hierarchical"
     }
     asked = audit_columns([field.attribute for field in staged.sensitive], policy.audited(), trees)
+    few = [field.name for field in staged.sensitive if _few_values(field, embedded)]
+    asked = [replace(column, few_values=column.name in few) for column in asked]
     relation = named("temp", recoded.table)
     quasi = [field.name for field in class_fields(staged, policy)]
     report = audit_sql(con, relation, quasi, asked, k=policy.k, name="the candidate")
@@ -51,6 +61,12 @@ def audit(con: duckdb.DuckDBPyConnection, recoded: Recoded, policy: Policy) -> C
         extra = (*extra, *_within(con, candidate, policy))
     plan = "; ".join([candidate.plan.text, *told(policy), *extremes(policy)])
     return Candidate(recoded, policy, report.extended(extra, warnings=(), plan=plan))
+
+
+def _few_values(field: Field, embedded: Embedded) -> bool:
+    """Whether values of ordered distance repeat so often that to count them first is less work."""
+    many = len(embedded.counts[field.column])
+    return field.attribute.distance == "ordered" and REPEATED * many <= embedded.staged.size
 
 
 def _subjects(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy) -> Measure:
