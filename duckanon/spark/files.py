@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.pandas.types import to_arrow_schema
 
-from duckanon.spark.handed import ROWS
+from duckanon.spark.handed import ROWS, as_spark_has_it
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -63,7 +62,7 @@ def mapped(
     if folder is None or not _can_be_read(spark, folder):
         return frame.mapInArrow(task, told)
     files = spark.read.format("binaryFile").load(folder).select("content")
-    schema = to_arrow_schema(frame.schema)
+    schema = as_spark_has_it(frame.limit(0).toArrow(), pa.schema([])).schema
     return files.mapInArrow(partial(_of_files, task, schema, tuple(names or frame.columns)), told)
 
 
