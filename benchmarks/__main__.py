@@ -23,6 +23,7 @@ BENCHMARKS = (
     "bench_never_worse",
     "bench_scale",
     "bench_release",
+    "bench_stages",
 )
 
 

@@ -1,4 +1,4 @@
-"""One step of `bench_release` in a process of its own: data, a release, or Algorithm 3 in tiles.
+"""A step of `bench_release` in a process of its own: data, a release, its stages, or Algorithm 3 in tiles.
 
 ``python -m benchmarks.release_run STEP '{"argument": ...}'`` prints its result as one line of JSON. A
 process of its own has its own peak of memory, and nothing in it is warm but what numba keeps on disk.
@@ -16,7 +16,7 @@ import threading
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter, process_time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
@@ -24,12 +24,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import duckanon
+from duckanon.database import engine
 from duckanon.kernels.closeness.emd import emd_per_class
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.first.tcloseness_first import class_size, stratified
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.points import zscore
+from duckanon.release.pipeline import STAGES
+from duckanon.release.stages.stage import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,6 +92,25 @@ def release(
     cells |= {"information loss %": found["information_loss"].value or 0.0}
     cells |= {"classes": found["k_anonymity"].classes, "least size": found["k_anonymity"].value or 0.0}
     return cells | ({"largest EMD": found["t_closeness"].value or 0.0} if close else {})
+
+
+def stages(path: str, memory: str) -> Cells:
+    """Take the data through the stages of a release, and return the CPU seconds of each."""
+    policy = duckanon.Policy(
+        quasi_identifiers=list(QUASI_IDENTIFIERS), sensitive=["s"], k=K, t=str(T), refine=False
+    )
+    cells: Cells = {}
+    with duckanon.connect(temp_directory=str(Path(path).parent / "spill"), memory_limit=memory) as con:
+        con.duckdb.execute(SOURCE, [path])
+        with engine.temporary(con.duckdb) as workspace:
+            result: Any = Request("FROM source", workspace)
+            for stage in STAGES:
+                begun = process_time()
+                result = stage(con.duckdb, result, policy)
+                cells[f"{stage.__name__} CPU s"] = process_time() - begun
+            if not result.report.passed:
+                raise SystemExit("the release has no passed audit")
+    return cells
 
 
 def tiled(path: str) -> Cells:
@@ -204,6 +226,7 @@ def peak() -> float:
 STEPS: dict[str, Callable[..., Cells]] = {
     "data": data,
     "release": release,
+    "stages": stages,
     "tiled": tiled,
     "yardsticks": yardsticks,
 }

@@ -1,0 +1,68 @@
+"""Recode and audit of one to ten million rows in little memory: they may grow as n log n and no more.
+
+Run from the repository: ``python -m benchmarks.bench_stages``. The data and the policy of `bench_release`,
+not refined, with ``memory_limit = '1GB'``: ten million rows have to be written to disk, one million have not.
+Each run is a process of its own, the three sizes follow each other, a ratio is the median over such rounds.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from benchmarks.bars import Results, shrunk
+from benchmarks.bench_release import MEMORY_LIMIT, Figures, step
+
+SIZES = (1_000_000, 3_000_000, 10_000_000)
+ROUNDS, JUDGED = 3, ("recode", "audit")
+TABLE = f"CPU seconds a million rows, t, refine = false, memory_limit {MEMORY_LIMIT}"
+
+
+def measured(results: Results, folder: Path) -> list[list[Figures]]:
+    """Print a line a run, and return what the stages took, by round and size; nothing where a run failed."""
+    paths = []
+    for n in SIZES:
+        paths.append(str(folder / f"{n}.parquet"))
+        step("data", path=paths[-1], records=shrunk(n, 10_000))
+    # Compiles the kernels, where this has not been done.
+    step("stages", path=paths[0], memory=MEMORY_LIMIT)
+    found: list[list[Figures]] = [[] for _ in range(ROUNDS)]
+    for figures in found:
+        for n, path in zip(SIZES, paths, strict=True):
+            figures.append(step("stages", path=path, memory=MEMORY_LIMIT))
+            each = {name: spent / shrunk(n, 10_000) * 1e6 for name, spent in figures[-1].items()}
+            results.row(TABLE, rows=shrunk(n, 10_000), **each)
+    return found
+
+
+def growth(found: list[list[Figures]], stage: str, size: int) -> float | None:
+    """Return the cost of the largest table / that of another, in units of n log n: a median of rounds."""
+    few, many = SIZES[size], SIZES[-1]
+    least = many * math.log(many) / (few * math.log(few))
+    if not all(figures for one in found for figures in one):
+        return None
+    cell = f"{stage} CPU s"
+    return median(one[-1][cell] / one[size][cell] for one in found) / least
+
+
+def main() -> int:
+    """Print one line a size and one a bar."""
+    results = Results("bench_stages")
+    with tempfile.TemporaryDirectory() as folder:
+        found = measured(results, Path(folder))
+    grown = {stage: [growth(found, stage, size) for size in range(len(SIZES) - 1)] for stage in JUDGED}
+    for stage, units in grown.items():
+        cells = {f"from {size:,}": unit for size, unit in zip(SIZES, units, strict=False)}
+        results.row(
+            f"CPU time of {SIZES[-1]:,} rows / that of fewer, in units of n log n", stage=stage, **cells
+        )
+    for stage, units in grown.items():
+        results.bar(f"{stage} from {SIZES[0]:,} to {SIZES[-1]:,} rows: CPU / n log n", units[0], 1.0)
+    return results.exit_code()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
