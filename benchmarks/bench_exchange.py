@@ -1,9 +1,9 @@
 """CPU time of the exchange of records beside the slow reference of the tests, in one run.
 
 Run from the repository: ``python -m benchmarks.bench_exchange``. A tile of 16,384 x 5 records, k = 5, classes
-by t-closeness-first with t = 0.1 and merging (by MDAV for k alone), five passes with six neighbours at the
-price of `refine`. CPU seconds of the passes alone, the median of three runs of each kernel in turn;
-compilation excluded. Both kernels must have done the same exchanges.
+by t-closeness-first with t = 0.1 and merging (by MDAV for k alone), passes and neighbours of effort
+'balanced' at the price of `refine`. CPU seconds of the passes alone, the median of three runs of each kernel
+in turn; compilation excluded. Both kernels must have done the same exchanges.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def main() -> int:
         slow_seconds, seconds = median(slow[1:]), median(quick[1:])
         classes = int(np.count_nonzero(states[0].size))
         results.row(
-            f"Five passes over {len(points):,} x {D} records, k = {K}",
+            f"{WORK['balanced'].sweeps} passes over {len(points):,} x {D} records, k = {K}",
             sensitive=name, classes=classes, exchanges=int(states[0].touched[-1]) // 2,
             **{"slow CPU s": slow_seconds, "CPU s": seconds, "ratio": slow_seconds / seconds},
         )  # fmt: skip

@@ -3,7 +3,7 @@
 Run from the repository: ``python -m benchmarks.bench_never_worse``. Each cell is a table, a k, and nothing
 else, a t or an l. Losses are ratios to the least loss of all published methods that keep the same: with l,
 which none of them knows, of those on points alone, merged by Algorithm 1 until every class has l values.
-Effort 'best' is run on small tables. CPU seconds include what a cell is the first to compile.
+CPU seconds include what a cell is the first to compile.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 EFFORTS: tuple[Effort, ...] = ("fast", "balanced", "best")
 MOST: dict[Effort, float] = {"fast": 1.05, "balanced": 1.0}
 SMALL = 300
-"""Most records of a cell for which 'best' is run."""
+"""Most records of a cell that is run in a shrunk run."""
 
 ROUNDING = 1e-9
 """Share by which two losses may differ that are the same but for the order of sums."""
@@ -165,7 +165,7 @@ def measure(results: Results, cell: Cell) -> dict[Effort, tuple[float, float]]:
     best = min(losses, key=lambda name: losses[name])
     found: dict[Effort, tuple[float, float]] = {}
     cells: dict[str, float | str | None] = {}
-    for effort in EFFORTS if cell.n <= SMALL else EFFORTS[:2]:
+    for effort in EFFORTS:
         start = process_time()
         labels = own(cell, points, sensitive, effort)
         seconds = process_time() - start
