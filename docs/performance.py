@@ -26,7 +26,9 @@ TITLES = {
     "bench_kanon": "Loss under k-anonymity alone",
     "bench_never_worse": "Loss beside the best published method, table by table",
     "bench_scale": "Loss and time beside exact MDAV",
+    "bench_exchange": "The exchange of records beside its slow reference",
     "bench_release": "Whole releases, at any size",
+    "bench_stages": "Recode and audit in little memory",
     "bench_hundred": "A hundred million rows",
     "bench_first": "The first minute of an installation",
     "bench_demo": "The demo after installation",
@@ -38,7 +40,8 @@ ABOUT = {
     "bench_demo": """\
 `duckanon demo` with an empty compiler cache, and with the one that it leaves. CPU seconds are those of the
 command and of the processes that compile beside it; wall time falls where there are two cores that have
-nothing else to do. `load` is the load of the machine before each run.""",
+nothing else to do. `load` is the load of the machine before each run. The unit is the loop of "The first
+minute", run on two cores at a time before and after the demo.""",
     "bench_first": """\
 Processes on an empty compiler cache, imports included. Tables of so few records are released without a
 compiler; see "The first minute" in [architecture.md](architecture.md). The unit is a loop of plain Python in
@@ -57,6 +60,13 @@ include what a cell is the first to compile.""",
     "bench_scale": """\
 A seeded mixture of 20 normal distributions. MDAV is our own exact one, itself measured by
 `benchmarks.bench_kernels`; CPU seconds as above, the median of the rounds.""",
+    "bench_exchange": """\
+A tile of 16,384 records and its refinement at effort 'balanced', with the kernel of the product and with the
+slow one of the tests, which makes the same exchanges in the same order. Compilation excluded, medians of
+three.""",
+    "bench_stages": """\
+Each run is a process of its own. `stage` to `advise` are the stages of a release. The bars compare with
+n log n, medians of three rounds: at 1 GB ten million rows are written to disk, and one million are not.""",
     "bench_literature": """\
 EIA at k = 3, 4,092 records of eleven columns; methods with t take one of them as sensitive, t = 0.1.
 Compilation excluded.""",
