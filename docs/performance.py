@@ -40,8 +40,8 @@ ABOUT = {
     "bench_demo": """\
 `duckanon demo` with an empty compiler cache, and with the one that it leaves. CPU seconds are those of the
 command and of the processes that compile beside it; wall time falls where there are two cores that have
-nothing else to do. `load` is the load of the machine before each run. The unit is the loop of "The first
-minute", run on two cores at a time before and after the demo.""",
+nothing else to do. `load` is the load of the machine before each run, `loop s` what the loop of "The first
+minute" takes on two cores at a time: where it is more than a second, seconds are long.""",
     "bench_first": """\
 Processes on an empty compiler cache, imports included. Tables of so few records are released without a
 compiler; see "The first minute" in [architecture.md](architecture.md). The unit is a loop of plain Python in
