@@ -23,6 +23,8 @@ from duckanon.release.stages.embed import (
     CODE_DIRECTIONS,
     EXACT_VALUES,
     Coordinates,
+    alone,
+    apart_of,
     coordinates,
     dimensions,
     signs_of,
@@ -59,6 +61,8 @@ class Axis:
         """Return coordinates for some records, and the number or code of each."""
         if self.field.kind in NUMBERS:
             return self.axis, _numbers(column, self.field)
+        if self.axis.apart:
+            return self.axis, np.zeros(len(column))
         texts = ordered.plain(pc.cast(column, pa.string()))
         if self.values is not None:
             return self.axis, arrow.numbers(ordered.places(texts, self.values)).astype(np.float64)
@@ -96,6 +100,11 @@ class Embedded:
     def dimensions(self) -> int:
         """Coordinates of a record."""
         return dimensions(tuple(one.axis for one in self.axes))
+
+    @property
+    def apart(self) -> float:
+        """Squared distance of any two records in columns that have no coordinates."""
+        return apart_of(tuple(one.axis for one in self.axes))
 
     def points(self, table: pa.Table) -> NDArray[np.float64]:
         """Coordinates (n, d) of some records."""
@@ -164,6 +173,8 @@ def _of_text(staged: Staged, field: Field) -> Axis:
     rows = counted.limit(EXACT_VALUES + 1).toArrow()
     if len(rows) > EXACT_VALUES:
         [row] = counted.agg(sf.sum(sf.col("count").cast("decimal(38,0)") * sf.col("count"))).collect()
+        if row[0] == staged.size:
+            return Axis(field, alone(field, weight, 1))
         axis = _nominal(field, weight, np.zeros((0, CODE_DIRECTIONS)), 1 - float(row[0]) / staged.size**2)
         return Axis(field, axis)
     values = ordered.distinct(ordered.plain(rows.column("value")))

@@ -11,7 +11,7 @@ from duckanon.database import engine, templates
 from duckanon.database.quoting import ident
 from duckanon.policy.bind import Role
 from duckanon.release.stages.candidate import class_fields
-from duckanon.release.stages.embed import EXACT_VALUES
+from duckanon.release.stages.embed import EXACT_VALUES, apart_of
 from duckanon.release.stages.flattened import flattened
 from duckanon.release.stages.plan import candidates, most_classes, trial
 from duckanon.release.stages.protect import judged
@@ -81,6 +81,9 @@ def _of_columns(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Po
     warnings += [*dominated(con, staged, policy), *own_values.values(), *commas.values()]
     for field, axis in () if leveled else zip(staged.quasi, embedded.axes, strict=True):
         if axis.corners is None or len(axis.corners) <= EXACT_VALUES or field in {*own_values, *commas}:
+            continue
+        if axis.apart:
+            # Its distances are exact.
             continue
         hierarchy = field.attribute.hierarchy is not None
         warnings.append(approximate(field.name, len(axis.corners), hierarchy=hierarchy))
@@ -301,7 +304,7 @@ def _collapse(candidate: Candidate, policy: Policy) -> tuple[str, ...]:
 def _better_t(middle: Points, bucketed: Bucketed, policy: Policy) -> Decimal | None:
     """Smallest t of a growing sequence at which the middle tile does not collapse."""
     points, codes = middle
-    thresholds = bucketed.limited.thresholds
+    thresholds, apart = bucketed.limited.thresholds, apart_of(bucketed.limited.embedded.axes)
     wanted = len(points) / (FEW_CLASSES * policy.k)
     t = Decimal(str(float(min(threshold.t for threshold in thresholds if threshold.t is not None))))
     while t < 1:
@@ -310,7 +313,7 @@ def _better_t(middle: Points, bucketed: Bucketed, policy: Policy) -> Decimal | N
         for recipe in candidates(bucketed.open_size, policy, wider, columns=points.shape[1]):
             if most_classes(len(points), policy, recipe, wider) < wanted:
                 continue
-            classes, loss = trial(points, codes, policy, recipe, wider)
+            classes, loss = trial(points, codes, policy, recipe, wider, apart=apart)
             if classes >= wanted and loss <= MUCH_LOSS:
                 return t
     return None

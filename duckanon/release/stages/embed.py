@@ -47,6 +47,7 @@ class Coordinates:
     corners: npt.NDArray[np.float64] | None  # (values, directions), of each value code; None for a number
     variance: float  # total variance of the coordinates: how wide the attribute is
     paths: npt.NDArray[np.int64] | None = None  # nodes above each value code, where there is a hierarchy
+    apart: float = 0.0  # squared distance of any two records; not 0 where all values differ: no coordinates
 
 
 Cuts = tuple["npt.NDArray[np.float64]", dict[int, Tree]]
@@ -69,7 +70,8 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
 
     A number is z-scored; two values of a nominal attribute are at squared distance 1, with a hierarchy at the
     level of their lowest common ancestor over its height (of more than `EXACT_VALUES` values up to 15 % and
-    25 % off, one standard deviation); a weight multiplies it. PolicyError: a hierarchy is unusable.
+    25 % off, one standard deviation); a weight multiplies it. So many values, each of one record, get no
+    coordinates, see `alone`. PolicyError: a hierarchy is unusable.
     """
     nominal = [field for field in staged.quasi if field.nominal]
     told = [staged.subject] if staged.subject is not None else []
@@ -158,6 +160,11 @@ def dimensions(axes: tuple[Coordinates, ...]) -> int:
     )
 
 
+def apart_of(axes: tuple[Coordinates, ...]) -> float:
+    """Squared distance of any two records in all columns that have no coordinates, see `alone`."""
+    return sum(axis.apart for axis in axes)
+
+
 def _parts(axis: Coordinates, values: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:
     if axis.corners is not None:
         return [axis.corners[values.astype(np.int64)] * axis.weight]
@@ -199,6 +206,8 @@ def _nominal(
     weight: float,
     seed: int,
 ) -> Coordinates:
+    if paths is None and len(counts) > EXACT_VALUES and counts.max() == 1:
+        return alone(field, weight, len(counts))
     shares = counts / counts.sum()
     if paths is not None:
         corners = tree_corners(paths) if len(counts) <= EXACT_VALUES else tree_vectors(paths, seed)
@@ -210,6 +219,17 @@ def _nominal(
     return Coordinates(
         f"x_{field.column}", 0, 0.0, 0.0, math.sqrt(weight), False, corners, weight * width, paths
     )
+
+
+def alone(field: Field, weight: float, values: int) -> Coordinates:
+    """Coordinates, none, of a column that has so many values, each of them in one record.
+
+    All records are at the same distance from each other there, so that no class is better than another of
+    its size: a class of s records loses (s - 1) / 2 times the squared distance, whichever they are. That is
+    added to the loss (`class_sums.information_loss`); signs would say it up to 15 % off, and be chosen by.
+    """
+    none = np.zeros((values, 0))
+    return Coordinates(f"x_{field.column}", 0, 0.0, 0.0, math.sqrt(weight), False, none, 0.0, apart=weight)
 
 
 def simplex(size: int) -> npt.NDArray[np.float64]:
