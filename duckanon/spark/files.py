@@ -85,7 +85,10 @@ def _of_files(
 
 
 def _rows(file: pa.Buffer, schema: pa.Schema, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Give the rows of a file in batches, in the types in which Spark would have handed them over."""
+    """Give the rows of a file in batches, in the types in which Spark would have handed them over.
+
+    But for the zone in which times are told: Spark hands over that of the session, here it is always UTC.
+    """
     stored = pq.ParquetFile(pa.BufferReader(file))
     # A name with a dot is read as a path, too, and may bring others with it: they are left out by `select`.
     for batch in stored.iter_batches(ROWS, columns=[*names], use_threads=False):

@@ -175,3 +175,41 @@ for time in range(2):
 
 def test_a_process_lets_go_of_archives_and_finds_them_again(running: Running) -> None:
     assert running.run(KEPT).splitlines() == ["(0, True, 'pyspark.sql.udtf')"] * 2
+
+
+HANDED = """
+import datetime, tempfile
+from pyspark.sql import SparkSession
+import pyarrow as pa
+from duckanon.spark.files import mapped
+from duckanon.spark.handed import as_spark_has_it
+
+def task(batches):
+    for batch in batches:
+        rows = as_spark_has_it(pa.Table.from_batches([batch]), pa.schema([]))
+        told = [f"{field.name} {field.type}" for field in rows.schema]
+        yield pa.record_batch({"told": [str(told), *sorted(map(str, rows.to_pylist()))]})
+
+spark = SparkSession.getActiveSession()
+zone = spark.conf.get("spark.sql.session.timeZone")
+spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+try:
+    seen = datetime.datetime(2026, 11, 27, 10, 12)
+    rows = [(number, (number + 5,), seen + datetime.timedelta(hours=number)) for number in range(3)]
+    told = "`a.b` bigint, a struct<b: bigint>, seen timestamp"
+    folder = tempfile.mkdtemp() + "/rows"
+    spark.createDataFrame(rows, told).coalesce(1).write.parquet(folder)
+    some = spark.read.parquet(folder).select("seen", "`a.b`").toDF("x", "y")
+    for where in (None, folder):
+        found = mapped(some, task, "told string", folder=where, names=["seen", "a.b"])
+        print([row[0] for row in found.collect()])
+finally:
+    spark.conf.set("spark.sql.session.timeZone", zone)
+"""
+
+
+def test_files_give_what_spark_hands_over_of_some_columns(running: Running) -> None:
+    """No field of a struct whose path is the name of a column; times are the same, whatever zone they are told in."""
+    handed, read = running.run(HANDED).splitlines()
+    assert handed == read
+    assert handed.startswith("[\"['x timestamp[us, tz=UTC]', 'y int64']\"")
