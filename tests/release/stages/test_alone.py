@@ -14,6 +14,7 @@ import pytest
 import duckanon
 from duckanon.release import pipeline
 from duckanon.release.stages.bucket import bucket
+from duckanon.release.stages.class_sums import information_loss, loss_of, spread_of, sums_of
 from duckanon.release.stages.embed import EXACT_VALUES, dimensions
 
 if TYPE_CHECKING:
@@ -80,6 +81,20 @@ def test_the_loss_is_that_of_explicit_points(
     wanted = loss(explicit(rows, weights)[left], np.asarray(rows["class"])[left])
     assert made.information_loss == pytest.approx(wanted, rel=1e-9)
     assert 0 < wanted < 100
+
+
+@pytest.mark.parametrize("columns", [0, 1, 3])
+def test_a_trial_and_a_release_count_it_alike(columns: int) -> None:
+    """Of points and of sums of classes; tiles say the same as the table, and one of no records nothing."""
+    draw = np.random.default_rng(7)
+    points, labels = draw.normal(size=(N, columns)), draw.permutation(np.arange(N) % 30)
+    wanted = loss(np.hstack([points, np.eye(N) * np.sqrt(0.5 * 1.7)]), labels)
+    assert loss_of(points, labels, 1.7) == pytest.approx(wanted, rel=1e-12)
+    first = labels < 11
+    tiles = [points[first], points[~first], points[:0]], [labels[first], labels[~first] - 11, labels[:0]]
+    parts = [spread_of(sums_of(*tile)) for tile in zip(*tiles, strict=True)]
+    assert information_loss(parts, 1.7) == pytest.approx(wanted, rel=1e-12)
+    assert information_loss(parts[2:], 1.7) == 0.0
 
 
 @pytest.mark.parametrize(
