@@ -163,7 +163,11 @@ def _numbers(column: pa.ChunkedArray, field: Field) -> NDArray[np.float64]:
 def _axes(staged: Staged) -> tuple[Axis, ...]:
     """Return the axes of the quasi-identifiers; the numbers among them are looked at together."""
     numbers = _of_numbers(staged, [field for field in staged.bound.quasi if field.kind in NUMBERS])
-    return tuple(numbers.get(field.column) or _of_text(staged, field) for field in staged.bound.quasi)
+    axes = tuple(numbers.get(field.column) or _of_text(staged, field) for field in staged.bound.quasi)
+    if dimensions(tuple(one.axis for one in axes)):
+        return axes
+    # As `embed` of a release of DuckDB has it: of texts alone that all differ signs are taken.
+    return tuple(_of_many(one.field, 1 - 1 / staged.size) if one.axis.apart else one for one in axes)
 
 
 def _of_text(staged: Staged, field: Field) -> Axis:
@@ -175,12 +179,17 @@ def _of_text(staged: Staged, field: Field) -> Axis:
         [row] = counted.agg(sf.sum(sf.col("count").cast("decimal(38,0)") * sf.col("count"))).collect()
         if row[0] == staged.size:
             return Axis(field, alone(field, weight, 1))
-        axis = _nominal(field, weight, np.zeros((0, CODE_DIRECTIONS)), 1 - float(row[0]) / staged.size**2)
-        return Axis(field, axis)
+        return _of_many(field, 1 - float(row[0]) / staged.size**2)
     values = ordered.distinct(ordered.plain(rows.column("value")))
     counts = arrow.numbers(rows.column("count"))[_order(values, rows.column("value"))]
     shares = counts / staged.size
     return Axis(field, _nominal(field, weight, simplex(len(values)), 1 - float((shares**2).sum())), values)
+
+
+def _of_many(field: Field, width: float) -> Axis:
+    """Return the axis of texts whose signs are made in each task."""
+    weight = float(field.attribute.weight)
+    return Axis(field, _nominal(field, weight, np.zeros((0, CODE_DIRECTIONS)), width))
 
 
 def _nominal(field: Field, weight: float, corners: NDArray[np.float64], width: float) -> Coordinates:

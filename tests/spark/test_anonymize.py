@@ -238,15 +238,14 @@ def test_what_differs_in_every_record_counts_in_the_loss(
     assert (len(found) < 300) == ("suppression_limit" in more)
 
 
-def test_a_name_alone_makes_classes_of_any_records(running: Running) -> None:
-    """No class is better than another then: (n - m) / (n - 1) of m classes is lost."""
+def test_names_alone_have_signs(running: Running) -> None:
+    """Without coordinates there would be nothing to make classes by; the loss is about (n - m) / (n - 1) of m classes."""
     rows = pa.table({"name": [f"person {number}" for number in range(300)], "pay": np.arange(300)})
     asked = {"quasi_identifiers": "name", "sensitive": "pay", "k": 5, "t": 0.3}
     answer = running.anonymize(rows, asked, tile=50, partitions=2)
     found = released(answer["path"])
-    classes = len({row["name"] for row in found})
-    lost = answer["evidence"]["information_loss"]
-    assert math.isclose(lost, 100 * (300 - classes) / 299, rel_tol=1e-6)
+    lost, classes = answer["evidence"]["information_loss"], len({row["name"] for row in found})
+    assert 0.7 * (300 - classes) / 299 < lost / 100 < (300 - classes) / 299
     assert_release_valid(rows.to_pylist(), found, asked)
 
 

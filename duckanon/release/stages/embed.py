@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,7 +71,7 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
     A number is z-scored; two values of a nominal attribute are at squared distance 1, with a hierarchy at the
     level of their lowest common ancestor over its height (of more than `EXACT_VALUES` values up to 15 % and
     25 % off, one standard deviation); a weight multiplies it. So many values, each of one record, get no
-    coordinates, see `alone`. PolicyError: a hierarchy is unusable.
+    coordinates beside other columns, see `alone`. PolicyError: a hierarchy is unusable.
     """
     nominal = [field for field in staged.quasi if field.nominal]
     told = [staged.subject] if staged.subject is not None else []
@@ -116,6 +116,8 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
         else _number(con, coded, field, weights[field.column], staged.size)
         for field in staged.quasi
     )
+    if not dimensions(axes):
+        axes = tuple(_with_signs(axis, policy.seed) for axis in axes)
     counts = {field.column: _counts(con, domains[field.column]) for field in [*staged.sensitive, *told]}
     return Embedded(staged, coded, domains, axes, counts)
 
@@ -227,9 +229,21 @@ def alone(field: Field, weight: float, values: int) -> Coordinates:
     All records are at the same distance from each other there, so that no class is better than another of
     its size: a class of s records loses (s - 1) / 2 times the squared distance, whichever they are. That is
     added to the loss (`class_sums.information_loss`); signs would say it up to 15 % off, and be chosen by.
+    Where no column has coordinates they are taken all the same: methods that cut, or look for what is near,
+    would find one class only.
     """
     none = np.zeros((values, 0))
     return Coordinates(f"x_{field.column}", 0, 0.0, 0.0, math.sqrt(weight), False, none, 0.0, apart=weight)
+
+
+def _with_signs(axis: Coordinates, seed: int) -> Coordinates:
+    """Return the coordinates of a column that has none only because each of its values is one record's."""
+    if axis.corners is None or not axis.apart:
+        return axis
+    size = len(axis.corners)
+    return replace(
+        axis, corners=sign_vectors(size, seed), variance=axis.apart * (1 - 1 / size) / 2, apart=0.0
+    )
 
 
 def simplex(size: int) -> npt.NDArray[np.float64]:

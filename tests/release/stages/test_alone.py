@@ -59,8 +59,8 @@ def loss(points: NDArray[np.float64], classes: NDArray[np.int64]) -> float:
         ("name, age", {"refine": False, "method": "mondrian"}),
         ("name, age", {"t": {"illness": 0.35}, "suppression_limit": 0.2}),
         ("name, age, sales", {"p_percent": 20}),
-        ("name", {}),
-        ("name, street", {"t": {"pay": 0.3}}),
+        ("name, age", {"t": {"illness": 0.35}, "method": "mondrian", "suppression_limit": 0.1}),
+        ("name, age, street", {"t": {"pay": 0.3}, "method": "tcloseness_merge"}),
     ],
 )
 def test_the_loss_is_that_of_explicit_points(
@@ -113,6 +113,21 @@ def test_only_what_differs_in_every_record_has_no_coordinates(
     policy = duckanon.Policy(quasi_identifiers=["name", "age"], k=5)
     with pipeline.through(bucket, fresh_db, query, policy) as bucketed:
         assert dimensions(bucketed.limited.embedded.axes) == columns
+
+
+def test_columns_that_all_differ_have_signs(fresh_db: duckdb.DuckDBPyConnection) -> None:
+    """Without coordinates a method that cuts would leave one class of all, and lose all."""
+    query = f"SELECT name, street, illness FROM ({PEOPLE})"
+    policy = duckanon.Policy(
+        quasi_identifiers=["name", "street"], sensitive=["illness"], k=5, t=0.4, method="mondrian"
+    )
+    with pipeline.through(bucket, fresh_db, query, policy) as bucketed:
+        assert dimensions(bucketed.limited.embedded.axes) == 96
+        # Two values of one record each: the mean squared distance from their middle, for each column.
+        assert [x.variance for x in bucketed.limited.embedded.axes] == [pytest.approx((1 - 1 / N) / 2)] * 2
+    with pytest.warns(duckanon.errors.DuckanonWarning):
+        made = duckanon.anonymize(fresh_db, query, policy, name="released")
+    assert made.information_loss < 95
 
 
 def test_few_texts_are_exact_as_they_were(fresh_db: duckdb.DuckDBPyConnection) -> None:
