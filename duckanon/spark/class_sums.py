@@ -53,9 +53,7 @@ def information_loss(labelled: DataFrame, embedded: Embedded) -> float:
     [[squares]] = labelled.agg(sf.sum("whole")).collect()
     if not squares:
         return 0.0
-    # A record without coordinates has an array of one NULL.
     square = sf.aggregate("sums", sf.lit(0.0), lambda total, x: total + x * x)
-    square = square if embedded.dimensions else sf.lit(0.0)
     of_axes = [sf.sum(sf.col("sums")[axis]) for axis in range(embedded.dimensions)]
     classes = class_sums(labelled, embedded)
     squared = sf.sum(square / sf.col("size") + embedded.apart / 2)

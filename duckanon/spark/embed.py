@@ -22,6 +22,7 @@ from duckanon.policy.kinds import NUMBERS
 from duckanon.release.stages.embed import (
     CODE_DIRECTIONS,
     EXACT_VALUES,
+    SEARCHED,
     Coordinates,
     alone,
     apart_of,
@@ -177,7 +178,7 @@ def _of_text(staged: Staged, field: Field) -> Axis:
     rows = counted.limit(EXACT_VALUES + 1).toArrow()
     if len(rows) > EXACT_VALUES:
         [row] = counted.agg(sf.sum(sf.col("count").cast("decimal(38,0)") * sf.col("count"))).collect()
-        if row[0] == staged.size:
+        if row[0] == staged.size > SEARCHED:
             return Axis(field, alone(field, weight, 1))
         return _of_many(field, 1 - float(row[0]) / staged.size**2)
     values = ordered.distinct(ordered.plain(rows.column("value")))

@@ -134,8 +134,8 @@ def told(
     """Return the records with what is told of their classes, which have labels here and numbers elsewhere.
 
     What is told of all of them together stands at the first; the others have NULL, which costs nothing.
-    `apart` is that of `Embedded`: so many columns without coordinates, in each of which a record is half of
-    it from the middle of the table, squared, but for the share of one record of the table.
+    `apart` is that of `Embedded`: in columns without coordinates a class of s has (s - 1) / 2 of it within,
+    and all n records have (n - 1) / 2, of which each counts a half here and the last one is taken off later.
     """
     classes = sums_of(points, labels)
     middles = classes.sums / classes.sizes[:, None]

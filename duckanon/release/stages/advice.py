@@ -80,10 +80,9 @@ def _of_columns(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Po
     warnings = [*revealed(con, staged, candidate.table, classes), *_insensitive(con, staged)]
     warnings += [*dominated(con, staged, policy), *own_values.values(), *commas.values()]
     for field, axis in () if leveled else zip(staged.quasi, embedded.axes, strict=True):
-        if axis.corners is None or len(axis.corners) <= EXACT_VALUES or field in {*own_values, *commas}:
+        if field in {*own_values, *commas} or axis.corners is None or axis.apart:
             continue
-        if axis.apart:
-            # Its distances are exact.
+        if len(axis.corners) <= EXACT_VALUES:
             continue
         hierarchy = field.attribute.hierarchy is not None
         warnings.append(approximate(field.name, len(axis.corners), hierarchy=hierarchy))

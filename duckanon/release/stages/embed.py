@@ -10,6 +10,7 @@ import numpy as np
 
 from duckanon.database import arrow, engine, templates
 from duckanon.hierarchies.tree import make_climb
+from duckanon.kernels.recipes import EXACT
 from duckanon.kernels.splitmix import STEP, mixed
 from duckanon.literature.parts import Tree, level_widths
 from duckanon.release.stages.moments import moments
@@ -28,6 +29,10 @@ EXACT_VALUES = 64
 
 CODE_DIRECTIONS = 48
 """Coordinates of a nominal attribute with more values than that."""
+
+SEARCHED = EXACT
+"""Up to so many records classes are taken apart and formed anew in many ways. The searches do not know what a
+class more is worth where columns have no coordinates, see `alone`: more of them would lose more."""
 
 TREE_NODES, TREE_DIRECTIONS = 32, 32
 """Of a hierarchy of more values: nodes of the upper levels with a coordinate of their own, and coordinates of
@@ -70,8 +75,8 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
 
     A number is z-scored; two values of a nominal attribute are at squared distance 1, with a hierarchy at the
     level of their lowest common ancestor over its height (of more than `EXACT_VALUES` values up to 15 % and
-    25 % off, one standard deviation); a weight multiplies it. So many values, each of one record, get no
-    coordinates beside other columns, see `alone`. PolicyError: a hierarchy is unusable.
+    25 % off, one standard deviation); a weight multiplies it. More than `SEARCHED` values, each of one
+    record, get no coordinates beside other columns, see `alone`. PolicyError: a hierarchy is unusable.
     """
     nominal = [field for field in staged.quasi if field.nominal]
     told = [staged.subject] if staged.subject is not None else []
@@ -208,7 +213,7 @@ def _nominal(
     weight: float,
     seed: int,
 ) -> Coordinates:
-    if paths is None and len(counts) > EXACT_VALUES and counts.max() == 1:
+    if paths is None and len(counts) > SEARCHED and counts.max() == 1:
         return alone(field, weight, len(counts))
     shares = counts / counts.sum()
     if paths is not None:

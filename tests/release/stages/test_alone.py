@@ -13,9 +13,10 @@ import pytest
 
 import duckanon
 from duckanon.release import pipeline
+from duckanon.release.stages import embed
 from duckanon.release.stages.bucket import bucket
 from duckanon.release.stages.class_sums import information_loss, loss_of, spread_of, sums_of
-from duckanon.release.stages.embed import EXACT_VALUES, dimensions
+from duckanon.release.stages.embed import EXACT_VALUES, SEARCHED, dimensions
 
 if TYPE_CHECKING:
     import duckdb
@@ -28,6 +29,12 @@ SELECT 'person ' || i AS name, 'street ' || (i * 7) % {N} AS street, (i * i) % 8
     CASE WHEN i % 50 = 0 THEN 900 ELSE i % 9 END AS sales, i AS pay, 'ill ' || i % 10 AS illness
 FROM range({N}) AS r(i)
 """
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What holds above so many records, tried with few."""
+    monkeypatch.setattr(embed, "SEARCHED", 64)
 
 
 def explicit(rows: dict[str, NDArray[Any]], weights: dict[str, float]) -> NDArray[np.float64]:
@@ -63,6 +70,7 @@ def loss(points: NDArray[np.float64], classes: NDArray[np.int64]) -> float:
         ("name, age, street", {"t": {"pay": 0.3}, "method": "tcloseness_merge"}),
     ],
 )
+@pytest.mark.usefixtures("few")
 def test_the_loss_is_that_of_explicit_points(
     fresh_db: duckdb.DuckDBPyConnection, quasi: str, more: dict[str, Any]
 ) -> None:
@@ -106,6 +114,7 @@ def test_a_trial_and_a_release_count_it_alike(columns: int) -> None:
         ("'person ' || greatest(i, 1)", 49),  # one text stands twice: as many signs as for all others
     ],
 )
+@pytest.mark.usefixtures("few")
 def test_only_what_differs_in_every_record_has_no_coordinates(
     fresh_db: duckdb.DuckDBPyConnection, name: str, columns: int
 ) -> None:
@@ -115,6 +124,7 @@ def test_only_what_differs_in_every_record_has_no_coordinates(
         assert dimensions(bucketed.limited.embedded.axes) == columns
 
 
+@pytest.mark.usefixtures("few")
 def test_columns_that_all_differ_have_signs(fresh_db: duckdb.DuckDBPyConnection) -> None:
     """Without coordinates a method that cuts would leave one class of all, and lose all."""
     query = f"SELECT name, street, illness FROM ({PEOPLE})"
@@ -130,6 +140,7 @@ def test_columns_that_all_differ_have_signs(fresh_db: duckdb.DuckDBPyConnection)
     assert made.information_loss < 95
 
 
+@pytest.mark.usefixtures("few")
 def test_few_texts_are_exact_as_they_were(fresh_db: duckdb.DuckDBPyConnection) -> None:
     """The corners of a simplex say the same, and hold for a table that grows."""
     query = f"SELECT 'person ' || i AS name FROM range({EXACT_VALUES}) AS r(i)"
@@ -138,6 +149,7 @@ def test_few_texts_are_exact_as_they_were(fresh_db: duckdb.DuckDBPyConnection) -
         assert dimensions(bucketed.limited.embedded.axes) == EXACT_VALUES - 1
 
 
+@pytest.mark.usefixtures("few")
 def test_explain_says_what_such_a_column_does() -> None:
     with duckanon.connect() as con:
         policy = duckanon.Policy(quasi_identifiers=["name", "age"], sensitive=["pay"], k=5, release="swap")
@@ -148,7 +160,19 @@ def test_explain_says_what_such_a_column_does() -> None:
 
 
 @pytest.mark.filterwarnings("error::duckanon.errors.DuckanonWarning")
+@pytest.mark.usefixtures("few")
 def test_its_distances_are_not_called_approximate(fresh_db: duckdb.DuckDBPyConnection) -> None:
     """Swapped values are no class's, so that no other warning stands before this one."""
     policy = duckanon.Policy(quasi_identifiers=["name", "age"], sensitive=["pay"], k=5, release="swap")
     duckanon.anonymize(fresh_db, f"SELECT name, age, pay FROM ({PEOPLE})", policy, name="released")
+
+
+@pytest.mark.parametrize(("more", "columns"), [(0, 49), (1, 1)])
+def test_where_classes_are_formed_anew_signs_are_the_measure(
+    fresh_db: duckdb.DuckDBPyConnection, more: int, columns: int
+) -> None:
+    """Of fewer records a higher effort lost more: it ended with fewer classes."""
+    query = f"SELECT 'person ' || i AS name, i AS age FROM range({SEARCHED + more}) AS r(i)"
+    policy = duckanon.Policy(quasi_identifiers=["name", "age"], k=5)
+    with pipeline.through(bucket, fresh_db, query, policy) as bucketed:
+        assert dimensions(bucketed.limited.embedded.axes) == columns
