@@ -22,12 +22,12 @@ from duckanon.policy.kinds import NUMBERS
 from duckanon.release.stages.embed import (
     CODE_DIRECTIONS,
     EXACT_VALUES,
-    SEARCHED,
     Coordinates,
     alone,
     apart_of,
     coordinates,
     dimensions,
+    made_once,
     signs_of,
     simplex,
 )
@@ -125,7 +125,7 @@ def embed(staged: Staged, policy: Policy, folder: str) -> Embedded:
 
     `folder` is where values wait that have to be sorted.
     """
-    axes = _axes(staged)
+    axes = _axes(staged, policy)
     bound = [
         one for one in staged.bound.sensitive if one.attribute.t is not None or one.attribute.l is not None
     ]
@@ -161,13 +161,12 @@ def _numbers(column: pa.ChunkedArray, field: Field) -> NDArray[np.float64]:
     return arrow.numbers(pc.cast(column, pa.float64(), safe=False)).astype(np.float64)
 
 
-def _axes(staged: Staged) -> tuple[Axis, ...]:
+def _axes(staged: Staged, policy: Policy) -> tuple[Axis, ...]:
     """Return the axes of the quasi-identifiers; the numbers among them are looked at together."""
     numbers = _of_numbers(staged, [field for field in staged.bound.quasi if field.kind in NUMBERS])
     axes = tuple(numbers.get(field.column) or _of_text(staged, field) for field in staged.bound.quasi)
-    if dimensions(tuple(one.axis for one in axes)):
+    if made_once(tuple(one.axis for one in axes), staged.bound.sensitive, staged.size, policy):
         return axes
-    # As `embed` of a release of DuckDB has it: of texts alone that all differ signs are taken.
     return tuple(_of_many(one.field, 1 - 1 / staged.size) if one.axis.apart else one for one in axes)
 
 
@@ -178,7 +177,7 @@ def _of_text(staged: Staged, field: Field) -> Axis:
     rows = counted.limit(EXACT_VALUES + 1).toArrow()
     if len(rows) > EXACT_VALUES:
         [row] = counted.agg(sf.sum(sf.col("count").cast("decimal(38,0)") * sf.col("count"))).collect()
-        if row[0] == staged.size > SEARCHED:
+        if row[0] == staged.size:
             return Axis(field, alone(field, weight, 1))
         return _of_many(field, 1 - float(row[0]) / staged.size**2)
     values = ordered.distinct(ordered.plain(rows.column("value")))

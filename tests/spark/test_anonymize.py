@@ -228,11 +228,13 @@ def test_what_differs_in_every_record_counts_in_the_loss(
     asked = {
         "quasi_identifiers": ["age", "name"], "sensitive": "ill", "insensitive": "n", "k": 5, "effort": "fast",
     }  # fmt: skip
-    running.run("from duckanon.spark import embed\nembed.held, embed.SEARCHED = embed.SEARCHED, 64\n")
+    running.run(
+        "from duckanon.release.stages import embed\nembed.held, embed.SEARCHED = embed.SEARCHED, 64\n"
+    )
     try:
         answer = running.anonymize(rows, {**asked, **more}, tile=tile, partitions=3)
     finally:
-        running.run("from duckanon.spark import embed\nembed.SEARCHED = embed.held\n")
+        running.run("from duckanon.release.stages import embed\nembed.SEARCHED = embed.held\n")
     found = released(answer["path"])
     left = age[[row["n"] for row in found]]
     whole = float(((left - left.mean()) ** 2).sum() / age.var())
@@ -246,11 +248,13 @@ def test_names_alone_have_signs(running: Running) -> None:
     """Without coordinates there would be nothing to make classes by; the loss is about (n - m) / (n - 1) of m classes."""
     rows = pa.table({"name": [f"person {number}" for number in range(300)], "pay": np.arange(300)})
     asked = {"quasi_identifiers": "name", "sensitive": "pay", "k": 5, "t": 0.3}
-    running.run("from duckanon.spark import embed\nembed.held, embed.SEARCHED = embed.SEARCHED, 64\n")
+    running.run(
+        "from duckanon.release.stages import embed\nembed.held, embed.SEARCHED = embed.SEARCHED, 64\n"
+    )
     try:
         answer = running.anonymize(rows, asked, tile=50, partitions=2)
     finally:
-        running.run("from duckanon.spark import embed\nembed.SEARCHED = embed.held\n")
+        running.run("from duckanon.release.stages import embed\nembed.SEARCHED = embed.held\n")
     found = released(answer["path"])
     lost, classes = answer["evidence"]["information_loss"], len({row["name"] for row in found})
     assert 0.7 * (300 - classes) / 299 < lost / 100 < (300 - classes) / 299

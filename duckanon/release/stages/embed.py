@@ -10,13 +10,14 @@ import numpy as np
 
 from duckanon.database import arrow, engine, templates
 from duckanon.hierarchies.tree import make_climb
+from duckanon.kernels.exchange.refine import rebuilds_any
 from duckanon.kernels.recipes import EXACT
 from duckanon.kernels.splitmix import STEP, mixed
 from duckanon.literature.parts import Tree, level_widths
 from duckanon.release.stages.moments import moments
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import duckdb
     import numpy.typing as npt
@@ -31,8 +32,7 @@ CODE_DIRECTIONS = 48
 """Coordinates of a nominal attribute with more values than that."""
 
 SEARCHED = EXACT
-"""Up to so many records classes are taken apart and formed anew in many ways. The searches do not know what a
-class more is worth where columns have no coordinates, see `alone`: more of them would lose more."""
+"""Up to so many records there are several starts, and classes are dissolved and combined."""
 
 TREE_NODES, TREE_DIRECTIONS = 32, 32
 """Of a hierarchy of more values: nodes of the upper levels with a coordinate of their own, and coordinates of
@@ -75,8 +75,8 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
 
     A number is z-scored; two values of a nominal attribute are at squared distance 1, with a hierarchy at the
     level of their lowest common ancestor over its height (of more than `EXACT_VALUES` values up to 15 % and
-    25 % off, one standard deviation); a weight multiplies it. More than `SEARCHED` values, each of one
-    record, get no coordinates beside other columns, see `alone`. PolicyError: a hierarchy is unusable.
+    25 % off, one standard deviation); a weight multiplies it. So many values, each of one record, get no
+    coordinates in large tables, see `alone` and `made_once`. PolicyError: a hierarchy is unusable.
     """
     nominal = [field for field in staged.quasi if field.nominal]
     told = [staged.subject] if staged.subject is not None else []
@@ -121,7 +121,7 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
         else _number(con, coded, field, weights[field.column], staged.size)
         for field in staged.quasi
     )
-    if not dimensions(axes):
+    if not made_once(axes, staged.sensitive, staged.size, policy):
         axes = tuple(_with_signs(axis, policy.seed) for axis in axes)
     counts = {field.column: _counts(con, domains[field.column]) for field in [*staged.sensitive, *told]}
     return Embedded(staged, coded, domains, axes, counts)
@@ -213,7 +213,7 @@ def _nominal(
     weight: float,
     seed: int,
 ) -> Coordinates:
-    if paths is None and len(counts) > SEARCHED and counts.max() == 1:
+    if paths is None and len(counts) > EXACT_VALUES and counts.max() == 1:
         return alone(field, weight, len(counts))
     shares = counts / counts.sum()
     if paths is not None:
@@ -234,11 +234,24 @@ def alone(field: Field, weight: float, values: int) -> Coordinates:
     All records are at the same distance from each other there, so that no class is better than another of
     its size: a class of s records loses (s - 1) / 2 times the squared distance, whichever they are. That is
     added to the loss (`class_sums.information_loss`); signs would say it up to 15 % off, and be chosen by.
-    Where no column has coordinates they are taken all the same: methods that cut, or look for what is near,
-    would find one class only.
     """
     none = np.zeros((values, 0))
     return Coordinates(f"x_{field.column}", 0, 0.0, 0.0, math.sqrt(weight), False, none, 0.0, apart=weight)
+
+
+def made_once(
+    axes: tuple[Coordinates, ...], sensitive: Sequence[Field], records: int, policy: Policy
+) -> bool:
+    """Whether records may be without coordinates in some columns, see `alone`.
+
+    Where they have none in any, methods that cut, or look for what is near, would find one class only. Where
+    classes are taken apart and formed anew, their number changes, and the searches do not know what a class
+    more is worth: a higher effort would lose more. Exchanges of records leave it as it is.
+    """
+    columns = dimensions(axes)
+    limited = any(one.attribute.t is not None or one.attribute.l is not None for one in sensitive)
+    rebuilt = rebuilds_any(policy.effort, records, columns, policy.k, limited=limited)
+    return columns > 0 and records > SEARCHED and not (policy.refine and rebuilt)
 
 
 def _with_signs(axis: Coordinates, seed: int) -> Coordinates:

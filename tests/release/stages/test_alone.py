@@ -33,8 +33,9 @@ FROM range({N}) AS r(i)
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What holds above so many records, tried with few."""
+    """What holds in large tables, whose classes are made once, tried with few records."""
     monkeypatch.setattr(embed, "SEARCHED", 64)
+    monkeypatch.setattr(embed, "rebuilds_any", lambda *_, **_more: False)
 
 
 def explicit(rows: dict[str, NDArray[Any]], weights: dict[str, float]) -> NDArray[np.float64]:
@@ -167,12 +168,22 @@ def test_its_distances_are_not_called_approximate(fresh_db: duckdb.DuckDBPyConne
     duckanon.anonymize(fresh_db, f"SELECT name, age, pay FROM ({PEOPLE})", policy, name="released")
 
 
-@pytest.mark.parametrize(("more", "columns"), [(0, 49), (1, 1)])
+@pytest.mark.parametrize(
+    ("records", "more", "columns"),
+    [
+        (SEARCHED, {"effort": "fast"}, 49),
+        (SEARCHED + 1, {"effort": "fast"}, 1),
+        (SEARCHED + 1, {}, 49),  # balanced forms classes anew
+        (SEARCHED + 1, {"refine": False}, 1),
+        (20_000, {"t": 0.3}, 1),  # with thresholds that is dear, so that it is done for fewer records
+        (20_000, {}, 49),
+    ],
+)
 def test_where_classes_are_formed_anew_signs_are_the_measure(
-    fresh_db: duckdb.DuckDBPyConnection, more: int, columns: int
+    fresh_db: duckdb.DuckDBPyConnection, records: int, more: dict[str, Any], columns: int
 ) -> None:
-    """Of fewer records a higher effort lost more: it ended with fewer classes."""
-    query = f"SELECT 'person ' || i AS name, i AS age FROM range({SEARCHED + more}) AS r(i)"
-    policy = duckanon.Policy(quasi_identifiers=["name", "age"], k=5)
+    """A higher effort lost more without them: it ended with fewer classes."""
+    query = f"SELECT 'person ' || i AS name, i AS age, i % 9 AS pay FROM range({records}) AS r(i)"
+    policy = duckanon.Policy(quasi_identifiers=["name", "age"], sensitive=["pay"], k=5, **more)
     with pipeline.through(bucket, fresh_db, query, policy) as bucketed:
         assert dimensions(bucketed.limited.embedded.axes) == columns
