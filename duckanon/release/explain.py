@@ -135,8 +135,6 @@ def _recode_rows(embedded: Embedded) -> list[tuple[str, str | None, str, str | N
         projected = axis.corners is not None and len(axis.corners) > EXACT_VALUES
         within = "15 %" if field.attribute.hierarchy is None else "25 %, in its hierarchy"
         how = f"projected: distances within {within}" if projected else None
-        if axis.apart:
-            how = "different in every record: no class is better for it than another"
         rows.append(("recode", field.name, str(field.recode), how))
     return rows
 

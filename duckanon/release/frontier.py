@@ -17,13 +17,13 @@ from duckanon import progress
 from duckanon.database import arrow, engine, templates
 from duckanon.errors import InfeasibleError, MissingExtra, PolicyError
 from duckanon.kernels.closeness.threshold import violations_per_class
+from duckanon.kernels.loss import information_loss
 from duckanon.kernels.merging.merge import class_members
 from duckanon.kernels.recipes import choice
 from duckanon.policy.bind import Role
 from duckanon.release.pipeline import names_of, through
 from duckanon.release.stages.bucket import BY_CUTS
-from duckanon.release.stages.class_sums import loss_of
-from duckanon.release.stages.embed import apart_of, coordinates, cut_points
+from duckanon.release.stages.embed import coordinates, cut_points
 from duckanon.release.stages.plan import candidates, classes_of
 from duckanon.release.stages.thresholds import limit, thresholds_without
 
@@ -71,7 +71,6 @@ class _Sample:
     size: int
     cuts: Cuts | None
     of_subjects: bool  # whether the last threshold is that k subjects are in a class
-    apart: float  # as `class_sums.information_loss` has it
 
 
 class _Cell(NamedTuple):
@@ -205,8 +204,7 @@ def _sample(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) ->
     limits, dense = thresholds_without(limited, policy, codes, np.ones(len(table), dtype=bool))
     cuts = cut_points(embedded.axes, columns) if policy.method in BY_CUTS else None
     told = bool(limited.fields) and limited.fields[-1].attribute.role is Role.SUBJECT
-    points, apart = coordinates(embedded.axes, columns), apart_of(embedded.axes)
-    return _Sample(points, dense, limits, staged.size, cuts, told, apart)
+    return _Sample(coordinates(embedded.axes, columns), dense, limits, staged.size, cuts, told)
 
 
 def _rows(sample: _Sample, policy: Policy) -> list[tuple[object, ...]]:
@@ -279,8 +277,7 @@ def _attempt(sample: _Sample, cell: _Cell, asked: Policy, recipe: Recipe) -> _Me
     )
     seconds = time.process_time() - begin
     kept = _satisfied(cell.thresholds, sample.codes, labels)
-    loss = loss_of(sample.points, labels, sample.apart) if kept else inf
-    return _Measured(int(labels.max()) + 1, loss, seconds)
+    return _Measured(int(labels.max()) + 1, information_loss(sample.points, labels) if kept else inf, seconds)
 
 
 def _recipes(sample: _Sample, cell: _Cell, policy: Policy) -> list[Recipe]:

@@ -56,8 +56,6 @@ def information_loss(labelled: DataFrame, embedded: Embedded) -> float:
     square = sf.aggregate("sums", sf.lit(0.0), lambda total, x: total + x * x)
     of_axes = [sf.sum(sf.col("sums")[axis]) for axis in range(embedded.dimensions)]
     classes = class_sums(labelled, embedded)
-    squared = sf.sum(square / sf.col("size") + embedded.apart / 2)
-    [row] = classes.agg(sf.sum("size"), squared, *of_axes).collect()
-    within = squares - row[1]
-    whole = squares - sum(total * total for total in row[2:]) / row[0] - embedded.apart / 2
+    [row] = classes.agg(sf.sum("size"), sf.sum(square / sf.col("size")), *of_axes).collect()
+    within, whole = squares - row[1], squares - sum(total * total for total in row[2:]) / row[0]
     return round(100 * within / whole, 6) if whole > 0 else 0.0

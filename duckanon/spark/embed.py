@@ -23,11 +23,8 @@ from duckanon.release.stages.embed import (
     CODE_DIRECTIONS,
     EXACT_VALUES,
     Coordinates,
-    alone,
-    apart_of,
     coordinates,
     dimensions,
-    made_once,
     signs_of,
     simplex,
 )
@@ -62,8 +59,6 @@ class Axis:
         """Return coordinates for some records, and the number or code of each."""
         if self.field.kind in NUMBERS:
             return self.axis, _numbers(column, self.field)
-        if self.axis.apart:
-            return self.axis, np.zeros(len(column))
         texts = ordered.plain(pc.cast(column, pa.string()))
         if self.values is not None:
             return self.axis, arrow.numbers(ordered.places(texts, self.values)).astype(np.float64)
@@ -102,11 +97,6 @@ class Embedded:
         """Coordinates of a record."""
         return dimensions(tuple(one.axis for one in self.axes))
 
-    @property
-    def apart(self) -> float:
-        """Squared distance of any two records in columns that have no coordinates."""
-        return apart_of(tuple(one.axis for one in self.axes))
-
     def points(self, table: pa.Table) -> NDArray[np.float64]:
         """Coordinates (n, d) of some records."""
         found = [one.numbers(table.column(one.field.column), self.seed) for one in self.axes]
@@ -125,7 +115,7 @@ def embed(staged: Staged, policy: Policy, folder: str) -> Embedded:
 
     `folder` is where values wait that have to be sorted.
     """
-    axes = _axes(staged, policy)
+    axes = _axes(staged)
     bound = [
         one for one in staged.bound.sensitive if one.attribute.t is not None or one.attribute.l is not None
     ]
@@ -161,13 +151,10 @@ def _numbers(column: pa.ChunkedArray, field: Field) -> NDArray[np.float64]:
     return arrow.numbers(pc.cast(column, pa.float64(), safe=False)).astype(np.float64)
 
 
-def _axes(staged: Staged, policy: Policy) -> tuple[Axis, ...]:
+def _axes(staged: Staged) -> tuple[Axis, ...]:
     """Return the axes of the quasi-identifiers; the numbers among them are looked at together."""
     numbers = _of_numbers(staged, [field for field in staged.bound.quasi if field.kind in NUMBERS])
-    axes = tuple(numbers.get(field.column) or _of_text(staged, field) for field in staged.bound.quasi)
-    if made_once(tuple(one.axis for one in axes), staged.bound.sensitive, staged.size, policy):
-        return axes
-    return tuple(_of_many(one.field, 1 - 1 / staged.size) if one.axis.apart else one for one in axes)
+    return tuple(numbers.get(field.column) or _of_text(staged, field) for field in staged.bound.quasi)
 
 
 def _of_text(staged: Staged, field: Field) -> Axis:
@@ -177,19 +164,12 @@ def _of_text(staged: Staged, field: Field) -> Axis:
     rows = counted.limit(EXACT_VALUES + 1).toArrow()
     if len(rows) > EXACT_VALUES:
         [row] = counted.agg(sf.sum(sf.col("count").cast("decimal(38,0)") * sf.col("count"))).collect()
-        if row[0] == staged.size:
-            return Axis(field, alone(field, weight, 1))
-        return _of_many(field, 1 - float(row[0]) / staged.size**2)
+        axis = _nominal(field, weight, np.zeros((0, CODE_DIRECTIONS)), 1 - float(row[0]) / staged.size**2)
+        return Axis(field, axis)
     values = ordered.distinct(ordered.plain(rows.column("value")))
     counts = arrow.numbers(rows.column("count"))[_order(values, rows.column("value"))]
     shares = counts / staged.size
     return Axis(field, _nominal(field, weight, simplex(len(values)), 1 - float((shares**2).sum())), values)
-
-
-def _of_many(field: Field, width: float) -> Axis:
-    """Return the axis of texts whose signs are made in each task."""
-    weight = float(field.attribute.weight)
-    return Axis(field, _nominal(field, weight, np.zeros((0, CODE_DIRECTIONS)), width))
 
 
 def _nominal(field: Field, weight: float, corners: NDArray[np.float64], width: float) -> Coordinates:

@@ -114,7 +114,7 @@ def labelled(context: Broadcast[Work], key: tuple[pa.Scalar, ...], table: pa.Tab
         count += int(local.max()) + 1
     violations = violations_of(work.embedded.thresholds, codes, labels)
     numbers = labels + (int(key[0].as_py()) << CLASSES)
-    return told(records, given.schema, points, labels, numbers, violations, work.embedded.apart)
+    return told(records, given.schema, points, labels, numbers, violations)
 
 
 def violations_of(
@@ -129,19 +129,16 @@ def violations_of(
 
 def told(
     records: pa.Table, given: pa.Schema, points: NDArray[np.float64], labels: NDArray[np.int64],
-    numbers: NDArray[np.int64], violations: NDArray[np.float64], apart: float,
+    numbers: NDArray[np.int64], violations: NDArray[np.float64],
 ) -> pa.Table:  # fmt: skip
     """Return the records with what is told of their classes, which have labels here and numbers elsewhere.
 
     What is told of all of them together stands at the first; the others have NULL, which costs nothing.
-    `apart` is that of `Embedded`: in columns without coordinates a class of s has (s - 1) / 2 of it within,
-    and all n records have (n - 1) / 2, of which each counts a half here and the last one is taken off later.
     """
     classes = sums_of(points, labels)
     middles = classes.sums / classes.sizes[:, None]
     within, whole = np.full((2, len(records)), np.nan)
-    within[0] = ((points - middles[labels]) ** 2).sum() + apart * (len(points) - len(middles)) / 2
-    whole[0] = (points**2).sum() + apart * len(points) / 2
+    within[0], whole[0] = ((points - middles[labels]) ** 2).sum(), (points**2).sum()
     added = {"class_id": numbers, "violation": violations[labels], "within": within, "whole": whole}
     for name, column in added.items():
         records = records.append_column(name, arrow.arrow(column))
@@ -165,8 +162,7 @@ def _classes(work: Work, points: NDArray[np.float64], codes: NDArray[np.int64]) 
         merging=work.merging,
     )  # fmt: skip
     found = [made(recipe=recipe) for recipe in work.recipes]
-    # A class more is a record less that is `apart` from others, see `class_sums.information_loss`.
-    return min(found, key=lambda labels: sse(points, labels) - work.embedded.apart / 2 * labels.max())
+    return min(found, key=partial(sse, points))
 
 
 def _split(

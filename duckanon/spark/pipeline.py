@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
-    from duckanon.spark.embed import Embedded
 
 _SETTINGS = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone")
 """What of the session an answer depends on."""
@@ -108,7 +107,7 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
         labelled = partition(dealt, staged, embedded, policy, place.folder("labelled"))
         left, limited, suppressed = suppress(labelled, staged, embedded, policy, place.folder("left"))
         final, merged = repair(left, limited)
-        loss = information_loss(final, limited) if merged or suppressed else _loss(final, embedded)
+        loss = information_loss(final, limited) if merged or suppressed else _loss(final)
         candidate = place.folder("candidate")
         written = Written(candidate, staged.size - suppressed)
         # Without suppression both are one. Merged across tiles, records are those of no folder.
@@ -129,11 +128,10 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
     return SparkRelease(spark.read.parquet(path), report, policy, evidence.to_dict(), path)
 
 
-def _loss(labelled: DataFrame, embedded: Embedded) -> float:
+def _loss(labelled: DataFrame) -> float:
     """Information loss in per cent of classes as they were made, of all records; rounded as elsewhere."""
     [row] = labelled.agg(sf.sum("within"), sf.sum("whole")).collect()
-    whole = (row[1] or 0.0) - embedded.apart / 2
-    return round(100 * row[0] / whole, 6) if whole > 0 else 0.0
+    return round(100 * row[0] / row[1], 6) if row[1] else 0.0
 
 
 def _evidence(

@@ -86,4 +86,4 @@ def _merged(context: Broadcast[Embedded], table: pa.Table) -> pa.Table:
         _, first = np.unique(united, return_index=True)
         numbers, labels = numbers[first], united[labels]
     above = violations_of(embedded.thresholds, codes, labels)
-    return told(records, table.schema, points, labels, numbers[labels], above, embedded.apart)
+    return told(records, table.schema, points, labels, numbers[labels], above)

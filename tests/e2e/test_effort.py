@@ -110,7 +110,7 @@ def test_the_recipe_that_loses_least_in_the_trial_is_taken(
         return len(tried) - 1
 
     monkeypatch.setattr(plan, "classes_of", classes_of)
-    monkeypatch.setattr(plan, "loss_of", lambda _points, classes, _apart: float(abs(classes - best)))
+    monkeypatch.setattr(plan, "information_loss", lambda _, classes: float(abs(classes - best)))
     outcome = con.run_script(
         "EXPLAIN CREATE ANONYMIZED VIEW v AS FROM people "
         "WITH (quasi_identifiers = (age, weight), sensitive = charge, k = 4, t = 0.3)"

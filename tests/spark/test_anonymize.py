@@ -213,54 +213,6 @@ def test_a_t_that_codes_cannot_tell_is_refused(running: Running) -> None:
     assert "ask for t >= 0.0233723" in answer["error"]
 
 
-@pytest.mark.parametrize(
-    ("more", "tile"),
-    [({}, 0), ({}, 60), ({"t": 0.1}, 0), ({"t": 0.05}, 30), ({"t": 0.1, "suppression_limit": 0.05}, 60)],
-)
-def test_what_differs_in_every_record_counts_in_the_loss(
-    running: Running, more: dict[str, Any], tile: int
-) -> None:
-    """With a coordinate of its own for each name any two are at squared distance 1: (s - 1) / 2 in a class of s."""
-    age = np.array([*(float(number % 40) for number in range(290)), *map(float, range(900, 910))])
-    ill = [*("flu" if number % 2 else "cold" for number in range(290)), *["acne"] * 10]
-    name = [f"person {number}" for number in range(300)]
-    rows = pa.table({"age": age, "name": name, "ill": ill, "n": np.arange(300)})
-    asked = {
-        "quasi_identifiers": ["age", "name"], "sensitive": "ill", "insensitive": "n", "k": 5, "effort": "fast",
-    }  # fmt: skip
-    running.run(
-        "from duckanon.release.stages import embed\nembed.held, embed.SEARCHED = embed.SEARCHED, 64\n"
-    )
-    try:
-        answer = running.anonymize(rows, {**asked, **more}, tile=tile, partitions=3)
-    finally:
-        running.run("from duckanon.release.stages import embed\nembed.SEARCHED = embed.held\n")
-    found = released(answer["path"])
-    left = age[[row["n"] for row in found]]
-    whole = float(((left - left.mean()) ** 2).sum() / age.var())
-    within, classes = loss(rows, found) / 100 * whole, len({(row["age"], row["name"]) for row in found})
-    wanted = 100 * (within + (len(found) - classes) / 2) / (whole + (len(found) - 1) / 2)
-    assert math.isclose(answer["evidence"]["information_loss"], wanted, rel_tol=1e-6)
-    assert (len(found) < 300) == ("suppression_limit" in more)
-
-
-def test_names_alone_have_signs(running: Running) -> None:
-    """Without coordinates there would be nothing to make classes by; the loss is about (n - m) / (n - 1) of m classes."""
-    rows = pa.table({"name": [f"person {number}" for number in range(300)], "pay": np.arange(300)})
-    asked = {"quasi_identifiers": "name", "sensitive": "pay", "k": 5, "t": 0.3}
-    running.run(
-        "from duckanon.release.stages import embed\nembed.held, embed.SEARCHED = embed.SEARCHED, 64\n"
-    )
-    try:
-        answer = running.anonymize(rows, asked, tile=50, partitions=2)
-    finally:
-        running.run("from duckanon.release.stages import embed\nembed.SEARCHED = embed.held\n")
-    found = released(answer["path"])
-    lost, classes = answer["evidence"]["information_loss"], len({row["name"] for row in found})
-    assert 0.7 * (300 - classes) / 299 < lost / 100 < (300 - classes) / 299
-    assert_release_valid(rows.to_pylist(), found, asked)
-
-
 @pytest.mark.parametrize("tile", [0, 60])
 def test_suppression_leaves_out_no_more_than_is_allowed(running: Running, tile: int) -> None:
     """Ten of 300 records have an illness of their own; t is against those that are left."""

@@ -11,7 +11,7 @@ from duckanon.database import engine, templates
 from duckanon.database.quoting import ident
 from duckanon.policy.bind import Role
 from duckanon.release.stages.candidate import class_fields
-from duckanon.release.stages.embed import EXACT_VALUES, apart_of
+from duckanon.release.stages.embed import EXACT_VALUES
 from duckanon.release.stages.flattened import flattened
 from duckanon.release.stages.plan import candidates, most_classes, trial
 from duckanon.release.stages.protect import judged
@@ -80,9 +80,7 @@ def _of_columns(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Po
     warnings = [*revealed(con, staged, candidate.table, classes), *_insensitive(con, staged)]
     warnings += [*dominated(con, staged, policy), *own_values.values(), *commas.values()]
     for field, axis in () if leveled else zip(staged.quasi, embedded.axes, strict=True):
-        if field in {*own_values, *commas} or axis.corners is None or axis.apart:
-            continue
-        if len(axis.corners) <= EXACT_VALUES:
+        if axis.corners is None or len(axis.corners) <= EXACT_VALUES or field in {*own_values, *commas}:
             continue
         hierarchy = field.attribute.hierarchy is not None
         warnings.append(approximate(field.name, len(axis.corners), hierarchy=hierarchy))
@@ -303,7 +301,7 @@ def _collapse(candidate: Candidate, policy: Policy) -> tuple[str, ...]:
 def _better_t(middle: Points, bucketed: Bucketed, policy: Policy) -> Decimal | None:
     """Smallest t of a growing sequence at which the middle tile does not collapse."""
     points, codes = middle
-    thresholds, apart = bucketed.limited.thresholds, apart_of(bucketed.limited.embedded.axes)
+    thresholds = bucketed.limited.thresholds
     wanted = len(points) / (FEW_CLASSES * policy.k)
     t = Decimal(str(float(min(threshold.t for threshold in thresholds if threshold.t is not None))))
     while t < 1:
@@ -312,7 +310,7 @@ def _better_t(middle: Points, bucketed: Bucketed, policy: Policy) -> Decimal | N
         for recipe in candidates(bucketed.open_size, policy, wider, columns=points.shape[1]):
             if most_classes(len(points), policy, recipe, wider) < wanted:
                 continue
-            classes, loss = trial(points, codes, policy, recipe, wider, apart=apart)
+            classes, loss = trial(points, codes, policy, recipe, wider)
             if classes >= wanted and loss <= MUCH_LOSS:
                 return t
     return None

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels import loss
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -37,15 +35,12 @@ class Spread(NamedTuple):
         How many there are.
     within : float
         Squared distances of the records to the centroids of their classes.
-    classes : int
-        How many there are with records.
     """
 
     sums: npt.NDArray[np.float64]
     squares: float
     records: int
     within: float
-    classes: int
 
 
 def sums_of(points: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]) -> Classes:
@@ -86,34 +81,13 @@ def spread_of(classes: Classes) -> Spread:
     """Totals of some classes. O(m d)."""
     within = (classes.squares - (classes.sums**2).sum(axis=1) / np.maximum(classes.sizes, 1)).sum()
     return Spread(
-        classes.sums.sum(axis=0),
-        float(classes.squares.sum()),
-        int(classes.sizes.sum()),
-        float(within),
-        int(np.count_nonzero(classes.sizes)),
+        classes.sums.sum(axis=0), float(classes.squares.sum()), int(classes.sizes.sum()), float(within)
     )
 
 
-def information_loss(parts: Sequence[Spread], apart: float) -> float:
-    """IL = 100 SSE / SST of all classes, in per cent; 0 when all records are equal.
-
-    `apart` is the squared distance of any two records in columns without coordinates (`embed.alone`): the
-    records of a class have (s - 1) / 2 times that from their centroid.
-    """
+def information_loss(parts: Sequence[Spread]) -> float:
+    """IL = 100 SSE / SST of all classes, in per cent; 0 when all records are equal."""
     squares, records = sum(part.squares for part in parts), sum(part.records for part in parts)
     total = squares - float((np.sum([part.sums for part in parts], axis=0) ** 2).sum()) / max(records, 1)
     within = sum(part.within for part in parts)
-    if apart:
-        within += apart * (records - sum(part.classes for part in parts)) / 2
-        total += apart * (records - 1) / 2
     return min(max(100 * within / total, 0.0), 100.0) if total > 1e-12 * squares else 0.0
-
-
-def loss_of(points: npt.NDArray[np.float64], labels: npt.NDArray[np.int64], apart: float) -> float:
-    """IL of the classes 0..m-1 of some records, as `information_loss` has it. O(n d)."""
-    if not apart:
-        return loss.information_loss(points, labels)
-    classes = int(labels.max()) + 1
-    within = loss.sse(points, labels) + apart * (len(points) - classes) / 2
-    total = loss.sst(points) + apart * (len(points) - 1) / 2
-    return 100.0 * within / total if total > 0.0 else 0.0

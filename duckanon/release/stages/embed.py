@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from duckanon.database import arrow, engine, templates
 from duckanon.hierarchies.tree import make_climb
-from duckanon.kernels.exchange.refine import rebuilds_any
-from duckanon.kernels.recipes import EXACT
 from duckanon.kernels.splitmix import STEP, mixed
 from duckanon.literature.parts import Tree, level_widths
 from duckanon.release.stages.moments import moments
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     import duckdb
     import numpy.typing as npt
@@ -30,9 +28,6 @@ EXACT_VALUES = 64
 
 CODE_DIRECTIONS = 48
 """Coordinates of a nominal attribute with more values than that."""
-
-SEARCHED = EXACT
-"""Up to so many records there are several starts, and classes are dissolved and combined."""
 
 TREE_NODES, TREE_DIRECTIONS = 32, 32
 """Of a hierarchy of more values: nodes of the upper levels with a coordinate of their own, and coordinates of
@@ -52,7 +47,6 @@ class Coordinates:
     corners: npt.NDArray[np.float64] | None  # (values, directions), of each value code; None for a number
     variance: float  # total variance of the coordinates: how wide the attribute is
     paths: npt.NDArray[np.int64] | None = None  # nodes above each value code, where there is a hierarchy
-    apart: float = 0.0  # squared distance of any two records; not 0 where all values differ: no coordinates
 
 
 Cuts = tuple["npt.NDArray[np.float64]", dict[int, Tree]]
@@ -75,8 +69,7 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
 
     A number is z-scored; two values of a nominal attribute are at squared distance 1, with a hierarchy at the
     level of their lowest common ancestor over its height (of more than `EXACT_VALUES` values up to 15 % and
-    25 % off, one standard deviation); a weight multiplies it. So many values, each of one record, get no
-    coordinates in large tables, see `alone` and `made_once`. PolicyError: a hierarchy is unusable.
+    25 % off, one standard deviation); a weight multiplies it. PolicyError: a hierarchy is unusable.
     """
     nominal = [field for field in staged.quasi if field.nominal]
     told = [staged.subject] if staged.subject is not None else []
@@ -121,8 +114,6 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
         else _number(con, coded, field, weights[field.column], staged.size)
         for field in staged.quasi
     )
-    if not made_once(axes, staged.sensitive, staged.size, policy):
-        axes = tuple(_with_signs(axis, policy.seed) for axis in axes)
     counts = {field.column: _counts(con, domains[field.column]) for field in [*staged.sensitive, *told]}
     return Embedded(staged, coded, domains, axes, counts)
 
@@ -167,11 +158,6 @@ def dimensions(axes: tuple[Coordinates, ...]) -> int:
     )
 
 
-def apart_of(axes: tuple[Coordinates, ...]) -> float:
-    """Squared distance of any two records in all columns that have no coordinates, see `alone`."""
-    return sum(axis.apart for axis in axes)
-
-
 def _parts(axis: Coordinates, values: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:
     if axis.corners is not None:
         return [axis.corners[values.astype(np.int64)] * axis.weight]
@@ -213,8 +199,6 @@ def _nominal(
     weight: float,
     seed: int,
 ) -> Coordinates:
-    if paths is None and len(counts) > EXACT_VALUES and counts.max() == 1:
-        return alone(field, weight, len(counts))
     shares = counts / counts.sum()
     if paths is not None:
         corners = tree_corners(paths) if len(counts) <= EXACT_VALUES else tree_vectors(paths, seed)
@@ -225,42 +209,6 @@ def _nominal(
         width = float(1 - (shares**2).sum()) / 2
     return Coordinates(
         f"x_{field.column}", 0, 0.0, 0.0, math.sqrt(weight), False, corners, weight * width, paths
-    )
-
-
-def alone(field: Field, weight: float, values: int) -> Coordinates:
-    """Coordinates, none, of a column that has so many values, each of them in one record.
-
-    All records are at the same distance from each other there, so that no class is better than another of
-    its size: a class of s records loses (s - 1) / 2 times the squared distance, whichever they are. That is
-    added to the loss (`class_sums.information_loss`); signs would say it up to 15 % off, and be chosen by.
-    """
-    none = np.zeros((values, 0))
-    return Coordinates(f"x_{field.column}", 0, 0.0, 0.0, math.sqrt(weight), False, none, 0.0, apart=weight)
-
-
-def made_once(
-    axes: tuple[Coordinates, ...], sensitive: Sequence[Field], records: int, policy: Policy
-) -> bool:
-    """Whether records may be without coordinates in some columns, see `alone`.
-
-    Where they have none in any, methods that cut, or look for what is near, would find one class only. Where
-    classes are taken apart and formed anew, their number changes, and the searches do not know what a class
-    more is worth: a higher effort would lose more. Exchanges of records leave it as it is.
-    """
-    columns = dimensions(axes)
-    limited = any(one.attribute.t is not None or one.attribute.l is not None for one in sensitive)
-    rebuilt = rebuilds_any(policy.effort, records, columns, policy.k, limited=limited)
-    return columns > 0 and records > SEARCHED and not (policy.refine and rebuilt)
-
-
-def _with_signs(axis: Coordinates, seed: int) -> Coordinates:
-    """Return the coordinates of a column that has none only because each of its values is one record's."""
-    if axis.corners is None or not axis.apart:
-        return axis
-    size = len(axis.corners)
-    return replace(
-        axis, corners=sign_vectors(size, seed), variance=axis.apart * (1 - 1 / size) / 2, apart=0.0
     )
 
 

@@ -25,7 +25,7 @@ from duckanon.literature.mondrian_suppressed import Suppression
 from duckanon.release import ahead
 from duckanon.release.stages.bucket import BY_CUTS, stream, subset
 from duckanon.release.stages.class_sums import Classes, Spread, information_loss, spread_of, sums_of
-from duckanon.release.stages.embed import apart_of, coordinates, cut_attributes, cut_points, dimensions
+from duckanon.release.stages.embed import coordinates, cut_attributes, cut_points, dimensions
 from duckanon.release.stages.generalize import generalize
 from duckanon.release.stages.means import class_means
 from duckanon.release.stages.plan import (
@@ -189,7 +189,7 @@ def _generalized(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Pol
     means = Spool(spool_folder(con))
     means.add({"class_id": np.arange(count)})
     none = np.zeros(0, dtype=np.int64)
-    loss = information_loss([spread_of(classes)], apart_of(embedded.axes))
+    loss = information_loss([spread_of(classes)])
     return Partitioned(
         bucketed, labels, Spool(spool_folder(con)), means, count, none, none.astype(np.float64), loss,
         generalized_plan(made, bucketed.limited.embedded.staged, policy), made.found.suppressed,
@@ -239,7 +239,6 @@ class _Found:
 
     def partitioned(self, bucketed: Bucketed, plan: Plan, middle: Points | None) -> Partitioned:
         """All that was added."""
-        embedded = bucketed.limited.embedded
         return Partitioned(
             bucketed,
             self._labels,
@@ -248,9 +247,9 @@ class _Found:
             self._count,
             np.concatenate(self._violating),
             np.concatenate(self._violations),
-            information_loss(self._spreads, apart_of(embedded.axes)),
+            information_loss(self._spreads),
             plan,
-            embedded.staged.size - self._records,
+            bucketed.limited.embedded.staged.size - self._records,
             middle,
         )
 

@@ -11,12 +11,12 @@ import numpy as np
 from duckanon.errors import PolicyError
 from duckanon.kernels.closeness.threshold import least_records
 from duckanon.kernels.compose import compose
+from duckanon.kernels.loss import information_loss
 from duckanon.kernels.recipes import EXACT, MORE, Recipe, Start, choice, recipes
 from duckanon.literature.registry import PUBLISHED, run_named
 from duckanon.literature.task import Task
 from duckanon.release.stages.bucket import LARGEST, stratum_size, stream, tile_size
-from duckanon.release.stages.class_sums import loss_of
-from duckanon.release.stages.embed import apart_of, coordinates, dimensions
+from duckanon.release.stages.embed import coordinates, dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -134,8 +134,7 @@ def _tried(
         classes_of(points, codes, policy, recipe, bucketed.limited.thresholds, seed=policy.seed, stop=stop)
         for recipe in on_trial
     ]
-    apart = apart_of(bucketed.limited.embedded.axes)
-    losses = [loss_of(points, labels, apart) for labels in found]
+    losses = [information_loss(points, labels) for labels in found]
     best = choice(tried, losses)
     names = ", ".join(f"{recipe.start} with classes from {recipe.size}" for recipe in tried)
     little = "least loss" if losses[best] == min(losses) else f"at most {MORE} times the least loss"
@@ -188,16 +187,12 @@ def trial(
     recipe: Recipe,
     thresholds: Sequence[Threshold],
     *,
-    apart: float,
     effort: Effort = "fast",
     **how: Unpack[How],
 ) -> tuple[int, float]:
-    """Number of classes and loss, in per cent, of a recipe on a sample, refined if it refines.
-
-    `apart` as `class_sums.information_loss` has it.
-    """
+    """Number of classes and loss, in per cent, of a recipe on a sample, refined if it refines."""
     labels = classes_of(points, codes, policy, _on_trial(recipe, effort), thresholds, **how)
-    return int(labels.max()) + 1, loss_of(points, labels, apart)
+    return int(labels.max()) + 1, information_loss(points, labels)
 
 
 def _on_trial(recipe: Recipe, effort: Effort) -> Recipe:

@@ -13,7 +13,7 @@ from duckanon.errors import InfeasibleError
 from duckanon.kernels.dominance import ROUNDING, contributions, reached
 from duckanon.kernels.merging.dominated import merge_dominated
 from duckanon.release.stages.class_sums import Classes, information_loss, joined, spread_of, sums_of
-from duckanon.release.stages.embed import Coordinates, apart_of, coordinates, dimensions
+from duckanon.release.stages.embed import Coordinates, coordinates, dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,8 +39,7 @@ def protect(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) 
     """
     if policy.p_percent is None:
         return repaired
-    embedded = repaired.partitioned.bucketed.limited.embedded
-    staged, axes, p = embedded.staged, embedded.axes, float(policy.p_percent)
+    staged, p = repaired.partitioned.bucketed.limited.embedded.staged, float(policy.p_percent)
     kept = repaired.labels.columns()
     labels = np.full(staged.size, -1, dtype=np.int64)
     labels[kept["record_id"] - 1] = kept["class_id"]
@@ -69,7 +68,7 @@ def protect(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) 
         labels=spool,
         means=None,
         class_count=len(united.sizes),
-        information_loss=information_loss([spread_of(united)], apart_of(axes)),
+        information_loss=information_loss([spread_of(united)]),
     )
 
 

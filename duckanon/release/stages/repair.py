@@ -13,7 +13,6 @@ from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.merging.merge import class_members, merge_classes
 from duckanon.kernels.neighbours.centroids import nearest
 from duckanon.release.stages.class_sums import Classes, information_loss, joined, spread_of, without_empty
-from duckanon.release.stages.embed import apart_of
 from duckanon.release.stages.thresholds import thresholds_without
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def repair(con: duckdb.DuckDBPyConnection, partitioned: Partitioned, policy: Pol
     released = np.flatnonzero(labels >= 0)
     kept = Spool(spool_folder(con))
     kept.add({"record_id": released + 1, "class_id": labels[released]})
-    loss = information_loss([spread_of(classes)], apart_of(limited.embedded.axes))
+    loss = information_loss([spread_of(classes)])
     return Repaired(partitioned, kept, None, len(classes.sizes), len(labels) - len(released), loss)
 
 
