@@ -85,6 +85,12 @@ CELLS = (
     Cell("categories", 150, 3, 5, values=3),
     Cell("mixed", 300, 4, 2, values=4),
     Cell("clusters", 1000, 5, 5, values=3),
+    Cell("few values", 60, 3, 4),
+    Cell("equal records", 400, 2, 5),
+    Cell("few values", 800, 2, 5, t="0.1"),
+    Cell("equal records", 300, 1, 3, t="0.5"),
+    Cell("clusters", 250, 1, 7, values=3),
+    Cell("equal records", 400, 2, 8, values=2),
 )
 
 
@@ -100,6 +106,8 @@ def table(cell: Cell) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         "clusters": lambda: centres[random.integers(0, len(centres), cell.n)] + noise,
         "heavy tails": lambda: random.standard_cauchy(size=shape),
         "ties": lambda: np.floor(random.normal(size=shape) * 20),
+        "few values": lambda: random.integers(0, 2, shape).astype(np.float64),
+        "equal records": lambda: random.normal(size=shape)[random.integers(0, cell.n // 5, cell.n)],
         "categories": lambda: random.integers(0, 5, shape).astype(np.float64),
         "text": lambda: np.hstack([np.eye(6)[column] for column in letters.T]),
         "mixed": lambda: np.hstack(

@@ -23,7 +23,7 @@ from duckanon.kernels.loss import class_means, sse
 from duckanon.kernels.merging.merge import Partner, class_members, merge_classes
 from duckanon.kernels.neighbours.kd import kd_blocks
 from duckanon.kernels.points import distance_points, enlarged
-from duckanon.kernels.recipes import EXACT, Recipe, most_share
+from duckanon.kernels.recipes import EXACT, FEW, Recipe, effort_for, most_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +44,9 @@ more than the second number: half the time of parts of 2,048, and no more loss."
 
 NARROW, BROAD = 128, 4096
 """Records among which Anatomize looks for a class, in two starts."""
+
+SOME = 4096
+"""Up to so many records classes of k alone are searched as 'balanced' does, too: it takes seconds beyond."""
 
 SHARE = 6000
 """Records to which a full search belongs: the searches of smaller tables are as much shorter."""
@@ -97,10 +100,13 @@ def compose(
         without `stop` and with merging.
     """
     n = len(points)
-    start = first_partition(points, codes, recipe, thresholds)
+    effort = effort_for(n, recipe.effort) if recipe.effort and n >= 2 * k else None
+    if recipe.start == "k_alone":
+        start = _alone(points, recipe.size, "fast" if n > FEW else "balanced", share, seed, stop)
+    else:
+        start = first_partition(points, codes, recipe, thresholds)
     if recipe.partner is None or recipe.start == "univariate":
         return start
-    effort = recipe.effort if n >= 2 * k else None
     if thresholds:
         limited = _Limited(points, codes, k, thresholds, share, seed, stop)
         if recipe.start == "anatomy":
@@ -150,8 +156,7 @@ def _refined_under(
     so that a start with violations is tried with the steps of each effort up to the one asked.
     """
 
-    def kept(level: Effort | None) -> NDArray[np.int64]:
-        labels = start
+    def kept(level: Effort | None, labels: NDArray[np.int64] = start) -> NDArray[np.int64]:
         if level and recipe.start != "tcloseness_first":
             labels = reduce_violations(
                 limited.points, labels, limited.k, codes=limited.codes, thresholds=limited.thresholds,
@@ -164,10 +169,16 @@ def _refined_under(
 
     if effort is None:
         return kept(None)
+    bases = [start]
+    if recipe.start == "k_alone" and effort != "fast" and FEW < len(start) <= SOME:
+        bases.append(
+            _alone(limited.points, recipe.size, "balanced", limited.share, limited.seed, limited.stop)
+        )
     # Where few classes violate, merging alone often loses less.
-    starts = [kept("fast")] if recipe.start != "forest" else [kept(None), kept("fast")]
+    levels: tuple[Effort | None, ...] = (None, "fast") if recipe.start in ("forest", "k_alone") else ("fast",)
+    starts = [kept(level, base) for base in bases for level in levels]
     fewest = len(starts)
-    if recipe.start != "tcloseness_first":
+    if recipe.start not in ("tcloseness_first", "k_alone"):
         starts += [kept(level) for level in EFFORTS[1 : EFFORTS.index(effort) + 1]]
     # That of 'best' has no part in what 'balanced' ends with.
     below, own = _different(starts[: fewest + 1]), starts[fewest + 1 :]
@@ -202,6 +213,18 @@ def _different(partitions: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
     return list(found.values())
 
 
+def _alone(
+    points: NDArray[np.float64], size: int, effort: Effort, share: float, seed: int, stop: Stop | None
+) -> NDArray[np.int64]:
+    """Return the classes that `auto` makes where k, here the size, is all that is asked for."""
+    if points.shape[1] == 1:
+        return univariate(points, size)
+    start = mdav(points, size)
+    if len(points) < 2 * size or not points.shape[1]:
+        return start
+    return _refined_freely(enlarged(distance_points(points)), start, size, effort, share, seed, stop)
+
+
 def _refined_freely(
     points: NDArray[np.float64], start: NDArray[np.int64], k: int, effort: Effort,
     share: float, seed: int, stop: Stop | None,
@@ -209,9 +232,12 @@ def _refined_freely(
     """Return classes refined without thresholds, each effort from what the one below ends with.
 
     Beside the given start the clusters of a spanning tree are taken, in larger tables where it pays, and in
-    others classes of equal records; what all lose least is put together.
+    others classes of equal records; what all lose least is put together. Where one column only varies, the
+    cut that loses least of all is known.
     """
-    n = len(points)
+    n, varies = len(points), points.min(axis=0) < points.max(axis=0)
+    if np.count_nonzero(varies) == 1:
+        return univariate(np.ascontiguousarray(points[:, varies]), k)
     one = other = ended = _grown(points, start, k, stop)
     if not (stop is not None and stop()) and (n <= EXACT or _has_gaps(points, k, stop)):
         other = _grown(points, forest(points, k, largest=EXACT), k, stop)

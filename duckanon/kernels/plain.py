@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import ast
     from collections.abc import Callable, Iterator, Mapping
 
-ROWS: Mapping[str | None, int] = {None: 400, "fast": 400, "balanced": 300, "best": 0}
+ROWS: Mapping[str | None, int] = {None: 400, "fast": 300, "balanced": 300, "best": 0}
 """Records of a table up to which kernels may run as plain Python: about 5 to 15 CPU s at each effort."""
 
 RELEASE = 20.0

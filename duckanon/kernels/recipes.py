@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 EXACT = 8192
 """Up to so many records exact MDAV; beyond, MDAV in blocks, which refinement makes up for."""
 
+FEW = 1024
+"""Up to so many records effort 'fast' is 'balanced', which takes less than a second there: with less work
+tables of many equal records lost up to twice as much as by a published method."""
+
 TIMES = (1, 2, 4, 8)
 """Class sizes of MDAV in blocks that are tried without refinement, as multiples of the smallest one. With it
 the second is, since exchanges do not pay among the larger classes that merging makes."""
@@ -34,8 +38,8 @@ smaller ones takes longer."""
 LESS = 0.8
 """MDAV in blocks makes fewer classes, and is taken where it loses at most this share of what others lose."""
 
-Start = Literal["mdav", "mdav1", "blocks", "tcloseness_first", "univariate", "forest", "anatomy"]
-"""First partitions that recipes begin with."""
+Start = Literal["mdav", "mdav1", "blocks", "tcloseness_first", "univariate", "forest", "anatomy", "k_alone"]
+"""First partitions that recipes begin with; `k_alone` has the classes of `auto` without thresholds."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +98,11 @@ def recipes(
         class size of its Eq. 3, with one time where more than `MANY` records are to be refined, since larger
         classes take twice as long and gain little; up to `EXACT` records also MDAV with the smallest size
         that can satisfy t, whose classes have to be changed and merged much: it pays in small tables only;
-        without t also the clusters of a spanning tree. Beyond, MDAV in blocks with one to eight times that
-        size, which is merged and not refined; beside others that are refined only with twice that size. Where
-        a share is all that is asked for (recursive, l = 1, c below 1) Anatomize instead, for any number of
-        records.
+        if refined also the classes that k alone would get, which lose least where many records are equal, or
+        in one column, and without t the clusters of a spanning tree. Beyond, MDAV in blocks with one to eight
+        times that size, which is merged and not refined; beside others that are refined only with twice that
+        size. Where a share is all that is asked for (recursive, l = 1, c below 1) Anatomize instead, for any
+        number of records.
     """
     if not thresholds and columns == 1:
         return (Recipe("univariate", k),)
@@ -118,7 +123,13 @@ def recipes(
     # Within t of the table a class spreads over clusters; l values are often near.
     trees = effort and all(threshold.t is None for threshold in thresholds)
     first = ("mdav", "forest") if trees else ("mdav",)
-    return (*(Recipe(start, smallest, "efficient", effort) for start in first), *spreads)
+    alone = (Recipe("k_alone", k, "efficient", effort),) if effort else ()
+    return (*(Recipe(start, smallest, "efficient", effort) for start in first), *alone, *spreads)
+
+
+def effort_for(n: int, effort: Effort) -> Effort:
+    """Return the effort that so many records are refined with where one is asked for: see `FEW`."""
+    return "balanced" if effort == "fast" and n <= FEW else effort
 
 
 def choice(tried: Sequence[Recipe], losses: Sequence[float]) -> int:

@@ -112,5 +112,5 @@ METHODS = tuple(BY_NAME)
 ALIASES = {"incognito": "full_domain"}
 """Other names of methods, and what each is."""
 
-RECORDED = (*METHODS, "anatomy", "forest")
+RECORDED = (*METHODS, "anatomy", "forest", "k_alone")
 """What metadata may name as the method of a release: of `auto` its first partition."""

@@ -64,7 +64,7 @@ WITH_T = f"sensitive = (ill), t = 0.3, {FAST}"
     [
         (9000, FAST, ["blocks"], False),
         (500, "k = 3", ["mdav"], True),
-        (500, WITH_T, ["mdav", "tcloseness_first"], False),
+        (500, WITH_T, ["mdav", "k_alone", "tcloseness_first"], True),
         (12_000, WITH_T.replace("fast", "balanced"), ["tcloseness_first", "blocks"], False),
     ],
 )
@@ -229,7 +229,7 @@ def test_a_command_compiles_nothing_itself(
     kept = {path.name.split("-")[0] for path in (tmp_path / "cache").rglob("*.nbc")}
     assert {"exchange.sweep", "mdav._run"} <= kept
     assert ("partner.merge_all" in kept) == (policy == WITH_T or bool(later))
-    assert ("rebuild.rebuild" in kept) == (policy == "k = 3")
+    assert ("rebuild.rebuild" in kept) == (n == 450), "up to 1,024 records 'fast' is 'balanced'"
     assert not list((tmp_path / "cache").rglob("*.tmp*"))
 
 

@@ -117,7 +117,7 @@ def test_the_plain_recipe_comes_first() -> None:
     assert plain == Recipe("mdav", 2, "efficient", None)
     assert [(r.start, r.size) for r in others] == [("tcloseness_first", size) for size in (49, 98, 150)]
     # Proposition 1 at n = 1080, t = 0.01: (1080 + s)(1080 - s) <= 46612.8 s from s = 26 on.
-    assert [r.size for r in recipes(1080, 2, asks, "best", largest=1080, columns=2)] == [26, 49, 98, 196]
+    assert [r.size for r in recipes(1080, 2, asks, "best", largest=1080, columns=2)] == [26, 2, 49, 98, 196]
     found = recipes(EXACT + 1, 2, asks, "best", largest=150, columns=2)
     assert {(r.start, r.effort) for r in found} == {("tcloseness_first", "best"), ("blocks", None)}
     # Proposition 1 at n = 10,000, t = 0.01: (n + s)(n - s) <= 3,999,600 s from s = 26 on; 8 times 26 is 208.

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from duckanon.kernels.compose import EFFORTS, compose
+from duckanon.kernels.compose import EFFORTS, compose, merged
 from duckanon.kernels.loss import sse
-from duckanon.kernels.recipes import EXACT, Recipe
+from duckanon.kernels.recipes import EXACT, Recipe, recipes
 from duckanon.literature.partitions import information_loss, partition
 from duckanon.literature.registry import PUBLISHED
 from tests.examples import examples
@@ -48,6 +48,9 @@ TABLES: dict[str, tuple[Points, int]] = {
     "categories": (np.random.default_rng(3).integers(0, 4, (150, 3)).astype(float), 5),
     "ties in one column": (np.floor(np.random.default_rng(4).normal(size=(200, 1)) * 20), 5),
     "two values": (np.repeat([[0.0, 1.0], [1.0, 0.0]], 13, axis=0), 4),
+    "two values in each column": (np.random.default_rng(6).integers(0, 2, (46, 3)).astype(float), 4),
+    "equal records": (np.random.default_rng(7).normal(size=(40, 2))[np.arange(127) * 7 % 40], 5),
+    "one column varies": (np.random.default_rng(8).normal(size=(140, 2)) * [1.0, 0.0], 9),
 }
 """Points and k."""
 
@@ -78,6 +81,36 @@ def test_with_t_no_published_method_loses_less(name: str) -> None:
     ]
     least = min(information_loss(points, labels) for labels in kept)
     assert information_loss(points, partition(points, k, refine=True, **asked)) <= least * ROUNDING
+
+
+@pytest.mark.parametrize("effort", EFFORTS[:2])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_equal_records_that_are_like_the_table_are_a_class_and_lose_nothing(effort: Any, seed: int) -> None:
+    """Four groups of equal records, each within t of the table: by hand, to make classes of them loses nothing.
+
+    Classes that begin with near records of the table's whole order cut the groups, and never came together.
+    """
+    random = np.random.default_rng(seed)
+    points, sensitive = random.integers(0, 2, (880, 2)).astype(float), random.integers(0, 12, 880)
+    attribute = attribute_of(sensitive, "ordered", t=Decimal("0.1"))
+    group = (points @ [2.0, 1.0]).astype(int)
+    assert all(meets(attribute, np.flatnonzero(group == c)) for c in range(4))
+    labels = partition(points, 6, sensitive=sensitive, t="0.1", refine=True, effort=effort)
+    assert information_loss(points, labels) == 0.0
+
+
+@pytest.mark.parametrize("effort", EFFORTS[:2])
+@pytest.mark.parametrize(("k", "values"), [(7, 3), (3, 2), (10, 4)])
+def test_in_one_column_the_best_cut_merged_for_l_loses_no_less(effort: Any, k: int, values: int) -> None:
+    """Of k alone the cut loses least (Hansen and Mukherjee 2003); Algorithm 1 merges it until l is kept."""
+    points = clusters(250, 1)
+    codes = np.random.default_rng(k).integers(0, 6, 250)
+    threshold = attribute_of(codes, "equal", l=Decimal(values)).threshold
+    cut = merged(points, [codes], [threshold], partition(points, k, "univariate", scale="none"), "nearest")
+    tried = recipes(250, k, [threshold], effort, largest=250, columns=1)
+    found = [compose(points, [codes], k, [threshold], recipe) for recipe in tried]
+    least = min(information_loss(points, labels) for labels in found)
+    assert least <= information_loss(points, cut) * (1.05 if effort == "fast" else 1.0) * ROUNDING
 
 
 def falls(losses: Sequence[float]) -> bool:

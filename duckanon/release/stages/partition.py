@@ -21,6 +21,7 @@ from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.exchange.refine import rebuilds_any
 from duckanon.kernels.merging.merge import class_members
 from duckanon.kernels.plain import carried
+from duckanon.kernels.recipes import effort_for
 from duckanon.literature.mondrian_suppressed import Suppression
 from duckanon.release import ahead
 from duckanon.release.stages.bucket import BY_CUTS, stream, subset
@@ -152,7 +153,9 @@ def _compile_ahead(bucketed: Bucketed, policy: Policy) -> None:
     starts = {recipe.start: True for recipe in recipes if recipe.start != "univariate"}
     refined = any(recipe.effort for recipe in recipes if recipe.start != "univariate")
     if bucketed.tile_count and refined:
-        rebuilds = rebuilds_any(policy.effort, records, columns, policy.k, limited=limited)
+        effort = effort_for(records, policy.effort)
+        throughout = limited and "k_alone" not in starts
+        rebuilds = rebuilds_any(effort, records, columns, policy.k, limited=throughout)
         ahead.begin([*starts], columns=columns, limited=limited, rebuilds=rebuilds)
 
 
