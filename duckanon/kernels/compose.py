@@ -23,7 +23,7 @@ from duckanon.kernels.loss import class_means, sse
 from duckanon.kernels.merging.merge import Partner, class_members, merge_classes
 from duckanon.kernels.neighbours.kd import kd_blocks
 from duckanon.kernels.points import distance_points, enlarged
-from duckanon.kernels.recipes import EXACT, FEW, Recipe, effort_for, most_share
+from duckanon.kernels.recipes import EXACT, Recipe, effort_for, most_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,10 +101,7 @@ def compose(
     """
     n = len(points)
     effort = effort_for(n, recipe.effort) if recipe.effort and n >= 2 * k else None
-    if recipe.start == "k_alone":
-        start = _alone(points, recipe.size, "fast" if n > FEW else "balanced", share, seed, stop)
-    else:
-        start = first_partition(points, codes, recipe, thresholds)
+    start = first_partition(points, codes, recipe, thresholds)
     if recipe.partner is None or recipe.start == "univariate":
         return start
     if thresholds:
@@ -169,11 +166,7 @@ def _refined_under(
 
     if effort is None:
         return kept(None)
-    bases = [start]
-    if recipe.start == "k_alone" and effort != "fast" and FEW < len(start) <= SOME:
-        bases.append(
-            _alone(limited.points, recipe.size, "balanced", limited.share, limited.seed, limited.stop)
-        )
+    bases = [start] if recipe.start != "k_alone" else _alone(limited, start, recipe.size, effort)
     # Where few classes violate, merging alone often loses less.
     levels: tuple[Effort | None, ...] = (None, "fast") if recipe.start in ("forest", "k_alone") else ("fast",)
     starts = [kept(level, base) for base in bases for level in levels]
@@ -213,16 +206,17 @@ def _different(partitions: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
     return list(found.values())
 
 
-def _alone(
-    points: NDArray[np.float64], size: int, effort: Effort, share: float, seed: int, stop: Stop | None
-) -> NDArray[np.int64]:
-    """Return the classes that `auto` makes where k, here the size, is all that is asked for."""
-    if points.shape[1] == 1:
-        return univariate(points, size)
-    start = mdav(points, size)
-    if len(points) < 2 * size or not points.shape[1]:
-        return start
-    return _refined_freely(enlarged(distance_points(points)), start, size, effort, share, seed, stop)
+def _alone(limited: _Limited, start: NDArray[np.int64], size: int, effort: Effort) -> list[NDArray[np.int64]]:
+    """Return the classes that k alone, here the size, would get: with little effort, and with more if asked."""
+    if not limited.points.shape[1]:
+        return [start]
+    n, points = len(start), enlarged(distance_points(limited.points))
+    levels = {effort_for(n, "fast"), "balanced" if effort != "fast" and n <= SOME else "fast"}
+    return [
+        _refined_freely(points, start, size, level, limited.share, limited.seed, limited.stop)
+        for level in EFFORTS
+        if level in levels
+    ]
 
 
 def _refined_freely(
@@ -337,7 +331,7 @@ def first_partition(
     size = min(recipe.size, len(points))
     if recipe.start == "anatomy":
         return _anatomized(points, codes, size, thresholds, NARROW)
-    if recipe.start == "mdav":
+    if recipe.start in ("mdav", "k_alone"):
         return mdav(points, size)
     if recipe.start == "mdav1":
         return mdav1(points, size)

@@ -24,7 +24,7 @@ EXACT = 8192
 """Up to so many records exact MDAV; beyond, MDAV in blocks, which refinement makes up for."""
 
 FEW = 1024
-"""Up to so many records effort 'fast' is 'balanced', which takes less than a second there: with less work
+"""Up to so many records effort 'fast' is 'balanced', which takes about a second there: with less work
 tables of many equal records lost up to twice as much as by a published method."""
 
 TIMES = (1, 2, 4, 8)

@@ -66,11 +66,9 @@ PARTS: dict[str, Callable[..., None]] = {"exchange": exchange, "rest": rest}
 
 
 def _start(start: str, points: np.ndarray[Any, np.dtype[np.float64]]) -> None:
-    """Make a first partition; for `k_alone` what it is made of, but for the exchange."""
+    """Make a first partition, and the other one that `k_alone` is combined with."""
     if start == "k_alone":
-        mdav(points, SIZE)
         forest(points, SIZE, largest=EXACT)
-        return
     codes = np.arange(RECORDS)[None, :] % VALUES
     share = Threshold(
         reference(np.bincount(codes[0]), "ordered"), l=Decimal(1), l_kind="recursive", c=Decimal("0.9")

@@ -50,7 +50,6 @@ TABLES: dict[str, tuple[Points, int]] = {
     "two values": (np.repeat([[0.0, 1.0], [1.0, 0.0]], 13, axis=0), 4),
     "two values in each column": (np.random.default_rng(6).integers(0, 2, (46, 3)).astype(float), 4),
     "equal records": (np.random.default_rng(7).normal(size=(40, 2))[np.arange(127) * 7 % 40], 5),
-    "one column varies": (np.random.default_rng(8).normal(size=(140, 2)) * [1.0, 0.0], 9),
 }
 """Points and k."""
 
@@ -64,6 +63,16 @@ def test_with_k_alone_no_published_method_loses_less(name: str) -> None:
     assert (
         information_loss(points, partition(points, k, refine=True, effort="fast")) <= 1.05 * least * ROUNDING
     )
+
+
+@pytest.mark.parametrize("effort", EFFORTS[:2])
+@pytest.mark.parametrize("n", [727, 1500])
+def test_where_one_column_varies_its_best_cut_is_found(effort: Any, n: int) -> None:
+    """Columns beside it that say nothing change nothing: in one column the cut of `univariate` loses least."""
+    column = np.random.default_rng(8).normal(size=(n, 1))
+    points = np.hstack([np.full((n, 1), 3.0), column])
+    least = sse(column, partition(column, 9, "univariate"))
+    assert sse(points, partition(points, 9, refine=True, effort=effort)) <= least * ROUNDING
 
 
 @pytest.mark.parametrize("name", ["gauss", "clusters", "categories", "two values"])
