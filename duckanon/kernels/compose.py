@@ -207,7 +207,7 @@ def _different(partitions: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
 
 
 def _alone(limited: _Limited, start: NDArray[np.int64], size: int, effort: Effort) -> list[NDArray[np.int64]]:
-    """Return the classes that k alone, here the size, would get: with little effort, and with more if asked."""
+    """Return the classes that k alone, here the size, would get, with little effort and with more."""
     if not limited.points.shape[1]:
         return [start]
     n, points = len(start), enlarged(distance_points(limited.points))
