@@ -20,7 +20,7 @@ from duckanon.kernels.first.spanning_tree import forest
 from duckanon.kernels.first.tcloseness_first import stratified_parts
 from duckanon.kernels.first.univariate import univariate
 from duckanon.kernels.loss import class_means, sse
-from duckanon.kernels.merging.merge import Partner, class_members, merge_classes
+from duckanon.kernels.merging.merge import Partner, class_members, merge_classes, violations_of
 from duckanon.kernels.neighbours.kd import kd_blocks
 from duckanon.kernels.points import distance_points, enlarged
 from duckanon.kernels.recipes import EXACT, Recipe, effort_for, most_share
@@ -138,9 +138,7 @@ class _Limited:
 
     def rank(self, labels: NDArray[np.int64]) -> tuple[float, float]:
         """What all classes violate, and the SSE: the less the better."""
-        offsets, members = class_members(labels, self.codes)
-        violation = violations_per_class(self.thresholds, np.asarray(members), offsets).sum()
-        return float(violation), sse(self.points, labels)
+        return float(violations_of(self.thresholds, self.codes, labels).sum()), sse(self.points, labels)
 
 
 def _refined_under(
@@ -331,7 +329,9 @@ def first_partition(
     size = min(recipe.size, len(points))
     if recipe.start == "anatomy":
         return _anatomized(points, codes, size, thresholds, NARROW)
-    if recipe.start in ("mdav", "k_alone"):
+    if recipe.start == "k_alone":
+        return mdav(points, size) if len(points) <= EXACT else blocks(points, size, threads=1)
+    if recipe.start == "mdav":
         return mdav(points, size)
     if recipe.start == "mdav1":
         return mdav1(points, size)

@@ -38,6 +38,10 @@ smaller ones takes longer."""
 LESS = 0.8
 """MDAV in blocks makes fewer classes, and is taken where it loses at most this share of what others lose."""
 
+ALONE = 0.9
+"""Classes of k alone have to be merged much, which takes three times as long: beyond `EXACT` records they are
+taken where on a sample they lose at most this share of what others lose."""
+
 Start = Literal["mdav", "mdav1", "blocks", "tcloseness_first", "univariate", "forest", "anatomy", "k_alone"]
 """First partitions that recipes begin with; `k_alone` has the classes of `auto` without thresholds."""
 
@@ -98,8 +102,9 @@ def recipes(
         class size of its Eq. 3, with one time where more than `MANY` records are to be refined, since larger
         classes take twice as long and gain little; up to `EXACT` records also MDAV with the smallest size
         that can satisfy t, whose classes have to be changed and merged much: it pays in small tables only;
-        if refined also the classes that k alone would get, which lose least where many records are equal, or
-        in one column, and without t the clusters of a spanning tree. Beyond, MDAV in blocks with one to eight
+        if refined also the clusters of a spanning tree without t, and, for any number of records, the classes
+        that k alone would get, which lose least where many records are equal, or in one column (beyond `EXACT`
+        records see `ALONE`). Beyond, MDAV in blocks with one to eight
         times that size, which is merged and not refined; beside others that are refined only with twice that
         size. Where a share is all that is asked for (recursive, l = 1, c below 1) Anatomize instead, for any
         number of records.
@@ -115,15 +120,15 @@ def recipes(
     if most_share(thresholds) is not None:
         spreads += (Recipe("anatomy", k, "efficient", effort),)
     smallest = _begun(smallest_size(n, k, thresholds, largest=largest), thresholds, largest)
+    alone = (Recipe("k_alone", k, "efficient", effort),) if effort else ()
     if n > EXACT:
         times = () if most_share(thresholds) is not None else TIMES[1:2] if effort else TIMES
         sizes = sorted({min(smallest * some, max(largest, k)) for some in times})
-        return spreads + tuple(Recipe("blocks", size) for size in sizes if size <= n)
+        return spreads + alone + tuple(Recipe("blocks", size) for size in sizes if size <= n)
     smallest = smallest if effort else k
     # Within t of the table a class spreads over clusters; l values are often near.
     trees = effort and all(threshold.t is None for threshold in thresholds)
     first = ("mdav", "forest") if trees else ("mdav",)
-    alone = (Recipe("k_alone", k, "efficient", effort),) if effort else ()
     return (*(Recipe(start, smallest, "efficient", effort) for start in first), *alone, *spreads)
 
 
@@ -132,8 +137,10 @@ def effort_for(n: int, effort: Effort) -> Effort:
     return "balanced" if effort == "fast" and n <= FEW else effort
 
 
-def choice(tried: Sequence[Recipe], losses: Sequence[float]) -> int:
+def choice(tried: Sequence[Recipe], losses: Sequence[float], *, sampled: bool = False) -> int:
     """Return the place of the recipe that is taken, the first of those that lose least.
+
+    Where losses are those of a sample, classes of k alone have to lose much less than others (`ALONE`).
 
     Where none is refined MDAV in blocks is passed over if it does not lose much less than all other starts
     (`LESS`); else it is the one with the largest classes among those that do, and lose at most `MORE` times
@@ -143,7 +150,8 @@ def choice(tried: Sequence[Recipe], losses: Sequence[float]) -> int:
     blocks = [i for i in places if tried[i].start == "blocks"]
     others = [i for i in places if tried[i].start != "blocks"]
     if not blocks or any(recipe.effort for recipe in tried):
-        return min(places, key=losses.__getitem__)
+        factors = [ALONE if sampled and recipe.start == "k_alone" else 1.0 for recipe in tried]
+        return min(places, key=lambda i: losses[i] / factors[i])
     best = min(others, key=losses.__getitem__, default=None)
     if best is not None:
         # Nothing is less than nothing, and what violates a threshold loses without end.

@@ -16,6 +16,7 @@ from duckanon.release.stages.advice import advise
 from duckanon.release.stages.audit import audit
 from duckanon.release.stages.bucket import bucket
 from duckanon.release.stages.embed import embed
+from duckanon.release.stages.least_loss import least_loss
 from duckanon.release.stages.partition import partition
 from duckanon.release.stages.protect import protect
 from duckanon.release.stages.recode import classes_relation, labelled_relation, recode
@@ -39,6 +40,7 @@ STAGES: tuple[Callable[[duckdb.DuckDBPyConnection, Any, Policy], object], ...] =
     bucket,
     partition,
     repair,
+    least_loss,
     protect,
     recode,
     audit,

@@ -12,9 +12,9 @@ from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from duckanon.database import arrow, engine, templates
 from duckanon.kernels import compose
-from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.loss import sse
-from duckanon.kernels.merging.merge import class_members
+from duckanon.kernels.merging.merge import violations_of
+from duckanon.kernels.recipes import EXACT
 from duckanon.release.stages.bucket import tile_size
 from duckanon.release.stages.class_sums import sums_of
 from duckanon.release.stages.plan import candidates
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark import Broadcast
     from pyspark.sql import DataFrame
 
-    from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.recipes import Recipe
     from duckanon.policy.policy import Policy
     from duckanon.spark.embed import Embedded
@@ -80,8 +79,11 @@ def partition(dealt: DataFrame, staged: Staged, embedded: Embedded, policy: Poli
 
 def work_of(embedded: Embedded, policy: Policy, size: int) -> Work:
     """Return what every task is told, for a table of so many records."""
-    recipes = _worth_a_tile(candidates(size, policy, embedded.thresholds, columns=embedded.dimensions))
     tile, merging = tile_size(policy, embedded.thresholds), policy.suppression_limit == 0
+    # Where t is asked for they have to be merged much, and each tile tries all recipes.
+    alone = merging and (size <= EXACT or all(threshold.t is None for threshold in embedded.thresholds))
+    recipes = candidates(size, policy, embedded.thresholds, columns=embedded.dimensions)
+    recipes = _worth_a_tile([recipe for recipe in recipes if alone or recipe.start != "k_alone"])
     return Work(embedded, policy.k, size, recipes, tile, policy.seed, merging)
 
 
@@ -115,16 +117,6 @@ def labelled(context: Broadcast[Work], key: tuple[pa.Scalar, ...], table: pa.Tab
     violations = violations_of(work.embedded.thresholds, codes, labels)
     numbers = labels + (int(key[0].as_py()) << CLASSES)
     return told(records, given.schema, points, labels, numbers, violations)
-
-
-def violations_of(
-    thresholds: Sequence[Threshold], codes: NDArray[np.int64], labels: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Return how far each class 0..m-1 violates the thresholds together (m,)."""
-    if not thresholds:
-        return np.zeros(int(labels.max()) + 1)
-    offsets, members = class_members(labels, codes)
-    return np.asarray(violations_per_class(thresholds, members, offsets).sum(axis=0))
 
 
 def told(

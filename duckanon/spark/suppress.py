@@ -12,12 +12,12 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from duckanon.database import arrow
-from duckanon.kernels.merging.merge import class_members, merge_classes
+from duckanon.kernels.merging.merge import class_members, merge_classes, violations_of
 from duckanon.release.stages.class_sums import sums_of
-from duckanon.release.stages.repair import worst_classes
+from duckanon.release.stages.leave_out import worst_classes
 from duckanon.spark.embed import limited
 from duckanon.spark.handed import alone
-from duckanon.spark.partition import CLASSES, in_order, told, violations_of, with_classes
+from duckanon.spark.partition import CLASSES, in_order, told, with_classes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

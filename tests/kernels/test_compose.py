@@ -119,7 +119,9 @@ def test_the_plain_recipe_comes_first() -> None:
     # Proposition 1 at n = 1080, t = 0.01: (1080 + s)(1080 - s) <= 46612.8 s from s = 26 on.
     assert [r.size for r in recipes(1080, 2, asks, "best", largest=1080, columns=2)] == [26, 2, 49, 98, 196]
     found = recipes(EXACT + 1, 2, asks, "best", largest=150, columns=2)
-    assert {(r.start, r.effort) for r in found} == {("tcloseness_first", "best"), ("blocks", None)}
+    assert {(r.start, r.effort) for r in found} == {
+        ("tcloseness_first", "best"), ("k_alone", "best"), ("blocks", None),
+    }  # fmt: skip
     # Proposition 1 at n = 10,000, t = 0.01: (n + s)(n - s) <= 3,999,600 s from s = 26 on; 8 times 26 is 208.
     unrefined = recipes(10_000, 2, [distinct(10_000, "0.01")], None, largest=150, columns=2)
     assert [r.size for r in unrefined if r.start == "blocks"] == [26, 52, 104, 150]

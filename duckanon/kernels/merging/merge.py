@@ -166,6 +166,29 @@ def class_members(
     return checked_offsets(offsets, owner.size), rows[:, np.argsort(owner, kind="stable")]
 
 
+def violations_of(
+    thresholds: Sequence[Threshold], codes: NDArray[np.int64] | Sequence[ArrayLike], labels: ArrayLike
+) -> NDArray[np.float64]:
+    """Return how far each class violates all thresholds together.
+
+    Parameters
+    ----------
+    thresholds : sequence of S Threshold
+        What every class should satisfy.
+    codes, labels
+        As in `class_members`.
+
+    Returns
+    -------
+    ndarray of shape (m,), float64
+        At least 0, and 0.0 exactly where a class satisfies every threshold, or there is none. O(S n log n).
+    """
+    offsets, members = class_members(labels, codes)
+    if not thresholds:
+        return np.zeros(len(offsets) - 1)
+    return np.asarray(violations_per_class(thresholds, members, offsets).sum(axis=0))
+
+
 def _checked(
     points: NDArray[np.float64],
     sizes: ArrayLike,

@@ -85,28 +85,26 @@ class Bucketed:
     open_size: int  # number of open records
 
 
-def bucket(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) -> Bucketed:
+def bucket(
+    con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy, *, name: str = "tiles"
+) -> Bucketed:
     """Ready classes of exact duplicates, which lose no information at all, and tiles of the rest. O(n log n).
 
-    None are ready in a table that one kernel sees whole, unless records may be left out: settled classes keep
-    others from keeping t.
+    None are ready in a table that one kernel sees whole: settled classes keep others from keeping t.
     Every tile gets its share of equal parts of the sensitive order, in a very large table about its share.
     Ties are cut by record_id, so the tiles do not depend on the physical order of the source.
     """
     embedded, staged = limited.embedded, limited.embedded.staged
     ready, labels = _ready(con, limited, policy)
     open_size = staged.size - len(labels)
-    # Where records may be left out, those that keep a threshold as they are do not make up for them.
-    kept = not limited.thresholds or policy.suppression_limit == 0
-    searched = policy.method == "auto" and policy.refine and kept
-    together = searched and staged.size <= recipes.EXACT
+    together = policy.method == "auto" and policy.refine and staged.size <= recipes.EXACT
     if open_size and (together or open_size < policy.k):
         # All ready classes open again where the kernel weighs them against others; the last one where too
         # few are left for a class of their own.
         keep = labels < (labels.max() if staged.size > TILE and not together else 0)
         ready, labels = subset(ready, keep), labels[keep]
         open_size = staged.size - len(labels)
-    tiles = f"{staged.workspace}_tiles"
+    tiles = f"{staged.workspace}_{name}"
     tile_count = 0
     if open_size:
         cuts = cuts_of(embedded.axes, -(-open_size // tile_size(policy, limited.thresholds)))

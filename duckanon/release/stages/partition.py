@@ -17,26 +17,28 @@ import numpy as np
 from duckanon import progress
 from duckanon.database import interrupts
 from duckanon.database.spool import Spool, spool_folder
-from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.exchange.refine import rebuilds_any
-from duckanon.kernels.merging.merge import class_members
+from duckanon.kernels.merging.merge import violations_of
 from duckanon.kernels.plain import carried
-from duckanon.kernels.recipes import effort_for
+from duckanon.kernels.recipes import EXACT, effort_for
 from duckanon.literature.mondrian_suppressed import Suppression
 from duckanon.release import ahead
 from duckanon.release.stages.bucket import BY_CUTS, stream, subset
 from duckanon.release.stages.class_sums import Classes, Spread, information_loss, spread_of, sums_of
 from duckanon.release.stages.embed import coordinates, cut_attributes, cut_points, dimensions
 from duckanon.release.stages.generalize import generalize
+from duckanon.release.stages.leave_out import leave_out
 from duckanon.release.stages.means import class_means
 from duckanon.release.stages.plan import (
     Plan,
     candidates,
     choose_plan,
+    classes_left,
     classes_of,
     generalized_plan,
     sample_of,
 )
+from duckanon.release.stages.pool import WORTH, Part, loses, parted, pooled, search_pool
 from duckanon.release.stages.thresholds import thresholds_of
 
 if TYPE_CHECKING:
@@ -104,36 +106,54 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
     # The time is that of refinement: no first partition is cut short.
     halt = stop if plan.recipe.effort else ended.is_set
     suppression = _suppression(limited, policy) if policy.method in BY_CUTS else None
+    leaving = leaves_out(bucketed, policy)
 
-    def tile(records: Records) -> _Tile:
+    merging = leaving or policy.suppression_limit == 0
+    pooling = policy.method == "auto" and bucketed.tile_count > 1
+
+    def tile(records: Records) -> tuple[_Tile, Part | None]:
         points = coordinates(embedded.axes, records.columns)
         local = plan.classes
         if local is None:
             local = classes_of(
                 points, records.codes, policy, plan.recipe, thresholds,
                 share=len(points) / bucketed.open_size, seed=policy.seed, stop=halt,
-                merging=policy.suppression_limit == 0,
+                merging=merging,
                 cuts=cut_points(embedded.axes, records.columns) if policy.method in BY_CUTS else None,
                 suppression=suppression,
             )  # fmt: skip
-        if suppression is None:
-            return _described(staged, records, points, local, _violations(records.codes, local, thresholds))
-        # What is left keeps every threshold against its own distribution.
-        kept = local >= 0
-        none = np.zeros(int(local.max()) + 1)
-        return _described(staged, subset(records, kept), points[kept], local[kept], none)
+        if leaving:
+            made = partial(classes_left, policy=policy, stop=halt)
+            local = leave_out(points, records.codes, local, limited, policy, made)
+        if (local < 0).any():
+            # What is left keeps every threshold against its own distribution.
+            kept = local >= 0
+            return _described(staged, Part(subset(records, kept), points[kept], local[kept])), None
+        part, far = Part(records, points, local), None
+        if pooling:
+            part, far = parted(part)
+        return _described(staged, part, thresholds), far
 
-    points, labels = coordinates(embedded.axes, bucketed.ready.columns), bucketed.ready_labels
+    ready = coordinates(embedded.axes, bucketed.ready.columns)
     found = _Found(spool_folder(con), keep_sums=bool(thresholds))
-    found.add(_described(staged, bucketed.ready, points, labels, np.zeros(len(np.unique(labels)))))
+    found.add(_described(staged, Part(bucketed.ready, ready, bucketed.ready_labels)))
     middle: list[Points] = []
+    pool: Part | None = None
     with (
         progress.step("partition", total=bucketed.tile_count, unit="tiles") as step,
         closing(_on_all_cores(tile, _noted(stream(con, bucketed), bucketed, middle), ended)) as results,
     ):
-        for done in results:
+        for done, far in results:
             found.add(done)
+            if far is not None:
+                pool, others = pooled(pool, far)
+                found.add(_described(staged, others, thresholds))
             step.advance()
+        if pool is not None:
+            if loses(pool) > WORTH * (loses(pool) + found.within):
+                share = len(pool.labels) / bucketed.open_size
+                pool = search_pool(pool, policy, plan.recipe, thresholds, share, stop, merging=merging)
+            found.add(_described(staged, pool, thresholds))
     return found.partitioned(bucketed, plan, middle[0] if middle else None)
 
 
@@ -157,6 +177,13 @@ def _compile_ahead(bucketed: Bucketed, policy: Policy) -> None:
         throughout = limited and "k_alone" not in starts
         rebuilds = rebuilds_any(effort, records, columns, policy.k, limited=throughout)
         ahead.begin([*starts], columns=columns, limited=limited, rebuilds=rebuilds)
+
+
+def leaves_out(bucketed: Bucketed, policy: Policy) -> bool:
+    """Whether `leave_out` tells what is suppressed: one kernel sees all records. Else `repair` does."""
+    sees_all = bucketed.tile_count == 1 and not len(bucketed.ready_labels)
+    searched = policy.method == "auto" and policy.refine and bucketed.open_size <= EXACT
+    return bool(searched and sees_all and bucketed.limited.thresholds and policy.suppression_limit)
 
 
 def _suppression(limited: Limited, policy: Policy) -> Suppression | None:
@@ -199,19 +226,16 @@ def _generalized(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Pol
     )  # fmt: skip
 
 
-def _described(
-    staged: Staged,
-    records: Records,
-    points: npt.NDArray[np.float64],
-    labels: npt.NDArray[np.int64],
-    violations: npt.NDArray[np.float64],
-) -> _Tile:
-    """Return what is kept of the classes 0..m-1 of some records."""
+def _described(staged: Staged, part: Part, thresholds: Sequence[Threshold] = ()) -> _Tile:
+    """Return what is kept of the classes of some records, and which violate one of the thresholds."""
+    records, labels = part.records, part.labels
+    count = int(labels.max()) + 1 if len(labels) else 0
+    violations = violations_of(thresholds, records.codes, labels) if count and thresholds else np.zeros(count)
     means = {
-        field.column: class_means(records.columns[f"x_{field.column}"], labels, len(violations))
+        field.column: class_means(records.columns[f"x_{field.column}"], labels, count)
         for field in averaged(staged)
     }
-    return _Tile(records.record_id, labels, sums_of(points, labels), means, violations)
+    return _Tile(records.record_id, labels, sums_of(part.points, labels), means, violations)
 
 
 class _Found:
@@ -240,6 +264,11 @@ class _Found:
         self._count += size
         self._records += len(tile.labels)
 
+    @property
+    def within(self) -> float:
+        """The SSE of all classes so far."""
+        return sum(spread.within for spread in self._spreads)
+
     def partitioned(self, bucketed: Bucketed, plan: Plan, middle: Points | None) -> Partitioned:
         """All that was added."""
         return Partitioned(
@@ -259,16 +288,6 @@ class _Found:
 
 def _arrays(classes: Classes) -> tuple[npt.NDArray[Any], ...]:
     return classes.sums, classes.squares, classes.sizes
-
-
-def _violations(
-    codes: npt.NDArray[np.int64], labels: npt.NDArray[np.int64], thresholds: Sequence[Threshold]
-) -> npt.NDArray[np.float64]:
-    """Return the violation of each class, of all thresholds together."""
-    if not thresholds:
-        return np.zeros(int(labels.max()) + 1)
-    offsets, members = class_members(labels, codes)
-    return np.asarray(violations_per_class(thresholds, members, offsets).sum(axis=0))
 
 
 def _on_all_cores(

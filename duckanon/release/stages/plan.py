@@ -128,20 +128,49 @@ def _tried(
     """Plan with the recipe that loses least on a sample."""
     points, codes = sample(con, bucketed)
     whole = len(points) == bucketed.open_size
-    effort: Effort = "fast" if policy.effort == "fast" or not whole else "balanced"
-    on_trial = [_on_trial(recipe, effort) for recipe in tried]
-    found = [
-        classes_of(points, codes, policy, recipe, bucketed.limited.thresholds, seed=policy.seed, stop=stop)
-        for recipe in on_trial
-    ]
-    losses = [information_loss(points, labels) for labels in found]
-    best = choice(tried, losses)
+    on_trial, found, losses = _on_sample(
+        points, codes, policy, tried, bucketed.limited.thresholds, stop, whole=whole
+    )
+    best = choice(tried, losses, sampled=bucketed.open_size > EXACT)
     names = ", ".join(f"{recipe.start} with classes from {recipe.size}" for recipe in tried)
     little = "least loss" if losses[best] == min(losses) else f"at most {MORE} times the least loss"
     why = f"{little} on a sample of {len(points)} records of {names}"
     # The same records, recipe and seed, and merging as in the release: its classes are made.
-    made = whole and on_trial[best] == tried[best] and policy.suppression_limit == 0
+    made = whole and on_trial[best] == tried[best] and (policy.suppression_limit == 0 or policy.refine)
     return Plan(tried[best], why, found[best] if made else None)
+
+
+def _on_sample(
+    points: npt.NDArray[np.float64], codes: npt.NDArray[np.int64], policy: Policy, tried: Sequence[Recipe],
+    thresholds: Sequence[Threshold], stop: Stop | None, *, whole: bool,
+) -> tuple[list[Recipe], list[npt.NDArray[np.int64]], list[float]]:  # fmt: skip
+    """Return recipes as they are tried on a sample, or the whole, their classes there and the losses."""
+    effort: Effort = "fast" if policy.effort == "fast" or not whole else "balanced"
+    on_trial = [_on_trial(recipe, effort) for recipe in tried]
+    found = [
+        classes_of(points, codes, policy, recipe, thresholds, seed=policy.seed, stop=stop)
+        for recipe in on_trial
+    ]
+    return on_trial, found, [information_loss(points, labels) for labels in found]
+
+
+def classes_left(
+    points: npt.NDArray[np.float64],
+    codes: npt.NDArray[np.int64],
+    thresholds: Sequence[Threshold],
+    *,
+    policy: Policy,
+    stop: Stop | None,
+) -> npt.NDArray[np.int64]:
+    """Classes of what is left of a table that one kernel sees whole, by the recipe that loses least there."""
+    tried = candidates(len(points), policy, thresholds, columns=points.shape[1])
+    step = -(-len(points) // SAMPLE)
+    given = np.ascontiguousarray(points[::step]), np.ascontiguousarray(codes[:, ::step])
+    on_trial, found, losses = _on_sample(*given, policy, tried, thresholds, stop, whole=step == 1)
+    best = choice(tried, losses)
+    if step == 1 and on_trial[best] == tried[best]:
+        return found[best]
+    return classes_of(points, codes, policy, tried[best], thresholds, seed=policy.seed, stop=stop)
 
 
 def candidates(

@@ -9,10 +9,10 @@ import numpy as np
 
 from duckanon.database import engine, templates
 from duckanon.database.spool import Spool, spool_folder
-from duckanon.kernels.closeness.threshold import violations_per_class
-from duckanon.kernels.merging.merge import class_members, merge_classes
+from duckanon.kernels.merging.merge import class_members, merge_classes, violations_of
 from duckanon.kernels.neighbours.centroids import nearest
 from duckanon.release.stages.class_sums import Classes, information_loss, joined, spread_of, without_empty
+from duckanon.release.stages.leave_out import worst_classes
 from duckanon.release.stages.thresholds import thresholds_without
 
 if TYPE_CHECKING:
@@ -120,8 +120,7 @@ def mended(
     labels, classes = without_empty(labels, whole.classes)
     if violations is None:
         released = labels >= 0
-        offsets, members = class_members(labels[released], codes[:, released])
-        violations = np.asarray(violations_per_class(thresholds, members, offsets).sum(axis=0))
+        violations = violations_of(thresholds, codes[:, released], labels[released])
     if violations.any() and partner is not None:
         # Over the whole table: a good partner of a class often lies in another tile.
         merged = _merged(labels, codes, classes, np.flatnonzero(violations), thresholds, partner)
@@ -163,16 +162,3 @@ def _merged(
     holder = np.arange(m)
     holder[numbers] = numbers[united]
     return np.asarray(np.unique(holder, return_inverse=True)[1], dtype=np.int64)
-
-
-def worst_classes(
-    violations: npt.NDArray[np.float64], sizes: npt.NDArray[np.int64], limit: int
-) -> npt.NDArray[np.bool_]:
-    """Tell of each class (m,) whether it is suppressed, where at most `limit` records may be."""
-    gone = np.zeros(len(sizes), dtype=bool)
-    # The worst per record first; a class that does not fit in the limit any more is left for merging.
-    for number in np.argsort(-violations / sizes, kind="stable"):
-        if violations[number] > 0 and sizes[number] <= limit:
-            gone[number] = True
-            limit -= int(sizes[number])
-    return gone

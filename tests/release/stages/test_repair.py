@@ -12,10 +12,10 @@ import pytest
 
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold
+from duckanon.kernels.merging.merge import violations_of
 from duckanon.policy.policy import Policy
 from duckanon.release.stages import repair as stage
 from duckanon.release.stages.class_sums import sums_of
-from duckanon.release.stages.partition import _violations
 from tests.oracle import class_emds
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def whole(values: NDArray[np.int64], limit: str) -> tuple[stage.Whole, Limited]:
     _, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
     thresholds = (Threshold(reference(counts, "ordered"), t=Decimal(limit)),)
     codes = codes.astype(np.int64)[None, :]
-    violations = _violations(codes, labels, thresholds)
+    violations = violations_of(thresholds, codes, labels)
     limited = cast("Limited", SimpleNamespace(thresholds=thresholds))
     return stage.Whole(labels, codes, sums_of(points, labels), violations), limited
 

@@ -1,0 +1,102 @@
+"""Least loss: under t or l other ways to the classes are tried where those of tiles may not be the best."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from duckanon.database import engine, templates
+from duckanon.errors import PolicyError
+from duckanon.kernels.recipes import EXACT
+from duckanon.release.stages.bucket import bucket
+from duckanon.release.stages.partition import leaves_out, partition
+from duckanon.release.stages.repair import repair
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import duckdb
+
+    from duckanon.policy.policy import Policy
+    from duckanon.release.stages.bucket import Bucketed
+    from duckanon.release.stages.repair import Repaired
+
+LARGEST = 1_000_000
+"""Mondrian has the whole table in memory: it is tried on so many records at most."""
+
+MERGED = 256
+"""Classes of so many records on average are what merging has left of a partition."""
+
+
+def least_loss(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -> Repaired:
+    """The classes that lose least, of those that are given and those of other ways.
+
+    A record that is suppressed counts as lost altogether; of equal ways the fewest suppressed records win.
+    Each costs as much as another partition.
+    """
+    least = repaired
+    for number, way in enumerate(_ways(repaired, policy)):
+        limited = repaired.partitioned.bucketed.limited
+        until = limited.embedded.staged.until
+        if until is not None and time.monotonic() > until:
+            break
+        bucketed = bucket(con, limited, way, name=f"way{number}")
+        try:
+            other = repair(con, partition(con, bucketed, way), way)
+        except PolicyError:
+            # A method that cannot do it is no way.
+            _drop(con, bucketed)
+            continue
+        better = not _violates(other) and _rank(other) < _rank(least)
+        _drop(con, (least if better else other).partitioned.bucketed)
+        least = _told(other, least) if better else least
+    return least
+
+
+def _ways(repaired: Repaired, policy: Policy) -> Iterator[Policy]:
+    """Yield other policies with the same guarantee.
+
+    Without suppression, where tiles have suppressed what they would else have merged. Mondrian, which cuts
+    the table from above, where suppression is allowed, or where merging has left few classes.
+    """
+    bucketed, size = repaired.partitioned.bucketed, repaired.partitioned.bucketed.limited.embedded.staged.size
+    if policy.method != "auto" or policy.release == "anatomy" or not bucketed.limited.thresholds:
+        return
+    if policy.suppression_limit and not leaves_out(bucketed, policy):
+        yield replace(policy, suppression_limit=0)
+    merged = size > EXACT and MERGED * repaired.class_count < size
+    if size <= LARGEST and (policy.suppression_limit or merged):
+        yield replace(policy, method="mondrian")
+
+
+def _rank(repaired: Repaired) -> tuple[float, int]:
+    """What is lost, to six digits, and how many records are suppressed: the less the better."""
+    return float(f"{_lost(repaired):.6g}"), repaired.suppressed
+
+
+def _lost(repaired: Repaired) -> float:
+    """Return the loss of all records in per cent."""
+    size = repaired.partitioned.bucketed.limited.embedded.staged.size
+    gone = repaired.suppressed / size if size else 0.0
+    return (1.0 - gone) * repaired.information_loss + gone * 100.0
+
+
+def _violates(repaired: Repaired) -> bool:
+    """Tell whether a class violates a threshold that nothing was left to repair."""
+    left = repaired.partitioned
+    return bool(len(left.violating)) and left.plan.recipe.partner is None and repaired.labels is left.labels
+
+
+def _told(other: Repaired, least: Repaired) -> Repaired:
+    """Return the classes with a plan that says why they are taken."""
+    text = f"loses {_lost(other):.3g} % where {least.partitioned.plan.method} loses {_lost(least):.3g} %"
+    plan = replace(other.partitioned.plan, why=text)
+    return replace(other, partitioned=replace(other.partitioned, plan=plan))
+
+
+def _drop(con: duckdb.DuckDBPyConnection, bucketed: Bucketed) -> None:
+    """Drop tiles that nobody reads any more."""
+    if bucketed.tile_count:
+        drop = templates.render("relation/drop.sql.j2", parts=("temp", bucketed.tiles), view=False)
+        engine.run(con, drop, "least_loss")

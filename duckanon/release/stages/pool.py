@@ -1,0 +1,135 @@
+"""Pool: the classes of all tiles that lose most are searched together, since a tile sees its part only.
+
+Where few records lie far from all others, as in heavy tails, most of the loss is theirs, and borders of tiles
+part them from each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from duckanon.kernels.combine import combine
+from duckanon.kernels.compose import compose
+from duckanon.kernels.exchange.refine import refine
+from duckanon.kernels.loss import class_means, sse
+from duckanon.kernels.merging.merge import violations_of
+from duckanon.kernels.points import distance_points, enlarged
+from duckanon.release.stages.bucket import Records, subset
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from duckanon.kernels.closeness.threshold import Threshold
+    from duckanon.kernels.exchange.refine import Stop
+    from duckanon.kernels.recipes import Recipe
+    from duckanon.policy.policy import Policy
+
+POOL = 4096
+"""Records of the pool at most: what a kernel searches in a second."""
+
+FAR = 4.0
+"""A class is for the pool where it loses so many times as much a record as its tile."""
+
+WORTH = 0.1
+"""The pool is searched where it has this share of the loss of all classes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some records with their coordinates (n, d), and their classes (n,), 0..m-1."""
+
+    records: Records
+    points: npt.NDArray[np.float64]
+    labels: npt.NDArray[np.int64]
+
+
+def parted(part: Part) -> tuple[Part, Part]:
+    """Return the classes that stay as they are, and those for the pool. O(n d)."""
+    lost = _lost(part)
+    return _divided(part, lost > FAR * float(lost @ np.bincount(part.labels)) / len(part.labels))
+
+
+def pooled(pool: Part | None, part: Part) -> tuple[Part, Part]:
+    """Return the pool with the classes that lose most, and the others, which stay as they are."""
+    both = part if pool is None else _joined(pool, part)
+    lost = _lost(both)
+    sizes = np.bincount(both.labels, minlength=len(lost))
+    worst = np.argsort(-lost, kind="stable")
+    held = np.zeros(len(sizes), dtype=bool)
+    held[worst[np.cumsum(sizes[worst]) <= POOL]] = True
+    others, kept = _divided(both, held)
+    return kept, others
+
+
+def search_pool(
+    pool: Part, policy: Policy, recipe: Recipe, thresholds: Sequence[Threshold], share: float,
+    stop: Stop | None, *, merging: bool,
+) -> Part:  # fmt: skip
+    """Return the pool with classes that lose no more, and violate no threshold that none violated before."""
+    points, codes, k = enlarged(distance_points(pool.points)), pool.records.codes, policy.k
+
+    def refined(labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        if recipe.effort is None:
+            return labels
+        return refine(
+            points, labels, k, codes=codes, thresholds=thresholds, effort=recipe.effort,
+            share=share, seed=policy.seed, stop=stop,
+        )  # fmt: skip
+
+    def better(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        violated = [float(violations_of(thresholds, codes, labels).sum()) for labels in (one, other)]
+        if violated == [0.0, 0.0]:
+            return combine(points, one, other)
+        return other if (violated[1], sse(points, other)) < (violated[0], sse(points, one)) else one
+
+    labels = one = refined(pool.labels)
+    ways = [recipe]
+    if recipe.effort and thresholds and recipe.start != "k_alone":
+        ways.append(replace(recipe, start="k_alone", size=k))
+    for way in ways:
+        other = compose(
+            pool.points, codes, k, thresholds, way, share=share, seed=policy.seed, stop=stop, merging=merging
+        )
+        labels = better(labels, other)
+    return Part(pool.records, pool.points, labels if labels is one else refined(labels))
+
+
+def loses(part: Part) -> float:
+    """Return the SSE of the classes."""
+    return sse(part.points, part.labels) if len(part.labels) else 0.0
+
+
+def _lost(part: Part) -> npt.NDArray[np.float64]:
+    """Return the mean squared distance of the records of each class (m,) from its mean."""
+    if not len(part.labels):
+        return np.zeros(0)
+    away = part.points - class_means(part.points, part.labels)[part.labels]
+    squares = np.asarray((away * away).sum(axis=1))
+    return np.asarray(np.bincount(part.labels, weights=squares) / np.bincount(part.labels))
+
+
+def _divided(part: Part, chosen: npt.NDArray[np.bool_]) -> tuple[Part, Part]:
+    """Return the records of the other classes and those of the chosen ones (m,)."""
+    of = chosen[part.labels] if len(part.labels) else np.zeros(0, dtype=bool)
+    return _some(part, ~of), _some(part, of)
+
+
+def _some(part: Part, keep: npt.NDArray[np.bool_]) -> Part:
+    labels = np.unique(part.labels[keep], return_inverse=True)[1].astype(np.int64)
+    return Part(subset(part.records, keep), np.ascontiguousarray(part.points[keep]), labels)
+
+
+def _joined(one: Part, other: Part) -> Part:
+    first, second = one.records, other.records
+    records = Records(
+        np.concatenate([first.record_id, second.record_id]),
+        {name: np.concatenate([column, second.columns[name]]) for name, column in first.columns.items()},
+        np.concatenate([first.codes, second.codes], axis=1),
+    )
+    labels = np.concatenate([one.labels, other.labels + len(np.unique(one.labels))])
+    return Part(records, np.concatenate([one.points, other.points]), labels)
