@@ -97,16 +97,16 @@ def recipes(
     Returns
     -------
     tuple of Recipe
-        Without thresholds one: MDAV, in blocks beyond `EXACT` records, or in one column the classes that lose
-        least of all, which need no refinement. With them t-closeness-first with one, two and four times the
-        class size of its Eq. 3, with one time where more than `MANY` records are to be refined, since larger
-        classes take twice as long and gain little; up to `EXACT` records also MDAV with the smallest size
-        that can satisfy t, whose classes have to be changed and merged much: it pays in small tables only;
-        if refined also the clusters of a spanning tree without t, and, for any number of records, the classes
-        that k alone would get, which lose least where many records are equal, or in one column (see `ALONE`).
-        Beyond, MDAV in blocks with one to eight times that size, which is merged and not refined; beside others
-        that are refined only with twice that size. Where a share is all that is asked for (recursive, l = 1, c below 1) Anatomize instead, for any
-        number of records.
+        Without thresholds one: MDAV, in blocks beyond `EXACT` records, or in one column the classes that
+        lose least of all, which need no refinement. With them t-closeness-first with one, two and four
+        times the class size of its Eq. 3, with one time where more than `MANY` records are to be refined,
+        since larger classes take twice as long and gain little; up to `EXACT` records also MDAV with the
+        smallest size that can satisfy t, whose classes have to be changed and merged much: it pays in small
+        tables only; if refined also the clusters of a spanning tree without t, and, for any number of
+        records, the classes that k alone would get, which lose least where many records are equal, or in
+        one column (see `ALONE`). Beyond, MDAV in blocks with one to eight times that size, which is merged
+        and not refined; beside others that are refined only with twice that size. Where a share is all that
+        is asked for (recursive, l = 1, c below 1) Anatomize instead, for any number of records.
     """
     if not thresholds and columns == 1:
         return (Recipe("univariate", k),)
