@@ -315,7 +315,7 @@ def test_auto_tries_it_where_a_share_is_all_that_is_asked() -> None:
         return [r.start for r in recipes(n, 2, thresholds, "fast", largest=50, columns=2)]
 
     assert starts([half])[-1] == "anatomy"
-    assert starts([half], EXACT + 1)[-1] == "anatomy"
+    assert "anatomy" in starts([half], EXACT + 1)
     for others in (
         [],
         [half, half],

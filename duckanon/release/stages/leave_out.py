@@ -98,8 +98,11 @@ def _choices(
     """
     n, thresholds = len(points), limited.thresholds
     most = int(policy.suppression_limit * n)
+    limits = sorted({most // part for part in PARTS} - {0})
     far = np.argsort(-_squares(points, whole), kind="stable")
-    for some in sorted({most // part for part in PARTS} - {0}):
+    for some in limits:
+        if n - some < policy.k:
+            break
         released = np.ones(n, dtype=bool)
         released[far[:some]] = False
         yield released, whole
@@ -113,7 +116,7 @@ def _choices(
         after = _squares(points, merged(points, codes, thresholds, labels, "efficient"))
         added = np.bincount(labels, weights=after - _squares(points, labels))
         for worth in (violations, np.where(violations > 0, added, 0.0)):
-            for some in sorted({most // part for part in PARTS} - {0}):
+            for some in limits:
                 gone = worst_classes(worth, sizes, some)
                 if gone.any() and not gone.all():
                     yield ~gone[labels], labels

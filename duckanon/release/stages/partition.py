@@ -174,7 +174,8 @@ def _compile_ahead(bucketed: Bucketed, policy: Policy) -> None:
     refined = any(recipe.effort for recipe in recipes if recipe.start != "univariate")
     if bucketed.tile_count and refined:
         effort = effort_for(records, policy.effort)
-        throughout = limited and "k_alone" not in starts
+        # Classes of k alone are searched without thresholds, too; of larger tables perhaps.
+        throughout = limited and ("k_alone" not in starts or records > EXACT)
         rebuilds = rebuilds_any(effort, records, columns, policy.k, limited=throughout)
         ahead.begin([*starts], columns=columns, limited=limited, rebuilds=rebuilds)
 

@@ -103,6 +103,15 @@ def test_nor_without_refinement(seed: int) -> None:
     assert released(rows, **asked, refine=False, suppression_limit="0.05")[0] <= plain * (1 + 1e-4)
 
 
+def test_all_may_go_and_some_stay() -> None:
+    """Each age has an illness of its own: one class of all, and no better one of half of them."""
+    rows = pa.table(
+        {"age": [float(number % 4) for number in range(40)], "ill": [number % 4 for number in range(40)]}
+    )
+    asked = {"quasi_identifiers": "age", "sensitive": "ill", "k": 3, "t": "0.1"}
+    assert released(rows, **asked, suppression_limit="1")[2]
+
+
 def test_none_goes_where_nothing_is_won() -> None:
     """All records are equal but for what is sensitive: nothing is lost, and nothing can be won."""
     rows = pa.table({"age": [7.0] * 60, "ill": ["flu", "cold"] * 30})
