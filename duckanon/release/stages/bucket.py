@@ -15,6 +15,7 @@ from duckanon.database.spool import Spool, spool_folder
 from duckanon.kernels import recipes
 from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.dealing import bounds_of, chances, dealt
+from duckanon.release.stages.embed import dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -192,8 +193,10 @@ def _ready(
     con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy
 ) -> tuple[Records, npt.NDArray[np.int64]]:
     embedded, codes = limited.embedded, limited.codes
-    # A published method chosen by name does what its paper says: it gets every record.
-    repetitions = policy.k if policy.method == "auto" else None
+    # A published method chosen by name does what its paper says: it gets every record. The optimal cut of one
+    # column gets them, too: what lies between two values would lose more without them.
+    cut = not limited.thresholds and dimensions(embedded.axes) == 1
+    repetitions = policy.k if policy.method == "auto" and not cut else None
     query = templates.render(
         "bucket/repeated.sql.j2",
         coded=embedded.coded,

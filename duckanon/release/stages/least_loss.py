@@ -1,4 +1,4 @@
-"""Least loss: under t or l other ways to the classes are tried where those of tiles may not be the best."""
+"""Least loss: other ways to the classes are tried where those of tiles may not be the best."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from duckanon.database import engine, templates
 from duckanon.errors import PolicyError
+from duckanon.kernels.compose import EFFORTS
 from duckanon.kernels.recipes import EXACT
 from duckanon.release.stages.bucket import bucket
 from duckanon.release.stages.partition import leaves_out, partition
 from duckanon.release.stages.repair import repair
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import duckdb
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 LARGEST = 1_000_000
 """Mondrian has the whole table in memory: it is tried on so many records at most."""
+
+SOME = 100_000
+"""Up to so many records lower efforts are tried, too; beyond, what is searched together is a small part."""
 
 MERGED = 256
 """Classes of so many records on average are what merging has left of a partition."""
@@ -35,8 +39,8 @@ def least_loss(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Polic
     A record that is suppressed counts as lost altogether; of equal ways the fewest suppressed records win.
     Each costs as much as another partition.
     """
-    least = repaired
-    for number, way in enumerate(_ways(repaired, policy)):
+    least, found = repaired, [repaired]
+    for number, way in enumerate(_ways(found, policy)):
         limited = repaired.partitioned.bucketed.limited
         until = limited.embedded.staged.until
         if until is not None and time.monotonic() > until:
@@ -48,24 +52,33 @@ def least_loss(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Polic
             # A method that cannot do it is no way.
             _drop(con, bucketed)
             continue
+        found.append(other)
         better = not _violates(other) and _rank(other) < _rank(least)
         _drop(con, (least if better else other).partitioned.bucketed)
         least = _told(other, least) if better else least
     return least
 
 
-def _ways(repaired: Repaired, policy: Policy) -> Iterator[Policy]:
-    """Yield other policies with the same guarantee.
+def _ways(found: Sequence[Repaired], policy: Policy) -> Iterator[Policy]:
+    """Yield other policies with the same guarantee, to the first that is found.
 
-    Without suppression, where tiles have suppressed what they would else have merged. Mondrian, which cuts
-    the table from above, where suppression is allowed, or where merging has left few classes.
+    With less effort, where the worst classes of all tiles were searched together, which may end with more
+    loss from better classes: so a higher effort never loses more. Without suppression, where tiles have
+    suppressed what they would else have merged. Mondrian, which cuts the table from above, where suppression
+    is allowed, or where merging has left few classes.
     """
-    bucketed, size = repaired.partitioned.bucketed, repaired.partitioned.bucketed.limited.embedded.staged.size
-    if policy.method != "auto" or policy.release == "anatomy" or not bucketed.limited.thresholds:
+    bucketed = found[0].partitioned.bucketed
+    size = bucketed.limited.embedded.staged.size
+    if policy.method != "auto" or policy.release == "anatomy":
+        return
+    if found[0].partitioned.pooled and policy.refine and size <= SOME:
+        for effort in EFFORTS[: EFFORTS.index(policy.effort)]:
+            yield replace(policy, effort=effort)
+    if not bucketed.limited.thresholds:
         return
     if policy.suppression_limit and not leaves_out(bucketed, policy):
         yield replace(policy, suppression_limit=0)
-    merged = size > EXACT and MERGED * repaired.class_count < size
+    merged = size > EXACT and any(MERGED * one.class_count < size for one in found)
     if size <= LARGEST and (policy.suppression_limit or merged):
         yield replace(policy, method="mondrian")
 

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -84,6 +84,7 @@ class Partitioned:
     plan: Plan
     suppressed: int = 0  # records that the method itself left out
     middle: Points | None = None  # some records of the middle tile
+    pooled: bool = False  # whether the worst classes of all tiles were searched together
 
 
 def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy) -> Partitioned:
@@ -109,7 +110,8 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
     leaving = leaves_out(bucketed, policy)
 
     merging = leaving or policy.suppression_limit == 0
-    pooling = policy.method == "auto" and bucketed.tile_count > 1
+    parts = bucketed.tile_count > 1 or bucketed.open_size > EXACT
+    pooling = policy.method == "auto" and parts
 
     def tile(records: Records) -> tuple[_Tile, Part | None]:
         points = coordinates(embedded.axes, records.columns)
@@ -138,7 +140,7 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
     found = _Found(spool_folder(con), keep_sums=bool(thresholds))
     found.add(_described(staged, Part(bucketed.ready, ready, bucketed.ready_labels)))
     middle: list[Points] = []
-    pool: Part | None = None
+    pool, together = None, False
     with (
         progress.step("partition", total=bucketed.tile_count, unit="tiles") as step,
         closing(_on_all_cores(tile, _noted(stream(con, bucketed), bucketed, middle), ended)) as results,
@@ -150,11 +152,12 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
                 found.add(_described(staged, others, thresholds))
             step.advance()
         if pool is not None:
-            if loses(pool) > WORTH * (loses(pool) + found.within):
+            together = loses(pool) > WORTH * (loses(pool) + found.within)
+            if together:
                 share = len(pool.labels) / bucketed.open_size
                 pool = search_pool(pool, policy, plan.recipe, thresholds, share, stop, merging=merging)
             found.add(_described(staged, pool, thresholds))
-    return found.partitioned(bucketed, plan, middle[0] if middle else None)
+    return replace(found.partitioned(bucketed, plan, middle[0] if middle else None), pooled=together)
 
 
 def _noted(tiles: Iterator[Records], bucketed: Bucketed, middle: list[Points]) -> Iterator[Records]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.kernels.combine import combine
-from duckanon.kernels.compose import compose
+from duckanon.kernels.compose import EFFORTS, compose
 from duckanon.kernels.exchange.refine import refine
 from duckanon.kernels.loss import class_means, sse
 from duckanon.kernels.merging.merge import violations_of
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 POOL = 4096
 """Records of the pool at most: what a kernel searches in a second."""
 
-FAR = 4.0
-"""A class is for the pool where it loses so many times as much a record as its tile."""
+FAR = 1.0
+"""A class is for the pool where it loses more than so many times as much a record as its tile."""
 
 WORTH = 0.1
 """The pool is searched where it has this share of the loss of all classes."""
@@ -56,30 +56,51 @@ def parted(part: Part) -> tuple[Part, Part]:
 
 def pooled(pool: Part | None, part: Part) -> tuple[Part, Part]:
     """Return the pool with the classes that lose most, and the others, which stay as they are."""
-    both = part if pool is None else _joined(pool, part)
-    lost = _lost(both)
-    sizes = np.bincount(both.labels, minlength=len(lost))
-    worst = np.argsort(-lost, kind="stable")
-    held = np.zeros(len(sizes), dtype=bool)
-    held[worst[np.cumsum(sizes[worst]) <= POOL]] = True
-    others, kept = _divided(both, held)
-    return kept, others
+    others, worst = _worst(part if pool is None else _joined(pool, part), POOL)
+    return worst, others
 
 
 def search_pool(
     pool: Part, policy: Policy, recipe: Recipe, thresholds: Sequence[Threshold], share: float,
     stop: Stop | None, *, merging: bool,
 ) -> Part:  # fmt: skip
-    """Return the pool with classes that lose no more, and violate no threshold that none violated before."""
+    """Return the pool with classes that lose no more, and violate no threshold that none violated before.
+
+    Those that lose most are searched again, half of the records, as long as a tenth of the loss is theirs.
+    """
+    found = _searched(pool, policy, recipe, thresholds, share, stop, merging=merging)
+    others, worst = _worst(found, len(found.labels) // 2)
+    if len(worst.labels) < 2 * policy.k or loses(worst) <= WORTH * loses(found):
+        return found
+    return _joined(others, search_pool(worst, policy, recipe, thresholds, share, stop, merging=merging))
+
+
+def _worst(part: Part, most: int) -> tuple[Part, Part]:
+    """Return the other classes, and those that lose most, of so many records at most."""
+    lost = _lost(part)
+    sizes = np.bincount(part.labels, minlength=len(lost))
+    worst = np.argsort(-lost, kind="stable")
+    held = np.zeros(len(sizes), dtype=bool)
+    held[worst[np.cumsum(sizes[worst]) <= most]] = True
+    return _divided(part, held)
+
+
+def _searched(
+    pool: Part, policy: Policy, recipe: Recipe, thresholds: Sequence[Threshold], share: float,
+    stop: Stop | None, *, merging: bool,
+) -> Part:  # fmt: skip
+    """Return the records with the better parts of their classes and of new ones."""
     points, codes, k = enlarged(distance_points(pool.points)), pool.records.codes, policy.k
 
+    efforts = EFFORTS[: EFFORTS.index(recipe.effort) + 1] if recipe.effort else ()
+
     def refined(labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        if recipe.effort is None:
-            return labels
-        return refine(
-            points, labels, k, codes=codes, thresholds=thresholds, effort=recipe.effort,
-            share=share, seed=policy.seed, stop=stop,
-        )  # fmt: skip
+        for effort in efforts:
+            labels = refine(
+                points, labels, k, codes=codes, thresholds=thresholds, effort=effort,
+                share=share, seed=policy.seed, stop=stop,
+            )  # fmt: skip
+        return labels
 
     def better(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         violated = [float(violations_of(thresholds, codes, labels).sum()) for labels in (one, other)]
@@ -88,9 +109,10 @@ def search_pool(
         return other if (violated[1], sse(points, other)) < (violated[0], sse(points, one)) else one
 
     labels = one = refined(pool.labels)
-    ways = [recipe]
-    if recipe.effort and thresholds and recipe.start != "k_alone":
-        ways.append(replace(recipe, start="k_alone", size=k))
+    ways = [replace(recipe, effort=effort) for effort in efforts or (None,)]
+    if efforts and thresholds and recipe.start != "k_alone":
+        ways += [replace(way, start="k_alone", size=k) for way in ways]
+    # What a lower effort finds is among what is put together.
     for way in ways:
         other = compose(
             pool.points, codes, k, thresholds, way, share=share, seed=policy.seed, stop=stop, merging=merging

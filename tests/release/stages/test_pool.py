@@ -98,8 +98,17 @@ def test_tails_that_tiles_part_are_put_together(
     assert together <= lost(people, **given) * (0.9 if not {"t", "refine"} & {*asked} else 1 + 1e-9)
 
 
+@pytest.mark.parametrize("asked", [{}, {"l": "2"}, {"t": "0.3"}], ids=str)
+def test_a_higher_effort_loses_no_more(asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """From better classes the search of the pool may end with more loss: of 40 tables it did on four."""
+    monkeypatch.setattr(bucket, "TILE", 64)
+    monkeypatch.setattr(bucket, "BROAD_TILE", 64)
+    losses = [lost(heavy(900), **asked, effort=effort) for effort in ("fast", "balanced", "best")]
+    assert losses == sorted(losses, reverse=True)
+
+
 @pytest.mark.parametrize("asked", [{}, {"l": "2"}], ids=["k", "l"])
 def test_of_heavy_tails_no_more_is_lost_than_by_mondrian(asked: dict[str, Any]) -> None:
     """33,000 records are three tiles; before, what lies in the tails lost twice as much."""
     people = heavy(33_000)
-    assert lost(people, **asked, effort="fast") <= lost(people, **asked, method="mondrian")
+    assert lost(people, **asked) <= lost(people, **asked, method="mondrian")
