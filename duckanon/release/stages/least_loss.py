@@ -12,6 +12,7 @@ from duckanon.kernels.compose import EFFORTS
 from duckanon.kernels.recipes import EXACT
 from duckanon.release.stages.bucket import bucket
 from duckanon.release.stages.partition import leaves_out, partition
+from duckanon.release.stages.pool import MANY
 from duckanon.release.stages.repair import repair
 
 if TYPE_CHECKING:
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
 LARGEST = 1_000_000
 """Mondrian has the whole table in memory: it is tried on so many records at most."""
-
-SOME = 100_000
-"""Up to so many records lower efforts are tried, too; beyond, what is searched together is a small part."""
 
 MERGED = 256
 """Classes of so many records on average are what merging has left of a partition."""
@@ -71,7 +69,7 @@ def _ways(found: Sequence[Repaired], policy: Policy) -> Iterator[Policy]:
     size = bucketed.limited.embedded.staged.size
     if policy.method != "auto" or policy.release == "anatomy":
         return
-    if found[0].partitioned.pooled and policy.refine and size <= SOME:
+    if found[0].partitioned.pooled and policy.refine and size <= MANY:
         for effort in EFFORTS[: EFFORTS.index(policy.effort)]:
             yield replace(policy, effort=effort)
     if not bucketed.limited.thresholds:

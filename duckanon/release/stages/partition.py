@@ -133,7 +133,7 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
             return _described(staged, Part(subset(records, kept), points[kept], local[kept])), None
         part, far = Part(records, points, local), None
         if pooling:
-            part, far = parted(part)
+            part, far = parted(part, bucketed.open_size)
         return _described(staged, part, thresholds), far
 
     ready = coordinates(embedded.axes, bucketed.ready.columns)

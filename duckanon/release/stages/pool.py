@@ -14,10 +14,11 @@ import numpy as np
 from duckanon.kernels.combine import combine
 from duckanon.kernels.compose import EFFORTS, compose
 from duckanon.kernels.exchange.refine import refine
-from duckanon.kernels.loss import class_means, sse
+from duckanon.kernels.loss import sse
 from duckanon.kernels.merging.merge import violations_of
 from duckanon.kernels.points import distance_points, enlarged
 from duckanon.release.stages.bucket import Records, subset
+from duckanon.release.stages.class_sums import sums_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
 POOL = 4096
 """Records of the pool at most: what a kernel searches in a second."""
 
-FAR = 1.0
-"""A class is for the pool where it loses more than so many times as much a record as its tile."""
+FAR, FARTHER, MANY = 1.0, 4.0, 100_000
+"""A class is for the pool where it loses more than so many times as much a record as its tile: the second
+number where a table has more records than the third, of which the pool is a small part anyway."""
 
 WORTH = 0.1
 """The pool is searched where it has this share of the loss of all classes."""
@@ -48,10 +50,10 @@ class Part:
     labels: npt.NDArray[np.int64]
 
 
-def parted(part: Part) -> tuple[Part, Part]:
-    """Return the classes that stay as they are, and those for the pool. O(n d)."""
-    lost = _lost(part)
-    return _divided(part, lost > FAR * float(lost @ np.bincount(part.labels)) / len(part.labels))
+def parted(part: Part, size: int) -> tuple[Part, Part]:
+    """Return the classes that stay as they are, and those for the pool of a table of a size. O(n d)."""
+    lost, far = _lost(part), FAR if size <= MANY else FARTHER
+    return _divided(part, lost > far * float(lost @ np.bincount(part.labels)) / len(part.labels))
 
 
 def pooled(pool: Part | None, part: Part) -> tuple[Part, Part]:
@@ -128,11 +130,9 @@ def loses(part: Part) -> float:
 
 def _lost(part: Part) -> npt.NDArray[np.float64]:
     """Return the mean squared distance of the records of each class (m,) from its mean."""
-    if not len(part.labels):
-        return np.zeros(0)
-    away = part.points - class_means(part.points, part.labels)[part.labels]
-    squares = np.asarray((away * away).sum(axis=1))
-    return np.asarray(np.bincount(part.labels, weights=squares) / np.bincount(part.labels))
+    classes = sums_of(part.points, part.labels)
+    within = classes.squares - (classes.sums**2).sum(axis=1) / np.maximum(classes.sizes, 1)
+    return np.asarray(np.maximum(within, 0.0) / np.maximum(classes.sizes, 1))
 
 
 def _divided(part: Part, chosen: npt.NDArray[np.bool_]) -> tuple[Part, Part]:

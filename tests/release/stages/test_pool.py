@@ -27,10 +27,11 @@ def part_of(values: list[float], labels: list[int], first: int = 1) -> Part:
     return Part(records, column[:, None], np.array(labels))
 
 
-def test_a_class_goes_to_the_pool_that_loses_four_times_the_mean() -> None:
-    """By hand: within the classes a record loses 0 five times, 1 once; 1 / 6 a record on average, four times .67."""
+@pytest.mark.parametrize("size", [12, 100_001])
+def test_a_class_goes_to_the_pool_that_loses_more_than_the_mean(size: int) -> None:
+    """By hand: in five classes a record loses 0, in one 1: 1 / 6 on average, and four times that is .67."""
     near = [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0]
-    stays, far = parted(part_of([*near, 9.0, 11.0], [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]))
+    stays, far = parted(part_of([*near, 9.0, 11.0], [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]), size)
     assert (stays.records.record_id.tolist(), stays.labels.tolist()) == (
         [*range(1, 11)],
         [0, 0, 1, 1, 2, 2, 3, 3, 4, 4],
