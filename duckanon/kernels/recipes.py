@@ -42,6 +42,9 @@ ALONE = 0.9
 """Classes of k alone have to be merged much, which takes three times as long: beyond `EXACT` records they are
 taken where on a sample they lose at most this share of what others lose."""
 
+SOME = 50_000
+"""With t they are tried up to so many records: a million takes 170 CPU seconds instead of 30."""
+
 WIDE = 16
 """Beyond `EXACT` records they are not tried with more columns, as texts have: to try them takes a second."""
 
@@ -107,9 +110,10 @@ def recipes(
         smallest size that can satisfy t, whose classes have to be changed and merged much: it pays in small
         tables only; if refined also the clusters of a spanning tree without t, and, for any number of
         records, the classes that k alone would get, which lose least where many records are equal, or in
-        one column (see `ALONE`, `WIDE`). Beyond, MDAV in blocks with one to eight times that size, which is
-        merged and not refined; beside others that are refined only with twice that size. Where a share is
-        all that is asked for (recursive, l = 1, c below 1) Anatomize instead, for any number of records.
+        one column (see `ALONE`, `SOME`, `WIDE`). Beyond, MDAV in blocks with one to eight times that size,
+        which is merged and not refined; beside others that are refined only with twice that size. Where a
+        share is all that is asked for (recursive, l = 1, c below 1) Anatomize instead, for any number of
+        records.
     """
     if not thresholds and columns == 1:
         return (Recipe("univariate", k),)
@@ -122,7 +126,8 @@ def recipes(
     if most_share(thresholds) is not None:
         spreads += (Recipe("anatomy", k, "efficient", effort),)
     smallest = _begun(smallest_size(n, k, thresholds, largest=largest), thresholds, largest)
-    few = n <= EXACT or columns <= WIDE
+    near = n <= SOME or all(threshold.t is None for threshold in thresholds)
+    few = n <= EXACT or (near and columns <= WIDE)
     alone = (Recipe("k_alone", k, "efficient", effort),) if effort and few else ()
     if n > EXACT:
         times = () if most_share(thresholds) is not None else TIMES[1:2] if effort else TIMES

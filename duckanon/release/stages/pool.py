@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 POOL = 4096
 """Records of the pool at most: what a kernel searches in a second."""
 
-FAR, FARTHER, MANY = 1.0, 4.0, 100_000
+FAR, FARTHER, MANY = 1.0, 4.0, 50_000
 """A class is for the pool where it loses more than so many times as much a record as its tile: the second
 number where a table has more records than the third, of which the pool is a small part anyway."""
 
