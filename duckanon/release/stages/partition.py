@@ -38,7 +38,7 @@ from duckanon.release.stages.plan import (
     generalized_plan,
     sample_of,
 )
-from duckanon.release.stages.pool import WORTH, Part, loses, parted, pooled, search_pool
+from duckanon.release.stages.pool import LARGE, WORTH, Part, loses, parted, pooled, search_pool
 from duckanon.release.stages.thresholds import thresholds_of
 
 if TYPE_CHECKING:
@@ -152,7 +152,8 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
                 found.add(_described(staged, others, thresholds))
             step.advance()
         if pool is not None:
-            together = loses(pool) > WORTH * (loses(pool) + found.within)
+            worth = loses(pool) > WORTH * (loses(pool) + found.within)
+            together = worth and found.class_size < LARGE
             if together:
                 share = len(pool.labels) / bucketed.open_size
                 pool = search_pool(pool, policy, plan.recipe, thresholds, share, stop, merging=merging)
@@ -267,6 +268,11 @@ class _Found:
         self._spreads.append(spread_of(tile.sums))
         self._count += size
         self._records += len(tile.labels)
+
+    @property
+    def class_size(self) -> float:
+        """Records of a class on average."""
+        return self._records / max(self._count, 1)
 
     @property
     def within(self) -> float:

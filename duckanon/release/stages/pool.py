@@ -37,6 +37,9 @@ FAR, FARTHER, MANY = 1.0, 4.0, 50_000
 """A class is for the pool where it loses more than so many times as much a record as its tile: the second
 number where a table has more records than the third, of which the pool is a small part anyway."""
 
+LARGE = 64
+"""It is not searched where merging has left classes of so many records on average: that would be dear."""
+
 WORTH = 0.1
 """The pool is searched where it has this share of the loss of all classes."""
 
