@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.loss import class_means
+from duckanon.kernels.loss import deviations
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,7 +45,7 @@ def combine(
     [2, 3, 2, 3, 0, 0, 1, 1]
     """
     group = groups(one, other)[one]
-    gain = np.bincount(group, weights=_deviations(points, one) - _deviations(points, other))
+    gain = np.bincount(group, weights=deviations(points, one) - deviations(points, other))
     chosen = np.where(gain[group] > 0.0, other + int(one.max()) + 1, one)
     return np.asarray(np.unique(chosen, return_inverse=True)[1], dtype=np.int64)
 
@@ -63,11 +63,3 @@ def groups(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64
         if np.array_equal(lower, lowest):
             return lowest
         lowest = lower
-
-
-def _deviations(points: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the squared distance of each record from the mean of its class (n,)."""
-    total = np.zeros(len(points))
-    for column, mean in zip(points.T, class_means(points, labels).T, strict=True):
-        total += (column - mean[labels]) ** 2
-    return total

@@ -44,6 +44,25 @@ def class_means(points: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
         return np.ascontiguousarray(np.clip(np.ldexp(means, exponent), low, high))
 
 
+def deviations(points: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return how far each record is from the mean of its class.
+
+    Parameters
+    ----------
+    points, labels
+        See `duckanon.kernels`.
+
+    Returns
+    -------
+    ndarray of shape (n,), float64
+        Squared distances, at least 0. O(n d) time, deterministic.
+    """
+    total = np.zeros(len(points))
+    for column, mean in zip(points.T, class_means(points, labels).T, strict=True):
+        total += (column - mean[labels]) ** 2
+    return total
+
+
 def sse(points: ArrayLike, labels: ArrayLike) -> float:
     """Return the sum of squared distances between the records and the means of their classes.
 

@@ -11,7 +11,8 @@ from duckanon.errors import PolicyError
 from duckanon.kernels.compose import EFFORTS
 from duckanon.kernels.recipes import EXACT
 from duckanon.release.stages.bucket import bucket
-from duckanon.release.stages.partition import leaves_out, partition
+from duckanon.release.stages.leave_out import leaves_out
+from duckanon.release.stages.partition import partition
 from duckanon.release.stages.pool import MANY
 from duckanon.release.stages.repair import repair
 

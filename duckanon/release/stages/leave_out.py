@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.compose import compose, first_partition, merged
-from duckanon.kernels.loss import class_means, information_loss
+from duckanon.kernels.loss import deviations, information_loss
 from duckanon.kernels.merging.merge import violations_of
-from duckanon.kernels.recipes import Recipe, recipes
+from duckanon.kernels.recipes import EXACT, Recipe, recipes
 from duckanon.release.stages.bucket import LARGEST, stratum_size
 from duckanon.release.stages.thresholds import thresholds_without
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.policy.policy import Policy
+    from duckanon.release.stages.bucket import Bucketed
     from duckanon.release.stages.thresholds import Limited
 
     Made = Callable[
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
 
 PARTS = (1, 2, 4, 8)
 """The limit is tried whole and in these parts: what t needs may be less than what is allowed."""
+
+
+def leaves_out(bucketed: Bucketed, policy: Policy) -> bool:
+    """Whether `leave_out` tells what is suppressed: one kernel sees all records. Else `repair` does."""
+    sees_all = bucketed.tile_count == 1 and not len(bucketed.ready_labels)
+    searched = policy.method == "auto" and policy.refine and bucketed.open_size <= EXACT
+    return bool(searched and sees_all and bucketed.limited.thresholds and policy.suppression_limit)
 
 
 def leave_out(
@@ -99,7 +107,7 @@ def _choices(
     n, thresholds = len(points), limited.thresholds
     most = int(policy.suppression_limit * n)
     limits = sorted({most // part for part in PARTS} - {0})
-    far = np.argsort(-_squares(points, whole), kind="stable")
+    far = np.argsort(-deviations(points, whole), kind="stable")
     for some in limits:
         if n - some < policy.k:
             break
@@ -113,19 +121,13 @@ def _choices(
         first_partition(points, codes, spread),
     ):
         violations, sizes = violations_of(thresholds, codes, labels), np.bincount(labels)
-        after = _squares(points, merged(points, codes, thresholds, labels, "efficient"))
-        added = np.bincount(labels, weights=after - _squares(points, labels))
+        after = deviations(points, merged(points, codes, thresholds, labels, "efficient"))
+        added = np.bincount(labels, weights=after - deviations(points, labels))
         for worth in (violations, np.where(violations > 0, added, 0.0)):
             for some in limits:
                 gone = worst_classes(worth, sizes, some)
                 if gone.any() and not gone.all():
                     yield ~gone[labels], labels
-
-
-def _squares(points: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Return the squared distance of each record (n,) from the mean of its class."""
-    away = points - class_means(points, labels)[labels]
-    return np.asarray((away * away).sum(axis=1))
 
 
 def worst_classes(

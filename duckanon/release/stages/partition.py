@@ -27,7 +27,7 @@ from duckanon.release.stages.bucket import BY_CUTS, stream, subset
 from duckanon.release.stages.class_sums import Classes, Spread, information_loss, spread_of, sums_of
 from duckanon.release.stages.embed import coordinates, cut_attributes, cut_points, dimensions
 from duckanon.release.stages.generalize import generalize
-from duckanon.release.stages.leave_out import leave_out
+from duckanon.release.stages.leave_out import leave_out, leaves_out
 from duckanon.release.stages.means import class_means
 from duckanon.release.stages.plan import (
     Plan,
@@ -38,7 +38,7 @@ from duckanon.release.stages.plan import (
     generalized_plan,
     sample_of,
 )
-from duckanon.release.stages.pool import LARGE, WORTH, Part, loses, parted, pooled, search_pool
+from duckanon.release.stages.pool import LARGE, Part, parted, pays, pooled, search_pool
 from duckanon.release.stages.thresholds import thresholds_of
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from duckanon.kernels.closeness.threshold import Threshold
+    from duckanon.kernels.exchange.refine import Stop
+    from duckanon.kernels.recipes import Recipe
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Bucketed, Records
     from duckanon.release.stages.plan import Points
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
     from duckanon.release.stages.thresholds import Limited
 
 
-Done = TypeVar("Done")
+Given, Done = TypeVar("Given"), TypeVar("Done")
 
 
 class _Tile(NamedTuple):
@@ -99,16 +101,13 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
     embedded, staged, thresholds = limited.embedded, limited.embedded.staged, limited.thresholds
     until = staged.until
 
-    def stop() -> bool:
-        return ended.is_set() or (until is not None and time.monotonic() > until)
-
+    stop = _stop(ended, until)
     _compile_ahead(bucketed, policy)
     plan = choose_plan(con, bucketed, policy, stop)
     # The time is that of refinement: no first partition is cut short.
     halt = stop if plan.recipe.effort else ended.is_set
     suppression = _suppression(limited, policy) if policy.method in BY_CUTS else None
     leaving = leaves_out(bucketed, policy)
-
     merging = leaving or policy.suppression_limit == 0
     parts = bucketed.tile_count > 1 or bucketed.open_size > EXACT
     pooling = policy.method == "auto" and parts
@@ -140,7 +139,7 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
     found = _Found(spool_folder(con), keep_sums=bool(thresholds))
     found.add(_described(staged, Part(bucketed.ready, ready, bucketed.ready_labels)))
     middle: list[Points] = []
-    pool, together = None, False
+    pool: Part | None = None
     with (
         progress.step("partition", total=bucketed.tile_count, unit="tiles") as step,
         closing(_on_all_cores(tile, _noted(stream(con, bucketed), bucketed, middle), ended)) as results,
@@ -151,14 +150,33 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
                 pool, others = pooled(pool, far)
                 found.add(_described(staged, others, thresholds))
             step.advance()
-        if pool is not None:
-            worth = loses(pool) > WORTH * (loses(pool) + found.within)
-            together = worth and found.class_size < LARGE
-            if together:
-                share = len(pool.labels) / bucketed.open_size
-                pool = search_pool(pool, policy, plan.recipe, thresholds, share, stop, merging=merging)
-            found.add(_described(staged, pool, thresholds))
+    together = pool is not None and found.class_size < LARGE and pays(pool, found.within)
+    if pool is not None:
+        if together:
+            share = len(pool.labels) / bucketed.open_size
+            pool = _search(pool, policy, plan.recipe, thresholds, share, until, merging=merging)
+        found.add(_described(staged, pool, thresholds))
     return replace(found.partitioned(bucketed, plan, middle[0] if middle else None), pooled=together)
+
+
+def _stop(ended: threading.Event, until: float | None) -> Stop:
+    """Return what tells a kernel to stop: that nobody waits any more, or that the time is over."""
+    return lambda: ended.is_set() or (until is not None and time.monotonic() > until)
+
+
+def _search(
+    pool: Part, policy: Policy, recipe: Recipe, thresholds: Sequence[Threshold], share: float,
+    until: float | None, *, merging: bool,
+) -> Part:  # fmt: skip
+    """Search the pool in a worker, which Ctrl-C stops like those of the tiles."""
+    ended = threading.Event()
+    search = partial(
+        search_pool, policy=policy, recipe=recipe, thresholds=thresholds, share=share,
+        stop=_stop(ended, until), merging=merging,
+    )  # fmt: skip
+    with closing(_on_all_cores(search, iter([pool]), ended)) as results:
+        (found,) = results
+    return found
 
 
 def _noted(tiles: Iterator[Records], bucketed: Bucketed, middle: list[Points]) -> Iterator[Records]:
@@ -182,13 +200,6 @@ def _compile_ahead(bucketed: Bucketed, policy: Policy) -> None:
         throughout = limited and ("k_alone" not in starts or records > EXACT)
         rebuilds = rebuilds_any(effort, records, columns, policy.k, limited=throughout)
         ahead.begin([*starts], columns=columns, limited=limited, rebuilds=rebuilds)
-
-
-def leaves_out(bucketed: Bucketed, policy: Policy) -> bool:
-    """Whether `leave_out` tells what is suppressed: one kernel sees all records. Else `repair` does."""
-    sees_all = bucketed.tile_count == 1 and not len(bucketed.ready_labels)
-    searched = policy.method == "auto" and policy.refine and bucketed.open_size <= EXACT
-    return bool(searched and sees_all and bucketed.limited.thresholds and policy.suppression_limit)
 
 
 def _suppression(limited: Limited, policy: Policy) -> Suppression | None:
@@ -301,9 +312,9 @@ def _arrays(classes: Classes) -> tuple[npt.NDArray[Any], ...]:
 
 
 def _on_all_cores(
-    work: Callable[[Records], Done], stream: Iterator[Records], ended: threading.Event
+    work: Callable[[Given], Done], stream: Iterator[Given], ended: threading.Event
 ) -> Generator[Done, None, None]:
-    """Yield the results in the order of the stream, of which few are read ahead."""
+    """Yield results in the order of the stream, of which few are read ahead. In the end the event is set."""
     cores = os.cpu_count() or 1
     waiting: deque[Future[Done]] = deque()
 
@@ -312,15 +323,15 @@ def _on_all_cores(
         for future in waiting:
             future.cancel()
 
-    def stoppable(records: Records) -> Done:
+    def stoppable(given: Given) -> Done:
         with ahead.until(ended):
-            return work(records)
+            return work(given)
 
     # A worker that waits for a kernel is not to wait any longer, and none is to compile what comes next.
     stopped = interrupts.undo(None, ahead.end)
     with ThreadPoolExecutor(cores) as pool, stopped, interrupts.cleanup(None, end):
-        for records in stream:
-            waiting.append(pool.submit(carried(stoppable), records))
+        for given in stream:
+            waiting.append(pool.submit(carried(stoppable), given))
             if len(waiting) > cores:
                 yield waiting.popleft().result()
         while waiting:

@@ -17,6 +17,7 @@ from duckanon.literature.registry import PUBLISHED, run_named
 from duckanon.literature.task import Task
 from duckanon.release.stages.bucket import LARGEST, stratum_size, stream, tile_size
 from duckanon.release.stages.embed import coordinates, dimensions
+from duckanon.release.stages.leave_out import leaves_out
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -136,7 +137,8 @@ def _tried(
     little = "least loss" if losses[best] == min(losses) else f"at most {MORE} times the least loss"
     why = f"{little} on a sample of {len(points)} records of {names}"
     # The same records, recipe and seed, and merging as in the release: its classes are made.
-    made = whole and on_trial[best] == tried[best] and (policy.suppression_limit == 0 or policy.refine)
+    merging = policy.suppression_limit == 0 or leaves_out(bucketed, policy)
+    made = whole and on_trial[best] == tried[best] and merging
     return Plan(tried[best], why, found[best] if made else None)
 
 

@@ -18,7 +18,7 @@ from duckanon.kernels.loss import sse
 from duckanon.kernels.merging.merge import violations_of
 from duckanon.kernels.points import distance_points, enlarged
 from duckanon.release.stages.bucket import Records, subset
-from duckanon.release.stages.class_sums import sums_of
+from duckanon.release.stages.class_sums import spread_of, sums_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +75,7 @@ def search_pool(
     """
     found = _searched(pool, policy, recipe, thresholds, share, stop, merging=merging)
     others, worst = _worst(found, len(found.labels) // 2)
-    if len(worst.labels) < 2 * policy.k or loses(worst) <= WORTH * loses(found):
+    if len(worst.labels) < 2 * policy.k or not pays(worst, _sse(others)):
         return found
     return _joined(others, search_pool(worst, policy, recipe, thresholds, share, stop, merging=merging))
 
@@ -126,9 +126,13 @@ def _searched(
     return Part(pool.records, pool.points, labels if labels is one else refined(labels))
 
 
-def loses(part: Part) -> float:
-    """Return the SSE of the classes."""
-    return sse(part.points, part.labels) if len(part.labels) else 0.0
+def pays(pool: Part, within: float) -> bool:
+    """Tell whether the pool has enough of the SSE of all classes, of which the others have so much."""
+    return _sse(pool) > WORTH * (_sse(pool) + within)
+
+
+def _sse(part: Part) -> float:
+    return spread_of(sums_of(part.points, part.labels)).within
 
 
 def _lost(part: Part) -> npt.NDArray[np.float64]:

@@ -95,8 +95,25 @@ def test_tails_that_tiles_part_are_put_together(
     monkeypatch.setattr(least_loss, "_ways", lambda *_: iter(()))
     people, given = heavy(1500), {"effort": "fast", **asked}
     together = lost(people, **given)
-    monkeypatch.setattr(partition, "WORTH", 2.0)
+    monkeypatch.setattr("duckanon.release.stages.pool.WORTH", 2.0)
     assert together <= lost(people, **given) * (0.9 if not {"t", "refine"} & {*asked} else 1 + 1e-9)
+
+
+def test_the_search_has_the_time_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tiles' workers are told to stop when all tiles are done, the pool's is not."""
+    stopped: list[bool] = []
+    search = partition.search_pool
+
+    def seen(pool: Part, **how: Any) -> Part:
+        stopped.append(how["stop"]())
+        return search(pool, **how)
+
+    monkeypatch.setattr(bucket, "TILE", 64)
+    monkeypatch.setattr(bucket, "BROAD_TILE", 64)
+    monkeypatch.setattr(partition, "search_pool", seen)
+    lost(heavy(900), effort="fast", time_limit=3600)
+    lost(heavy(900), effort="fast", time_limit=1e-9)
+    assert stopped == [False, True]
 
 
 @pytest.mark.parametrize("asked", [{}, {"l": "2"}, {"t": "0.3"}], ids=str)
