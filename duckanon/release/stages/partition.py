@@ -58,7 +58,8 @@ if TYPE_CHECKING:
     from duckanon.release.stages.thresholds import Limited
 
 
-Given, Done = TypeVar("Given"), TypeVar("Done")
+Given = TypeVar("Given")
+Done = TypeVar("Done")
 
 
 class _Tile(NamedTuple):
