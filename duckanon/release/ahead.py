@@ -64,8 +64,8 @@ def allowed(later: Sequence[str] = (), *, sure: bool = False) -> Iterator[None]:
     later : sequence of str
         First partitions under thresholds that will be needed, too, after those of the first release.
     sure : bool
-        Whether the command is sure to refine a table too large to rebuild neighbourhoods: the exchange, which
-        takes longest, is then compiled from the start on.
+        Whether the command is sure to refine a table of several tiles: the exchange, which takes longest, is
+        then compiled from the start on, with what rebuilds neighbourhoods of the worst classes.
 
     Yields
     ------
@@ -77,7 +77,7 @@ def allowed(later: Sequence[str] = (), *, sure: bool = False) -> Iterator[None]:
     try:
         with compiled_elsewhere(_wait):
             if sure and _worth(sweep):
-                _begin(EXCHANGE, {"rebuilds": False})
+                _begin(EXCHANGE, {"rebuilds": True})
             yield
     finally:
         end()

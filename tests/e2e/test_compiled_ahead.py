@@ -62,10 +62,11 @@ WITH_T = f"sensitive = (ill), t = 0.3, {FAST}"
 @pytest.mark.parametrize(
     ("n", "policy", "starts", "rebuilds"),
     [
-        (9000, FAST, ["blocks"], False),
+        (9000, FAST, ["blocks"], True),
+        (60_000, FAST, ["blocks"], False),
         (500, "k = 3", ["mdav"], True),
         (500, WITH_T, ["mdav", "k_alone", "tcloseness_first"], True),
-        (12_000, WITH_T.replace("fast", "balanced"), ["tcloseness_first", "k_alone", "blocks"], False),
+        (12_000, WITH_T.replace("fast", "balanced"), ["tcloseness_first", "k_alone", "blocks"], True),
     ],
 )
 def test_what_a_release_is_sure_to_need_is_begun_once(
@@ -81,7 +82,7 @@ def test_what_a_release_is_sure_to_need_is_begun_once(
 
 def test_a_command_that_is_sure_of_it_begins_the_exchange_at_once(begun: list[Any]) -> None:
     """What it releases first may be small, or need no exchange: the process is begun all the same."""
-    first = ("exchange", {"rebuilds": False})
+    first = ("exchange", {"rebuilds": True})
     with ahead.allowed(sure=True), duckanon.connect() as con:
         assert begun == [first]
         con.execute(script(500, "k = 3"))
@@ -94,7 +95,7 @@ def test_the_demo_is_sure_of_it(begun: list[Any], monkeypatch: pytest.MonkeyPatc
     with pytest.raises(SystemExit) as left:
         main(["demo"])
     assert left.value.code == 0
-    assert begun == [("exchange", {"rebuilds": False})]
+    assert begun == [("exchange", {"rebuilds": True})]
 
 
 @pytest.mark.parametrize(
@@ -211,10 +212,11 @@ def cold(arguments: list[str], cache: Path, **given: Any) -> subprocess.Popen[st
     ("n", "policy", "columns", "later"),
     [
         (9000, FAST, 14, ["tcloseness_first"]),
+        (60_000, FAST, 3, []),
         (450, "k = 3", 3, []),
         (450, WITH_T, 3, []),
     ],
-    ids=["k alone, later t", "k alone, balanced", "t"],
+    ids=["k alone, later t", "k alone, many", "k alone, balanced", "t"],
 )
 def test_a_command_compiles_nothing_itself(
     tmp_path: Path, n: int, policy: str, columns: int, later: list[str]
@@ -229,7 +231,7 @@ def test_a_command_compiles_nothing_itself(
     kept = {path.name.split("-")[0] for path in (tmp_path / "cache").rglob("*.nbc")}
     assert {"exchange.sweep", "mdav._run"} <= kept
     assert ("partner.merge_all" in kept) == (policy == WITH_T or bool(later))
-    assert ("rebuild.rebuild" in kept) == (n == 450), "up to 1,024 records 'fast' is 'balanced'"
+    assert ("rebuild.rebuild" in kept) == (n < 60_000), "up to 1,024 records 'fast' is 'balanced'"
     assert not list((tmp_path / "cache").rglob("*.tmp*"))
 
 

@@ -38,7 +38,7 @@ from duckanon.release.stages.plan import (
     generalized_plan,
     sample_of,
 )
-from duckanon.release.stages.pool import LARGE, Part, parted, pays, pooled, search_pool
+from duckanon.release.stages.pool import LARGE, MANY, Part, parted, pays, pooled, search_pool
 from duckanon.release.stages.thresholds import thresholds_of
 
 if TYPE_CHECKING:
@@ -110,8 +110,7 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
     suppression = _suppression(limited, policy) if policy.method in BY_CUTS else None
     leaving = leaves_out(bucketed, policy)
     merging = leaving or policy.suppression_limit == 0
-    parts = bucketed.tile_count > 1 or bucketed.open_size > EXACT
-    pooling = policy.method == "auto" and parts
+    pooling = _pooling(bucketed, policy)
 
     def tile(records: Records) -> tuple[_Tile, Part | None]:
         points = coordinates(embedded.axes, records.columns)
@@ -160,6 +159,12 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
     return replace(found.partitioned(bucketed, plan, middle[0] if middle else None), pooled=together)
 
 
+def _pooling(bucketed: Bucketed, policy: Policy) -> bool:
+    """Tell whether the worst classes may be searched together."""
+    parts = bucketed.tile_count > 1 or bucketed.open_size > EXACT
+    return policy.method == "auto" and parts
+
+
 def _stop(ended: threading.Event, until: float | None) -> Stop:
     """Return what tells a kernel to stop: that nobody waits any more, or that the time is over."""
     return lambda: ended.is_set() or (until is not None and time.monotonic() > until)
@@ -200,7 +205,9 @@ def _compile_ahead(bucketed: Bucketed, policy: Policy) -> None:
         # Classes of k alone are searched without thresholds, too; of larger tables perhaps.
         throughout = limited and ("k_alone" not in starts or records > EXACT)
         rebuilds = rebuilds_any(effort, records, columns, policy.k, limited=throughout)
-        ahead.begin([*starts], columns=columns, limited=limited, rebuilds=rebuilds)
+        # The least parts of the pool are small tables.
+        parts = _pooling(bucketed, policy) and records <= MANY
+        ahead.begin([*starts], columns=columns, limited=limited, rebuilds=rebuilds or parts)
 
 
 def _suppression(limited: Limited, policy: Policy) -> Suppression | None:
