@@ -19,7 +19,7 @@ from duckanon.cli.main import main
 from duckanon.kernels.compiled import COMPILING
 from duckanon.kernels.exchange.exchange import sweep
 from duckanon.release import ahead
-from duckanon.release.stages import partition
+from duckanon.release.stages import workers
 from tests.e2e.scenes import ROOT
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ def test_a_worker_compiles_nothing_once_the_work_is_over(monkeypatch: pytest.Mon
         assert ahead._command is not None
         ahead._command.processes[ahead.EXCHANGE] = subprocess.Popen(waiting, stdin=subprocess.PIPE)
         with pytest.raises(KeyboardInterrupt):
-            list(partition._on_all_cores(work, records(), threading.Event()))
+            list(workers.on_all_cores(work, records(), threading.Event()))
     assert outcomes == 40 * [ahead.OVER]
 
 

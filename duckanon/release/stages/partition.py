@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from duckanon import progress
-from duckanon.database import interrupts
 from duckanon.database.spool import Spool, spool_folder
 from duckanon.kernels.exchange.refine import rebuilds_any
 from duckanon.kernels.merging.merge import violations_of
-from duckanon.kernels.plain import carried
 from duckanon.kernels.recipes import EXACT, effort_for
 from duckanon.literature.mondrian_suppressed import Suppression
 from duckanon.release import ahead
@@ -40,9 +35,10 @@ from duckanon.release.stages.plan import (
 )
 from duckanon.release.stages.pool import LARGE, MANY, Part, parted, pays, pooled, search_pool
 from duckanon.release.stages.thresholds import thresholds_of
+from duckanon.release.stages.workers import on_all_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     import duckdb
@@ -56,10 +52,6 @@ if TYPE_CHECKING:
     from duckanon.release.stages.plan import Points
     from duckanon.release.stages.stage import Field, Staged
     from duckanon.release.stages.thresholds import Limited
-
-
-Given = TypeVar("Given")
-Done = TypeVar("Done")
 
 
 class _Tile(NamedTuple):
@@ -142,7 +134,7 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
     pool: Part | None = None
     with (
         progress.step("partition", total=bucketed.tile_count, unit="tiles") as step,
-        closing(_on_all_cores(tile, _noted(stream(con, bucketed), bucketed, middle), ended)) as results,
+        closing(on_all_cores(tile, _noted(stream(con, bucketed), bucketed, middle), ended)) as results,
     ):
         for done, far in results:
             found.add(done)
@@ -180,7 +172,7 @@ def _search(
         search_pool, policy=policy, recipe=recipe, thresholds=thresholds, share=share,
         stop=_stop(ended, until), merging=merging,
     )  # fmt: skip
-    with closing(_on_all_cores(search, iter([pool]), ended)) as results:
+    with closing(on_all_cores(search, iter([pool]), ended)) as results:
         (found,) = results
     return found
 
@@ -317,30 +309,3 @@ class _Found:
 
 def _arrays(classes: Classes) -> tuple[npt.NDArray[Any], ...]:
     return classes.sums, classes.squares, classes.sizes
-
-
-def _on_all_cores(
-    work: Callable[[Given], Done], stream: Iterator[Given], ended: threading.Event
-) -> Generator[Done, None, None]:
-    """Yield results in the order of the stream, of which few are read ahead. In the end the event is set."""
-    cores = os.cpu_count() or 1
-    waiting: deque[Future[Done]] = deque()
-
-    def end() -> None:
-        ended.set()
-        for future in waiting:
-            future.cancel()
-
-    def stoppable(given: Given) -> Done:
-        with ahead.until(ended):
-            return work(given)
-
-    # A worker that waits for a kernel is not to wait any longer, and none is to compile what comes next.
-    stopped = interrupts.undo(None, ahead.end)
-    with ThreadPoolExecutor(cores) as pool, stopped, interrupts.cleanup(None, end):
-        for given in stream:
-            waiting.append(pool.submit(carried(stoppable), given))
-            if len(waiting) > cores:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,9 +13,12 @@ from duckanon.database import engine, templates
 from duckanon.database.spool import Spool, spool_folder
 from duckanon.kernels.merging.merge import class_members, merge_classes, violations_of
 from duckanon.kernels.neighbours.centroids import nearest
+from duckanon.kernels.neighbours.kd import kd_order
+from duckanon.kernels.points import distance_points
 from duckanon.release.stages.class_sums import Classes, information_loss, joined, spread_of, without_empty
 from duckanon.release.stages.leave_out import worst_classes
 from duckanon.release.stages.thresholds import thresholds_without
+from duckanon.release.stages.workers import on_all_cores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +38,10 @@ WHOLE = 100_000
 
 NEAREST = 256
 """Candidates around each violating class to begin with."""
+
+MANY, PART = 20_000, 4096
+"""More violating classes than the first number are merged in parts of the table first, of so many classes at
+most: each looks for its partner among all others, which a search tree finds in few columns only."""
 
 
 @dataclass(frozen=True)
@@ -121,12 +130,48 @@ def mended(
     if violations is None:
         released = labels >= 0
         violations = violations_of(thresholds, codes[:, released], labels[released])
+    if partner == "efficient" and np.count_nonzero(violations) > MANY and classes.sums.shape[1]:
+        merged = _merged_in_parts(labels, codes, classes, violations > 0.0, thresholds)
+        labels, classes = np.where(labels >= 0, merged[labels], -1), joined(classes, merged)
+        released = labels >= 0
+        violations = violations_of(thresholds, codes[:, released], labels[released])
     if violations.any() and partner is not None:
         # Over the whole table: a good partner of a class often lies in another tile.
         merged = _merged(labels, codes, classes, np.flatnonzero(violations), thresholds, partner)
-        labels = np.where(labels >= 0, merged[labels], -1)
-        classes = joined(classes, merged)
+        labels, classes = np.where(labels >= 0, merged[labels], -1), joined(classes, merged)
     return labels, classes
+
+
+def _merged_in_parts(
+    labels: npt.NDArray[np.int64],
+    codes: npt.NDArray[np.int64],
+    classes: Classes,
+    violating: npt.NDArray[np.bool_],
+    thresholds: Sequence[Threshold],
+) -> npt.NDArray[np.int64]:
+    """Return the new class of each class (m,), the violating ones merged with others of their part."""
+    centroids, m = classes.sums / classes.sizes[:, None], len(classes.sizes)
+    depth = int(np.ceil(np.log2(m / PART)))
+    order, sizes = kd_order(np.ascontiguousarray(distance_points(centroids)), depth)
+    part_of, holder = np.empty(m, dtype=np.int64), np.arange(m)
+    part_of[order] = np.repeat(np.arange(len(sizes)), sizes)
+    leaves = np.split(order, np.cumsum(sizes)[:-1])
+    released = np.flatnonzero(labels >= 0)
+    parts = part_of[labels[released]]
+    ends = np.cumsum(np.bincount(parts, minlength=len(sizes)))
+    records = np.split(released[np.argsort(parts, kind="stable")], ends[:-1])
+
+    def united(part: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        numbers = np.sort(leaves[part])
+        return numbers, _united(labels, codes, classes, numbers, records[part], thresholds, "efficient")
+
+    waiting = iter(np.unique(part_of[violating]).tolist())
+    with closing(on_all_cores(united, waiting, threading.Event())) as results:
+        for numbers, found in results:
+            # One class may still violate, and is dear if it does not: these look for partners elsewhere.
+            if found.max() > 0:
+                holder[numbers] = numbers[found]
+    return np.asarray(np.unique(holder, return_inverse=True)[1], dtype=np.int64)
 
 
 def _merged(
@@ -149,11 +194,7 @@ def _merged(
             chosen[near.ravel()] = True
         numbers = np.flatnonzero(chosen)
         records = np.flatnonzero((labels >= 0) & chosen[labels])
-        class_of = np.searchsorted(numbers, labels[records])
-        offsets, members = class_members(class_of, np.ascontiguousarray(codes[:, records]))
-        united = merge_classes(
-            centroids[numbers], classes.sizes[numbers], members, offsets, thresholds, partner=partner
-        )
+        united = _united(labels, codes, classes, numbers, records, thresholds, partner)
         if united.max() > 0 or len(numbers) == m:
             break
         # One class is left, which may still violate, and is dear if it does not: look farther.
@@ -162,3 +203,15 @@ def _merged(
     holder = np.arange(m)
     holder[numbers] = numbers[united]
     return np.asarray(np.unique(holder, return_inverse=True)[1], dtype=np.int64)
+
+
+def _united(
+    labels: npt.NDArray[np.int64], codes: npt.NDArray[np.int64], classes: Classes,
+    numbers: npt.NDArray[np.int64], records: npt.NDArray[np.int64], thresholds: Sequence[Threshold],
+    partner: Partner,
+) -> npt.NDArray[np.int64]:  # fmt: skip
+    """Return the new class of each of some classes with their records, both ascending: 0, 1, ..."""
+    class_of = np.searchsorted(numbers, labels[records])
+    offsets, members = class_members(class_of, np.ascontiguousarray(codes[:, records]))
+    sums, sizes = classes.sums[numbers], classes.sizes[numbers]
+    return merge_classes(sums / sizes[:, None], sizes, members, offsets, thresholds, partner=partner)

@@ -24,6 +24,7 @@ N = 400
 POLICIES: dict[str, dict[str, Any]] = {
     "merged": {"t": "0.03"},
     "left out, then merged": {"t": "0.03", "suppression_limit": "0.2"},
+    "left out, then merged in parts": {"t": "0.03", "suppression_limit": "0.1"},
     "merged by Algorithm 1": {"t": "0.03", "method": "kanonymity_first"},
 }
 
@@ -34,6 +35,9 @@ def test_a_repair_across_tiles_keeps_the_policy(how: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(bucket, "TILE", 32)
     monkeypatch.setattr(bucket, "BROAD_TILE", 32)
     monkeypatch.setattr(least_loss, "_ways", lambda *_: iter(()))
+    if "in parts" in how:
+        monkeypatch.setattr(repair, "MANY", 0)
+        monkeypatch.setattr(repair, "PART", 10)
     repaired: list[NDArray[np.int64]] = []
     mended = repair.mended
 

@@ -82,6 +82,37 @@ def test_a_neighbourhood_that_cannot_do_it_grows() -> None:
     assert len(classes.sizes) > 1
 
 
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Treat 51 violating classes as many, which are merged in parts of 30 classes first."""
+    monkeypatch.setattr(stage, "MANY", 50)
+    monkeypatch.setattr(stage, "PART", 30)
+
+
+@pytest.mark.usefixtures("parts")
+def test_many_violating_classes_are_merged_within_parts_of_the_table() -> None:
+    """By hand: of two neighbours each has one of two values, .5 from the table; together they are like it."""
+    values = np.tile(np.repeat([0, 1], K), M // 2)
+    before, limited = whole(values, "0.3")
+    assert np.count_nonzero(before.violations) == M
+    labels, classes = stage.mended(before, limited, "efficient", POLICY)
+    assert max(emds(labels, values)) <= Fraction("0.3")
+    assert len(classes.sizes) == M // 2
+    part = np.arange(M * K) // (30 * K)
+    assert all(len({*part[labels == c].tolist()}) == 1 for c in range(M // 2))
+    assert classes.sizes.tolist() == np.bincount(labels).tolist()
+
+
+@pytest.mark.usefixtures("parts")
+def test_parts_that_cannot_do_it_look_elsewhere() -> None:
+    """Two parts hold one value, two the other: any class of all records of a part is dear, and violates."""
+    values = np.repeat([0, 1], M * K // 2)
+    before, limited = whole(values, "0.1")
+    labels, classes = stage.mended(before, limited, "efficient", POLICY)
+    assert max(emds(labels, values)) <= Fraction("0.1")
+    assert len(classes.sizes) > 4
+
+
 @pytest.mark.usefixtures("few")
 def test_without_violation_nothing_changes() -> None:
     before, limited = whole(np.tile([0, 1, 2, 3], M), "0.3")
