@@ -11,6 +11,7 @@ from duckanon.errors import PolicyError
 from duckanon.kernels.compose import EFFORTS
 from duckanon.kernels.recipes import EXACT
 from duckanon.release.stages.bucket import bucket
+from duckanon.release.stages.embed import dimensions
 from duckanon.release.stages.leave_out import leaves_out
 from duckanon.release.stages.partition import partition
 from duckanon.release.stages.pool import MANY
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from duckanon.release.stages.bucket import Bucketed
     from duckanon.release.stages.repair import Repaired
 
-LARGEST = 1_000_000
-"""Mondrian has the whole table in memory: it is tried on so many records at most."""
+LARGEST, WIDEST = 1_000_000, 10_000_000
+"""Mondrian has the whole table in memory: it is tried on so many records, and coordinates in all, at most."""
 
 MERGED = 256
 """Classes of so many records on average are what merging has left of a partition."""
@@ -62,9 +63,9 @@ def _ways(found: Sequence[Repaired], policy: Policy) -> Iterator[Policy]:
     """Yield other policies with the same guarantee, to the first that is found.
 
     With less effort, where the worst classes of all tiles were searched together, which may end with more
-    loss from better classes: so a higher effort never loses more. Without suppression, where tiles have
-    suppressed what they would else have merged. Mondrian, which cuts the table from above, where suppression
-    is allowed, or where merging has left few classes.
+    loss from better classes: so a higher effort never loses more. Without suppression, where records are
+    suppressed, or tiles have left unmerged what might be. Mondrian, which cuts the table from above, where
+    suppression is allowed, or where merging has left few classes.
     """
     bucketed = found[0].partitioned.bucketed
     size = bucketed.limited.embedded.staged.size
@@ -75,10 +76,12 @@ def _ways(found: Sequence[Repaired], policy: Policy) -> Iterator[Policy]:
             yield replace(policy, effort=effort)
     if not bucketed.limited.thresholds:
         return
-    if policy.suppression_limit and not leaves_out(bucketed, policy):
+    apart = found[0].suppressed or not found[0].partitioned.merged
+    if policy.suppression_limit and apart and not leaves_out(bucketed, policy):
         yield replace(policy, suppression_limit=0)
     merged = size > EXACT and any(MERGED * one.class_count < size for one in found)
-    if size <= LARGEST and (policy.suppression_limit or merged):
+    fits = size <= LARGEST and size * dimensions(bucketed.limited.embedded.axes) <= WIDEST
+    if fits and (policy.suppression_limit or merged):
         yield replace(policy, method="mondrian")
 
 

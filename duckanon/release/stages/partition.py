@@ -31,6 +31,7 @@ from duckanon.release.stages.plan import (
     classes_left,
     classes_of,
     generalized_plan,
+    merges,
     sample_of,
 )
 from duckanon.release.stages.pool import LARGE, MANY, Part, parted, pays, pooled, search_pool
@@ -80,6 +81,7 @@ class Partitioned:
     suppressed: int = 0  # records that the method itself left out
     middle: Points | None = None  # some records of the middle tile
     pooled: bool = False  # whether the worst classes of all tiles were searched together
+    merged: bool = False  # whether tiles merged the classes that violated
 
 
 def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy) -> Partitioned:
@@ -101,7 +103,7 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
     halt = stop if plan.recipe.effort else ended.is_set
     suppression = _suppression(limited, policy) if policy.method in BY_CUTS else None
     leaving = leaves_out(bucketed, policy)
-    merging = leaving or policy.suppression_limit == 0
+    merging = merges(con, bucketed, policy, plan, stop)
     pooling = _pooling(bucketed, policy)
 
     def tile(records: Records) -> tuple[_Tile, Part | None]:
@@ -148,7 +150,8 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
             share = len(pool.labels) / bucketed.open_size
             pool = _search(pool, policy, plan.recipe, thresholds, share, until, merging=merging)
         found.add(_described(staged, pool, thresholds))
-    return replace(found.partitioned(bucketed, plan, middle[0] if middle else None), pooled=together)
+    whole = found.partitioned(bucketed, plan, middle[0] if middle else None)
+    return replace(whole, pooled=together, merged=merging)
 
 
 def _pooling(bucketed: Bucketed, policy: Policy) -> bool:

@@ -12,6 +12,7 @@ from duckanon.errors import PolicyError
 from duckanon.kernels.closeness.threshold import least_records
 from duckanon.kernels.compose import compose
 from duckanon.kernels.loss import information_loss
+from duckanon.kernels.merging.merge import violations_of
 from duckanon.kernels.recipes import EXACT, MORE, Recipe, Start, choice, recipes
 from duckanon.literature.registry import PUBLISHED, run_named
 from duckanon.literature.task import Task
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
 SAMPLE = 4096
 """Records on which the recipes are tried."""
+
+HELPLESS = 10
+"""Where so many times as many records as may go violate, most are merged anyway: suppression helps little."""
 
 Points = tuple["npt.NDArray[np.float64]", "npt.NDArray[np.int64]"]
 """Coordinates (n, d) and codes (s, n) of some records."""
@@ -104,6 +108,26 @@ def choose_plan(
     if len(tried) == 1:
         return Plan(tried[0], "no other class size pays for so many records, or none is allowed")
     return _tried(con, bucketed, policy, tried, stop)
+
+
+def merges(
+    con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy, plan: Plan, stop: Stop | None = None
+) -> bool:
+    """Tell whether tiles merge the classes that violate a threshold, which are else for `repair` to suppress.
+
+    They do where no record may go, or `leave_out` tells which do; and with ``auto`` where far more violate
+    than may go, as a sample shows.
+    """
+    thresholds = bucketed.limited.thresholds
+    if policy.suppression_limit == 0 or leaves_out(bucketed, policy):
+        return True
+    if policy.method != "auto" or not bucketed.tile_count or not thresholds:
+        return False
+    points, codes = sample(con, bucketed)
+    recipe = _on_trial(plan.recipe, "fast")
+    labels = classes_of(points, codes, policy, recipe, thresholds, seed=policy.seed, stop=stop, merging=False)
+    violating = violations_of(thresholds, codes, labels) > 0.0
+    return bool(violating[labels].mean() > HELPLESS * policy.suppression_limit)
 
 
 def generalized_plan(made: Generalization, staged: Staged, policy: Policy) -> Plan:

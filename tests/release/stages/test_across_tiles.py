@@ -12,7 +12,9 @@ import pyarrow as pa
 import pytest
 
 import duckanon
-from duckanon.release.stages import bucket, least_loss, repair
+from duckanon.kernels.recipes import Recipe
+from duckanon.release.stages import bucket, least_loss, partition, repair
+from duckanon.release.stages.plan import Plan
 from tests.oracle_release import assert_release_valid
 from tests.strategies import records_of
 
@@ -64,6 +66,39 @@ def test_a_repair_across_tiles_keeps_the_policy(how: str, monkeypatch: pytest.Mo
     (labels,) = repaired
     assert len(released) == (labels >= 0).sum()
     assert ("left out" in how) == (len(released) < N)
+
+
+@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
+def test_tiles_merge_where_far_more_violate_than_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of twenty values a class of five has five: none is within .2 of the table, and 2 % may go."""
+    monkeypatch.setattr(bucket, "TILE", 64)
+    monkeypatch.setattr(bucket, "BROAD_TILE", 64)
+    of_five = Plan(Recipe("tcloseness_first", 5), "as of a million records")
+    monkeypatch.setattr(partition, "choose_plan", lambda *_: of_five)
+    monkeypatch.setattr(least_loss, "_ways", lambda *_: iter(()))
+    merged: list[bool] = []
+    merges = partition.merges
+
+    def seen(*given: Any) -> bool:
+        merged.append(merges(*given))
+        return merged[-1]
+
+    monkeypatch.setattr(partition, "merges", seen)
+    draw = np.random.default_rng(6)
+    ill = [f"illness {number % 20}" for number in draw.permutation(N)]
+    people = {"age": draw.normal(size=N), "weight": draw.normal(size=N), "ill": ill}
+    given = {"quasi_identifiers": ["age", "weight"], "sensitive": ["ill"], "t": "0.2"}
+    released = []
+    with duckanon.connect() as con:
+        con.duckdb.register("people", pa.table(people))
+        con.sql("CREATE TABLE staff AS FROM people")
+        for number, limit in enumerate(["0", "0.02", "0.2"]):
+            policy = duckanon.Policy(**given, k=5, suppression_limit=limit)
+            duckanon.anonymize(con, "staff", policy, name=f"v{number}")
+            released.append(sorted(map(str, records_of(con.duckdb, f"v{number}"))))
+    assert merged == [True, True, False]
+    assert released[1] == released[0]
+    assert 0.8 * N <= len(released[2]) < N
 
 
 BY_SAMPLE: dict[str, dict[str, Any]] = {
