@@ -71,14 +71,20 @@ def _ways(found: Sequence[Repaired], policy: Policy) -> Iterator[Policy]:
     size = bucketed.limited.embedded.staged.size
     if policy.method != "auto" or policy.release == "anatomy":
         return
-    if found[0].partitioned.pooled and policy.refine and size <= MANY:
-        for effort in EFFORTS[: EFFORTS.index(policy.effort)]:
-            yield replace(policy, effort=effort)
+
+    def lower(way: Policy) -> Iterator[Policy]:
+        if found[-1].partitioned.pooled and policy.refine and size <= MANY:
+            for effort in EFFORTS[: EFFORTS.index(policy.effort)]:
+                yield replace(way, effort=effort)
+
+    yield from lower(policy)
     if not bucketed.limited.thresholds:
         return
     apart = found[0].suppressed or not found[0].partitioned.merged
     if policy.suppression_limit and apart and not leaves_out(bucketed, policy):
-        yield replace(policy, suppression_limit=0)
+        without = replace(policy, suppression_limit=0)
+        yield without
+        yield from lower(without)
     merged = size > EXACT and any(MERGED * one.class_count < size for one in found)
     fits = size <= LARGEST and size * dimensions(bucketed.limited.embedded.axes) <= WIDEST
     if fits and (policy.suppression_limit or merged):
