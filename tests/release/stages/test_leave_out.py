@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import duckanon
-from duckanon.release.stages import bucket
+from duckanon.release.stages import bucket, least_loss
 from tests.oracle_release import assert_release_valid
 from tests.strategies import records_of
 
@@ -94,6 +94,27 @@ def test_no_more_is_lost_than_without_or_by_mondrian(
     ours = released(rows, **asked, suppression_limit=limit, effort="fast")[0]
     assert ours <= released(rows, **asked, effort="fast")[0] * (1 + 1e-4)
     assert ours <= released(rows, **asked, suppression_limit=limit, method="mondrian")[0] * (1 + 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("records", "coordinates", "tried"), [(300, 300, True), (299, 300, False), (300, 299, False)]
+)
+def test_mondrian_is_tried_on_what_memory_holds(
+    records: int, coordinates: int, tried: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """300 records in one column."""
+    methods: list[str] = []
+    partition = least_loss.partition
+
+    def seen(con: Any, bucketed: Any, way: duckanon.Policy) -> Any:
+        methods.append(way.method)
+        return partition(con, bucketed, way)
+
+    monkeypatch.setattr(least_loss, "partition", seen)
+    monkeypatch.setattr(least_loss, "LARGEST", records)
+    monkeypatch.setattr(least_loss, "WIDEST", coordinates)
+    released(outlying(), quasi_identifiers="age", sensitive="ill", k=3, l=2, suppression_limit="0.05")
+    assert ("mondrian" in methods) == tried
 
 
 @pytest.mark.parametrize("seed", range(4))

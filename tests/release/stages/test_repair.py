@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -90,12 +90,21 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("parts")
-def test_many_violating_classes_are_merged_within_parts_of_the_table() -> None:
+def test_many_violating_classes_are_merged_within_parts_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """By hand: of two neighbours each has one of two values, .5 from the table; together they are like it."""
     values = np.tile(np.repeat([0, 1], K), M // 2)
     before, limited = whole(values, "0.3")
     assert np.count_nonzero(before.violations) == M
+    seen: list[tuple[int, str]] = []
+    merge_classes = stage.merge_classes
+
+    def merge(centroids: NDArray[np.float64], *given: Any, partner: Any) -> NDArray[np.int64]:
+        seen.append((len(centroids), partner))
+        return merge_classes(centroids, *given, partner=partner)
+
+    monkeypatch.setattr(stage, "merge_classes", merge)
     labels, classes = stage.mended(before, limited, "efficient", POLICY)
+    assert seen == [(30, "efficient")] * 4
     assert max(emds(labels, values)) <= Fraction("0.3")
     assert len(classes.sizes) == M // 2
     part = np.arange(M * K) // (30 * K)
