@@ -63,9 +63,9 @@ def _ways(found: Sequence[Repaired], policy: Policy) -> Iterator[Policy]:
     """Yield other policies with the same guarantee, to the first that is found.
 
     With less effort, where the worst classes of all tiles were searched together, which may end with more
-    loss from better classes: so a higher effort never loses more. Without suppression, where records are
-    suppressed, or tiles have left unmerged what might be. Mondrian, which cuts the table from above, where
-    suppression is allowed, or where merging has left few classes.
+    loss from better classes: so a higher effort never loses more. Without suppression, which has more recipes
+    to choose from, too. Mondrian, which cuts the table from above, where suppression is allowed, or where
+    merging has left few classes.
     """
     bucketed = found[0].partitioned.bucketed
     size = bucketed.limited.embedded.staged.size
@@ -80,8 +80,7 @@ def _ways(found: Sequence[Repaired], policy: Policy) -> Iterator[Policy]:
     yield from lower(policy)
     if not bucketed.limited.thresholds:
         return
-    apart = found[0].suppressed or not found[0].partitioned.merged
-    if policy.suppression_limit and apart and not leaves_out(bucketed, policy):
+    if policy.suppression_limit and not leaves_out(bucketed, policy):
         without = replace(policy, suppression_limit=0)
         yield without
         yield from lower(without)

@@ -81,7 +81,6 @@ class Partitioned:
     suppressed: int = 0  # records that the method itself left out
     middle: Points | None = None  # some records of the middle tile
     pooled: bool = False  # whether the worst classes of all tiles were searched together
-    merged: bool = False  # whether tiles merged the classes that violated
 
 
 def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy) -> Partitioned:
@@ -151,7 +150,7 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
             pool = _search(pool, policy, plan.recipe, thresholds, share, until, merging=merging)
         found.add(_described(staged, pool, thresholds))
     whole = found.partitioned(bucketed, plan, middle[0] if middle else None)
-    return replace(whole, pooled=together, merged=merging)
+    return replace(whole, pooled=together)
 
 
 def _pooling(bucketed: Bucketed, policy: Policy) -> bool:

@@ -101,6 +101,37 @@ def test_tiles_merge_where_far_more_violate_than_may_go(monkeypatch: pytest.Monk
     assert 0.8 * N <= len(released[2]) < N
 
 
+@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
+def test_no_more_is_lost_than_without_suppression_where_tiles_merge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With suppression there are fewer recipes: here only one with classes of forty."""
+    monkeypatch.setattr(bucket, "TILE", 64)
+    monkeypatch.setattr(bucket, "BROAD_TILE", 64)
+    choose = partition.choose_plan
+
+    def poor(con: Any, bucketed: Any, policy: duckanon.Policy, stop: Any) -> Plan:
+        if policy.suppression_limit and policy.method == "auto":
+            return Plan(Recipe("tcloseness_first", 40), "poor")
+        return choose(con, bucketed, policy, stop)
+
+    monkeypatch.setattr(partition, "choose_plan", poor)
+    monkeypatch.setattr(partition, "merges", lambda *_: True)
+    draw = np.random.default_rng(6)
+    people = {"age": draw.normal(size=N), "weight": draw.normal(size=N), "pay": draw.permutation(N) % 20}
+    lost = []
+    with duckanon.connect() as con:
+        con.duckdb.register("people", pa.table(people))
+        con.sql("CREATE TABLE staff AS FROM people")
+        for limit in ("0", "0.02"):
+            policy = duckanon.Policy(
+                quasi_identifiers=["age", "weight"], sensitive="pay", k=5, t="0.2", suppression_limit=limit
+            )
+            report = duckanon.anonymize(con, "staff", policy, name="v", or_replace=True).report
+            told = {measure.measure: measure.value or 0.0 for measure in report.measures}
+            gone = told["suppressed_records"] / N
+            lost.append((1 - gone) * told["information_loss"] + gone * 100)
+    assert lost[1] <= lost[0] * (1 + 1e-6)
+
+
 BY_SAMPLE: dict[str, dict[str, Any]] = {
     "k alone": {"sensitive": [], "insensitive": ["pay", "code"]},
     "t": {"t": "0.2"},
