@@ -43,10 +43,12 @@ class Kernel:
     and ``_numba_type_`` are what numba asks for.
     """
 
-    def __init__(self, function: Callable[..., object], *, by_entry: bool = False, **options: Any) -> None:
+    def __init__(
+        self, function: Callable[..., object], *, by_entry: bool = False, linked: bool = False, **options: Any
+    ) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
-        self._by_entry = by_entry
+        self._by_entry, self._linked = by_entry, linked
         self._dispatcher: Any = None
         # _nrt always: a kernel that is compiled because another calls it would take over what that one says.
         # Nobody calls kernels from C, and a way in for that is compiled, too, where it is not declined.
@@ -68,7 +70,8 @@ class Kernel:
         if self._dispatcher is None:
             with _loading:
                 if self._dispatcher is None:
-                    dispatcher = _numba().njit(**self.targetoptions)(self.py_func)
+                    njit, way = _numba().njit, _linking() if self._linked else {}
+                    dispatcher = njit(**self.targetoptions, **way)(self.py_func)
                     _dispatchers.add(dispatcher)
                     self._dispatcher = dispatcher
         return self._dispatcher
@@ -121,7 +124,8 @@ def by_entry(function: Function) -> Function:
 def inner(function: Function) -> Function:
     """Return the function, compiled as `compiled` does, for calls from compiled code only.
 
-    Without the way in from Python it compiles in about half the time.
+    Without the way in from Python, and without machine code of its own (see `linked`), it compiles in less
+    than half the time.
 
     Parameters
     ----------
@@ -133,7 +137,7 @@ def inner(function: Function) -> Function:
     callable
         A function of the same signature; a call from Python fails.
     """
-    return cast("Function", Kernel(function, cache=True, no_cpython_wrapper=True))
+    return cast("Function", Kernel(function, linked=True, cache=True, no_cpython_wrapper=True))
 
 
 def uncounted(function: Function) -> Function:
@@ -154,7 +158,7 @@ def uncounted(function: Function) -> Function:
     callable
         A function of the same signature; a call from Python fails.
     """
-    return cast("Function", Kernel(function, cache=True, no_cpython_wrapper=True, _nrt=False))
+    return cast("Function", Kernel(function, linked=True, cache=True, no_cpython_wrapper=True, _nrt=False))
 
 
 def spliced(function: Function) -> Function:
@@ -245,6 +249,15 @@ def _numba() -> Any:
 
     event.register("numba:compile", Listener())
     return numba
+
+
+@functools.cache
+def _linking() -> dict[str, Any]:
+    """Return how numba is told to compile what is only linked, where it has the parts to make that of."""
+    try:
+        return {"pipeline_class": importlib.import_module("duckanon.kernels.linked").Linked}
+    except ImportError:
+        return {}
 
 
 def _pass_on(event: Any, *, begins: bool) -> None:

@@ -1,0 +1,96 @@
+"""Kernels that only compiled code calls have no machine code of their own: callers take in their text."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tests.e2e.scenes import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# What a text has to carry: an array made, a loop, another kernel, numbers that are kept in a tuple, an error.
+KERNELS = """
+import numpy as np
+from duckanon.kernels.compiled import compiled, inner, uncounted
+
+@uncounted
+def add(numbers):
+    total = 0.0
+    for number in numbers:
+        total += number
+    return total
+
+@inner
+def doubled(numbers):
+    if not len(numbers):
+        raise ValueError("no numbers")
+    made = np.empty(len(numbers))
+    for place in range(len(numbers)):
+        made[place] = 2.0 * numbers[place]
+    return made, add(made)
+
+@compiled
+def first(numbers):
+    made, total = doubled(numbers)
+    return made[-1] + total
+
+@compiled
+def second(numbers):
+    made, total = doubled(numbers)
+    return made[0] - total
+"""
+# By hand: twice 1, 2, 3 is 2, 4, 6, which add up to 12.
+PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv[1])
+if "without" in sys.argv:
+    import numba.core.codegen
+    del numba.core.codegen.JITCodeLibrary
+import kernels, numpy
+called = getattr(kernels, sys.argv[2])
+print(called(numpy.array([1.0, 2.0, 3.0])))
+try:
+    called(numpy.empty(0))
+except ValueError as error:
+    print(error)
+for kernel in (called, kernels.doubled, kernels.add):
+    dispatcher = kernel.dispatcher
+    for compiled in dispatcher.overloads.values():
+        kind = compiled.library.serialize_using_object_code()[1] if dispatcher.stats.cache_misses else "cached"
+        print(kind, sum(dispatcher.stats.cache_hits.values()), sum(dispatcher.stats.cache_misses.values()))
+"""
+
+
+def run(folder: Path, *arguments: str) -> list[str]:
+    """Return what a process prints that calls a kernel of the folder; kernels are cached there."""
+    # Written once: the cache is for a file as it is.
+    if not (folder / "kernels.py").exists():
+        (folder / "kernels.py").write_text(KERNELS)
+    own = {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
+    command: list[Any] = [sys.executable, "-c", PROGRAM, str(folder), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **own})
+    assert not done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_text_is_all_that_is_compiled_and_a_caller_in_another_process_takes_it_from_the_cache(
+    tmp_path: Path,
+) -> None:
+    values = ["18.0", "no numbers"]
+    assert run(tmp_path, "first") == [*values, "object 0 1", "bitcode 0 1", "bitcode 0 1"]
+    # All that is needed is cached with the kernel that is called: the text is not even read.
+    assert run(tmp_path, "first") == [*values, "cached 1 0"]
+    values = ["-10.0", "no numbers"]
+    # `add` is in the text of `doubled`, so that nobody looks for it.
+    assert run(tmp_path, "second") == [*values, "object 0 1", "cached 1 0"]
+    assert run(tmp_path, "second") == [*values, "cached 1 0"]
+
+
+def test_where_numba_lacks_what_a_text_is_made_of_kernels_are_compiled_as_others_are(tmp_path: Path) -> None:
+    """A numba of another build: a class is taken away before it is asked for."""
+    values = ["18.0", "no numbers"]
+    assert run(tmp_path, "first", "without") == [*values, *["object 0 1"] * 3]
