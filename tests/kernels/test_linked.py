@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tests.e2e.scenes import ROOT
 
@@ -71,7 +71,7 @@ def run(folder: Path, *arguments: str) -> list[str]:
     if not (folder / "kernels.py").exists():
         (folder / "kernels.py").write_text(KERNELS)
     own = {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
-    command: list[Any] = [sys.executable, "-c", PROGRAM, str(folder), *arguments]
+    command = [sys.executable, "-c", PROGRAM, str(folder), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **own})
     assert not done.stderr
     return done.stdout.splitlines()
