@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+import pytest
+from numba.core.errors import NumbaWarning
+
+from duckanon.kernels.compiled import Kernel, compiled, inner
 from tests.e2e.scenes import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+ABSOLUTE = ctypes.CDLL(None).labs
+ABSOLUTE.argtypes, ABSOLUTE.restype = [ctypes.c_long], ctypes.c_long
 
 # What a text has to carry: an array made, a loop, another kernel, numbers that are kept in a tuple, an error.
 KERNELS = """
@@ -94,3 +102,22 @@ def test_where_numba_lacks_what_a_text_is_made_of_kernels_are_compiled_as_others
     """A numba of another build: a class is taken away before it is asked for."""
     values = ["18.0", "no numbers"]
     assert run(tmp_path, "first", "without") == [*values, *["object 0 1"] * 3]
+
+
+@inner
+def inside(number: int) -> int:
+    return int(ABSOLUTE(number))
+
+
+@compiled
+def outside(number: int) -> int:
+    return inside(number)
+
+
+def test_a_text_that_holds_an_address_of_this_process_is_not_cached() -> None:
+    """By definition: in another process something else is there, or nothing."""
+    with pytest.warns(NumbaWarning, match="as it uses dynamic globals") as told:
+        assert outside(-3) == 3
+    assert ['"inside"' in str(warning.message) for warning in told] == [True, False]
+    (text,) = cast("Kernel", inside).dispatcher.overloads.values()
+    assert text.library.has_dynamic_globals
