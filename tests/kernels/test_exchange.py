@@ -98,10 +98,27 @@ def test_a_tile_with_every_distance(distance: Any) -> None:
     assert check_sweeps(searched(points, labels, 4, attributes), 6, (2.0, 400.0, 1e9)) > 500
 
 
+@pytest.mark.parametrize("size", [6, 25, 60])
+@pytest.mark.parametrize("others", [(), ("ordered",), ("equal", "ordered")])
+def test_classes_that_keep_t_from_the_start(size: int, others: tuple[Any, ...]) -> None:
+    """Swaps that windows leave: each class has its share of every stratum of the first attribute, about."""
+    random, n = np.random.default_rng(size + len(others)), 840
+    values = random.integers(0, 200, n)
+    labels = np.argsort(np.argsort(values, kind="stable")) % (n // size)
+    attributes = [attribute_of(values, "ordered", t=Decimal("0.15"))]
+    attributes += [
+        attribute_of(random.integers(0, 5 + 90 * (d == "ordered"), n), d, t=Decimal("0.7")) for d in others
+    ]
+    search = searched(random.normal(size=(n, 3)), labels, min(5, size), attributes)
+    assert not search.state.violation.any()
+    assert check_sweeps(search, 5, (1e9, 1e9)) > 100
+    assert not search.state.violation.any()
+
+
 @pytest.mark.parametrize("wanted", [WANTED[1], WANTED[6]])
 @pytest.mark.parametrize("sizes", [(150, 20, 20), (40, 33, 120), (130, 127, 9)])
 def test_large_classes_beside_small_ones(sizes: tuple[int, ...], wanted: dict[str, Any]) -> None:
-    """Above and below the sizes that are sorted by insertion, have listed crossings, and have too many pairs."""
+    """Above and below the sizes that are put in order by counting, have windows, have listed crossings, and have too many pairs."""
     random = np.random.default_rng(sum(sizes))
     labels = random.permutation(np.repeat(np.arange(len(sizes)), sizes))
     points = random.normal(size=(len(labels), 2)) + labels[:, None] * 0.2

@@ -28,6 +28,7 @@ from duckanon.kernels.exchange.ledger import (
     violation_after_swap,
     violation_with,
 )
+from duckanon.kernels.exchange.windows import fill_windows, kept_swaps
 from tests import oracle
 from tests.examples import examples
 
@@ -148,6 +149,17 @@ def every_exchange(
 
 
 @uncached
+def swaps_left(ledger: Ledger, rules: Rules, codes: Whole, one: Whole, two: Whole) -> tuple[Whole, Whole]:
+    """Return the places in both classes of the members whose swap the windows leave."""
+    for side in range(2):
+        own = two if side else one
+        fill_ledger(ledger, rules, codes, side, own)
+        fill_windows(ledger, rules, side, len(own))
+    count = kept_swaps(ledger, FIRST, len(one), FIRST + 1, len(two))
+    return ledger.swaps[0, :count].copy(), ledger.swaps[1, :count].copy()
+
+
+@uncached
 def whole_class(ledger: Ledger, rules: Rules, codes: Whole, members: Whole) -> float:
     fill_ledger(ledger, rules, codes, FIRST, members)
     return class_violation(ledger, rules, FIRST, len(members))
@@ -243,6 +255,51 @@ def test_every_swap_and_move_has_the_violation_that_fractions_give(
     attributes, one, two = case
     # A diagonal of the pairs: every member takes part, hypothesis sees to the order.
     check_exchanges(attributes, one, two, [(i % len(one), i % len(two)) for i in range(6)])
+
+
+@st.composite
+def kept_classes(draw: st.DrawFn) -> tuple[list[Attribute], Whole, Whole]:
+    """Draw one or two ordered attributes and two classes, at a t that both just meet or a step above."""
+    sizes = draw(st.sampled_from([(1, 1), (2, 5), (5, 5), (5, 6), (9, 4), (17, 16), (40, 30)]))
+    random, n = np.random.default_rng(draw(st.integers(0, 2**20))), sum(sizes) + draw(st.integers(0, 40))
+    order, attributes = random.permutation(n), []
+    one, two = order[: sizes[0]], order[sizes[0] : sum(sizes)]
+    for _ in range(draw(st.integers(1, 2))):
+        highest = draw(st.sampled_from([2, 9, 200]))
+        values = np.minimum(random.geometric(draw(st.sampled_from([0.02, 0.2])), n), highest)
+        plain = attribute_of(values, "ordered")
+        reached = max(emd_of(plain, one), emd_of(plain, two))
+        # Rounded up to the digits that a threshold has.
+        t = Fraction(math.ceil(reached * 10**9), 10**9) + draw(st.sampled_from([0, 0, STEP, Fraction(1, 50)]))
+        attributes.append(attribute_of(values, "ordered", t=min(t, Fraction(1))))
+    return attributes, one, two
+
+
+@settings(max_examples=examples(200, 25))
+@given(kept_classes())
+def test_windows_leave_every_swap_that_keeps_t(case: tuple[list[Attribute], Whole, Whole]) -> None:
+    """Source: tests/oracle.py on both classes after each swap; in the order of the places."""
+    attributes, one, two = case
+    pairs = list(zip(*(x.tolist() for x in swaps_left(*prepared(attributes, 64), one, two)), strict=True))
+    assert pairs == sorted(set(pairs))
+    for i, j in {(i, j) for i in range(len(one)) for j in range(len(two))} - set(pairs):
+        after = np.append(np.delete(one, i), two[j]), np.append(np.delete(two, j), one[i])
+        assert not all(meets(a, members) for a in attributes for members in after)
+
+
+def test_windows_by_hand() -> None:
+    """Ten values, one record each; two classes of two, {2, 7} and {3, 6}.
+
+    With c members up to value v a class has ``|10 c - 2 (v + 1)|`` at the edge after it, and an EMD of the sum
+    over v = 0..8 by 180. {2, 7}: 2 + 4 + 4 + 2 + 0 + 2 + 4 + 4 + 2 = 24. {3, 6}: 2 + 4 + 6 + 2 + 0 + 2 + 6 + 4 + 2
+    = 28. {3, 7} and {2, 6}: 26. {2, 3}: 2 + 4 + 4 + 12 + 10 + 8 + 6 + 4 + 2 = 52, and so {6, 7}. At t = 28 / 180,
+    rounded up, 2 and 3 may change places, and 7 and 6. {4, 7}: 2 + 4 + 6 + 8 + 0 + 2 + 4 + 4 + 2 = 32 is the first
+    that breaks t, so 6 is outside the window of 2 by more than the position that windows are wider.
+    """
+    values = list(range(10))
+    attribute = attribute_of(values, "ordered", t=Fraction(156, 1000))
+    left = swaps_left(*prepared([attribute], 2), np.array([2, 7]), np.array([3, 6]))
+    assert [x.tolist() for x in left] == [[0, 1], [0, 1]]
 
 
 @pytest.mark.parametrize("distance", DISTANCES)

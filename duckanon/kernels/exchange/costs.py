@@ -52,17 +52,27 @@ def before(arrays: NDArray[np.int64], path: Path, size: int, p: int, x: int) -> 
         place = size * (size + 1) // 2 - 1 + p
         q, turn = arrays[path.quantiles + place], arrays[path.turns + place]
     else:
-        q, end = 0, path.values
-        while q < end:
-            middle = (q + end) // 2
-            if arrays[path.cumulative + middle] * size > level:
-                end = middle
-            else:
-                q = middle + 1
+        q = _crossing(arrays, path, size, level)
         turn = 2 * (level * q - size * arrays[path.prefix + q])
     # Both are there before the question, which half of all records answer with yes, so that nothing branches.
     value = level * x - size * arrays[path.prefix + x]
     return int(turn - value if x > q else value)
+
+
+@uncounted
+def _crossing(arrays: NDArray[np.int64], path: Path, size: int, level: int) -> int:
+    """Return the first position with so many records of the table up to it that they are beyond a level.
+
+    On its own, so that `before` is short enough to be part of the loops around it.
+    """
+    q, end = 0, path.values
+    while q < end:
+        middle = (q + end) // 2
+        if arrays[path.cumulative + middle] * size > level:
+            end = middle
+        else:
+            q = middle + 1
+    return q
 
 
 class Tree(NamedTuple):

@@ -3,7 +3,8 @@
 Most pairs of classes offer nothing: what is asked first is what rules out most at the least cost. A bound on
 the gain of all swaps of one record, and of one swap, comes from the mean of each class and its members'
 distances from it, less what violations on a path cost, which takes a few additions; then comes the exact gain
-in SSE; other violations come last.
+in SSE; other violations come last. Of classes within t most swaps would break it, and no gain is worth that
+where the price is high: then `windows` come first.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from duckanon.kernels.exchange.ledger import (
     NOTHING,
     START,
     SWAPS,
+    WINDOWS,
     path_prices,
     prepare_swaps,
     violation_after_swap,
     violation_with,
 )
 from duckanon.kernels.exchange.state import (
+    MARGIN,
     ExchangeState,
     add,
     measure,
@@ -35,6 +38,7 @@ from duckanon.kernels.exchange.state import (
     touch,
     update_violation,
 )
+from duckanon.kernels.exchange.windows import fill_windows, keeps_t, kept_swaps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,9 +48,6 @@ PAIRS = cast("int", np.int64(4096))
 
 ANY = cast("int", np.int64(2**62))
 """Any number. Both are typed, so that functions are not compiled once for each literal."""
-
-MARGIN = 2.0**-40
-"""Share of a price that is more than its rounding, and less than matters."""
 
 ALONG, AWAY, PLACE, ASIDE = range(4)
 """Of the members of two classes, in `ExchangeState.pair`: the product of the way from the mean with the
@@ -87,12 +88,15 @@ def exchange(
         own, made = 0.0, 0
         while made < most:
             between = _apart(state, a, b)
-            swaps, out, back = _hopes(state, a, b, between)
+            swaps, strict, out, back = _hopes(state, a, b, between)
             if not (swaps or out or back):
                 break
-            _measure(state, a, b, between)
+            if out or back or not strict:
+                _measure(state, a, b, between)
             best, i, j = state.bounds.gain, NONE, NONE
-            if swaps:
+            if strict:
+                best, i, j = _best_kept_swap(state, a, b, between)
+            elif swaps:
                 best, i, j = _best_swap(state, a, b, between)
             if out or back:
                 best, i, j = _better_move(state, a, b, between, out, back, best, i, j)
@@ -135,8 +139,8 @@ def _apart(state: ExchangeState, a: int, b: int) -> float:
 
 
 @spliced
-def _hopes(state: ExchangeState, a: int, b: int, between: float) -> tuple[bool, bool, bool]:
-    """Tell whether a swap may gain, a move from class a to b, and one back: none does that are far apart.
+def _hopes(state: ExchangeState, a: int, b: int, between: float) -> tuple[bool, bool, bool, bool]:
+    """Tell whether a swap may gain, but none that breaks t; a move from class a to b, and one back.
 
     With reach_a and reach_b for how far members are from the means, a record goes from one to another that is
     ``mean_a - mean_b + e`` away, ``|e| <= reach_a + reach_b``: the gain in SSE, as `_best_swap` has it, is
@@ -149,11 +153,12 @@ def _hopes(state: ExchangeState, a: int, b: int, between: float) -> tuple[bool, 
     out = size_a > bounds.least and size_b < bounds.most
     back = size_b > bounds.least and size_a < bounds.most
     if state.violation[a] + state.violation[b] > 0.0:
-        return True, out, back
+        return True, False, out, back
     both, apart, reach = 1.0 / size_a + 1.0 / size_b, math.sqrt(between), reach_a + reach_b
     most = abs(2.0 * both - 2.0) * apart * reach + both * reach * reach - (2.0 - both) * between
     return (
         most > 0.0,
+        0.0 < most < bounds.sure and size_a <= WINDOWS and size_b <= WINDOWS,
         out and _move_gains(reach_a, apart, size_a, size_b),
         back and _move_gains(reach_b, apart, size_b, size_a),
     )
@@ -170,21 +175,57 @@ def _move_gains(reach: float, apart: float, size: int, goal: int) -> bool:
 def _measure(state: ExchangeState, a: int, b: int, between: float) -> None:
     """Write products and distances of the members of two classes, that are so far apart, squared."""
     points, pair, w, away_of = state.points, state.pair, state.between, state.away
-    apart, columns = math.sqrt(between), len(w)
+    apart = math.sqrt(between)
     unit = 1.0 / apart if apart > 0.0 else 0.0
     for side in range(2):
         c = b if side else a
         members, centre, alongs, aways = state.members[c], state.mean[c], pair[side, ALONG], pair[side, AWAY]
         places, asides = pair[side, PLACE], pair[side, ASIDE]
         for i in range(state.size[c]):
-            record, along = members[i], 0.0
-            point = points[record]
-            for x in range(columns):
-                along += (point[x] - centre[x]) * w[x]
+            record = members[i]
+            along = _along(points[record], centre, w)
             away, place = away_of[record], along * unit
             beside = away * away - place * place
             alongs[i], aways[i], places[i] = along, away, place
             asides[i] = math.sqrt(beside) if beside > 0.0 else 0.0
+
+
+@spliced
+def _along(point: NDArray[np.float64], centre: NDArray[np.float64], way: NDArray[np.float64]) -> float:
+    """Return the product of the way from a centre to a point with another way."""
+    along = 0.0
+    for x in range(len(way)):
+        along += (point[x] - centre[x]) * way[x]
+    return along
+
+
+@spliced
+def _best_kept_swap(state: ExchangeState, a: int, b: int, between: float) -> tuple[float, int, int]:
+    """Return what `_best_swap` does, of classes without violations where none that breaks t gains."""
+    ledger, members, pair = state.ledger, state.members, state.pair
+    size_a, size_b = state.size[a], state.size[b]
+    _open_both(state, a, b)
+    for c in (a, b):
+        if not ledger.windowed[c]:
+            fill_windows(ledger, state.rules, c, state.size[c])
+    best, best_i, best_j = state.bounds.gain, NONE, NONE
+    count = kept_swaps(ledger, a, size_a, b, size_b)
+    for side in range(2 if count > 0 else 0):
+        c = b if side else a
+        own, centre, alongs = members[c], state.mean[c], pair[side, ALONG]
+        for i in range(state.size[c]):
+            alongs[i] = _along(state.points[own[i]], centre, state.between)
+    both, lost, gained = 1.0 / size_a + 1.0 / size_b, pair[0, ALONG], pair[1, ALONG]
+    for x in range(count):
+        i, j = ledger.swaps[0, x], ledger.swaps[1, x]
+        gain = _with_distance(
+            state, members[a, i], members[b, j], both, 2.0 * (gained[j] - lost[i] - between)
+        )
+        if gain <= best:
+            continue
+        if keeps_t(ledger, state.rules, a, size_a, b, size_b, i, j):
+            best, best_i, best_j = gain, members[a, i], members[b, j]
+    return best, best_i, best_j
 
 
 @spliced
@@ -216,7 +257,8 @@ def _best_swap(state: ExchangeState, a: int, b: int, between: float) -> tuple[fl
             continue
         if state.codes.shape[0] > 0:
             if not prepared:
-                _prepare(state, a, b)
+                _open_both(state, a, b)
+                prepare_swaps(state.ledger, state.rules, a, size_a, b, size_b)
                 prepared = True
             path_prices(state.ledger, state.rules, bounds.weight, a, b, i, size_b, prices)
         for j in range(size_b):
@@ -263,13 +305,11 @@ def _with_distance(state: ExchangeState, i: int, j: int, times: float, total: fl
 
 
 @spliced
-def _prepare(state: ExchangeState, a: int, b: int) -> None:
-    """Prepare the questions about violations after swaps of two classes."""
+def _open_both(state: ExchangeState, a: int, b: int) -> None:
+    """Bring the ledgers of two classes up to date for swaps: the lists of one may drop those of the other."""
     ledger = state.ledger
-    # The lists of the second class may drop those of the first.
     while ledger.filled[a] == NOTHING or ledger.filled[b] == NOTHING:
         open_ledger(state, a if ledger.filled[a] == NOTHING else b, SWAPS)
-    prepare_swaps(ledger, state.rules, a, state.size[a], b, state.size[b])
 
 
 @spliced

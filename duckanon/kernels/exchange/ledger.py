@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
+from duckanon.kernels.closeness.reference import LARGEST_LISTED
 from duckanon.kernels.closeness.threshold import Rules, rule_violation
 from duckanon.kernels.compiled import spliced, uncounted
 from duckanon.kernels.exchange.costs import Path, Tree, before, cost, edge, path_of, tree_of
@@ -31,14 +32,17 @@ if TYPE_CHECKING:
 EXACT = 2.0**61
 """Largest edge sum that is kept in one machine word."""
 
-INSERTION = 32
-"""Largest class that is sorted by insertion."""
+COUNTED = 16
+"""Largest class that is put in order by counting, for each member, those before it: nothing branches."""
+
+WINDOWS = cast("int", np.int64(64))
+"""Largest class whose windows are kept, at O(s^2) each time: as much as to look at the pairs of one other."""
 
 NONE = cast("int", np.int64(-1))
 """Typed, so that functions are not compiled once more for a literal."""
 
-ASCENDING, CODE, RANK, LOWER, HIGHER, ENTERS_HIGH, ENTERS_LOW, KEPT_MORE, UP_MORE, SPARE = (
-    cast("int", np.int64(i)) for i in range(10)
+ASCENDING, CODE, RANK, LOWER, HIGHER, ENTERS_HIGH, ENTERS_LOW, KEPT_MORE, UP_MORE, SPARE, LEAST, GREATEST = (
+    cast("int", np.int64(i)) for i in range(12)
 )
 """Lists of a class and an attribute."""
 
@@ -65,13 +69,16 @@ class Ledger(NamedTuple):
         What is known of each class: `NOTHING`, `SWAPS`, or `MOVES` too; then the end of the lists in use.
     span : ndarray of shape (m, 2), int64
         `START`, `ROOM`: first place of the lists of each class, and how many places they have.
-    lists : ndarray of shape (10, S, places), int64
+    windowed : ndarray of shape (m,), bool
+        Classes whose windows are known.
+    lists : ndarray of shape (12, S, places), int64
         `ASCENDING`, the positions of the members in ascending order; by their places in the class `CODE`,
         their positions, and `RANK`, the members before each in that order. On a path: `LOWER` and `HIGHER`,
         what a member adds to the edge sum where it gives way to a record of a higher rank, or of none such;
         by rank `ENTERS_HIGH` and `ENTERS_LOW`, what that record adds then, without its own cost; by rank
         `KEPT_MORE` and `UP_MORE`, prefix sums of the costs at the own rank and one higher in a class with
-        one member more; spare.
+        one member more; spare; by their places in the class `LEAST` and `GREATEST`, their window, see
+        `windows`.
     nodes : ndarray of shape (S, height, places, 2), int64
         In a tree, on each level: `INSIDE`, the members of the class in the node above each, by its place, and
         `WITHOUT`, what the edge there adds to the edge sum of the class without it.
@@ -84,25 +91,32 @@ class Ledger(NamedTuple):
         For the members of two classes, the sides 0 and 1, who would enter the other: the rank, in a tree
         -1 where nothing is known yet; then on a path what it adds where it is higher than who gives way, and
         where it is not, in a tree what the edge on each level adds.
+    swaps : ndarray of shape (2, WINDOWS^2 + 1), int64
+        Scratch memory of `kept_swaps`: places of members in the one class, and in the other.
+    slots : ndarray of shape (6, WINDOWS + 1), float64
+        Scratch memory of `fill_windows`.
     histogram : ndarray of shape (2, most + 1), int64
         The values of a class and how often each occurs, for the attributes that are not quick.
     """
 
     quick: NDArray[np.bool_]
     filled: NDArray[np.int64]
+    windowed: NDArray[np.bool_]
     span: NDArray[np.int64]
     lists: NDArray[np.int64]
     nodes: NDArray[np.int64]
     sums: NDArray[np.int64]
     leave: NDArray[np.float64]
     entry: NDArray[np.int64]
+    swaps: NDArray[np.int64]
+    slots: NDArray[np.float64]
     histogram: NDArray[np.int64]
 
 
 def ledger_of(rules: Rules, records: int, classes: int, most: int) -> Ledger:
     """Return memory for so many records in classes of at most `most`.
 
-    O(S (n H + m + most)) memory: about 240 + 48 H bytes a record and attribute.
+    O(S (n H + m + most)) memory: about 290 + 48 H bytes a record and attribute.
     """
     table, count = rules.table, len(rules.table)
     height = max([0, *table["height"].tolist()])
@@ -112,10 +126,12 @@ def ledger_of(rules: Rules, records: int, classes: int, most: int) -> Ledger:
     places = 3 * records + 2 * (most + 2)
     whole = np.int64
     return Ledger(
-        quick, np.zeros(classes + 1, whole), np.zeros((classes, 2), whole),
-        np.zeros((10, count, places), whole), np.zeros((count, height, places, 2), whole),
+        quick, np.zeros(classes + 1, whole), np.zeros(classes, dtype=np.bool_),
+        np.zeros((classes, 2), whole),
+        np.zeros((12, count, places), whole), np.zeros((count, height, places, 2), whole),
         np.zeros((count, classes, 4), whole),
         np.zeros(records), np.zeros((2, count, 1 + max(2, height), most), whole),
+        np.zeros((2, WINDOWS * WINDOWS + 1), whole), np.zeros((6, WINDOWS + 1)),
         np.zeros((2, most + 1), whole),
     )  # fmt: skip
 
@@ -139,7 +155,7 @@ def fill_ledger(
             else:
                 _fill_without(ledger, rules, a, c, size)
                 ledger.sums[a, c, TOTAL] = _tree_total(ledger, rules, a, c, size, size)
-    ledger.filled[c] = SWAPS
+    ledger.filled[c], ledger.windowed[c] = SWAPS, False
 
 
 @spliced
@@ -191,14 +207,14 @@ def prepare_swaps(ledger: Ledger, rules: Rules, first: int, size: int, second: i
                 else:
                     # Classes that are both like the table have a record at about the same rank.
                     code, rank = lists[CODE, a, there + i], lists[RANK, a, there + i]
-                    _enter_path(ledger, rules, a, c, own, code, rank, side, i)
+                    enter_path(ledger, rules, a, c, own, code, rank, side, i)
 
 
 @spliced
 def enter(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int, side: int, place: int) -> None:
     """Prepare the questions about a record that would enter class c, of so many records, for a member."""
     if rules.table[a]["height"] == 0:
-        _enter_path(ledger, rules, a, c, size, code, 0, side, place)
+        enter_path(ledger, rules, a, c, size, code, 0, side, place)
     else:
         _enter_tree(ledger, rules, a, c, size, code, side, place)
 
@@ -253,10 +269,8 @@ def violation_after_swap(
         if ledger.entry[side, a, 0, place] < 0:
             _enter_tree(ledger, rules, a, c, size, new, side, place)
         total = _tree_swap(ledger, rules, a, c, at, new, side, place)
-    elif ledger.entry[side, a, 0, place] > ledger.lists[RANK, a, at]:
-        total = ledger.sums[a, c, TOTAL] + ledger.lists[LOWER, a, at] + ledger.entry[side, a, 1, place]
     else:
-        total = ledger.sums[a, c, TOTAL] + ledger.lists[HIGHER, a, at] + ledger.entry[side, a, 2, place]
+        total = path_swap(ledger, a, c, at, side, place)
     return (total - bound) / rules.table[a]["whole"] if total > bound else 0.0
 
 
@@ -298,17 +312,21 @@ def _make_room(ledger: Ledger, c: int, size: int) -> None:
 def _order(ledger: Ledger, codes: NDArray[np.int64], a: int, c: int, members: NDArray[np.int64]) -> None:
     """Write the ascending positions of the members, and by their places the position and the rank of each."""
     at, size, lists = ledger.span[c, START], len(members), ledger.lists
+    own, ascending, ranks = lists[CODE, a, at:], lists[ASCENDING, a, at:], lists[RANK, a, at:]
     for i in range(size):
-        code, place = codes[a, members[i]], at + i
-        lists[CODE, a, place] = code
-        while size <= INSERTION and place > at and lists[ASCENDING, a, place - 1] > code:
-            lists[ASCENDING, a, place] = lists[ASCENDING, a, place - 1]
-            place -= 1
-        lists[ASCENDING, a, place] = code
-    if size > INSERTION:
-        ascend(lists[ASCENDING, a, at : at + size])
-    for place in range(at, at + size):
-        lists[RANK, a, place] = _lower(lists[ASCENDING, a], at, size, lists[CODE, a, place])
+        own[i] = codes[a, members[i]]
+    for i in range(size if size <= COUNTED else 0):
+        code, rank, place = own[i], 0, 0
+        for j in range(size):
+            rank += own[j] < code
+            place += (own[j] == code) & (j < i)
+        ranks[i], ascending[rank + place] = rank, code
+    if size > COUNTED:
+        for i in range(size):
+            ascending[i] = own[i]
+        ascend(ascending[:size])
+        for i in range(size):
+            ranks[i] = _lower(lists[ASCENDING, a], at, size, own[i])
 
 
 @spliced
@@ -386,7 +404,16 @@ def _excess(rules: Rules, a: int, total: int, bound: int) -> float:
 
 
 @spliced
-def _enter_path(
+def path_swap(ledger: Ledger, a: int, c: int, gone: int, side: int, place: int) -> int:
+    """Return the edge sum of a path after a swap; `gone` is where who gives way stands in `lists`."""
+    total, lists, entry = ledger.sums[a, c, TOTAL], ledger.lists, ledger.entry
+    if entry[side, a, 0, place] > lists[RANK, a, gone]:
+        return int(total + lists[LOWER, a, gone] + entry[side, a, 1, place])
+    return int(total + lists[HIGHER, a, gone] + entry[side, a, 2, place])
+
+
+@spliced
+def enter_path(
     ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int, rank: int, side: int, place: int
 ) -> None:
     """Write what is to be known of a record that would enter class c; its rank is sought near the given."""
@@ -425,22 +452,33 @@ def _fill_path(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> int:
     """Write what the members of a class on a path add after swaps; return its edge sum."""
     lists, at, arrays, path = ledger.lists, ledger.span[c, START], rules.arrays, path_of(rules, a)
     kept, down, up = 0, 0, 0
-    lists[ENTERS_HIGH, a, at] = lists[ENTERS_LOW, a, at] = 0
+    ascending, ranks, prefix = lists[ASCENDING, a, at:], lists[RANK, a, at:], arrays[path.prefix :]
+    lower, higher = lists[LOWER, a, at:], lists[HIGHER, a, at:]
+    by_lower, by_higher = lists[KEPT_MORE, a, at:], lists[UP_MORE, a, at:]
+    highs, lows = lists[ENTERS_HIGH, a, at:], lists[ENTERS_LOW, a, at:]
+    first = size * (size + 1) // 2 - 1
+    quantiles, turns = arrays[path.quantiles + first :], arrays[path.turns + first :]
+    highs[0] = lows[0] = 0
     for r in range(size):
-        x, place = lists[ASCENDING, a, at + r], at + r
-        at_0 = before(arrays, path, size, r - 1, x) if r > 0 else 0
-        at_1, at_2 = before(arrays, path, size, r, x), before(arrays, path, size, r + 1, x)
-        at_3 = before(arrays, path, size, r + 2, x) if r + 2 <= size else 0
+        x = ascending[r]
+        if size <= LARGEST_LISTED:
+            step, last = path.total * x, r + 2 if r + 2 <= size else size
+            at_1 = step * r - size * prefix[x]
+            at_0, at_2, at_3 = at_1 - step, at_1 + step, at_1 + 2 * step
+            at_0 = turns[r - 1] - at_0 if x > quantiles[r - 1] else at_0
+            at_1 = turns[r] - at_1 if x > quantiles[r] else at_1
+            at_2 = turns[r + 1] - at_2 if x > quantiles[r + 1] else at_2
+            at_3 = turns[last] - at_3 if x > quantiles[last] else at_3
+        else:
+            at_0, at_1 = before(arrays, path, size, r - 1, x), before(arrays, path, size, r, x)
+            at_2, at_3 = before(arrays, path, size, r + 1, x), before(arrays, path, size, r + 2, x)
+        at_0, at_3 = at_0 if r > 0 else 0, at_3 if r + 2 <= size else 0
         # By rank at first, in lists that are filled for moves later.
-        lists[KEPT_MORE, a, place] = kept - (down + at_0 - at_1)
-        lists[UP_MORE, a, place] = up - (kept + at_1 - at_2)
+        by_lower[r], by_higher[r] = kept - (down + at_0 - at_1), up - (kept + at_1 - at_2)
         down, kept, up = down + at_0 - at_1, kept + at_1 - at_2, up + at_2 - at_3
-        lists[ENTERS_HIGH, a, place + 1] = down - kept
-        lists[ENTERS_LOW, a, place + 1] = kept - up
-    for place in range(at, at + size):
-        rank = lists[RANK, a, place]
-        lists[LOWER, a, place] = lists[KEPT_MORE, a, at + rank]
-        lists[HIGHER, a, place] = lists[UP_MORE, a, at + rank]
+        highs[r + 1], lows[r + 1] = down - kept, kept - up
+    for i in range(size):
+        lower[i], higher[i] = by_lower[ranks[i]], by_higher[ranks[i]]
     return int(before(arrays, path, size, size, path.values) + kept)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.kernels.closeness.threshold import rules_of
-from duckanon.kernels.exchange.state import Bounds, ExchangeState, exchange_state_of
+from duckanon.kernels.exchange.state import MARGIN, Bounds, ExchangeState, exchange_state_of
 from duckanon.kernels.neighbours.centroids import nearest, principal
 from duckanon.kernels.points import SMALLEST, check_class_size, distance_points, enlarged
 
@@ -54,7 +54,11 @@ class Search:
 
     def at_price(self, price: float) -> Search:
         """Return the same search in which a record beyond a threshold counts as `price` units."""
-        bounds = self.state.bounds._replace(weight=price * self.unit)
+        weight, table = price * self.unit, self.state.rules.table
+        # The least violation is one unit of an edge sum, where all attributes are paths with t alone.
+        paths = len(table) > 0 and bool((self.state.ledger.quick & (table["height"] == 0)).all())
+        sure = (1.0 - MARGIN) * weight / float(table["whole"].max()) if paths else 0.0
+        bounds = self.state.bounds._replace(weight=weight, sure=sure)
         return replace(self, state=self.state._replace(bounds=bounds))
 
 
@@ -85,7 +89,7 @@ def search_of(
     moving_labels = np.unique(owner[moving], return_inverse=True)[1].astype(np.int64)
     classes = int(moving_labels.max(initial=-1)) + 1 + SPARE
     spread = float(np.sum(np.square(matrix)))
-    bounds = Bounds(k, most, 0.0, ROUNDING * spread)
+    bounds = Bounds(k, most, 0.0, ROUNDING * spread, 0.0)
     moving_codes = np.ascontiguousarray(coded[:, moving])
     state = exchange_state_of(
         matrix, moving_codes, moving_labels, rules_of(thresholds), bounds, classes=classes

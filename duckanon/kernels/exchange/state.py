@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Rules
 
 
+MARGIN = 2.0**-40
+"""Share of a price that is more than its rounding, and less than matters."""
+
+
 class Bounds(NamedTuple):
     """What a search must keep, and what it aims at.
 
@@ -35,12 +39,16 @@ class Bounds(NamedTuple):
         SSE that one unit of violation counts as.
     gain : float
         Least gain for which something is done: above the rounding of a sum of squares.
+    sure : float
+        SSE that counts less than every violation, where all attributes are paths which are quick: if no swap
+        gains more, windows tell which are left. Otherwise 0.
     """
 
     least: int
     most: int
     weight: float
     gain: float
+    sure: float
 
 
 class ExchangeState(NamedTuple):

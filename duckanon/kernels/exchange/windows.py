@@ -1,0 +1,134 @@
+"""Windows: which positions on a path may take the place of a member without breaking t.
+
+Of a class that is within t most swaps break it. The edge sum after a swap is, for each rank at which a
+record may enter, convex in its position, so that all which t allows there lies between two ends; the window
+of a member reaches over those of all ranks. Two comparisons a class then rule a swap out before anything else
+is asked. Windows may be wider than what t allows, never narrower: `keeps_t` has the last word. All attributes
+are paths that are quick, see `Ledger`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from duckanon.kernels.compiled import spliced, uncounted
+from duckanon.kernels.exchange.costs import path_of
+from duckanon.kernels.exchange.ledger import (
+    ASCENDING,
+    BOUND,
+    CODE,
+    ENTERS_HIGH,
+    ENTERS_LOW,
+    GREATEST,
+    HIGHER,
+    LEAST,
+    LOWER,
+    NONE,
+    RANK,
+    START,
+    TOTAL,
+    enter_path,
+    path_swap,
+)
+
+if TYPE_CHECKING:
+    from duckanon.kernels.closeness.threshold import Rules
+    from duckanon.kernels.exchange.ledger import Ledger
+
+AFTER, UNTIL, FROM_HIGH, TO_HIGH, FROM_LOW, TO_LOW = range(6)
+"""What stands in the first dimension of `Ledger.slots`, by the rank at which a record enters: positions that
+have it; and the ends of windows there but for what depends on the member that gives way, where its rank is
+lower and where it is not."""
+
+
+@uncounted
+def fill_windows(ledger: Ledger, rules: Rules, c: int, size: int) -> None:
+    """Fill the windows of the members of a class within t, whose ledger is filled for swaps. O(S s^2)."""
+    for a in range(len(ledger.quick)):
+        _path_windows(ledger, rules, a, c, size)
+    ledger.windowed[c] = True
+
+
+@spliced
+def kept_swaps(ledger: Ledger, first: int, size: int, second: int, others: int) -> int:
+    """Write the swaps of two classes that windows do not rule out to `Ledger.swaps`; return how many.
+
+    The classes are within t, and their windows are filled. The swaps are ordered by the place in the first
+    class, then by that in the second. Nothing branches: about one swap of a member is left, and which one is
+    by chance.
+    """
+    swaps, lists, count = ledger.swaps, ledger.lists, NONE
+    for a in range(len(ledger.quick)):
+        at, there, kept = ledger.span[first, START], ledger.span[second, START], 0
+        one, least, greatest = lists[CODE, a, at:], lists[LEAST, a, at:], lists[GREATEST, a, at:]
+        two, lowest, highest = lists[CODE, a, there:], lists[LEAST, a, there:], lists[GREATEST, a, there:]
+        if count < 0:
+            for i in range(size):
+                code, low, high = one[i], least[i], greatest[i]
+                for j in range(others):
+                    fits = (low <= two[j]) & (two[j] <= high) & (lowest[j] <= code) & (code <= highest[j])
+                    swaps[0, kept], swaps[1, kept] = i, j
+                    kept += int(fits)
+        else:
+            for x in range(count):
+                i, j = swaps[0, x], swaps[1, x]
+                fits = (least[i] <= two[j]) & (two[j] <= greatest[i])
+                fits &= (lowest[j] <= one[i]) & (one[i] <= highest[j])
+                swaps[0, kept], swaps[1, kept] = i, j
+                kept += int(fits)
+        count = kept
+    return count
+
+
+@uncounted
+def keeps_t(
+    ledger: Ledger, rules: Rules, first: int, size: int, second: int, others: int, i: int, j: int
+) -> bool:
+    """Tell whether two classes are within t after a swap of member i of the first and j of the second."""
+    for a in range(len(ledger.quick)):
+        at, there = ledger.span[first, START] + i, ledger.span[second, START] + j
+        for side in range(2):
+            c, count, gone, new = (second, others, there, at) if side else (first, size, at, there)
+            code, rank = ledger.lists[CODE, a, new], ledger.lists[RANK, a, new]
+            enter_path(ledger, rules, a, c, count, code, rank, side, 0)
+            if path_swap(ledger, a, c, gone, side, 0) > ledger.sums[a, c, BOUND]:
+                return False
+    return True
+
+
+@spliced
+def _path_windows(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> None:
+    """Write the window of each member on a path.
+
+    A record at a rank p costs C(p, x) by its position x, which is convex (the difference of two edge sums
+    whose steps grow with x), with steps from -T to T, T the records of the table: it is at least ``-T x`` and
+    ``turn(p - 1) - turn(p) + T x``, from which `before` has it beyond the crossings. Where the edge sum is
+    to stay within its bound, x is between two ends, for each rank. A window has them for all ranks, where
+    the class has a position of that rank between them, and is one position wider for rounding.
+    """
+    at, path, slots = ledger.span[c, START], path_of(rules, a), ledger.slots
+    each, turns = 1.0 / path.total, rules.arrays[path.turns + size * (size + 1) // 2 - 1 :]
+    ascending, highs = ledger.lists[ASCENDING, a, at:], ledger.lists[ENTERS_HIGH, a, at:]
+    lows = ledger.lists[ENTERS_LOW, a, at:]
+    for q in range(size + 1):
+        slots[AFTER, q] = ascending[q - 1] + 1 if q > 0 else 0
+        slots[UNTIL, q] = ascending[q] if q < size else path.values
+        high, low = turns[q - 1] - turns[q] if q > 0 else 0, turns[q] - turns[q + 1] if q < size else 0
+        slots[FROM_HIGH, q], slots[TO_HIGH, q] = each * highs[q], each * (highs[q] + high)
+        slots[FROM_LOW, q], slots[TO_LOW, q] = each * lows[q], each * (lows[q] + low)
+    left = ledger.sums[a, c, BOUND] - ledger.sums[a, c, TOTAL]
+    ranks, lower = ledger.lists[RANK, a, at:], ledger.lists[LOWER, a, at:]
+    higher, starts = ledger.lists[HIGHER, a, at:], ledger.lists[LEAST, a, at:]
+    for i in range(size):
+        least, greatest, rank = float(path.values), -1.0, ranks[i]
+        high_room, low_room = 1.0 + each * (left - lower[i]), 1.0 + each * (left - higher[i])
+        for q in range(size + 1):
+            # Both are there before the question, so that nothing branches.
+            high_first, low_first = slots[FROM_HIGH, q] - high_room, slots[FROM_LOW, q] - low_room
+            high_last, low_last = high_room - slots[TO_HIGH, q], low_room - slots[TO_LOW, q]
+            first, last = high_first if q > rank else low_first, high_last if q > rank else low_last
+            first = first if first > slots[AFTER, q] else slots[AFTER, q]
+            last = last if last < slots[UNTIL, q] else slots[UNTIL, q]
+            least = first if first <= last and first < least else least
+            greatest = last if first <= last and last > greatest else greatest
+        starts[i], ledger.lists[GREATEST, a, at + i] = int(least), int(greatest)
