@@ -27,7 +27,7 @@ NUMBERS = {
     "tuple[int, float]",
     "tuple[float, int, int]",
     "tuple[float, float, float]",
-    "tuple[bool, bool, bool]",
+    "tuple[bool, bool, bool, bool]",
 }
 
 
