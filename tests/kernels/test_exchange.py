@@ -111,8 +111,10 @@ def test_classes_that_keep_t_from_the_start(size: int, others: tuple[Any, ...]) 
     ]
     search = searched(random.normal(size=(n, 3)), labels, min(5, size), attributes)
     assert not search.state.violation.any()
-    assert check_sweeps(search, 5, (1e9, 1e9)) > 100
-    assert not search.state.violation.any()
+    # With few exchanges of a pair at first: a kernel that breaks t may go on for ever.
+    for most in (2, 2**62):
+        assert check_sweeps(search, 5, (1e9, 1e9), most) > 100
+        assert not search.state.violation.any()
 
 
 @pytest.mark.parametrize("wanted", [WANTED[1], WANTED[6]])

@@ -462,6 +462,7 @@ def _fill_path(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> int:
     for r in range(size):
         x = ascending[r]
         if size <= LARGEST_LISTED:
+            # What `before` returns, four times, with each list asked once; what ranks do not have is dropped.
             step, last = path.total * x, r + 2 if r + 2 <= size else size
             at_1 = step * r - size * prefix[x]
             at_0, at_2, at_3 = at_1 - step, at_1 + step, at_1 + 2 * step
