@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-long lint fmt bench mutate performance reproduce readme install-sql clean
+.PHONY: help install demo test test-slow test-long lint fmt bench mutate performance reproduce readme install-sql wheel clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -22,6 +22,9 @@ $(INSTALLED): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 		--target $(VENV)/duckdb-1.2.2 duckdb==1.2.2 \
 		|| echo "duckdb 1.2.2 is not to be had for this Python: the test that opens an export with it will be skipped"
+	@echo "compiling the kernels (once, a minute or two) ..."
+	@$(BIN)/python -m duckanon.release.prepare >/dev/null \
+		|| echo "the kernels were not compiled: the first release that needs them does that"
 	@touch $@
 
 demo: $(INSTALLED) ## the main job on real data: 299,285 persons become an audited anonymized view
@@ -58,6 +61,10 @@ bench: $(INSTALLED) ## performance bars as ratios, each within one run
 mutate: $(INSTALLED) ## break every audit in sql/audit in ten ways and more; the tests must notice each
 	@$(BIN)/python -m benchmarks.mutate_audits
 
+wheel: $(INSTALLED) ## a wheel in dist that has the kernels compiled, for this Python and system
+	@$(BIN)/python -m duckanon.release.prepare
+	@$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+
 performance: $(INSTALLED) ## write docs/performance.md from the results of the last make bench
 	@$(BIN)/python docs/performance.py
 
@@ -72,4 +79,5 @@ install-sql: $(INSTALLED) ## write sql/install.sql, sql/gate.sql and the tables 
 
 clean: ## remove the environment, what was built, and compiled kernels
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf duckanon/machine_code
 	find duckanon \( -name '*.nb[ic]' -o -name 'duckanon-plain.*' \) -delete

@@ -3,6 +3,7 @@
 Run from the repository: ``python -m benchmarks.bench_first``. Everything runs in processes of its own; all
 their CPU seconds count, imports too. The yardstick is a loop of plain Python in the same run that takes a CPU
 second on the machine of the bars when it does nothing else: seconds of other machines cannot be compared.
+Releases are measured with the machine code that comes with the package, and where there is none.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import tempfile
 
 from benchmarks.bars import Results
+from duckanon.kernels import prepared
 
 RUNS = 3
 LOOP = """
@@ -31,20 +33,23 @@ con.execute('''CREATE TABLE p AS SELECT 18 + hash(i) % 60 AS age, hash(i + 1000)
 con.execute('''CREATE ANONYMIZED VIEW v AS FROM p
     WITH (quasi_identifiers = (age, pay, zip), sensitive = ill, k = 5 {more})''')
 """
-MEASURED: tuple[tuple[str, tuple[str, ...], float], ...] = (
-    ("first release of 200 records, k = 5", ("-c", RELEASE.format(more="")), 5.0),
-    ("first release of 200 records, k = 5, t = .2", ("-c", RELEASE.format(more=", t = 0.2")), 10.0),
-    ("import duckanon", ("-c", "import duckanon"), 0.4),
-    ("duckanon --help", ("-m", "duckanon", "--help"), 0.4),
+NONE = {prepared.VARIABLE: ""}
+MEASURED: tuple[tuple[str, tuple[str, ...], dict[str, str], float], ...] = (
+    ("first release of 200 records, k = 5", ("-c", RELEASE.format(more="")), {}, 5.0),
+    ("the same without machine code", ("-c", RELEASE.format(more="")), NONE, 5.0),
+    ("first release of 200 records, k = 5, t = .2", ("-c", RELEASE.format(more=", t = 0.2")), {}, 10.0),
+    ("the same, with t, without machine code", ("-c", RELEASE.format(more=", t = 0.2")), NONE, 10.0),
+    ("import duckanon", ("-c", "import duckanon"), {}, 0.4),
+    ("duckanon --help", ("-m", "duckanon", "--help"), {}, 0.4),
 )
-"""What is measured, how Python is called, and the bar in loops."""
+"""What is measured, how Python is called, in which environment, and the bar in loops."""
 
 
-def seconds(arguments: tuple[str, ...]) -> float:
+def seconds(arguments: tuple[str, ...], own: dict[str, str]) -> float:
     """Return the CPU seconds of a process on an empty compiler cache."""
     with tempfile.TemporaryDirectory() as cache:
         before = os.times()
-        environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+        environment = {**os.environ, "NUMBA_CACHE_DIR": cache, **own}
         command = [sys.executable, *arguments]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
         after = os.times()
@@ -53,9 +58,11 @@ def seconds(arguments: tuple[str, ...]) -> float:
 
 def main() -> int:
     """Measure by turns with the loop, and judge medians."""
+    if prepared.folder() is None:
+        raise SystemExit("machine code of these sources is missing: python -m duckanon.release.prepare")
     results = Results("bench_first")
-    for text, arguments, bar in MEASURED:
-        pairs = [(seconds(arguments), seconds(("-c", LOOP))) for _ in range(RUNS)]
+    for text, arguments, own, bar in MEASURED:
+        pairs = [(seconds(arguments, own), seconds(("-c", LOOP), {})) for _ in range(RUNS)]
         ratio = statistics.median(one / loop for one, loop in pairs)
         spent, loop = (statistics.median(column) for column in zip(*pairs, strict=True))
         results.row("The first minute", what=text, cpu_s=spent, loop_cpu_s=loop, ratio=ratio)

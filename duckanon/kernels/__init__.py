@@ -6,8 +6,9 @@
   `exchange.refine.reduce_violations` exchanges records, `merging.merge.merge_classes` merges what is left.
 - `exchange`: records change places between classes: fewer violations, then less loss (`refine`).
 - `steered`, `castle`: classes of tuples that come one after the other, within a delay.
-- `neighbours`: search trees and orders of points. `compiled`: how the hot loops are compiled; `logarithm` and
-  `splitmix`: logarithms and random numbers that are the same on every processor; `exact`: t as a fraction.
+- `neighbours`: search trees and orders of points. `compiled`: how the hot loops are compiled; `prepared`:
+  which of them came compiled. `logarithm` and `splitmix`: logarithms and random numbers that are the same
+  on every processor; `exact`: t as a fraction.
 
 The contract of every kernel, where its docstring does not say otherwise:
 
@@ -21,6 +22,6 @@ The contract of every kernel, where its docstring does not say otherwise:
   with an empty class, shapes that do not fit), and changes none of its arguments.
 - It does no input or output, no logging, and knows nothing of databases, column names or types.
 
-Hot loops are compiled by numba at their first call, once a machine, and release the interpreter lock. They
-take named tuples of arrays, because numba takes these apart.
+Hot loops are compiled by numba, with the package or at their first call, and release the interpreter lock.
+They take named tuples of arrays, because numba takes these apart.
 """

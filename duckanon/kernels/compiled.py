@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
-from duckanon.kernels import plain
+from duckanon.kernels import plain, prepared
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -72,9 +72,16 @@ class Kernel:
                 if self._dispatcher is None:
                     njit, way = _numba().njit, _linking() if self._linked else {}
                     dispatcher = njit(**self.targetoptions, **way)(self.py_func)
+                    if self.entry:
+                        _take_prepared(dispatcher)
                     _dispatchers.add(dispatcher)
                     self._dispatcher = dispatcher
         return self._dispatcher
+
+    @property
+    def entry(self) -> bool:
+        """Whether it is called from Python."""
+        return bool(self.targetoptions.get("cache")) and "no_cpython_wrapper" not in self.targetoptions
 
     @property
     def _numba_type_(self) -> Any:
@@ -258,6 +265,13 @@ def _linking() -> dict[str, Any]:
         return {"pipeline_class": importlib.import_module("duckanon.kernels.linked").Linked}
     except ImportError:
         return {}
+
+
+def _take_prepared(dispatcher: Any) -> None:
+    """Let numba ask for the machine code that came with the package first, where that can be used."""
+    if prepared.has(dispatcher.py_func):
+        code, folder = importlib.import_module("duckanon.kernels.machine_code"), prepared.folder()
+        dispatcher._cache = code.Prepared(dispatcher.py_func, folder)
 
 
 def _pass_on(event: Any, *, begins: bool) -> None:

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from duckanon.kernels import prepared
+
 if TYPE_CHECKING:
     import ast
     from collections.abc import Callable, Iterator, Mapping
@@ -126,10 +128,13 @@ def run(function: Callable[..., object], arguments: tuple[Any, ...], *, by_entry
 
 
 def stored(function: Callable[..., object]) -> bool:
-    """Tell whether numba has code of a kernel on disk, if of an older source, without importing numba.
+    """Tell whether there is code of a kernel, prepared or in numba's cache, without importing numba.
 
-    Of several types of arguments it is the code of the first. The index beside it is written earlier.
+    In the cache it may be of an older source. Of several types of arguments it is the code of the first.
+    The index beside it is written earlier.
     """
+    if prepared.has(function):
+        return True
     code = function.__code__
     version = f"py{sys.version_info[0]}{sys.version_info[1]}{getattr(sys, 'abiflags', '')}"
     file = f"{Path(code.co_filename).stem}.{function.__qualname__}-{code.co_firstlineno}.{version}.1.nbc"

@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING, Any
 import duckanon
 from duckanon.database.quoting import ident
 from duckanon.kernels.compiled import COMPILING
+from duckanon.kernels.prepared import VARIABLE
 from tests.e2e import launcher
 
 if TYPE_CHECKING:
     import duckdb
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def uncompiled(cache: Path) -> dict[str, str]:
+    """Give the environment of an installation in which nothing is compiled, nor came with the package."""
+    return {"NUMBA_CACHE_DIR": str(cache), VARIABLE: ""}
+
 
 PATIENTS = """
 CREATE OR REPLACE TABLE patients AS

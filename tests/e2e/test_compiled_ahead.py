@@ -20,7 +20,7 @@ from duckanon.kernels.compiled import COMPILING
 from duckanon.kernels.exchange.exchange import sweep
 from duckanon.release import ahead
 from duckanon.release.stages import workers
-from tests.e2e.scenes import ROOT
+from tests.e2e.scenes import ROOT, uncompiled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -193,7 +193,7 @@ with ahead.allowed(later=sys.argv[2:]), duckanon.connect() as con:
 
 def cold(arguments: list[str], cache: Path, **given: Any) -> subprocess.Popen[str]:
     """Start Python with an empty compiler cache."""
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, **uncompiled(cache), "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(
         [sys.executable, *arguments],
         stdout=subprocess.PIPE,

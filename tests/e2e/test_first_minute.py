@@ -20,7 +20,7 @@ from duckanon.kernels.closeness.threshold import Threshold, work_of
 from duckanon.kernels.compiled import COMPILING
 from duckanon.kernels.logarithm import logarithm
 from duckanon.kernels.plain import carried
-from tests.e2e.scenes import ROOT
+from tests.e2e.scenes import ROOT, uncompiled
 from tests.e2e.small_tables import classes
 
 
@@ -28,7 +28,7 @@ def without_a_compiler(
     program: list[str], cache: Path, *, check: bool = True
 ) -> subprocess.CompletedProcess[str]:
     """Run Python with an empty compiler cache and warnings as errors, other than our own."""
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, **uncompiled(cache), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-W", "error", *program]
     return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=check)
 
@@ -148,7 +148,7 @@ print(max(gaps) / usual, "numba" in sys.modules)
 
 @pytest.mark.parametrize("more", ["", ", t = 0.2"])
 def test_ctrl_c_ends_plain_python_within_a_second(more: str, tmp_path: Path) -> None:
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, **uncompiled(tmp_path), "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
         [sys.executable, "-c", RELEASE.format(more=more)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, env=environment, cwd=ROOT,
@@ -168,7 +168,8 @@ def test_ctrl_c_ends_plain_python_within_a_second(more: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("effort", list(plain.ROWS))
 def test_records_that_are_few(effort: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as `ROWS` has, fewer with more work; and the disk is not looked at for more."""
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    for name, value in uncompiled(tmp_path).items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setattr(plain, "_spent", 0.0)
     most = plain.ROWS[effort]
     for records, work, few in ((most + 1, 1, False), (most // 4 + 1, 4, False), (most // 4, 4, most > 0)):
@@ -214,7 +215,8 @@ with plain.small(401, "fast"):
 
 def test_release_and_patience_end_plain_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each release has `RELEASE` of its own, whatever others spend meanwhile, and all have `PATIENCE`."""
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    for name, value in uncompiled(tmp_path).items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setattr(plain, "_spent", 0.0)
 
     def goes_on(seconds: float) -> bool:
@@ -260,7 +262,8 @@ with plain.small(5, None):
 def test_notes_never_fail_and_go_to_a_file_of_their_own(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    for name, value in uncompiled(tmp_path).items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setattr(plain, "_spent", 0.0)
     file, other = Path(plain._folder(plain.__file__)) / plain.SPENT, tmp_path / "other"
     other.write_text("mine")

@@ -1,0 +1,114 @@
+"""Make the machine code that the package brings along: ``python -m duckanon.release.prepare``."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from duckanon.kernels.compiled import Kernel
+from duckanon.kernels.neighbours.centroids import DIRECTIONS
+from duckanon.kernels.prepared import FOLDER, MADE, ROOMS, VARIABLE, here, processor_of, settings, system
+from duckanon.release.needed import STARTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ASKED: Mapping[str, dict[str, Any]] = {
+    "exchange": {"rebuilds": True},
+    "rest": {"starts": STARTS, "columns": 2 * DIRECTIONS, "limited": False, "later": STARTS},
+    "more": {},
+}
+"""Parts of `duckanon.release.needed`, a process each, and what is asked of them."""
+
+
+def prepare(folder: Path) -> int:
+    """Compile kernels for the processors of `prepared`, into a folder that is new or replaced.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the machine code is to be. What was there is gone if all went well, and else as it was.
+
+    Returns
+    -------
+    int
+        The compiled functions that Python calls, each counted for each of its types of arguments. It
+        takes one to two minutes of CPU. Numba keeps to the folder's cache from then on, in this process.
+    """
+    if others := settings():
+        raise SystemExit(
+            f"{others[0]} tells numba how to compile: unset it, machine code is made for others, too"
+        )
+    # Told before anything is compiled: sources that change meanwhile are others.
+    made_for = here(processor := processor_of(system()))
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as place:
+        cache, made = Path(place) / "cache", Path(place) / "made"
+        made.mkdir()
+        _compile(cache, processor)
+        count = _gather(cache, made)
+        (made / MADE).write_text(json.dumps(made_for, indent=1) + "\n")
+        if folder.exists():
+            folder.rename(Path(place) / "before")
+        made.rename(folder)
+    return count
+
+
+def _compile(cache: Path, processor: str) -> None:
+    """Compile all parts at a time, into a cache of numba's."""
+    told = {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": "", "NUMBA_DISABLE_INTEL_SVML": "1"}
+    # Python finds modules as here, and never in the folder that somebody happens to be in.
+    path = os.pathsep.join(filter(None, sys.path))
+    own = {"NUMBA_CACHE_DIR": str(cache), VARIABLE: "", "PYTHONPATH": path}
+    with ExitStack() as running:
+        processes = [
+            running.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-P", "-m", "duckanon.release.needed", part, json.dumps(asked)],
+                    stdin=subprocess.PIPE,
+                    env={**os.environ, **told, **own},
+                )
+            )
+            for part, asked in ASKED.items()
+        ]
+        # Leaving, and be it by Ctrl-C, closes their standard input, with which they end.
+        ended = [process.wait() for process in processes]
+        if any(ended):
+            raise SystemExit("the kernels were not compiled: see above")
+
+
+def _gather(cache: Path, made: Path) -> int:
+    """Keep what is called from Python; what only compiled code calls is in there."""
+    os.environ["NUMBA_CACHE_DIR"] = str(cache)
+    keep = importlib.import_module("duckanon.kernels.machine_code").keep
+    return sum(keep(kernel.py_func, made) for kernel in _called_from_python())
+
+
+def _called_from_python() -> Iterator[Kernel]:
+    for room in ROOMS:
+        package = importlib.import_module(f"duckanon.{room}")
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            for value in vars(importlib.import_module(found.name)).values():
+                if isinstance(value, Kernel) and value.py_func.__module__ == found.name and value.entry:
+                    yield value
+
+
+def main() -> int:
+    """Make machine code in the package, or in the folder that the environment names."""
+    folder = Path(os.environ.get(VARIABLE) or FOLDER)
+    count = prepare(folder)
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    sys.stdout.write(f"{count} kernels compiled into {folder}, {size / 1e6:.1f} MB\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
