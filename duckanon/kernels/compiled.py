@@ -70,7 +70,7 @@ class Kernel:
         if self._dispatcher is None:
             with _loading:
                 if self._dispatcher is None:
-                    njit, way = _numba().njit, _linking() if self._linked else {}
+                    njit, way = _numba().njit, _way(self._linked, self.entry)
                     dispatcher = njit(**self.targetoptions, **way)(self.py_func)
                     if self.entry:
                         _take_prepared(dispatcher)
@@ -259,12 +259,15 @@ def _numba() -> Any:
 
 
 @functools.cache
-def _linking() -> dict[str, Any]:
-    """Return how numba is told to compile what is only linked, where it has the parts to make that of."""
+def _way(linked: bool, entry: bool) -> dict[str, Any]:
+    """Return how numba is told to compile what is only linked, and what Python calls, if it has the parts."""
     try:
-        return {"pipeline_class": importlib.import_module("duckanon.kernels.linked").Linked}
+        linking = importlib.import_module("duckanon.kernels.linked")
     except ImportError:
         return {}
+    return (
+        {"pipeline_class": linking.Linked} if linked else {"pipeline_class": linking.Whole} if entry else {}
+    )
 
 
 def _take_prepared(dispatcher: Any) -> None:

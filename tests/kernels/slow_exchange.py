@@ -1,20 +1,20 @@
 """The exchange of records as it was before ledgers were kept: a ledger is opened for every pair of classes.
 
 The slow reference of `duckanon.kernels.exchange.exchange`: in tests, where both must do the same exchanges in
-the same order, and in `benchmarks.bench_exchange`. It has its own ledger, state and steps; of the product it
-takes what a threshold says of one class.
+the same order, and in `benchmarks.bench_exchange`. It has its own ledger, state and steps, and is compiled as
+all kernels were then; of the product it takes what a threshold says of one class.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+import numba
 import numpy as np
 
 from duckanon.kernels.closeness.emd import edge_sum
 from duckanon.kernels.closeness.reference import LARGEST_LISTED
 from duckanon.kernels.closeness.threshold import Rules, rule_edges, rule_violation
-from duckanon.kernels.compiled import compiled, inner, spliced
 from duckanon.kernels.neighbours.heap import ascend
 
 if TYPE_CHECKING:
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.reference import Edges
     from duckanon.kernels.exchange.state import Bounds, ExchangeState
+
+USUAL = {"cache": True, "nogil": True, "error_model": "numpy"}
+compiled, inner = numba.njit(**USUAL), numba.njit(**USUAL, no_cpython_wrapper=True)
+spliced = numba.njit(**USUAL, inline="always")
+"""As `duckanon.kernels.compiled` had them: what comes from another way to compile is not the kernel's."""
 
 EXACT = 2.0**61
 """Largest edge sum that is kept in one machine word."""

@@ -104,6 +104,51 @@ def test_where_numba_lacks_what_a_text_is_made_of_kernels_are_compiled_as_others
     assert run(tmp_path, "first", "without") == [*values, *["object 0 1"] * 3]
 
 
+# Too large to be spliced by LLVM, which drops `idle`, and called by somebody else in the same process.
+# By hand: part(0) = part(-1) = 1, part(1) = 1 + 1 + 2, part(2) = 4 + 1 + 3, part(3) = 8 + 4 + 4 = 16.
+PARTS = """
+from duckanon.kernels.compiled import compiled, uncounted
+
+@uncounted
+def part(idle, numbers, times):
+    if times > 0:
+        return part(idle, numbers, times - 1) + part(idle, numbers, times - 2) + numbers[times]
+    return numbers[0]
+
+@compiled
+def first(idle, numbers, times):
+    return part(idle, numbers, times) + 1.0
+"""
+FOREIGN = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import kernels, numba, numpy
+part = kernels.part
+
+@numba.njit
+def foreign(idle, numbers, times):
+    return part(idle, numbers, times) * 2.0
+
+given = numpy.zeros((2, 3)), numpy.arange(1.0, 5.0), 3
+print(kernels.first(*given), foreign(*given), kernels.first(*given))
+"""
+
+
+def test_what_a_kernel_takes_in_is_found_by_nobody_else(tmp_path: Path) -> None:
+    """The linker of a process takes what has the same name: with an argument less that ended the process."""
+    (tmp_path / "kernels.py").write_text(PARTS)
+    own = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
+    for _ in ("compiled", "from the cache"):
+        done = subprocess.run(
+            [sys.executable, "-c", FOREIGN, str(tmp_path)],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, **own},
+        )
+        assert done.stdout.split() == ["17.0", "32.0", "17.0"]
+
+
 @inner
 def inside(number: int) -> int:
     return int(ABSOLUTE(number))

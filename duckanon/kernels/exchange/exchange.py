@@ -202,30 +202,35 @@ def _along(point: NDArray[np.float64], centre: NDArray[np.float64], way: NDArray
 @spliced
 def _best_kept_swap(state: ExchangeState, a: int, b: int, between: float) -> tuple[float, int, int]:
     """Return what `_best_swap` does, of classes without violations where none that breaks t gains."""
-    ledger, members, pair = state.ledger, state.members, state.pair
-    size_a, size_b = state.size[a], state.size[b]
+    ledger, members, size_a, size_b = state.ledger, state.members, state.size[a], state.size[b]
     _open_both(state, a, b)
     for c in (a, b):
         if not ledger.windowed[c]:
             fill_windows(ledger, state.rules, c, state.size[c])
-    best, best_i, best_j = state.bounds.gain, NONE, NONE
-    count = kept_swaps(ledger, a, size_a, b, size_b)
-    for side in range(2 if count > 0 else 0):
-        c = b if side else a
-        own, centre, alongs = members[c], state.mean[c], pair[side, ALONG]
-        for i in range(state.size[c]):
-            alongs[i] = _along(state.points[own[i]], centre, state.between)
-    both, lost, gained = 1.0 / size_a + 1.0 / size_b, pair[0, ALONG], pair[1, ALONG]
-    for x in range(count):
+    best, best_i, best_j, both = state.bounds.gain, NONE, NONE, 1.0 / size_a + 1.0 / size_b
+    for x in range(kept_swaps(ledger, a, size_a, b, size_b)):
         i, j = ledger.swaps[0, x], ledger.swaps[1, x]
-        gain = _with_distance(
-            state, members[a, i], members[b, j], both, 2.0 * (gained[j] - lost[i] - between)
-        )
+        one, other = members[a, i], members[b, j]
+        if _about(state, one, other, both) + state.bounds.gain <= best:
+            continue
+        lost = _along(state.points[one], state.mean[a], state.between)
+        gained = _along(state.points[other], state.mean[b], state.between)
+        gain = _with_distance(state, one, other, both, 2.0 * (gained - lost - between))
         if gain <= best:
             continue
         if keeps_t(ledger, state.rules, a, size_a, b, size_b, i, j):
-            best, best_i, best_j = gain, members[a, i], members[b, j]
+            best, best_i, best_j = gain, one, other
     return best, best_i, best_j
+
+
+@spliced
+def _about(state: ExchangeState, i: int, j: int, both: float) -> float:
+    """Return what a swap of two records gains, but for rounding: less work than the gain that is compared."""
+    one, other, w, total = state.points[i], state.points[j], state.between, 0.0
+    for x in range(len(w)):
+        way = other[x] - one[x]
+        total += way * (2.0 * w[x] + both * way)
+    return total
 
 
 @spliced

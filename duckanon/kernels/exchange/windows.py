@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from duckanon.kernels.compiled import spliced, uncounted
 from duckanon.kernels.exchange.costs import path_of
 from duckanon.kernels.exchange.ledger import (
@@ -55,11 +57,11 @@ def kept_swaps(ledger: Ledger, first: int, size: int, second: int, others: int) 
 
     The classes are within t, and their windows are filled. The swaps are ordered by the place in the first
     class, then by that in the second. Nothing branches: about one swap of a member is left, and which one is
-    by chance.
+    by chance. Numba asks of each place whether it counts from the end, unless it has no sign.
     """
     swaps, lists, count = ledger.swaps, ledger.lists, NONE
     for a in range(len(ledger.quick)):
-        at, there, kept = ledger.span[first, START], ledger.span[second, START], 0
+        at, there, kept = ledger.span[first, START], ledger.span[second, START], np.uint64(0)
         one, least, greatest = lists[CODE, a, at:], lists[LEAST, a, at:], lists[GREATEST, a, at:]
         two, lowest, highest = lists[CODE, a, there:], lists[LEAST, a, there:], lists[GREATEST, a, there:]
         if count < 0:
@@ -68,15 +70,15 @@ def kept_swaps(ledger: Ledger, first: int, size: int, second: int, others: int) 
                 for j in range(others):
                     fits = (low <= two[j]) & (two[j] <= high) & (lowest[j] <= code) & (code <= highest[j])
                     swaps[0, kept], swaps[1, kept] = i, j
-                    kept += int(fits)
+                    kept += np.uint64(fits)
         else:
             for x in range(count):
                 i, j = swaps[0, x], swaps[1, x]
                 fits = (least[i] <= two[j]) & (two[j] <= greatest[i])
                 fits &= (lowest[j] <= one[i]) & (one[i] <= highest[j])
                 swaps[0, kept], swaps[1, kept] = i, j
-                kept += int(fits)
-        count = kept
+                kept += np.uint64(fits)
+        count = int(kept)
     return count
 
 
