@@ -194,6 +194,7 @@ def _texts(name: str) -> dict[str, Any]:
         own[key] = function if function.__module__ == name else _texts(function.__module__)[function.__name__]
     # Typed for the compiler; a Python number is faster.
     own.update({key: int(value) for key, value in own.items() if isinstance(value, np.int64)})
+    own.update({key: int for key, value in own.items() if value is np.uint64})
     tree.body = [_undecorated(each) for each in tree.body if getattr(each, "name", None) in kernels]
     exec(compile(_indexing()().visit(tree), str(module.__file__), "exec"), own)
     return own

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Rules
     from duckanon.kernels.exchange.ledger import Ledger
 
+UNSIGNED = np.uint64
+"""Numba asks of each place whether it counts from the end, unless it has no sign; as plain Python, see
+`duckanon.kernels.plain`, it is any number."""
+
 AFTER, UNTIL, FROM_HIGH, TO_HIGH, FROM_LOW, TO_LOW = range(6)
 """What stands in the first dimension of `Ledger.slots`, by the rank at which a record enters: positions that
 have it; and the ends of windows there but for what depends on the member that gives way, where its rank is
@@ -57,11 +61,11 @@ def kept_swaps(ledger: Ledger, first: int, size: int, second: int, others: int) 
 
     The classes are within t, and their windows are filled. The swaps are ordered by the place in the first
     class, then by that in the second. Nothing branches: about one swap of a member is left, and which one is
-    by chance. Numba asks of each place whether it counts from the end, unless it has no sign.
+    by chance.
     """
     swaps, lists, count = ledger.swaps, ledger.lists, NONE
     for a in range(len(ledger.quick)):
-        at, there, kept = ledger.span[first, START], ledger.span[second, START], np.uint64(0)
+        at, there, kept = ledger.span[first, START], ledger.span[second, START], UNSIGNED(0)
         one, least, greatest = lists[CODE, a, at:], lists[LEAST, a, at:], lists[GREATEST, a, at:]
         two, lowest, highest = lists[CODE, a, there:], lists[LEAST, a, there:], lists[GREATEST, a, there:]
         if count < 0:
@@ -70,14 +74,14 @@ def kept_swaps(ledger: Ledger, first: int, size: int, second: int, others: int) 
                 for j in range(others):
                     fits = (low <= two[j]) & (two[j] <= high) & (lowest[j] <= code) & (code <= highest[j])
                     swaps[0, kept], swaps[1, kept] = i, j
-                    kept += np.uint64(fits)
+                    kept += UNSIGNED(fits)
         else:
             for x in range(count):
                 i, j = swaps[0, x], swaps[1, x]
                 fits = (least[i] <= two[j]) & (two[j] <= greatest[i])
                 fits &= (lowest[j] <= one[i]) & (one[i] <= highest[j])
                 swaps[0, kept], swaps[1, kept] = i, j
-                kept += np.uint64(fits)
+                kept += UNSIGNED(fits)
         count = int(kept)
     return count
 
