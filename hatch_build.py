@@ -20,10 +20,9 @@ class MachineCode(BuildHookInterface):  # type: ignore[type-arg]  # its type is 
         prepared = _prepared(Path(self.root))
         if version == "editable" or not prepared.FOLDER.is_dir():
             return
-        if not prepared.is_of_these_sources(prepared.FOLDER):
-            self.app.display_warning(
-                f"left out, since it is of other sources: {prepared.FOLDER} (make wheel)"
-            )
+        if not prepared.is_current(prepared.FOLDER):
+            why = "left out, since it is of other sources or for another Python"
+            self.app.display_warning(f"{why}: {prepared.FOLDER} (make wheel)")
             return
         build_data["force_include"][str(prepared.FOLDER)] = "duckanon/machine_code"
         build_data["pure_python"], build_data["infer_tag"] = False, True

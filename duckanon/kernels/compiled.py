@@ -265,9 +265,9 @@ def _way(linked: bool, entry: bool) -> dict[str, Any]:
         linking = importlib.import_module("duckanon.kernels.linked")
     except ImportError:
         return {}
-    return (
-        {"pipeline_class": linking.Linked} if linked else {"pipeline_class": linking.Whole} if entry else {}
-    )
+    if linked:
+        return {"pipeline_class": linking.Linked}
+    return {"pipeline_class": linking.Whole} if entry else {}
 
 
 def _take_prepared(dispatcher: Any) -> None:

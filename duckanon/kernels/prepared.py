@@ -90,7 +90,7 @@ def here(processor: str) -> dict[str, Any]:
         What `MADE` has.
     """
     return {
-        "python": sys.implementation.cache_tag + getattr(sys, "abiflags", ""),
+        "python": _python(),
         "sources": _sources(),
         "numba": metadata.version("numba"),
         "system": system(),
@@ -98,9 +98,10 @@ def here(processor: str) -> dict[str, Any]:
     }
 
 
-def is_of_these_sources(place: Path) -> bool:
-    """Tell whether a folder has machine code, and of these sources; whatever it is for."""
-    return _made(place).get("sources") == _sources()
+def is_current(place: Path) -> bool:
+    """Tell whether a folder has machine code of these sources and for this Python; on any system."""
+    made = _made(place)
+    return made.get("sources") == _sources() and made.get("python") == _python()
 
 
 def system() -> str:
@@ -121,10 +122,10 @@ def settings() -> list[str]:
 @functools.cache
 def _fits(place: Path) -> bool:
     """Tell whether this process may run the machine code of a folder."""
-    made = _made(place)
     # What costs most is asked last: LLVM is 150 MB.
-    if settings() or made.get("sources") != _sources():
+    if settings() or not is_current(place):
         return False
+    made = _made(place)
     try:
         return made == here(str(made.get("processor"))) and _able(str(made["processor"]))
     except (ImportError, metadata.PackageNotFoundError):
@@ -138,6 +139,11 @@ def _made(place: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return made if isinstance(made, dict) else {}
+
+
+def _python() -> str:
+    """Return the version of Python, as its compiled files are named."""
+    return f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
 
 
 def _able(processor: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a first release needs compiled: ``python -m duckanon.release.needed`` does it, for `ahead`.
+"""What releases need compiled: ``python -m duckanon.release.needed`` does it, for `ahead` and `prepare`.
 
 Kernels are compiled by calling them for a few records in the way in which a release does, so that types of
 arrays are those that it will ask for.

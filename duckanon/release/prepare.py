@@ -47,6 +47,10 @@ def prepare(folder: Path) -> int:
         raise SystemExit(
             f"{others[0]} tells numba how to compile: unset it, machine code is made for others, too"
         )
+    if folder.exists() and not (folder / MADE).is_file():
+        raise SystemExit(
+            f"{folder} is no folder of machine code, and would be replaced: name a new one in {VARIABLE}"
+        )
     # Told before anything is compiled: sources that change meanwhile are others.
     made_for = here(processor := processor_of(system()))
     folder.parent.mkdir(parents=True, exist_ok=True)

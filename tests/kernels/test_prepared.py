@@ -122,10 +122,33 @@ def test_features_are_those_of_the_level_of_processors() -> None:
     assert prepared._able("x86-64-v3") == (set(linux.values()) <= has)
 
 
-def test_every_source_of_both_rooms_counts(folder: Path) -> None:
+@pytest.mark.parametrize(("named", "current"), [("python", False), ("sources", False), ("system", True)])
+def test_what_a_wheel_takes_along(folder: Path, named: str, current: bool) -> None:
+    """Of these sources and for this Python, which its name tells; no matter for which system."""
+    assert prepared.is_current(folder)
+    tell(folder, {**json.loads((folder / prepared.MADE).read_text()), named: "another"})
+    assert prepared.is_current(folder) is current
+
+
+def test_a_folder_of_something_else_is_not_replaced(tmp_path: Path) -> None:
+    """A slip of the variable, as `DUCKANON_MACHINE_CODE=~`: what is there would be gone."""
+    (tmp_path / "letter.txt").write_text("dear")
+    done = subprocess.run(
+        [sys.executable, "-m", "duckanon.release.prepare"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, prepared.VARIABLE: str(tmp_path)},
+        cwd=ROOT,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"{tmp_path} is no folder of machine code" in done.stderr
+    assert (tmp_path / "letter.txt").read_text() == "dear"
+
+
+def test_every_source_of_both_rooms_counts(tmp_path: Path) -> None:
     """Its name and its text; nothing else does."""
-    assert prepared.is_of_these_sources(folder)
-    told, package = set(), folder / "package"
+    told, package = set(), tmp_path
     for file, text in (
         ("kernels/a.py", "x = 1\n"),
         ("kernels/a.py", "x = 2\n"),
