@@ -14,14 +14,8 @@ import numpy as np
 
 from duckanon.kernels.closeness.threshold import Rules, rules_of
 from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.exchange.ledger import (
-    Ledger,
-    class_violation,
-    enter,
-    fill_ledger,
-    ledger_of,
-    violation_after_swap,
-)
+from duckanon.kernels.exchange.ledger import class_violation, enter, fill_ledger, violation_after_swap
+from duckanon.kernels.exchange.ledger_state import Ledger, ledger_of
 from duckanon.kernels.first.one_by_one import (
     Formation,
     farthest_from_centroid,

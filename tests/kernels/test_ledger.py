@@ -18,16 +18,15 @@ from numpy.typing import NDArray
 from duckanon.kernels.closeness.reference import LARGEST_LISTED, Distance, reference
 from duckanon.kernels.closeness.threshold import Rules, Threshold, rules_of
 from duckanon.kernels.exchange.ledger import (
-    Ledger,
     class_violation,
     fill_ledger,
     fill_moves,
-    ledger_of,
-    path_prices,
     prepare_swaps,
     violation_after_swap,
     violation_with,
 )
+from duckanon.kernels.exchange.ledger_path import path_prices
+from duckanon.kernels.exchange.ledger_state import Ledger, ledger_of
 from duckanon.kernels.exchange.windows import fill_windows, kept_swaps
 from tests import oracle
 from tests.examples import examples

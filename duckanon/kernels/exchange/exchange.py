@@ -15,19 +15,9 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from duckanon.kernels.compiled import by_entry, spliced, uncounted
-from duckanon.kernels.exchange.ledger import (
-    CODE,
-    MOVES,
-    NONE,
-    NOTHING,
-    START,
-    SWAPS,
-    WINDOWS,
-    path_prices,
-    prepare_swaps,
-    violation_after_swap,
-    violation_with,
-)
+from duckanon.kernels.exchange.ledger import prepare_swaps, violation_after_swap, violation_with
+from duckanon.kernels.exchange.ledger_path import path_prices
+from duckanon.kernels.exchange.ledger_state import CODE, MOVES, NONE, NOTHING, START, SWAPS, WINDOWS
 from duckanon.kernels.exchange.state import (
     MARGIN,
     ExchangeState,

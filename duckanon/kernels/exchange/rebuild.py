@@ -8,7 +8,7 @@ import numpy as np
 
 from duckanon.kernels.compiled import by_entry, spliced, uncounted
 from duckanon.kernels.exchange.exchange import ANY, exchange
-from duckanon.kernels.exchange.ledger import NONE
+from duckanon.kernels.exchange.ledger_state import NONE
 from duckanon.kernels.exchange.state import ExchangeState, add, forget, sse_of, touch, update_violations
 from duckanon.kernels.splitmix import draw
 

@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.compiled import by_entry, spliced, uncounted
-from duckanon.kernels.exchange.ledger import (
-    NOTHING,
-    SWAPS,
-    Ledger,
-    class_violation,
-    fill_ledger,
-    fill_moves,
-    ledger_of,
-)
+from duckanon.kernels.exchange.ledger import class_violation, fill_ledger, fill_moves
+from duckanon.kernels.exchange.ledger_state import NOTHING, SWAPS, Ledger, ledger_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,7 +15,8 @@ import numpy as np
 
 from duckanon.kernels.compiled import spliced, uncounted
 from duckanon.kernels.exchange.costs import path_of
-from duckanon.kernels.exchange.ledger import (
+from duckanon.kernels.exchange.ledger_path import enter_path, path_swap
+from duckanon.kernels.exchange.ledger_state import (
     ASCENDING,
     BOUND,
     CODE,
@@ -29,13 +30,11 @@ from duckanon.kernels.exchange.ledger import (
     RANK,
     START,
     TOTAL,
-    enter_path,
-    path_swap,
 )
 
 if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Rules
-    from duckanon.kernels.exchange.ledger import Ledger
+    from duckanon.kernels.exchange.ledger_state import Ledger
 
 UNSIGNED = np.uint64
 """Numba asks of each place whether it counts from the end, unless it has no sign; as plain Python, see

@@ -1,0 +1,158 @@
+"""What is known of the violations of classes: where it stands in memory, and how that is given out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import numpy as np
+
+from duckanon.kernels.compiled import spliced, uncounted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from duckanon.kernels.closeness.threshold import Rules
+
+EXACT = 2.0**61
+"""Largest edge sum that is kept in one machine word."""
+
+WINDOWS = cast("int", np.int64(64))
+"""Largest class whose windows are kept, at O(s^2) each time: as much as to look at the pairs of one other."""
+
+NONE = cast("int", np.int64(-1))
+"""Typed, so that functions are not compiled once more for a literal."""
+
+ASCENDING, CODE, RANK, LOWER, HIGHER, ENTERS_HIGH, ENTERS_LOW, KEPT_MORE, UP_MORE, SPARE, LEAST, GREATEST = (
+    cast("int", np.int64(i)) for i in range(12)
+)
+"""Lists of a class and an attribute."""
+
+START, ROOM = range(2)
+INSIDE, WITHOUT = range(2)
+TOTAL, BOUND, TOTAL_MORE, BOUND_MORE = range(4)
+"""What stands in the last dimension of `Ledger.span`, `Ledger.nodes` and `Ledger.sums`."""
+
+NOTHING, SWAPS, MOVES = (cast("int", np.int64(i)) for i in range(3))
+"""What the ledger of a class can answer."""
+
+
+class Ledger(NamedTuple):
+    """What is known of the violations of m classes of n records; S attributes.
+
+    The lists of all classes lie one after the other in ``lists``, with two places more than the class has
+    records. One that grows gets a new place behind the last; when the memory is full, all are dropped.
+
+    Attributes
+    ----------
+    quick : ndarray of shape (S,), bool
+        Attributes answered in constant time: those with t alone, and sums that fit in a machine word.
+    filled : ndarray of shape (m + 1,), int64
+        What is known of each class: `NOTHING`, `SWAPS`, or `MOVES` too; then the end of the lists in use.
+    span : ndarray of shape (m, 2), int64
+        `START`, `ROOM`: first place of the lists of each class, and how many places they have.
+    windowed : ndarray of shape (m,), bool
+        Classes whose windows are known.
+    lists : ndarray of shape (12, S, places), int64
+        `ASCENDING`, the positions of the members in ascending order; by their places in the class `CODE`,
+        their positions, and `RANK`, the members before each in that order. On a path: `LOWER` and `HIGHER`,
+        what a member adds to the edge sum where it gives way to a record of a higher rank, or of none such;
+        by rank `ENTERS_HIGH` and `ENTERS_LOW`, what that record adds then, without its own cost; by rank
+        `KEPT_MORE` and `UP_MORE`, prefix sums of the costs at the own rank and one higher in a class with
+        one member more; spare; by their places in the class `LEAST` and `GREATEST`, their window, see
+        `windows`.
+    nodes : ndarray of shape (S, height, places, 2), int64
+        In a tree, on each level: `INSIDE`, the members of the class in the node above each, by its place, and
+        `WITHOUT`, what the edge there adds to the edge sum of the class without it.
+    sums : ndarray of shape (S, m, 4), int64
+        `TOTAL`, `BOUND`: edge sum of the class, and the greatest one that t allows; `TOTAL_MORE`,
+        `BOUND_MORE`: what does not depend on the record that joins, and the greatest edge sum with it.
+    leave : ndarray of shape (n,), float64
+        Violation of the class of each record without it.
+    entry : ndarray of shape (2, S, 1 + max(2, height), most), int64
+        For the members of two classes, the sides 0 and 1, who would enter the other: the rank, in a tree
+        -1 where nothing is known yet; then on a path what it adds where it is higher than who gives way, and
+        where it is not, in a tree what the edge on each level adds.
+    swaps : ndarray of shape (2, WINDOWS^2 + 1), int64
+        Scratch memory of `kept_swaps`: places of members in the one class, and in the other.
+    slots : ndarray of shape (6, WINDOWS + 1), float64
+        Scratch memory of `fill_windows`.
+    histogram : ndarray of shape (2, most + 1), int64
+        The values of a class and how often each occurs, for the attributes that are not quick.
+    """
+
+    quick: NDArray[np.bool_]
+    filled: NDArray[np.int64]
+    windowed: NDArray[np.bool_]
+    span: NDArray[np.int64]
+    lists: NDArray[np.int64]
+    nodes: NDArray[np.int64]
+    sums: NDArray[np.int64]
+    leave: NDArray[np.float64]
+    entry: NDArray[np.int64]
+    swaps: NDArray[np.int64]
+    slots: NDArray[np.float64]
+    histogram: NDArray[np.int64]
+
+
+def ledger_of(rules: Rules, records: int, classes: int, most: int) -> Ledger:
+    """Return memory for so many records in classes of at most `most`.
+
+    O(S (n H + m + most)) memory: about 290 + 48 H bytes a record and attribute.
+    """
+    table, count = rules.table, len(rules.table)
+    height = max([0, *table["height"].tolist()])
+    largest = table["total"].astype(float) * table["values"] * (most + 1.0)
+    quick = (table["l_kind"] == 0) & (table["t"] >= 0.0) & (largest * (table["height"] + 1) < EXACT)
+    # Classes of one record have three places each; two of the largest fit whatever is there.
+    places = 3 * records + 2 * (most + 2)
+    whole = np.int64
+    return Ledger(
+        quick, np.zeros(classes + 1, whole), np.zeros(classes, dtype=np.bool_),
+        np.zeros((classes, 2), whole),
+        np.zeros((12, count, places), whole), np.zeros((count, height, places, 2), whole),
+        np.zeros((count, classes, 4), whole),
+        np.zeros(records), np.zeros((2, count, 1 + max(2, height), most), whole),
+        np.zeros((2, WINDOWS * WINDOWS + 1), whole), np.zeros((6, WINDOWS + 1)),
+        np.zeros((2, most + 1), whole),
+    )  # fmt: skip
+
+
+@spliced
+def make_room(ledger: Ledger, c: int, size: int) -> None:
+    """Give the lists of a class places for a size; what all classes have is dropped where none are left."""
+    if ledger.span[c, ROOM] > size:
+        return
+    end, need = len(ledger.filled) - 1, size + 2
+    if ledger.filled[end] + need > ledger.lists.shape[2]:
+        for x in range(len(ledger.filled)):
+            ledger.filled[x] = NOTHING
+        for x in range(end):
+            ledger.span[x, ROOM] = 0
+    ledger.span[c, START], ledger.span[c, ROOM] = ledger.filled[end], need
+    ledger.filled[end] += need
+
+
+@uncounted
+def lower_than(ascending: NDArray[np.int64], first: int, size: int, code: int) -> int:
+    """Return how many of so many positions from the first are below the given one."""
+    low, high = first, first + size
+    while low < high:
+        middle = (low + high) // 2
+        if ascending[middle] < code:
+            low = middle + 1
+        else:
+            high = middle
+    return int(low - first)
+
+
+@uncounted
+def bound_of(rules: Rules, a: int, size: int) -> int:
+    """Return the greatest edge sum that t allows to a class of a size."""
+    rule = rules.table[a]
+    return int(size * rule["step"] + size * rule["rest"] // rule["parts"])
+
+
+@uncounted
+def excess_of(rules: Rules, a: int, total: int, bound: int) -> float:
+    """Return by how much an edge sum exceeds its bound, in records."""
+    return (total - bound) / rules.table[a]["whole"] if total > bound else 0.0
