@@ -26,8 +26,8 @@ from duckanon.kernels.exchange.ledger import (
     violation_with,
 )
 from duckanon.kernels.exchange.ledger_path import path_prices
-from duckanon.kernels.exchange.ledger_state import Ledger, ledger_of
-from duckanon.kernels.exchange.windows import fill_windows, kept_swaps
+from duckanon.kernels.exchange.ledger_state import WINDOWS, Ledger, ledger_of
+from duckanon.kernels.exchange.windows import BEYOND, POSITIONS, WORD, fill_windows, kept_swaps
 from tests import oracle
 from tests.examples import examples
 
@@ -155,7 +155,7 @@ def swaps_left(ledger: Ledger, rules: Rules, codes: Whole, one: Whole, two: Whol
         fill_ledger(ledger, rules, codes, side, own)
         fill_windows(ledger, rules, side, len(own))
     count = kept_swaps(ledger, FIRST, len(one), FIRST + 1, len(two))
-    return ledger.swaps[0, :count].copy(), ledger.swaps[1, :count].copy()
+    return ledger.swaps[:count] // WINDOWS, ledger.swaps[:count] % WINDOWS
 
 
 @uncached
@@ -299,6 +299,20 @@ def test_windows_by_hand() -> None:
     attribute = attribute_of(values, "ordered", t=Fraction(156, 1000))
     left = swaps_left(*prepared([attribute], 2), np.array([2, 7]), np.array([3, 6]))
     assert [x.tolist() for x in left] == [[0, 1], [0, 1]]
+
+
+@given(st.tuples(*[st.integers(0, POSITIONS) | st.sampled_from([0, 1, POSITIONS - 1, POSITIONS])] * 3))
+def test_a_word_holds_both_ends_of_a_window(numbers: tuple[int, int, int]) -> None:
+    """A position is in a window if it is neither below its least nor above its greatest one: the definition.
+
+    With numbers of 64 bits, of which none may overflow; a window without positions is from the end to -1.
+    """
+    least, greatest, x = map(np.int64, numbers)
+    word = np.int64(WORD)
+    with np.errstate(over="raise"):
+        for first, last in ((least, greatest), (np.int64(POSITIONS), np.int64(-1))):
+            beyond = (last * word - first) - (x * word - x)
+            assert bool(beyond & np.int64(BEYOND) == 0) == bool(first <= x <= last)
 
 
 @pytest.mark.parametrize("distance", DISTANCES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from duckanon.kernels.exchange.refine import refine
-from duckanon.kernels.exchange.search import LARGE, search_of, sse_left
+from duckanon.kernels.exchange.search import LARGE, labels_of, search_of, sse_left
 from duckanon.kernels.loss import sse
 from tests.kernels.test_ledger import attribute_of, meets
 
@@ -37,6 +38,28 @@ def test_memory_is_for_the_classes_that_take_part() -> None:
     expected = sum(float(np.sum((moving[own == c] - moving[own == c].mean(axis=0)) ** 2)) for c in range(200))
     squares = float(np.sum(np.square(search.state.points)))
     assert sse_left(search.state, squares) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(("values", "windows"), [(2**30, True), (2**30 + 1, False)])
+def test_windows_are_kept_for_positions_of_thirty_bits(values: int, windows: bool) -> None:
+    """A path with more of them is searched without: two ends of a window would not fit in one word."""
+    attribute = attribute_of(np.arange(12), "ordered", t=Decimal("0.3"))
+    search = search_of(
+        np.arange(12.0)[:, None], np.arange(12) // 4, 2, [attribute.codes], [attribute.threshold]
+    )
+    table = search.state.rules.table.copy()
+    table["values"] = values
+    many = replace(search, state=search.state._replace(rules=search.state.rules._replace(table=table)))
+    assert (many.at_price(1e9).state.bounds.sure > 0.0) == windows
+
+
+def test_records_of_a_class_lie_together_and_come_out_in_their_order() -> None:
+    """Classes 1, 0, 1, 2, 0, ...: the state has them one after the other, the result has them as given."""
+    labels, points = np.array([1, 0, 1, 2, 0, 2, 0, 1, 2]), np.arange(9.0)[:, None]
+    search = search_of(points, labels, 3, [], [])
+    assert search.state.number.tolist() == [1, 4, 6, 0, 2, 7, 3, 5, 8]
+    assert (search.state.points[:, 0].argsort() == search.state.record).all()
+    assert labels_of(search).tolist() == [0, 1, 0, 2, 1, 2, 1, 0, 2]
 
 
 @pytest.mark.parametrize("limit", [None, Decimal("0.45")])

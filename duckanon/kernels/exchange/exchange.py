@@ -17,7 +17,7 @@ import numpy as np
 from duckanon.kernels.compiled import by_entry, spliced, uncounted
 from duckanon.kernels.exchange.ledger import prepare_swaps, violation_after_swap, violation_with
 from duckanon.kernels.exchange.ledger_path import path_prices
-from duckanon.kernels.exchange.ledger_state import CODE, MOVES, NONE, NOTHING, START, SWAPS, WINDOWS
+from duckanon.kernels.exchange.ledger_state import CODE, MOVES, NONE, NOTHING, SWAPS, WINDOWS, list_of
 from duckanon.kernels.exchange.state import (
     MARGIN,
     ExchangeState,
@@ -199,7 +199,7 @@ def _best_kept_swap(state: ExchangeState, a: int, b: int, between: float) -> tup
             fill_windows(ledger, state.rules, c, state.size[c])
     best, best_i, best_j, both = state.bounds.gain, NONE, NONE, 1.0 / size_a + 1.0 / size_b
     for x in range(kept_swaps(ledger, a, size_a, b, size_b)):
-        i, j = ledger.swaps[0, x], ledger.swaps[1, x]
+        i, j = ledger.swaps[x] // WINDOWS, ledger.swaps[x] % WINDOWS
         one, other = members[a, i], members[b, j]
         if _about(state, one, other, both) + state.bounds.gain <= best:
             continue
@@ -316,9 +316,9 @@ def _priced(
     after, priced = 0.0, gain
     for side in range(2):
         c, other, gone, place = (b, a, j, i) if side else (a, b, i, j)
-        own, size, there = 0.0, state.size[c], ledger.span[other, START] + place
+        own, size = 0.0, state.size[c]
         for s in range(codes.shape[0]):
-            new = ledger.lists[CODE, s, there]
+            new = ledger.lists[s, list_of(ledger, CODE, other) + place]
             own += violation_after_swap(ledger, rules, s, c, size, gone, new, 1 - side, place)
             priced = gain + weight * (before - (after + own))
             if priced <= best:

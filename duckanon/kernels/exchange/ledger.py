@@ -21,12 +21,12 @@ from duckanon.kernels.exchange.ledger_state import (
     MOVES,
     NONE,
     RANK,
-    START,
     SWAPS,
     TOTAL,
     TOTAL_MORE,
     bound_of,
     excess_of,
+    list_of,
     lower_than,
     make_room,
 )
@@ -116,14 +116,14 @@ def prepare_swaps(ledger: Ledger, rules: Rules, first: int, size: int, second: i
             continue
         for side in range(2):
             c, own, count = (first, size, others) if side else (second, others, size)
-            there, lists = ledger.span[second if side else first, START], ledger.lists
+            other, lists = second if side else first, ledger.lists[a]
+            codes, ranks = lists[list_of(ledger, CODE, other) :], lists[list_of(ledger, RANK, other) :]
             for i in range(count):
                 if rules.table[a]["height"] > 0:
                     ledger.entry[side, a, 0, i] = -1
                 else:
                     # Classes that are both like the table have a record at about the same rank.
-                    code, rank = lists[CODE, a, there + i], lists[RANK, a, there + i]
-                    enter_path(ledger, rules, a, c, own, code, rank, side, i)
+                    enter_path(ledger, rules, a, c, own, codes[i], ranks[i], side, i)
 
 
 @spliced
@@ -144,15 +144,16 @@ def violation_after_swap(
     `new` is the position of that one; `side` and `place` say where in `Ledger.entry` it stands. The swaps of
     the two classes are prepared.
     """
-    at, bound = ledger.span[c, START] + gone, ledger.sums[a, c, BOUND]
+    bound = ledger.sums[a, c, BOUND]
     if not ledger.quick[a]:
-        return _histogram_violation(ledger, rules, a, c, size, ledger.lists[CODE, a, at], new)
+        leaves = ledger.lists[a, list_of(ledger, CODE, c) + gone]
+        return _histogram_violation(ledger, rules, a, c, size, leaves, new)
     if rules.table[a]["height"] > 0:
         if ledger.entry[side, a, 0, place] < 0:
             enter_tree(ledger, rules, a, c, size, new, side, place)
-        total = tree_swap(ledger, rules, a, c, at, new, side, place)
+        total = tree_swap(ledger, rules, a, c, gone, new, side, place)
     else:
-        total = path_swap(ledger, a, c, at, side, place)
+        total = path_swap(ledger, a, c, gone, side, place)
     return (total - bound) / rules.table[a]["whole"] if total > bound else 0.0
 
 
@@ -178,8 +179,9 @@ def violation_with(
 @spliced
 def _order(ledger: Ledger, codes: NDArray[np.int64], a: int, c: int, members: NDArray[np.int64]) -> None:
     """Write the ascending positions of the members, and by their places the position and the rank of each."""
-    at, size, lists = ledger.span[c, START], len(members), ledger.lists
-    own, ascending, ranks = lists[CODE, a, at:], lists[ASCENDING, a, at:], lists[RANK, a, at:]
+    size, lists = len(members), ledger.lists[a]
+    own, ranks = lists[list_of(ledger, CODE, c) :], lists[list_of(ledger, RANK, c) :]
+    ascending = lists[list_of(ledger, ASCENDING, c) :]
     for i in range(size):
         own[i] = codes[a, members[i]]
     for i in range(size if size <= COUNTED else 0):
@@ -193,7 +195,7 @@ def _order(ledger: Ledger, codes: NDArray[np.int64], a: int, c: int, members: ND
             ascending[i] = own[i]
         ascend(ascending[:size])
         for i in range(size):
-            ranks[i] = lower_than(lists[ASCENDING, a], at, size, own[i])
+            ranks[i] = lower_than(ascending, size, own[i])
 
 
 @spliced
@@ -201,22 +203,23 @@ def _order_by_counts(
     ledger: Ledger, codes: NDArray[np.int64], values: int, a: int, c: int, members: NDArray[np.int64]
 ) -> None:
     """Write what `_order` writes where a table has no more values than the class members. O(s)."""
-    at, size, lists, lower = ledger.span[c, START], len(members), ledger.lists, ledger.histogram[0]
+    size, lists, lower, place = len(members), ledger.lists[a], ledger.histogram[0], 0
+    own, ranks = lists[list_of(ledger, CODE, c) :], lists[list_of(ledger, RANK, c) :]
+    ascending = lists[list_of(ledger, ASCENDING, c) :]
     for x in range(values):
         lower[x] = 0
     for i in range(size):
         code = codes[a, members[i]]
-        lists[CODE, a, at + i] = code
+        own[i] = code
         lower[code] += 1
-    place = at
     for x in range(values):
         count = lower[x]
-        lower[x] = place - at
+        lower[x] = place
         for _ in range(count):
-            lists[ASCENDING, a, place] = x
+            ascending[place] = x
             place += 1
     for i in range(size):
-        lists[RANK, a, at + i] = lower[lists[CODE, a, at + i]]
+        ranks[i] = lower[own[i]]
 
 
 @uncounted
@@ -224,14 +227,13 @@ def _histogram_violation(
     ledger: Ledger, rules: Rules, a: int, c: int, size: int, gone: int, new: int
 ) -> float:
     """Return the violation of a class without one position and with another, -1 for none. O(s)."""
-    at = ledger.span[c, START]
-    used, i = 0, 0
+    ascending, used, i = ledger.lists[a, list_of(ledger, ASCENDING, c) :], 0, 0
     count = size + (new >= 0) - (gone >= 0)
     while i < size or new >= 0:
-        if new >= 0 and (i >= size or ledger.lists[ASCENDING, a, at + i] >= new):
+        if new >= 0 and (i >= size or ascending[i] >= new):
             value, new = new, -1
         else:
-            value = ledger.lists[ASCENDING, a, at + i]
+            value = ascending[i]
             i += 1
             if value == gone:
                 gone = -1

@@ -26,12 +26,12 @@ from duckanon.kernels.exchange.ledger_state import (
     LOWER,
     RANK,
     SPARE,
-    START,
     TOTAL,
     TOTAL_MORE,
     UP_MORE,
     bound_of,
     excess_of,
+    list_of,
     lower_than,
 )
 
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 @spliced
 def fill_path(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> int:
     """Write what the members of a class on a path add after swaps; return its edge sum."""
-    lists, at, arrays, path = ledger.lists, ledger.span[c, START], rules.arrays, path_of(rules, a)
-    kept, down, up = 0, 0, 0
-    ascending, ranks, prefix = lists[ASCENDING, a, at:], lists[RANK, a, at:], arrays[path.prefix :]
-    lower, higher = lists[LOWER, a, at:], lists[HIGHER, a, at:]
-    by_lower, by_higher = lists[KEPT_MORE, a, at:], lists[UP_MORE, a, at:]
-    highs, lows = lists[ENTERS_HIGH, a, at:], lists[ENTERS_LOW, a, at:]
+    lists, arrays, path = ledger.lists[a], rules.arrays, path_of(rules, a)
+    kept, down, up, prefix = 0, 0, 0, arrays[path.prefix :]
+    ascending, ranks = lists[list_of(ledger, ASCENDING, c) :], lists[list_of(ledger, RANK, c) :]
+    lower, higher = lists[list_of(ledger, LOWER, c) :], lists[list_of(ledger, HIGHER, c) :]
+    by_lower, by_higher = lists[list_of(ledger, KEPT_MORE, c) :], lists[list_of(ledger, UP_MORE, c) :]
+    highs, lows = lists[list_of(ledger, ENTERS_HIGH, c) :], lists[list_of(ledger, ENTERS_LOW, c) :]
     first = size * (size + 1) // 2 - 1
     quantiles, turns = arrays[path.quantiles + first :], arrays[path.turns + first :]
     highs[0] = lows[0] = 0
@@ -85,9 +85,8 @@ def enter_path(
     ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int, rank: int, side: int, place: int
 ) -> None:
     """Write what is to be known of a record that would enter class c; its rank is sought near the given."""
-    entry, lists, arrays, path = ledger.entry, ledger.lists, rules.arrays, path_of(rules, a)
-    at = ledger.span[c, START]
-    ascending = lists[ASCENDING, a, at : at + size]
+    entry, lists, arrays, path = ledger.entry, ledger.lists[a], rules.arrays, path_of(rules, a)
+    ascending = lists[list_of(ledger, ASCENDING, c) :]
     rank = rank if rank < size else size
     while rank > 0 and ascending[rank - 1] >= code:
         rank -= 1
@@ -97,17 +96,17 @@ def enter_path(
     high = before(arrays, path, size, rank - 1 if rank > 0 else 0, code) - at_1
     low = at_1 - before(arrays, path, size, rank + 1 if rank < size else size, code)
     entry[side, a, 0, place] = rank
-    entry[side, a, 1, place] = lists[ENTERS_HIGH, a, at + rank] + high
-    entry[side, a, 2, place] = lists[ENTERS_LOW, a, at + rank] + low
+    entry[side, a, 1, place] = lists[list_of(ledger, ENTERS_HIGH, c) + rank] + high
+    entry[side, a, 2, place] = lists[list_of(ledger, ENTERS_LOW, c) + rank] + low
 
 
 @spliced
 def path_swap(ledger: Ledger, a: int, c: int, gone: int, side: int, place: int) -> int:
-    """Return the edge sum of a path after a swap; `gone` is where who gives way stands in `lists`."""
-    total, lists, entry = ledger.sums[a, c, TOTAL], ledger.lists, ledger.entry
-    if entry[side, a, 0, place] > lists[RANK, a, gone]:
-        return int(total + lists[LOWER, a, gone] + entry[side, a, 1, place])
-    return int(total + lists[HIGHER, a, gone] + entry[side, a, 2, place])
+    """Return the edge sum of a path after a swap; `gone` is the place of who gives way."""
+    total, lists, entry = ledger.sums[a, c, TOTAL], ledger.lists[a], ledger.entry
+    if entry[side, a, 0, place] > lists[list_of(ledger, RANK, c) + gone]:
+        return int(total + lists[list_of(ledger, LOWER, c) + gone] + entry[side, a, 1, place])
+    return int(total + lists[list_of(ledger, HIGHER, c) + gone] + entry[side, a, 2, place])
 
 
 @spliced
@@ -120,20 +119,21 @@ def path_prices(
     `weight` is the price of one; attributes that are not quick, and trees, count nothing here. Nothing
     branches: most swaps of near classes gain SSE, and it is the violations, by chance, that decide.
     """
-    lists, entry = ledger.lists, ledger.entry
+    entry = ledger.entry
     for j in range(size):
         prices[j] = 0.0
     for a in range(len(ledger.quick)):
         if not ledger.quick[a] or rules.table[a]["height"] > 0:
             continue
-        at, there = ledger.span[first, START] + i, ledger.span[second, START]
-        price, rank, enters = weight / rules.table[a]["whole"], lists[RANK, a, at], entry[0, a, 0, i]
+        lists, enters, price = ledger.lists[a], entry[0, a, 0, i], weight / rules.table[a]["whole"]
+        rank = lists[list_of(ledger, RANK, first) + i]
         excess = ledger.sums[a, first, TOTAL] - ledger.sums[a, first, BOUND]
-        lower, higher = excess + lists[LOWER, a, at], excess + lists[HIGHER, a, at]
+        lower = excess + lists[list_of(ledger, LOWER, first) + i]
+        higher = excess + lists[list_of(ledger, HIGHER, first) + i]
         excess = ledger.sums[a, second, TOTAL] - ledger.sums[a, second, BOUND]
         high, low = excess + entry[0, a, 1, i], excess + entry[0, a, 2, i]
-        ranks, lowers = lists[RANK, a, there : there + size], lists[LOWER, a, there : there + size]
-        highers, entering = lists[HIGHER, a, there : there + size], entry[1, a, 0]
+        ranks, lowers = lists[list_of(ledger, RANK, second) :], lists[list_of(ledger, LOWER, second) :]
+        highers, entering = lists[list_of(ledger, HIGHER, second) :], entry[1, a, 0]
         highs, lows = entry[1, a, 1], entry[1, a, 2]
         for j in range(size):
             if_high, if_low = lower + highs[j], higher + lows[j]
@@ -147,43 +147,46 @@ def path_prices(
 @spliced
 def path_moves(ledger: Ledger, rules: Rules, a: int, c: int, members: NDArray[np.int64]) -> None:
     """Add what a path says of the class without each member; prepare it for those that join."""
-    lists, at, size, path = ledger.lists, ledger.span[c, START], len(members), path_of(rules, a)
+    lists, size, path = ledger.lists[a], len(members), path_of(rules, a)
     if size > 1:
-        kept, down = KEPT_MORE, UP_MORE
-        _prefix(ledger, rules.arrays, path, a, at, size, size - 1, kept, down, SPARE)
-        whole = before(rules.arrays, path, size - 1, size - 1, path.values) + lists[down, a, at + size]
+        _prefix(ledger, rules.arrays, path, a, c, size, size - 1, KEPT_MORE, UP_MORE, SPARE)
+        kept, down = lists[list_of(ledger, KEPT_MORE, c) :], lists[list_of(ledger, UP_MORE, c) :]
+        ranks = lists[list_of(ledger, RANK, c) :]
+        whole = before(rules.arrays, path, size - 1, size - 1, path.values) + down[size]
         bound = bound_of(rules, a, size - 1)
         for i in range(size):
-            place = at + lists[RANK, a, at + i]
-            total = whole + lists[kept, a, place] - lists[down, a, place + 1]
+            total = whole + kept[ranks[i]] - down[ranks[i] + 1]
             ledger.leave[members[i]] += excess_of(rules, a, total, bound)
-    _prefix(ledger, rules.arrays, path, a, at, size, size + 1, KEPT_MORE, SPARE, UP_MORE)
+    _prefix(ledger, rules.arrays, path, a, c, size, size + 1, KEPT_MORE, SPARE, UP_MORE)
     ledger.sums[a, c, TOTAL_MORE] = before(rules.arrays, path, size + 1, size + 1, path.values)
 
 
 @uncounted
 def _prefix(
-    ledger: Ledger, arrays: NDArray[np.int64], path: Path, a: int, at: int, size: int, as_of: int,
-    kept: int, down: int, up: int,
+    ledger: Ledger, arrays: NDArray[np.int64], path: Path, a: int, c: int, size: int, as_of: int,
+    same: int, lower: int, higher: int,
 ) -> None:  # fmt: skip
     """Write the prefix sums of the costs of a class as of another size, where its ranks exist."""
-    lists = ledger.lists
-    lists[kept, a, at] = lists[down, a, at] = lists[up, a, at] = 0
+    lists = ledger.lists[a]
+    kept, down = lists[list_of(ledger, same, c) :], lists[list_of(ledger, lower, c) :]
+    up, ascending = lists[list_of(ledger, higher, c) :], lists[list_of(ledger, ASCENDING, c) :]
+    kept[0] = down[0] = up[0] = 0
     for r in range(size):
-        x, place = lists[ASCENDING, a, at + r], at + r
+        x = ascending[r]
         at_0 = before(arrays, path, as_of, r - 1, x) if r > 0 else 0
         at_1 = before(arrays, path, as_of, r, x)
         at_2 = before(arrays, path, as_of, r + 1, x) if r + 1 <= as_of else 0
         at_3 = before(arrays, path, as_of, r + 2, x) if r + 2 <= as_of else 0
-        lists[down, a, place + 1] = lists[down, a, place] + (at_0 - at_1)
-        lists[kept, a, place + 1] = lists[kept, a, place] + (at_1 - at_2)
-        lists[up, a, place + 1] = lists[up, a, place] + (at_2 - at_3)
+        down[r + 1] = down[r] + (at_0 - at_1)
+        kept[r + 1] = kept[r] + (at_1 - at_2)
+        up[r + 1] = up[r] + (at_2 - at_3)
 
 
 @spliced
 def path_join(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int) -> int:
     """Return the edge sum of a path that a record joins."""
-    lists, at, path = ledger.lists, ledger.span[c, START], path_of(rules, a)
-    q = lower_than(lists[ASCENDING, a], at, size, code)
-    total = lists[KEPT_MORE, a, at + q] + lists[UP_MORE, a, at + size] - lists[UP_MORE, a, at + q]
+    lists, path = ledger.lists[a], path_of(rules, a)
+    kept, up = lists[list_of(ledger, KEPT_MORE, c) :], lists[list_of(ledger, UP_MORE, c) :]
+    q = lower_than(lists[list_of(ledger, ASCENDING, c) :], size, code)
+    total = kept[q] + up[size] - up[q]
     return int(ledger.sums[a, c, TOTAL_MORE] + total + cost(rules.arrays, path, size + 1, q + 1, code))

@@ -22,10 +22,13 @@ WINDOWS = cast("int", np.int64(64))
 NONE = cast("int", np.int64(-1))
 """Typed, so that functions are not compiled once more for a literal."""
 
-ASCENDING, CODE, RANK, LOWER, HIGHER, ENTERS_HIGH, ENTERS_LOW, KEPT_MORE, UP_MORE, SPARE, LEAST, GREATEST = (
+CODE, PLACED, WINDOW, RANK, LOWER, HIGHER, ASCENDING, ENTERS_HIGH, ENTERS_LOW, KEPT_MORE, UP_MORE, SPARE = (
     cast("int", np.int64(i)) for i in range(12)
 )
 """Lists of a class and an attribute."""
+
+LISTS = cast("int", np.int64(12))
+"""How many they are."""
 
 START, ROOM = range(2)
 INSIDE, WITHOUT = range(2)
@@ -39,8 +42,9 @@ NOTHING, SWAPS, MOVES = (cast("int", np.int64(i)) for i in range(3))
 class Ledger(NamedTuple):
     """What is known of the violations of m classes of n records; S attributes.
 
-    The lists of all classes lie one after the other in ``lists``, with two places more than the class has
-    records. One that grows gets a new place behind the last; when the memory is full, all are dropped.
+    The twelve lists of a class lie side by side in ``lists``, each with two places more than the class has
+    records, and after them those of another: what is asked together is in few stretches of memory. A class
+    that grows gets new places behind the last; when the memory is full, all are dropped.
 
     Attributes
     ----------
@@ -49,17 +53,18 @@ class Ledger(NamedTuple):
     filled : ndarray of shape (m + 1,), int64
         What is known of each class: `NOTHING`, `SWAPS`, or `MOVES` too; then the end of the lists in use.
     span : ndarray of shape (m, 2), int64
-        `START`, `ROOM`: first place of the lists of each class, and how many places they have.
+        `START`, `ROOM`: how many places a list of every class before has, and how many one of this class
+        has; see `list_of`.
     windowed : ndarray of shape (m,), bool
         Classes whose windows are known.
-    lists : ndarray of shape (12, S, places), int64
+    lists : ndarray of shape (S, 12 places), int64
         `ASCENDING`, the positions of the members in ascending order; by their places in the class `CODE`,
         their positions, and `RANK`, the members before each in that order. On a path: `LOWER` and `HIGHER`,
         what a member adds to the edge sum where it gives way to a record of a higher rank, or of none such;
         by rank `ENTERS_HIGH` and `ENTERS_LOW`, what that record adds then, without its own cost; by rank
         `KEPT_MORE` and `UP_MORE`, prefix sums of the costs at the own rank and one higher in a class with
-        one member more; spare; by their places in the class `LEAST` and `GREATEST`, their window, see
-        `windows`.
+        one member more; spare; by their places in the class `PLACED` and `WINDOW`, their positions and
+        windows as `windows` compares them.
     nodes : ndarray of shape (S, height, places, 2), int64
         In a tree, on each level: `INSIDE`, the members of the class in the node above each, by its place, and
         `WITHOUT`, what the edge there adds to the edge sum of the class without it.
@@ -72,8 +77,8 @@ class Ledger(NamedTuple):
         For the members of two classes, the sides 0 and 1, who would enter the other: the rank, in a tree
         -1 where nothing is known yet; then on a path what it adds where it is higher than who gives way, and
         where it is not, in a tree what the edge on each level adds.
-    swaps : ndarray of shape (2, WINDOWS^2 + 1), int64
-        Scratch memory of `kept_swaps`: places of members in the one class, and in the other.
+    swaps : ndarray of shape (WINDOWS^2 + 1,), int64
+        Scratch memory of `kept_swaps`: place of a member in the one class, times `WINDOWS`, and in the other.
     slots : ndarray of shape (6, WINDOWS + 1), float64
         Scratch memory of `fill_windows`.
     histogram : ndarray of shape (2, most + 1), int64
@@ -109,12 +114,18 @@ def ledger_of(rules: Rules, records: int, classes: int, most: int) -> Ledger:
     return Ledger(
         quick, np.zeros(classes + 1, whole), np.zeros(classes, dtype=np.bool_),
         np.zeros((classes, 2), whole),
-        np.zeros((12, count, places), whole), np.zeros((count, height, places, 2), whole),
+        np.zeros((count, 12 * places), whole), np.zeros((count, height, places, 2), whole),
         np.zeros((count, classes, 4), whole),
         np.zeros(records), np.zeros((2, count, 1 + max(2, height), most), whole),
-        np.zeros((2, WINDOWS * WINDOWS + 1), whole), np.zeros((6, WINDOWS + 1)),
+        np.zeros(WINDOWS * WINDOWS + 1, whole), np.zeros((6, WINDOWS + 1)),
         np.zeros((2, most + 1), whole),
     )  # fmt: skip
+
+
+@spliced
+def list_of(ledger: Ledger, which: int, c: int) -> int:
+    """Return where a list of a class begins in `Ledger.lists` of each attribute."""
+    return int(LISTS * ledger.span[c, START] + which * ledger.span[c, ROOM])
 
 
 @spliced
@@ -123,7 +134,7 @@ def make_room(ledger: Ledger, c: int, size: int) -> None:
     if ledger.span[c, ROOM] > size:
         return
     end, need = len(ledger.filled) - 1, size + 2
-    if ledger.filled[end] + need > ledger.lists.shape[2]:
+    if (ledger.filled[end] + need) * LISTS > ledger.lists.shape[1]:
         for x in range(len(ledger.filled)):
             ledger.filled[x] = NOTHING
         for x in range(end):
@@ -133,16 +144,16 @@ def make_room(ledger: Ledger, c: int, size: int) -> None:
 
 
 @uncounted
-def lower_than(ascending: NDArray[np.int64], first: int, size: int, code: int) -> int:
-    """Return how many of so many positions from the first are below the given one."""
-    low, high = first, first + size
+def lower_than(ascending: NDArray[np.int64], size: int, code: int) -> int:
+    """Return how many of the first so many positions are below the given one."""
+    low, high = 0, size
     while low < high:
         middle = (low + high) // 2
         if ascending[middle] < code:
             low = middle + 1
         else:
             high = middle
-    return int(low - first)
+    return low
 
 
 @uncounted

@@ -18,6 +18,7 @@ from duckanon.kernels.exchange.ledger_state import (
     WITHOUT,
     bound_of,
     excess_of,
+    list_of,
     lower_than,
 )
 
@@ -33,36 +34,35 @@ if TYPE_CHECKING:
 @spliced
 def fill_without(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> None:
     """Write what the edges above each member add without it: members below a node are a run in the order."""
-    arrays, tree, at = rules.arrays, tree_of(rules, a), ledger.span[c, START]
+    arrays, tree, lists, at = rules.arrays, tree_of(rules, a), ledger.lists[a], ledger.span[c, START]
+    own, ranks = lists[list_of(ledger, CODE, c) :], lists[list_of(ledger, RANK, c) :]
+    ascending, inside = lists[list_of(ledger, ASCENDING, c) :], lists[list_of(ledger, SPARE, c) :]
     for h in range(tree.height):
         first, level = 0, tree.nodes + h * tree.values
         for r in range(1, size + 1):
-            if r < size:
-                node = arrays[level + ledger.lists[ASCENDING, a, at + r]]
-                if node == arrays[level + ledger.lists[ASCENDING, a, at + first]]:
-                    continue
+            if r < size and arrays[level + ascending[r]] == arrays[level + ascending[first]]:
+                continue
             for x in range(first, r):
-                ledger.lists[SPARE, a, at + x] = r - first
+                inside[x] = r - first
             first = r
-        for place in range(at, at + size):
-            count = ledger.lists[SPARE, a, at + ledger.lists[RANK, a, place]]
-            below = arrays[tree.below + h * tree.values + ledger.lists[CODE, a, place]]
+        for i in range(size):
+            count, below = inside[ranks[i]], arrays[tree.below + h * tree.values + own[i]]
             step = edge(tree, count - 1, size, below) - edge(tree, count, size, below)
-            ledger.nodes[a, h, place, INSIDE], ledger.nodes[a, h, place, WITHOUT] = count, step
+            ledger.nodes[a, h, at + i, INSIDE], ledger.nodes[a, h, at + i, WITHOUT] = count, step
 
 
 @uncounted
 def tree_total(ledger: Ledger, rules: Rules, a: int, c: int, size: int, as_of: int) -> int:
     """Return the edge sum of the counts of a class, taken as a class of another size. O(s H)."""
-    arrays, tree, at = rules.arrays, tree_of(rules, a), ledger.span[c, START]
-    total = tree.total * as_of * tree.height
+    arrays, tree = rules.arrays, tree_of(rules, a)
+    ascending, total = ledger.lists[a, list_of(ledger, ASCENDING, c) :], tree.total * as_of * tree.height
     for h in range(tree.height):
         count, level = 0, h * tree.values
         for r in range(size):
-            place = level + ledger.lists[ASCENDING, a, at + r]
+            place = level + ascending[r]
             count += 1
             if r + 1 < size:
-                following = level + ledger.lists[ASCENDING, a, at + r + 1]
+                following = level + ascending[r + 1]
                 if arrays[tree.nodes + place] == arrays[tree.nodes + following]:
                     continue
             below = arrays[tree.below + place]
@@ -76,12 +76,13 @@ def enter_tree(
     ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int, side: int, place: int
 ) -> None:
     """Write what is to be known of a record that would enter class c: what it adds on each level."""
-    entry, arrays, at = ledger.entry, rules.arrays, ledger.span[c, START]
-    rank, tree = lower_than(ledger.lists[ASCENDING, a], at, size, code), tree_of(rules, a)
+    entry, arrays, tree = ledger.entry, rules.arrays, tree_of(rules, a)
+    ascending = ledger.lists[a, list_of(ledger, ASCENDING, c) :]
+    rank = lower_than(ascending, size, code)
     entry[side, a, 0, place] = rank
     for h in range(tree.height):
         below = arrays[tree.below + h * tree.values + code]
-        count = _inside(ledger.lists[ASCENDING, a], arrays, tree, at, size, rank, h, code)
+        count = _inside(ascending, arrays, tree, size, rank, h, code)
         entry[side, a, 1 + h, place] = edge(tree, count + 1, size, below) - edge(tree, count, size, below)
 
 
@@ -91,9 +92,10 @@ def tree_swap(
 ) -> int:
     """Return the edge sum of a tree after a swap: where both have the same node, it has as many as before."""
     tree, total, h = tree_of(rules, a), ledger.sums[a, c, TOTAL], 0
-    level, leaves = tree.nodes, ledger.lists[CODE, a, gone]
+    level, leaves = tree.nodes, ledger.lists[a, list_of(ledger, CODE, c) + gone]
+    node = ledger.span[c, START] + gone
     while h < tree.height and rules.arrays[level + leaves] != rules.arrays[level + enters]:
-        total += ledger.nodes[a, h, gone, WITHOUT] + ledger.entry[side, a, 1 + h, place]
+        total += ledger.nodes[a, h, node, WITHOUT] + ledger.entry[side, a, 1 + h, place]
         level += tree.values
         h += 1
     return int(total)
@@ -103,12 +105,13 @@ def tree_swap(
 def tree_moves(ledger: Ledger, rules: Rules, a: int, c: int, members: NDArray[np.int64]) -> None:
     """Add what a tree says of the class without each member."""
     arrays, tree, at, size = rules.arrays, tree_of(rules, a), ledger.span[c, START], len(members)
+    own = ledger.lists[a, list_of(ledger, CODE, c) :]
     ledger.sums[a, c, TOTAL_MORE] = tree_total(ledger, rules, a, c, size, size + 1)
     less, bound = tree_total(ledger, rules, a, c, size, size - 1), bound_of(rules, a, size - 1)
     for i in range(size if size > 1 else 0):
         left = less
         for h in range(tree.height):
-            below = arrays[tree.below + h * tree.values + ledger.lists[CODE, a, at + i]]
+            below = arrays[tree.below + h * tree.values + own[i]]
             count = ledger.nodes[a, h, at + i, INSIDE]
             left += edge(tree, count - 1, size - 1, below) - edge(tree, count, size - 1, below)
         ledger.leave[members[i]] += excess_of(rules, a, left, bound)
@@ -117,25 +120,26 @@ def tree_moves(ledger: Ledger, rules: Rules, a: int, c: int, members: NDArray[np
 @spliced
 def tree_step(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int) -> int:
     """Return what a record adds to the edge sum of the counts of a class, taken as one with a member more."""
-    arrays, tree, step, at = rules.arrays, tree_of(rules, a), 0, ledger.span[c, START]
-    rank = lower_than(ledger.lists[ASCENDING, a], at, size, code)
+    arrays, tree, step = rules.arrays, tree_of(rules, a), 0
+    ascending = ledger.lists[a, list_of(ledger, ASCENDING, c) :]
+    rank = lower_than(ascending, size, code)
     for h in range(tree.height):
         below = arrays[tree.below + h * tree.values + code]
-        count = _inside(ledger.lists[ASCENDING, a], arrays, tree, at, size, rank, h, code)
+        count = _inside(ascending, arrays, tree, size, rank, h, code)
         step += edge(tree, count + 1, size + 1, below) - edge(tree, count, size + 1, below)
     return int(step)
 
 
 @uncounted
 def _inside(
-    ascending: NDArray[np.int64], arrays: NDArray[np.int64], tree: Tree, first: int, size: int, rank: int,
-    h: int, code: int,
+    ascending: NDArray[np.int64], arrays: NDArray[np.int64], tree: Tree, size: int, rank: int, h: int,
+    code: int,
 ) -> int:  # fmt: skip
     """Return how many of the positions lie below the node of a level above one of some rank: a run there."""
     level = tree.nodes + h * tree.values
-    node, low, high = arrays[level + code], first + rank, first + rank
-    while low > first and arrays[level + ascending[low - 1]] == node:
+    node, low, high = arrays[level + code], rank, rank
+    while low > 0 and arrays[level + ascending[low - 1]] == node:
         low -= 1
-    while high < first + size and arrays[level + ascending[high]] == node:
+    while high < size and arrays[level + ascending[high]] == node:
         high += 1
-    return int(high - low)
+    return high - low

@@ -73,7 +73,7 @@ def rebuild(
     while spare < len(free) and free[spare] >= 0:
         spare += 1
     for _ in range(trials):
-        record = draw(random_state, len(state.points))
+        record = state.record[draw(random_state, len(state.points))]
         a = state.label[record]
         most = 2 + draw(random_state, len(neighbourhood.classes) - 2)
         options = neighbours[a] if draw(random_state, 2) == 0 else near[record]
@@ -209,7 +209,7 @@ def form_anew(
     for i in range(used):
         open_records[i] = neighbourhood.records[i]
     if strata > 1:
-        _ascend(state.codes, open_records[:used])
+        _ascend(state.codes, state.number, open_records[:used])
     at = draw(random_state, used)
     for c in neighbourhood.classes[:make]:
         seed = open_records[at]
@@ -271,23 +271,23 @@ def _join(state: ExchangeState, classes: NDArray[np.int64], record: int) -> None
 
 
 @uncounted
-def _ascend(codes: NDArray[np.int64], records: NDArray[np.int64]) -> None:
+def _ascend(codes: NDArray[np.int64], number: NDArray[np.int64], records: NDArray[np.int64]) -> None:
     """Sort records by their codes, the first attribute first, then by number."""
     for i in range(1, len(records)):
         record, at = records[i], i
-        while at > 0 and _after(codes, records[at - 1], record):
+        while at > 0 and _after(codes, number, records[at - 1], record):
             records[at] = records[at - 1]
             at -= 1
         records[at] = record
 
 
 @uncounted
-def _after(codes: NDArray[np.int64], one: int, other: int) -> bool:
+def _after(codes: NDArray[np.int64], number: NDArray[np.int64], one: int, other: int) -> bool:
     """Tell whether one record comes after another."""
     for a in range(codes.shape[0]):
         if codes[a, one] != codes[a, other]:
             return bool(codes[a, one] > codes[a, other])
-    return one > other
+    return bool(number[one] > number[other])
 
 
 @uncounted

@@ -9,6 +9,7 @@ import numpy as np
 
 from duckanon.kernels.closeness.threshold import rules_of
 from duckanon.kernels.exchange.state import MARGIN, Bounds, ExchangeState, exchange_state_of
+from duckanon.kernels.exchange.windows import POSITIONS
 from duckanon.kernels.neighbours.centroids import nearest, principal
 from duckanon.kernels.points import SMALLEST, check_class_size, distance_points, enlarged
 
@@ -56,8 +57,8 @@ class Search:
         """Return the same search in which a record beyond a threshold counts as `price` units."""
         weight, table = price * self.unit, self.state.rules.table
         # The least violation is one unit of an edge sum, where all attributes are paths with t alone.
-        paths = len(table) > 0 and bool((self.state.ledger.quick & (table["height"] == 0)).all())
-        sure = (1.0 - MARGIN) * weight / float(table["whole"].max()) if paths else 0.0
+        paths = self.state.ledger.quick & (table["height"] == 0) & (table["values"] <= POSITIONS)
+        sure = (1.0 - MARGIN) * weight / float(table["whole"].max()) if len(table) and paths.all() else 0.0
         bounds = self.state.bounds._replace(weight=weight, sure=sure)
         return replace(self, state=self.state._replace(bounds=bounds))
 
@@ -90,10 +91,8 @@ def search_of(
     classes = int(moving_labels.max(initial=-1)) + 1 + SPARE
     spread = float(np.sum(np.square(matrix)))
     bounds = Bounds(k, most, 0.0, ROUNDING * spread, 0.0)
-    moving_codes = np.ascontiguousarray(coded[:, moving])
-    state = exchange_state_of(
-        matrix, moving_codes, moving_labels, rules_of(thresholds), bounds, classes=classes
-    )
+    rules = rules_of(thresholds)
+    state = exchange_state_of(matrix, coded[:, moving], moving_labels, rules, bounds, classes=classes)
     return Search(state, owner, moving, spread / max(len(matrix), 1))
 
 
@@ -126,7 +125,7 @@ def labels_of(search: Search) -> NDArray[np.int64]:
     """Return the classes of all records (n,), numbered in the order of their first records."""
     # Classes that took no part keep their number, the others come after.
     whole = search.labels.copy()
-    whole[search.moving] = search.state.label + search.labels.max() + 1
+    whole[search.moving] = search.state.label[search.state.record] + search.labels.max() + 1
     _, first, inverse = np.unique(whole, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))

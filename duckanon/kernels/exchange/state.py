@@ -50,7 +50,9 @@ class ExchangeState(NamedTuple):
     Attributes
     ----------
     points : ndarray of shape (n, d), float64
-        All records.
+        All records, those of a class one after the other at the start: what is asked together lies together.
+    number, record : ndarray of shape (n,), int64
+        Place of each record in the order in which they were given, and the record of each such place.
     codes : ndarray of shape (S, n), int64
         Position of each record's value in each sensitive attribute with a threshold.
     label, place : ndarray of shape (n,), int64
@@ -88,6 +90,8 @@ class ExchangeState(NamedTuple):
     """
 
     points: NDArray[np.float64]
+    number: NDArray[np.int64]
+    record: NDArray[np.int64]
     codes: NDArray[np.int64]
     label: NDArray[np.int64]
     place: NDArray[np.int64]
@@ -122,17 +126,20 @@ def exchange_state_of(
     O(n (d + log n)) time, O(classes (most + d) + n d) memory, and that of the ledger.
     """
     (n, d), most = points.shape, bounds.most
-    size, order = np.bincount(labels, minlength=classes), np.argsort(labels, kind="stable")
-    place, sums = np.zeros(n, dtype=np.int64), np.zeros((classes, d))
-    members = np.zeros((classes, most), dtype=np.int64)
-    place[order] = np.arange(n) - np.repeat(np.cumsum(size) - size, size)
+    size, number = np.bincount(labels, minlength=classes), np.argsort(labels, kind="stable")
+    record, members = np.empty(n, dtype=np.int64), np.zeros((classes, most), dtype=np.int64)
+    record[number] = np.arange(n)
+    points, labels, sums = points[number], labels[number], np.zeros((classes, d))
+    place = np.arange(n) - np.repeat(np.cumsum(size) - size, size)
     members[labels, place] = np.arange(n)
     for j in range(d):
         sums[:, j] = np.bincount(labels, weights=points[:, j], minlength=classes)
     state = ExchangeState(
         points,
-        codes,
-        labels.copy(),
+        number,
+        record,
+        np.ascontiguousarray(codes[:, number]),
+        labels,
         place,
         members,
         size,

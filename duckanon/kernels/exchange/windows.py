@@ -4,12 +4,12 @@ Of a class that is within t most swaps break it. The edge sum after a swap is, f
 record may enter, convex in its position, so that all which t allows there lies between two ends; the window
 of a member reaches over those of all ranks. Two comparisons a class then rule a swap out before anything else
 is asked. Windows may be wider than what t allows, never narrower: `keeps_t` has the last word. All attributes
-are paths that are quick, see `Ledger`.
+are paths that are quick, see `ledger_state`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -22,14 +22,14 @@ from duckanon.kernels.exchange.ledger_state import (
     CODE,
     ENTERS_HIGH,
     ENTERS_LOW,
-    GREATEST,
     HIGHER,
-    LEAST,
     LOWER,
-    NONE,
+    PLACED,
     RANK,
-    START,
     TOTAL,
+    WINDOW,
+    WINDOWS,
+    list_of,
 )
 
 if TYPE_CHECKING:
@@ -39,6 +39,15 @@ if TYPE_CHECKING:
 UNSIGNED = np.uint64
 """Numba asks of each place whether it counts from the end, unless it has no sign; as plain Python, see
 `duckanon.kernels.plain`, it is any number."""
+
+WORD = cast("int", np.int64(2**32))
+BEYOND = cast("int", np.int64(2**31 - 2**63))
+"""Why two comparisons are one: with a member's window as ``greatest * WORD - least`` and another's position x
+as ``x * WORD - x``, their difference is ``(greatest - x) * WORD + (x - least)``, and one of these bits is set
+where either term is below 0: there are at most `POSITIONS` of them."""
+
+POSITIONS = 2**30
+"""Largest number of positions on a path for which windows are kept."""
 
 AFTER, UNTIL, FROM_HIGH, TO_HIGH, FROM_LOW, TO_LOW = range(6)
 """What stands in the first dimension of `Ledger.slots`, by the rank at which a record enters: positions that
@@ -62,27 +71,26 @@ def kept_swaps(ledger: Ledger, first: int, size: int, second: int, others: int) 
     class, then by that in the second. Nothing branches: about one swap of a member is left, and which one is
     by chance.
     """
-    swaps, lists, count = ledger.swaps, ledger.lists, NONE
+    swaps, kept = ledger.swaps, UNSIGNED(0)
     for a in range(len(ledger.quick)):
-        at, there, kept = ledger.span[first, START], ledger.span[second, START], UNSIGNED(0)
-        one, least, greatest = lists[CODE, a, at:], lists[LEAST, a, at:], lists[GREATEST, a, at:]
-        two, lowest, highest = lists[CODE, a, there:], lists[LEAST, a, there:], lists[GREATEST, a, there:]
-        if count < 0:
+        lists, count, kept = ledger.lists[a], kept, UNSIGNED(0)
+        one, window = lists[list_of(ledger, PLACED, first) :], lists[list_of(ledger, WINDOW, first) :]
+        two, windows = lists[list_of(ledger, PLACED, second) :], lists[list_of(ledger, WINDOW, second) :]
+        if a == 0:
             for i in range(size):
-                code, low, high = one[i], least[i], greatest[i]
+                own, own_window, pair = one[i], window[i], i * WINDOWS
                 for j in range(others):
-                    fits = (low <= two[j]) & (two[j] <= high) & (lowest[j] <= code) & (code <= highest[j])
-                    swaps[0, kept], swaps[1, kept] = i, j
-                    kept += UNSIGNED(fits)
+                    beyond = (own_window - two[j]) | (windows[j] - own)
+                    swaps[kept] = pair + j
+                    kept += UNSIGNED((beyond & BEYOND) == 0)
         else:
             for x in range(count):
-                i, j = swaps[0, x], swaps[1, x]
-                fits = (least[i] <= two[j]) & (two[j] <= greatest[i])
-                fits &= (lowest[j] <= one[i]) & (one[i] <= highest[j])
-                swaps[0, kept], swaps[1, kept] = i, j
-                kept += UNSIGNED(fits)
-        count = int(kept)
-    return count
+                pair = swaps[x]
+                i, j = pair // WINDOWS, pair % WINDOWS
+                beyond = (window[i] - two[j]) | (windows[j] - one[i])
+                swaps[kept] = pair
+                kept += UNSIGNED((beyond & BEYOND) == 0)
+    return int(kept)
 
 
 @uncounted
@@ -91,10 +99,10 @@ def keeps_t(
 ) -> bool:
     """Tell whether two classes are within t after a swap of member i of the first and j of the second."""
     for a in range(len(ledger.quick)):
-        at, there = ledger.span[first, START] + i, ledger.span[second, START] + j
         for side in range(2):
-            c, count, gone, new = (second, others, there, at) if side else (first, size, at, there)
-            code, rank = ledger.lists[CODE, a, new], ledger.lists[RANK, a, new]
+            c, other, count = (second, first, others) if side else (first, second, size)
+            gone, new, lists = j if side else i, i if side else j, ledger.lists[a]
+            code, rank = lists[list_of(ledger, CODE, other) + new], lists[list_of(ledger, RANK, other) + new]
             enter_path(ledger, rules, a, c, count, code, rank, side, 0)
             if path_swap(ledger, a, c, gone, side, 0) > ledger.sums[a, c, BOUND]:
                 return False
@@ -111,10 +119,10 @@ def _path_windows(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> No
     to stay within its bound, x is between two ends, for each rank. A window has them for all ranks, where
     the class has a position of that rank between them, and is one position wider for rounding.
     """
-    at, path, slots = ledger.span[c, START], path_of(rules, a), ledger.slots
+    lists, path, slots = ledger.lists[a], path_of(rules, a), ledger.slots
     each, turns = 1.0 / path.total, rules.arrays[path.turns + size * (size + 1) // 2 - 1 :]
-    ascending, highs = ledger.lists[ASCENDING, a, at:], ledger.lists[ENTERS_HIGH, a, at:]
-    lows = ledger.lists[ENTERS_LOW, a, at:]
+    ascending, highs = lists[list_of(ledger, ASCENDING, c) :], lists[list_of(ledger, ENTERS_HIGH, c) :]
+    lows = lists[list_of(ledger, ENTERS_LOW, c) :]
     for q in range(size + 1):
         slots[AFTER, q] = ascending[q - 1] + 1 if q > 0 else 0
         slots[UNTIL, q] = ascending[q] if q < size else path.values
@@ -122,8 +130,9 @@ def _path_windows(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> No
         slots[FROM_HIGH, q], slots[TO_HIGH, q] = each * highs[q], each * (highs[q] + high)
         slots[FROM_LOW, q], slots[TO_LOW, q] = each * lows[q], each * (lows[q] + low)
     left = ledger.sums[a, c, BOUND] - ledger.sums[a, c, TOTAL]
-    ranks, lower = ledger.lists[RANK, a, at:], ledger.lists[LOWER, a, at:]
-    higher, starts = ledger.lists[HIGHER, a, at:], ledger.lists[LEAST, a, at:]
+    ranks, lower = lists[list_of(ledger, RANK, c) :], lists[list_of(ledger, LOWER, c) :]
+    higher, window = lists[list_of(ledger, HIGHER, c) :], lists[list_of(ledger, WINDOW, c) :]
+    own, placed = lists[list_of(ledger, CODE, c) :], lists[list_of(ledger, PLACED, c) :]
     for i in range(size):
         least, greatest, rank = float(path.values), -1.0, ranks[i]
         high_room, low_room = 1.0 + each * (left - lower[i]), 1.0 + each * (left - higher[i])
@@ -136,4 +145,4 @@ def _path_windows(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> No
             last = last if last < slots[UNTIL, q] else slots[UNTIL, q]
             least = first if first <= last and first < least else least
             greatest = last if first <= last and last > greatest else greatest
-        starts[i], ledger.lists[GREATEST, a, at + i] = int(least), int(greatest)
+        window[i], placed[i] = int(greatest) * WORD - int(least), own[i] * WORD - own[i]
