@@ -31,7 +31,10 @@ ROOMS = ("kernels", "literature")
 """The packages whose functions it is of, and every source of which counts."""
 
 MADE = "made.json"
-"""The file that tells what the machine code is for, written last."""
+"""The file that tells what the machine code is for, and under `FILES` what was made; written last."""
+
+FILES = "files"
+"""The SHA-256 of each file: numba reads them as they are, and a broken one would end a release."""
 
 PROCESSORS = {"x86_64": "x86-64-v3"}
 """What LLVM calls the processors that it is for, by the first word of a system; else those of all models."""
@@ -66,9 +69,9 @@ def folder() -> Path | None:
 
 
 def has(function: Callable[..., object]) -> bool:
-    """Tell whether there is machine code of a kernel, for the first types of arguments at least."""
+    """Tell whether there is machine code of a kernel, all of it as it was made."""
     place = folder()
-    return place is not None and (place / f"{name_of(function)}.1.nbc").exists()
+    return place is not None and _whole(place, name_of(function))
 
 
 def name_of(function: Callable[..., object]) -> str:
@@ -87,7 +90,7 @@ def here(processor: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        What `MADE` has.
+        What `MADE` has but for `FILES`.
     """
     return {
         "python": _python(),
@@ -102,6 +105,11 @@ def is_current(place: Path) -> bool:
     """Tell whether a folder has machine code of these sources and for this Python; on any system."""
     made = _made(place)
     return made.get("sources") == _sources() and made.get("python") == _python()
+
+
+def digests(place: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file in a folder, by its name."""
+    return {file.name: _digest(file) for file in sorted(place.iterdir())}
 
 
 def system() -> str:
@@ -125,11 +133,26 @@ def _fits(place: Path) -> bool:
     # What costs most is asked last: LLVM is 150 MB.
     if settings() or not is_current(place):
         return False
-    made = _made(place)
+    made = {name: value for name, value in _made(place).items() if name != FILES}
     try:
         return made == here(str(made.get("processor"))) and _able(str(made["processor"]))
     except (ImportError, metadata.PackageNotFoundError):
         return False
+
+
+@functools.cache
+def _whole(place: Path, name: str) -> bool:
+    """Tell whether all files whose names begin with that of a kernel are as they were made."""
+    files = _made(place).get(FILES)
+    own = [file for file in files if file.startswith(f"{name}.")] if isinstance(files, dict) else []
+    try:
+        return bool(own) and all(_digest(place / file) == files[file] for file in own)
+    except OSError:
+        return False
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _made(place: Path) -> dict[str, Any]:

@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 from duckanon.kernels.compiled import Kernel
 from duckanon.kernels.neighbours.centroids import DIRECTIONS
-from duckanon.kernels.prepared import FOLDER, MADE, ROOMS, VARIABLE, here, processor_of, settings, system
+from duckanon.kernels.prepared import (
+    FILES,
+    FOLDER,
+    MADE,
+    ROOMS,
+    VARIABLE,
+    digests,
+    here,
+    processor_of,
+    settings,
+    system,
+)
 from duckanon.release.needed import STARTS
 
 if TYPE_CHECKING:
@@ -59,7 +70,8 @@ def prepare(folder: Path) -> int:
         made.mkdir()
         _compile(cache, processor)
         count = _gather(cache, made)
-        (made / MADE).write_text(json.dumps(made_for, indent=1) + "\n")
+        told = {**made_for, FILES: digests(made)}
+        (made / MADE).write_text(json.dumps(told, indent=1) + "\n")
         if folder.exists():
             folder.rename(Path(place) / "before")
         made.rename(folder)

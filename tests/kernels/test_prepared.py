@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -13,11 +14,15 @@ import llvmlite.binding as llvm
 import pytest
 
 from duckanon.kernels import prepared
+from duckanon.kernels.exchange.state import update_violations
 from duckanon.kernels.logarithm import logarithm
 from tests.e2e.scenes import ROOT, uncompiled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+CODE = "duckanon.kernels.logarithm.logarithm.1.nbc"
 
 
 @pytest.fixture
@@ -26,11 +31,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv(prepared.VARIABLE, str(tmp_path))
     for name in prepared.settings():
         monkeypatch.delenv(name)
-    tell(tmp_path, prepared.here(prepared.processor_of(prepared.system())))
-    (tmp_path / "duckanon.kernels.logarithm.logarithm.1.nbc").touch()
-    prepared._fits.cache_clear()
+    (tmp_path / CODE).write_bytes(b"code")
+    files = {prepared.FILES: {CODE: hashlib.sha256(b"code").hexdigest()}}
+    tell(tmp_path, {**prepared.here(prepared.processor_of(prepared.system())), **files})
+    for cached in (prepared._fits, prepared._whole):
+        cached.cache_clear()
     yield tmp_path
-    prepared._fits.cache_clear()
+    for cached in (prepared._fits, prepared._whole):
+        cached.cache_clear()
 
 
 def tell(folder: Path, made: object) -> None:
@@ -40,7 +48,24 @@ def tell(folder: Path, made: object) -> None:
 def test_machine_code_that_fits(folder: Path) -> None:
     assert prepared.folder() == folder
     assert prepared.has(logarithm.py_func)  # type: ignore[attr-defined]
-    (folder / "duckanon.kernels.logarithm.logarithm.1.nbc").unlink()
+    assert not prepared.has(update_violations.py_func)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"cod", b"Code", b"code "])
+def test_machine_code_that_is_not_as_it_was_made(folder: Path, content: bytes | None) -> None:
+    """Gone, cut off, changed or longer, by a full disk or a broken copy: the kernel is compiled instead."""
+    if content is None:
+        (folder / CODE).unlink()
+    else:
+        (folder / CODE).write_bytes(content)
+    assert prepared.folder() == folder
+    assert not prepared.has(logarithm.py_func)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("files", [None, {}, [], {CODE: 1}, {CODE: None}, {f"{CODE}.too": "0" * 64}])
+def test_files_of_which_nothing_is_told(folder: Path, files: object) -> None:
+    told = json.loads((folder / prepared.MADE).read_text())
+    tell(folder, {**told, prepared.FILES: files})
     assert not prepared.has(logarithm.py_func)  # type: ignore[attr-defined]
 
 
@@ -196,7 +221,8 @@ from duckanon.kernels import machine_code, prepared
 folder = Path(sys.argv[1])
 assert kernels.outer(3) == 8
 assert machine_code.keep(kernels.outer.py_func, folder) == 1
-(folder / prepared.MADE).write_text(json.dumps(prepared.here("x86-64-v3")))
+told = {**prepared.here("x86-64-v3"), prepared.FILES: prepared.digests(folder)}
+(folder / prepared.MADE).write_text(json.dumps(told))
 """
 CALL = """
 import sys
@@ -234,4 +260,10 @@ def test_another_processor_takes_what_was_kept_and_compiles_what_was_not(tmp_pat
     assert kept == ["kernels.inside", "kernels.outer"]
     assert call(CALL, tmp_path, taking) == ["True False", "8", "1 0", "5.0", "2 0"]
     # Without: all is compiled.
-    assert call(CALL, tmp_path, uncompiled(tmp_path / "third")) == ["False False", "8", "0 1", "5.0", "0 2"]
+    everything = ["False False", "8", "0 1", "5.0", "0 2"]
+    assert call(CALL, tmp_path, uncompiled(tmp_path / "third")) == everything
+    # So it is where a file was cut off.
+    (file,) = code.glob("*.nbc")
+    file.write_bytes(file.read_bytes()[:-100])
+    cut_off = {**uncompiled(tmp_path / "fourth"), prepared.VARIABLE: str(code)}
+    assert call(CALL, tmp_path, cut_off) == everything
