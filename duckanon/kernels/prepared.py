@@ -144,9 +144,11 @@ def _fits(place: Path) -> bool:
 def _whole(place: Path, name: str) -> bool:
     """Tell whether all files whose names begin with that of a kernel are as they were made."""
     files = _made(place).get(FILES)
-    own = [file for file in files if file.startswith(f"{name}.")] if isinstance(files, dict) else []
+    if not isinstance(files, dict):
+        return False
+    own = [(file, digest) for file, digest in files.items() if file.startswith(f"{name}.")]
     try:
-        return bool(own) and all(_digest(place / file) == files[file] for file in own)
+        return bool(own) and all(_digest(place / file) == digest for file, digest in own)
     except OSError:
         return False
 
