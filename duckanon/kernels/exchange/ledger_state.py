@@ -27,8 +27,8 @@ CODE, PLACED, WINDOW, RANK, LOWER, HIGHER, ASCENDING, ENTERS_HIGH, ENTERS_LOW, K
 )
 """Lists of a class and an attribute."""
 
-LISTS = cast("int", np.int64(12))
-"""How many they are."""
+LISTS = cast("int", np.int64(SPARE + 1))
+"""How many they are: the spare one is the last."""
 
 START, ROOM = range(2)
 INSIDE, WITHOUT = range(2)
@@ -114,7 +114,7 @@ def ledger_of(rules: Rules, records: int, classes: int, most: int) -> Ledger:
     return Ledger(
         quick, np.zeros(classes + 1, whole), np.zeros(classes, dtype=np.bool_),
         np.zeros((classes, 2), whole),
-        np.zeros((count, 12 * places), whole), np.zeros((count, height, places, 2), whole),
+        np.zeros((count, LISTS * places), whole), np.zeros((count, height, places, 2), whole),
         np.zeros((count, classes, 4), whole),
         np.zeros(records), np.zeros((2, count, 1 + max(2, height), most), whole),
         np.zeros(WINDOWS * WINDOWS + 1, whole), np.zeros((6, WINDOWS + 1)),
