@@ -385,10 +385,23 @@ WITH duckanon_fault AS (
 duckanon_distinct AS MATERIALIZED (
     SELECT "duckanon class" AS class FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
-duckanon_class AS MATERIALIZED (SELECT row_number() OVER () AS class_id, class FROM duckanon_distinct),
-duckanon_key AS (
-    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+duckanon_class AS MATERIALIZED (
+    SELECT CAST(row_number() OVER () AS UINTEGER) AS class_id, class FROM duckanon_distinct
+),
+duckanon_hash AS (
+    SELECT "duckanon class" AS class_id, hash(COLUMNS(qi)) AS "hash \0"
     FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
+),
+duckanon_alone AS MATERIALIZED (
+    SELECT min(class_id) AS class_id, COLUMNS('^hash ') FROM duckanon_hash GROUP BY ALL HAVING count(*) = 1
+),
+duckanon_shared AS (
+    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (
+        SELECT class_id AS "duckanon class", unnest(class)
+        FROM duckanon_class
+        ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_class.class_id
+    )
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT
@@ -399,8 +412,12 @@ duckanon_sensitive AS MATERIALIZED (
 ),
 duckanon_record AS (
     SELECT class_id, COLUMNS('^s ')
+    FROM (SELECT hash(COLUMNS(qi)) AS "hash \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
+    NATURAL JOIN duckanon_alone
+    UNION ALL
+    SELECT class_id, COLUMNS('^s ')
     FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
-    NATURAL JOIN duckanon_key
+    NATURAL JOIN duckanon_shared
 ),
 coded AS (
     SELECT class_id, dense_rank() OVER (ORDER BY coalesce(COLUMNS('^s ')) ASC NULLS LAST)
@@ -540,10 +557,23 @@ WITH duckanon_fault AS (
 duckanon_distinct AS MATERIALIZED (
     SELECT "duckanon class" AS class FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
-duckanon_class AS MATERIALIZED (SELECT row_number() OVER () AS class_id, class FROM duckanon_distinct),
-duckanon_key AS (
-    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+duckanon_class AS MATERIALIZED (
+    SELECT CAST(row_number() OVER () AS UINTEGER) AS class_id, class FROM duckanon_distinct
+),
+duckanon_hash AS (
+    SELECT "duckanon class" AS class_id, hash(COLUMNS(qi)) AS "hash \0"
     FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
+),
+duckanon_alone AS MATERIALIZED (
+    SELECT min(class_id) AS class_id, COLUMNS('^hash ') FROM duckanon_hash GROUP BY ALL HAVING count(*) = 1
+),
+duckanon_shared AS (
+    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (
+        SELECT class_id AS "duckanon class", unnest(class)
+        FROM duckanon_class
+        ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_class.class_id
+    )
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT
@@ -554,8 +584,12 @@ duckanon_sensitive AS MATERIALIZED (
 ),
 duckanon_record AS (
     SELECT class_id, COLUMNS('^s ')
+    FROM (SELECT hash(COLUMNS(qi)) AS "hash \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
+    NATURAL JOIN duckanon_alone
+    UNION ALL
+    SELECT class_id, COLUMNS('^s ')
     FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
-    NATURAL JOIN duckanon_key
+    NATURAL JOIN duckanon_shared
 ),
 coded AS (
     SELECT class_id, dense_rank() OVER (ORDER BY coalesce(COLUMNS('^s ')) ASC NULLS LAST)
@@ -697,11 +731,20 @@ WITH summed AS (
         )
       )
     END AS area
-  FROM record AS r
-  JOIN faced AS f
-    ON (
-      f.class_size = r.class_size AND f.place = r.place
-    ) AND f.attribute = r.attribute
+  FROM (
+    SELECT
+      *,
+      (
+        SELECT
+          f
+        FROM faced AS f
+        WHERE
+          (
+            f.class_size = r.class_size AND f.place = r.place
+          ) AND f.attribute = r.attribute
+      ) AS f
+    FROM record AS r
+  ) AS r
 ), class_area AS (
   SELECT
     share.attribute,
@@ -802,10 +845,23 @@ WITH duckanon_fault AS (
 duckanon_distinct AS MATERIALIZED (
     SELECT "duckanon class" AS class FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
-duckanon_class AS MATERIALIZED (SELECT row_number() OVER () AS class_id, class FROM duckanon_distinct),
-duckanon_key AS (
-    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+duckanon_class AS MATERIALIZED (
+    SELECT CAST(row_number() OVER () AS UINTEGER) AS class_id, class FROM duckanon_distinct
+),
+duckanon_hash AS (
+    SELECT "duckanon class" AS class_id, hash(COLUMNS(qi)) AS "hash \0"
     FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
+),
+duckanon_alone AS MATERIALIZED (
+    SELECT min(class_id) AS class_id, COLUMNS('^hash ') FROM duckanon_hash GROUP BY ALL HAVING count(*) = 1
+),
+duckanon_shared AS (
+    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (
+        SELECT class_id AS "duckanon class", unnest(class)
+        FROM duckanon_class
+        ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_class.class_id
+    )
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT
@@ -816,8 +872,12 @@ duckanon_sensitive AS MATERIALIZED (
 ),
 duckanon_record AS (
     SELECT class_id, COLUMNS('^s ')
+    FROM (SELECT hash(COLUMNS(qi)) AS "hash \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
+    NATURAL JOIN duckanon_alone
+    UNION ALL
+    SELECT class_id, COLUMNS('^s ')
     FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
-    NATURAL JOIN duckanon_key
+    NATURAL JOIN duckanon_shared
 ),
 coded AS (
     SELECT class_id, dense_rank() OVER (ORDER BY coalesce(COLUMNS('^s ')) ASC NULLS LAST)
@@ -983,10 +1043,23 @@ WITH duckanon_fault AS (
 duckanon_distinct AS MATERIALIZED (
     SELECT "duckanon class" AS class FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
-duckanon_class AS MATERIALIZED (SELECT row_number() OVER () AS class_id, class FROM duckanon_distinct),
-duckanon_key AS (
-    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+duckanon_class AS MATERIALIZED (
+    SELECT CAST(row_number() OVER () AS UINTEGER) AS class_id, class FROM duckanon_distinct
+),
+duckanon_hash AS (
+    SELECT "duckanon class" AS class_id, hash(COLUMNS(qi)) AS "hash \0"
     FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
+),
+duckanon_alone AS MATERIALIZED (
+    SELECT min(class_id) AS class_id, COLUMNS('^hash ') FROM duckanon_hash GROUP BY ALL HAVING count(*) = 1
+),
+duckanon_shared AS (
+    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (
+        SELECT class_id AS "duckanon class", unnest(class)
+        FROM duckanon_class
+        ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_class.class_id
+    )
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT
@@ -997,8 +1070,12 @@ duckanon_sensitive AS MATERIALIZED (
 ),
 duckanon_record AS (
     SELECT class_id, COLUMNS('^s ')
+    FROM (SELECT hash(COLUMNS(qi)) AS "hash \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
+    NATURAL JOIN duckanon_alone
+    UNION ALL
+    SELECT class_id, COLUMNS('^s ')
     FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
-    NATURAL JOIN duckanon_key
+    NATURAL JOIN duckanon_shared
 ),
 duckanon_level AS MATERIALIZED (
     SELECT one.name, row_number() OVER () - 1 AS level
@@ -1284,10 +1361,23 @@ duckanon_group AS MATERIALIZED (
 duckanon_distinct AS MATERIALIZED (
     SELECT "duckanon class" AS class FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
-duckanon_class AS MATERIALIZED (SELECT row_number() OVER () AS class_id, class FROM duckanon_distinct),
-duckanon_key AS (
-    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+duckanon_class AS MATERIALIZED (
+    SELECT CAST(row_number() OVER () AS UINTEGER) AS class_id, class FROM duckanon_distinct
+),
+duckanon_hash AS (
+    SELECT "duckanon class" AS class_id, hash(COLUMNS(qi)) AS "hash \0"
     FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
+),
+duckanon_alone AS MATERIALIZED (
+    SELECT min(class_id) AS class_id, COLUMNS('^hash ') FROM duckanon_hash GROUP BY ALL HAVING count(*) = 1
+),
+duckanon_shared AS (
+    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (
+        SELECT class_id AS "duckanon class", unnest(class)
+        FROM duckanon_class
+        ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_class.class_id
+    )
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT
@@ -1298,8 +1388,12 @@ duckanon_sensitive AS MATERIALIZED (
 ),
 duckanon_record AS (
     SELECT class_id, COLUMNS('^s ')
+    FROM (SELECT hash(COLUMNS(qi)) AS "hash \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
+    NATURAL JOIN duckanon_alone
+    UNION ALL
+    SELECT class_id, COLUMNS('^s ')
     FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
-    NATURAL JOIN duckanon_key
+    NATURAL JOIN duckanon_shared
 ),
 coded AS (
     SELECT class_id, dense_rank() OVER (ORDER BY coalesce(COLUMNS('^s ')) ASC NULLS LAST)
@@ -1316,7 +1410,10 @@ class_member AS MATERIALIZED (
 ,
 duckanon_superset AS MATERIALIZED (
     SELECT class_id, group_id
-    FROM (SELECT class_id, TRUE AS grouped, COLUMNS('^qi ') FROM duckanon_key)
+    FROM (
+        SELECT "duckanon class" AS class_id, TRUE AS grouped, {'v': COLUMNS(qi)} AS "qi \0"
+        FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
+    )
     NATURAL JOIN duckanon_group
     UNION ALL
     SELECT duckanon_class.class_id, 0 FROM duckanon_class
@@ -1667,10 +1764,23 @@ duckanon_group AS MATERIALIZED (
 duckanon_distinct AS MATERIALIZED (
     SELECT "duckanon class" AS class FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
-duckanon_class AS MATERIALIZED (SELECT row_number() OVER () AS class_id, class FROM duckanon_distinct),
-duckanon_key AS (
-    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+duckanon_class AS MATERIALIZED (
+    SELECT CAST(row_number() OVER () AS UINTEGER) AS class_id, class FROM duckanon_distinct
+),
+duckanon_hash AS (
+    SELECT "duckanon class" AS class_id, hash(COLUMNS(qi)) AS "hash \0"
     FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
+),
+duckanon_alone AS MATERIALIZED (
+    SELECT min(class_id) AS class_id, COLUMNS('^hash ') FROM duckanon_hash GROUP BY ALL HAVING count(*) = 1
+),
+duckanon_shared AS (
+    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (
+        SELECT class_id AS "duckanon class", unnest(class)
+        FROM duckanon_class
+        ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_class.class_id
+    )
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT
@@ -1681,8 +1791,12 @@ duckanon_sensitive AS MATERIALIZED (
 ),
 duckanon_record AS (
     SELECT class_id, COLUMNS('^s ')
+    FROM (SELECT hash(COLUMNS(qi)) AS "hash \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
+    NATURAL JOIN duckanon_alone
+    UNION ALL
+    SELECT class_id, COLUMNS('^s ')
     FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
-    NATURAL JOIN duckanon_key
+    NATURAL JOIN duckanon_shared
 ),
 coded AS (
     SELECT class_id, dense_rank() OVER (ORDER BY coalesce(COLUMNS('^s ')) ASC NULLS LAST)
@@ -1699,7 +1813,10 @@ class_member AS MATERIALIZED (
 ,
 duckanon_superset AS MATERIALIZED (
     SELECT class_id, group_id
-    FROM (SELECT class_id, TRUE AS grouped, COLUMNS('^qi ') FROM duckanon_key)
+    FROM (
+        SELECT "duckanon class" AS class_id, TRUE AS grouped, {'v': COLUMNS(qi)} AS "qi \0"
+        FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
+    )
     NATURAL JOIN duckanon_group
     UNION ALL
     SELECT duckanon_class.class_id, 0 FROM duckanon_class
@@ -2363,10 +2480,23 @@ WITH duckanon_fault AS (
 duckanon_distinct AS MATERIALIZED (
     SELECT "duckanon class" AS class FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
-duckanon_class AS MATERIALIZED (SELECT row_number() OVER () AS class_id, class FROM duckanon_distinct),
-duckanon_key AS (
-    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+duckanon_class AS MATERIALIZED (
+    SELECT CAST(row_number() OVER () AS UINTEGER) AS class_id, class FROM duckanon_distinct
+),
+duckanon_hash AS (
+    SELECT "duckanon class" AS class_id, hash(COLUMNS(qi)) AS "hash \0"
     FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
+),
+duckanon_alone AS MATERIALIZED (
+    SELECT min(class_id) AS class_id, COLUMNS('^hash ') FROM duckanon_hash GROUP BY ALL HAVING count(*) = 1
+),
+duckanon_shared AS (
+    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (
+        SELECT class_id AS "duckanon class", unnest(class)
+        FROM duckanon_class
+        ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_class.class_id
+    )
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT
@@ -2377,8 +2507,12 @@ duckanon_sensitive AS MATERIALIZED (
 ),
 duckanon_record AS (
     SELECT class_id, COLUMNS('^s ')
+    FROM (SELECT hash(COLUMNS(qi)) AS "hash \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
+    NATURAL JOIN duckanon_alone
+    UNION ALL
+    SELECT class_id, COLUMNS('^s ')
     FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
-    NATURAL JOIN duckanon_key
+    NATURAL JOIN duckanon_shared
 ),
 duckanon_level AS MATERIALIZED (
     SELECT one.name, row_number() OVER () - 1 AS level
@@ -4060,10 +4194,23 @@ WITH duckanon_fault AS (
 duckanon_distinct AS MATERIALIZED (
     SELECT "duckanon class" AS class FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class"
 ),
-duckanon_class AS MATERIALIZED (SELECT row_number() OVER () AS class_id, class FROM duckanon_distinct),
-duckanon_key AS (
-    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+duckanon_class AS MATERIALIZED (
+    SELECT CAST(row_number() OVER () AS UINTEGER) AS class_id, class FROM duckanon_distinct
+),
+duckanon_hash AS (
+    SELECT "duckanon class" AS class_id, hash(COLUMNS(qi)) AS "hash \0"
     FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
+),
+duckanon_alone AS MATERIALIZED (
+    SELECT min(class_id) AS class_id, COLUMNS('^hash ') FROM duckanon_hash GROUP BY ALL HAVING count(*) = 1
+),
+duckanon_shared AS (
+    SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
+    FROM (
+        SELECT class_id AS "duckanon class", unnest(class)
+        FROM duckanon_class
+        ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_class.class_id
+    )
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT
@@ -4074,8 +4221,12 @@ duckanon_sensitive AS MATERIALIZED (
 ),
 duckanon_record AS (
     SELECT class_id, COLUMNS('^s ')
+    FROM (SELECT hash(COLUMNS(qi)) AS "hash \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
+    NATURAL JOIN duckanon_alone
+    UNION ALL
+    SELECT class_id, COLUMNS('^s ')
     FROM (SELECT {'v': COLUMNS(qi)} AS "qi \0", COLUMNS(s) AS "s \0" FROM query_table(tbl))
-    NATURAL JOIN duckanon_key
+    NATURAL JOIN duckanon_shared
 ),
 coded AS (
     SELECT class_id, dense_rank() OVER (ORDER BY coalesce(COLUMNS('^s ')) ASC NULLS LAST)
@@ -4598,11 +4749,20 @@ WITH summed AS (
         )
       )
     END AS area
-  FROM record AS r
-  JOIN faced AS f
-    ON (
-      f.class_size = r.class_size AND f.place = r.place
-    ) AND f.attribute = r.attribute
+  FROM (
+    SELECT
+      *,
+      (
+        SELECT
+          f
+        FROM faced AS f
+        WHERE
+          (
+            f.class_size = r.class_size AND f.place = r.place
+          ) AND f.attribute = r.attribute
+      ) AS f
+    FROM record AS r
+  ) AS r
 ), class_area AS (
   SELECT
     share.attribute,

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _SHARED = frozenset({"tree"})
 _ATTRIBUTE = "attribute"
+_FEW = frozenset({"faced"})
+"""CTEs with few rows, one for each row that they are joined to; DuckDB cannot know that they are few."""
 _PLACE = re.compile(r"^-- place: (\d+)$", re.MULTILINE)
 _KIND = "_l_diversity"
 _PLAIN = "macro/plain.sql.j2"
@@ -154,6 +156,7 @@ def for_every_attribute(body: str, relations: Mapping[str, str] | None = None) -
         if name is not None:
             alias = table.alias or table.name
             table.replace(exp.alias_(exp.to_table(name), alias, table=True))
+    _look_up(query)
     writer = _Explicit(dialect="duckdb", pretty=True, max_text_width=100, normalize_functions="lower")
     return writer.generate(query)
 
@@ -210,6 +213,22 @@ def _partition(query: exp.Select, first: str) -> None:
         keys = window.args.get("partition_by") or []
         if not any(isinstance(key, exp.Column) and key.name == "class" for key in keys):
             window.set("partition_by", [exp.column(_ATTRIBUTE, first), *keys])
+
+
+def _look_up(query: exp.Select) -> None:
+    """Read `_FEW` for each row of the relation that they are joined to.
+
+    DuckDB takes them for the larger side of the join, whose few rows one thread then goes through. What a
+    subquery finds is always the side that is kept in memory. Its columns are the fields of one column.
+    """
+    for select in list(query.find_all(exp.Select)):
+        for join in list(select.args.get("joins") or []):
+            if join.this.name in _FEW:
+                source, alias = select.args["from_"].this, join.this.alias_or_name
+                found = exp.select(exp.column(alias)).from_(join.this.copy()).where(join.args["on"].copy())
+                with_it = exp.select("*", exp.alias_(exp.paren(found), alias)).from_(source.copy())
+                source.replace(with_it.subquery(source.alias_or_name))
+                join.pop()
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -172,3 +172,19 @@ def test_a_cte_whose_rows_are_there_already_is_left_out() -> None:
         "WITH size AS ( SELECT ranked.attribute, count(*) AS n FROM given AS ranked GROUP BY ranked.attribute ) "
         "SELECT size.attribute, n FROM size"
     )
+
+
+def test_rows_of_which_there_are_few_are_looked_up_for_each_record() -> None:
+    text = macros.for_every_attribute(
+        "WITH faced AS (SELECT class, max(value) AS top FROM class_member GROUP BY class) "
+        "SELECT r.class, f.top FROM class_member AS r JOIN faced AS f ON f.class = r.class"
+    )
+    flat = " ".join(text.split())
+    assert flat.endswith(
+        "SELECT r.attribute, r.class, f.top FROM ( SELECT *, ( SELECT f FROM faced AS f "
+        "WHERE f.class = r.class AND f.attribute = r.attribute ) AS f FROM class_member AS r ) AS r"
+    )
+    with duckdb.connect() as con:
+        members = "SELECT 1 AS attribute, i // 2 AS class, i AS value FROM range(4) AS r(i)"
+        con.execute(f"CREATE TABLE class_member AS {members}")
+        assert con.execute(f"{text} ORDER BY ALL").fetchall() == [(1, 0, 1), (1, 0, 1), (1, 1, 3), (1, 1, 3)]

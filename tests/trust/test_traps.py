@@ -84,6 +84,40 @@ def test_trap_01_what_looks_alike_and_what_is_alike(con: duckanon.Connection) ->
         rows(con, "FROM k_anonymity('t', ['a'])")
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param("[]::INTEGER[]", "[NULL]", id="lists"),
+        pytest.param("NULL", "{'x': NULL::INTEGER}", id="structs"),
+        pytest.param("NULL", "15515834664653156994::UBIGINT", id="a number made for it"),
+    ],
+)
+def test_trap_01_classes_with_the_same_hash_stay_apart(
+    con: duckanon.Connection, one: str, other: str
+) -> None:
+    """Both values of a have one hash in DuckDB 2.0; b, which has hashes of its own, tells others apart."""
+    if rows(con, f"SELECT hash({one}) = hash({other})") != [(True,)]:
+        pytest.skip(f"this DuckDB has two hashes for {one} and {other}: find values that share one")
+    table(con, "a, b, s", f"({one}, 1, 1), ({other}, 1, 2), ({other}, 1, 3), ({one}, 2, 4), ({one}, 2, 4)")
+    # Two records of class ({one}, 1) would be three, and four of ({other}, 1), if the hash decided.
+    sizes = rows(con, "SELECT class_size, distinct_l FROM l_diversity('t', ['a', 'b'], ['s']) ORDER BY ALL")
+    assert sizes == [(1, 1), (2, 1), (2, 2)]
+    # Ranks 1 2 3 4 4: {1} is |1 - 1/5| + |1 - 2/5| + |1 - 3/5| = 9/5 over three steps from them, {2, 3} is
+    # 1/5 + |1/2 - 2/5| + |1 - 3/5| = 7/10, {4, 4} is 1/5 + 2/5 + 3/5.
+    emds = rows(con, "SELECT emd FROM t_closeness_ordered('t', ['a', 'b'], ['s']) ORDER BY emd")
+    assert [emd for (emd,) in emds] == pytest.approx([7 / 30, 2 / 5, 3 / 5])
+
+
+@pytest.mark.parametrize(
+    "pair", ["0.0::DOUBLE, -0.0::DOUBLE", "[-0.0::DOUBLE], [0.0]", "INTERVAL 1 MONTH, INTERVAL 30 DAY"]
+)
+def test_trap_01_equal_values_have_one_hash(con: duckanon.Connection, pair: str) -> None:
+    """A class that is told by the hash of its values holds all that are equal."""
+    one, other = pair.split(", ")
+    table(con, "a, s", f"({one}, 1), ({other}, 2), (NULL, 3)")
+    assert rows(con, "SELECT class_size FROM l_diversity('t', ['a'], ['s']) ORDER BY 1") == [(1,), (2,)]
+
+
 def test_trap_02_null_is_a_category_and_no_wildcard(con: duckanon.Connection) -> None:
     """A wildcard would hide each of the three records among three."""
     table(con, "a", "('x'), ('x'), (NULL)")
