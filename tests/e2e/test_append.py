@@ -55,6 +55,7 @@ def says_nothing_of_fewer_than(k: int, old: Counter[tuple[Any, ...]], new: Count
         assert old == new
 
 
+@pytest.mark.slow
 def test_a_series_of_appends_says_nothing_of_fewer_than_k() -> None:
     """Random batches of persons; some leave or change meanwhile; every pair of releases is subtracted."""
     for seed in range(examples(24, 4)):

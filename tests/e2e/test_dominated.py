@@ -103,6 +103,7 @@ def test_records_of_a_subject_are_told_together() -> None:
     assert "tells one subject within 10 %" in text
 
 
+@pytest.mark.slow
 def test_the_classes_are_counted_as_a_slow_reader_does() -> None:
     """Random tables with some giants, in fractions, from what the owner is told of the classes."""
     found = 0

@@ -61,6 +61,7 @@ def wanted(facts: Said, k: int) -> dict[str, int]:
 # --- numbers ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_numbers_are_those_of_sets_of_persons() -> None:
     """Random changes of a table, each compared by sets of persons; several rows a person, too."""
     for seed in range(examples(60, 6)):
@@ -189,6 +190,7 @@ def test_one_person_more_is_refused_and_the_old_release_stays() -> None:
         assert told(text)["came"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", ["subject = id", "identifiers = id"])
 def test_a_naive_series_of_refreshes_is_told_each_time(subject: str) -> None:
     """Ten refreshes of the census with some that come and some that leave."""

@@ -240,7 +240,7 @@ def test_sums_by_parts_are_those_of_all_positions() -> None:
     assert 0.5 * emd < bound <= emd * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("full", [4_000_000, 1_000])
+@pytest.mark.parametrize("full", [4_000_000, pytest.param(1_000, marks=pytest.mark.slow)])
 def test_all_is_merged_where_the_loss_overflows(monkeypatch: pytest.MonkeyPatch, full: int) -> None:
     """The largest coordinates that there are: the SSE of a few merges is beyond all doubles, and t is kept."""
     monkeypatch.setattr(module, "FULL", full)

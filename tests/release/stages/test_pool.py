@@ -79,7 +79,7 @@ def lost(people: dict[str, Any], **asked: Any) -> float:
     "asked",
     [
         {},
-        {"effort": "best"},
+        pytest.param({"effort": "best"}, marks=pytest.mark.slow),
         {"refine": False},
         {"l": "2"},
         {"t": "0.3"},
@@ -143,6 +143,7 @@ def lost_in_all(people: dict[str, Any], **asked: Any) -> float:
     return 100 * gone + (1 - gone) * float(told["information_loss"] or 0)
 
 
+@pytest.mark.slow
 def test_suppression_may_take_what_a_lower_effort_finds_without(monkeypatch: pytest.MonkeyPatch) -> None:
     search = partition.search_pool
 
