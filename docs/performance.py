@@ -38,7 +38,7 @@ TITLES = {
 
 ABOUT = {
     "bench_demo": """\
-`duckanon demo` with an empty compiler cache, and with the one that it leaves. CPU seconds are those of the
+`duckanon demo --export` with an empty compiler cache, and the one that it leaves. CPU seconds are of the
 command and of the processes that compile beside it; wall time falls where there are two cores that have
 nothing else to do. `load` is the load of the machine before each run, `loop s` what the loop of "The first
 minute" takes on two cores at a time: where it is more than a second, seconds are long.""",

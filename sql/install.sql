@@ -395,13 +395,14 @@ duckanon_hash AS (
 duckanon_alone AS MATERIALIZED (
     SELECT min(class_id) AS class_id, COLUMNS('^hash ') FROM duckanon_hash GROUP BY ALL HAVING count(*) = 1
 ),
-duckanon_shared AS (
+duckanon_key AS (
     SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
-    FROM (
-        SELECT class_id AS "duckanon class", unnest(class)
-        FROM duckanon_class
-        ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_class.class_id
-    )
+    FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
+),
+duckanon_shared AS (
+    SELECT duckanon_key.*
+    FROM duckanon_key
+    ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_key.class_id
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT
@@ -567,13 +568,14 @@ duckanon_hash AS (
 duckanon_alone AS MATERIALIZED (
     SELECT min(class_id) AS class_id, COLUMNS('^hash ') FROM duckanon_hash GROUP BY ALL HAVING count(*) = 1
 ),
-duckanon_shared AS (
+duckanon_key AS (
     SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
-    FROM (
-        SELECT class_id AS "duckanon class", unnest(class)
-        FROM duckanon_class
-        ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_class.class_id
-    )
+    FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
+),
+duckanon_shared AS (
+    SELECT duckanon_key.*
+    FROM duckanon_key
+    ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_key.class_id
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT
@@ -855,13 +857,14 @@ duckanon_hash AS (
 duckanon_alone AS MATERIALIZED (
     SELECT min(class_id) AS class_id, COLUMNS('^hash ') FROM duckanon_hash GROUP BY ALL HAVING count(*) = 1
 ),
-duckanon_shared AS (
+duckanon_key AS (
     SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
-    FROM (
-        SELECT class_id AS "duckanon class", unnest(class)
-        FROM duckanon_class
-        ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_class.class_id
-    )
+    FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
+),
+duckanon_shared AS (
+    SELECT duckanon_key.*
+    FROM duckanon_key
+    ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_key.class_id
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT
@@ -1053,13 +1056,14 @@ duckanon_hash AS (
 duckanon_alone AS MATERIALIZED (
     SELECT min(class_id) AS class_id, COLUMNS('^hash ') FROM duckanon_hash GROUP BY ALL HAVING count(*) = 1
 ),
-duckanon_shared AS (
+duckanon_key AS (
     SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
-    FROM (
-        SELECT class_id AS "duckanon class", unnest(class)
-        FROM duckanon_class
-        ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_class.class_id
-    )
+    FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
+),
+duckanon_shared AS (
+    SELECT duckanon_key.*
+    FROM duckanon_key
+    ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_key.class_id
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT
@@ -1371,13 +1375,14 @@ duckanon_hash AS (
 duckanon_alone AS MATERIALIZED (
     SELECT min(class_id) AS class_id, COLUMNS('^hash ') FROM duckanon_hash GROUP BY ALL HAVING count(*) = 1
 ),
-duckanon_shared AS (
+duckanon_key AS (
     SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
-    FROM (
-        SELECT class_id AS "duckanon class", unnest(class)
-        FROM duckanon_class
-        ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_class.class_id
-    )
+    FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
+),
+duckanon_shared AS (
+    SELECT duckanon_key.*
+    FROM duckanon_key
+    ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_key.class_id
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT
@@ -1410,10 +1415,7 @@ class_member AS MATERIALIZED (
 ,
 duckanon_superset AS MATERIALIZED (
     SELECT class_id, group_id
-    FROM (
-        SELECT "duckanon class" AS class_id, TRUE AS grouped, {'v': COLUMNS(qi)} AS "qi \0"
-        FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
-    )
+    FROM (SELECT class_id, TRUE AS grouped, COLUMNS('^qi ') FROM duckanon_key)
     NATURAL JOIN duckanon_group
     UNION ALL
     SELECT duckanon_class.class_id, 0 FROM duckanon_class
@@ -1774,13 +1776,14 @@ duckanon_hash AS (
 duckanon_alone AS MATERIALIZED (
     SELECT min(class_id) AS class_id, COLUMNS('^hash ') FROM duckanon_hash GROUP BY ALL HAVING count(*) = 1
 ),
-duckanon_shared AS (
+duckanon_key AS (
     SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
-    FROM (
-        SELECT class_id AS "duckanon class", unnest(class)
-        FROM duckanon_class
-        ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_class.class_id
-    )
+    FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
+),
+duckanon_shared AS (
+    SELECT duckanon_key.*
+    FROM duckanon_key
+    ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_key.class_id
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT
@@ -1813,10 +1816,7 @@ class_member AS MATERIALIZED (
 ,
 duckanon_superset AS MATERIALIZED (
     SELECT class_id, group_id
-    FROM (
-        SELECT "duckanon class" AS class_id, TRUE AS grouped, {'v': COLUMNS(qi)} AS "qi \0"
-        FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
-    )
+    FROM (SELECT class_id, TRUE AS grouped, COLUMNS('^qi ') FROM duckanon_key)
     NATURAL JOIN duckanon_group
     UNION ALL
     SELECT duckanon_class.class_id, 0 FROM duckanon_class
@@ -2490,13 +2490,14 @@ duckanon_hash AS (
 duckanon_alone AS MATERIALIZED (
     SELECT min(class_id) AS class_id, COLUMNS('^hash ') FROM duckanon_hash GROUP BY ALL HAVING count(*) = 1
 ),
-duckanon_shared AS (
+duckanon_key AS (
     SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
-    FROM (
-        SELECT class_id AS "duckanon class", unnest(class)
-        FROM duckanon_class
-        ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_class.class_id
-    )
+    FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
+),
+duckanon_shared AS (
+    SELECT duckanon_key.*
+    FROM duckanon_key
+    ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_key.class_id
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT
@@ -4204,13 +4205,14 @@ duckanon_hash AS (
 duckanon_alone AS MATERIALIZED (
     SELECT min(class_id) AS class_id, COLUMNS('^hash ') FROM duckanon_hash GROUP BY ALL HAVING count(*) = 1
 ),
-duckanon_shared AS (
+duckanon_key AS (
     SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"
-    FROM (
-        SELECT class_id AS "duckanon class", unnest(class)
-        FROM duckanon_class
-        ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_class.class_id
-    )
+    FROM (SELECT class_id AS "duckanon class", unnest(class) FROM duckanon_class)
+),
+duckanon_shared AS (
+    SELECT duckanon_key.*
+    FROM duckanon_key
+    ANTI JOIN duckanon_alone ON duckanon_alone.class_id = duckanon_key.class_id
 ),
 duckanon_sensitive AS MATERIALIZED (
     SELECT

@@ -251,7 +251,7 @@ def tables(draw: st.DrawFn) -> tuple[list[tuple[int, int, str, int]], int]:
 
 
 @settings(
-    max_examples=examples(300, 6), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(300, 12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     table=tables(),

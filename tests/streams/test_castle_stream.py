@@ -77,7 +77,8 @@ def check_report(report: Any, left: list[Any], points: list[tuple[float, float]]
     assert report.mean_span == pytest.approx(np.mean(spans))
 
 
-@settings(max_examples=examples(40, 2), deadline=None)
+@pytest.mark.slow
+@settings(max_examples=examples(40, 5), deadline=None)
 @given(st.data())
 def test_at_any_time_every_range_is_of_k_subjects_and_batches_do_not_matter(data: st.DataObject) -> None:
     """Batches of one: what was given out so far; then one batch, and any others, give the same."""

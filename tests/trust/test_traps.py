@@ -99,7 +99,7 @@ def test_trap_01_classes_with_the_same_hash_stay_apart(
     if rows(con, f"SELECT hash({one}) = hash({other})") != [(True,)]:
         pytest.skip(f"this DuckDB has two hashes for {one} and {other}: find values that share one")
     table(con, "a, b, s", f"({one}, 1, 1), ({other}, 1, 2), ({other}, 1, 3), ({one}, 2, 4), ({one}, 2, 4)")
-    # Two records of class ({one}, 1) would be three, and four of ({other}, 1), if the hash decided.
+    # If the hash decided, both classes of b = 1 would have all three of its records.
     sizes = rows(con, "SELECT class_size, distinct_l FROM l_diversity('t', ['a', 'b'], ['s']) ORDER BY ALL")
     assert sizes == [(1, 1), (2, 1), (2, 2)]
     # Ranks 1 2 3 4 4: {1} is |1 - 1/5| + |1 - 2/5| + |1 - 3/5| = 9/5 over three steps from them, {2, 3} is
