@@ -7,6 +7,7 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from duckanon.database import arrow, engine, templates
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 IN_MEMORY = 16_000_000
 """Bytes up to which no file is made."""
+
+AT_ONCE = 65_536
+"""Rows that are written together: a batch of its own costs DuckDB more than the rows of a tile do."""
 
 
 class Spool:
@@ -35,12 +39,31 @@ class Spool:
         self._folder = folder or Path(tempfile.gettempdir())
         self._file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY, dir=str(self._folder))  # noqa: SIM115
         self._writer: pa.RecordBatchStreamWriter | None = None
+        self._waiting: list[Mapping[str, npt.NDArray[Any]]] = []
+        self._rows = 0
         # The file goes with this object, whatever ends the release.
         weakref.finalize(self, self._file.close)
 
     def add(self, columns: Mapping[str, npt.NDArray[Any]]) -> None:
         """Add rows: columns (n,) of the same names and types each time. O(n)."""
-        batch = pa.record_batch({name: arrow.arrow(values) for name, values in columns.items()})
+        rows = len(next(iter(columns.values())))
+        # Few rows may be part of an array that would stay in memory with them.
+        kept = columns if rows >= AT_ONCE else {name: values.copy() for name, values in columns.items()}
+        self._waiting.append(kept)
+        self._rows += rows
+        if self._rows >= AT_ONCE:
+            self._write()
+
+    def _write(self) -> None:
+        """Write all rows that wait as one batch."""
+        waiting, self._waiting, self._rows = self._waiting, [], 0
+        parts = {name: [columns[name] for columns in waiting] for name in waiting[0]}
+        batch = pa.record_batch(
+            {
+                name: arrow.arrow(np.concatenate(part) if len(part) > 1 else part[0])
+                for name, part in parts.items()
+            }
+        )
         try:
             if self._writer is None:
                 self._writer = pa.ipc.new_stream(self._file, batch.schema)
@@ -53,6 +76,8 @@ class Spool:
 
     def read(self) -> pa.RecordBatchReader:
         """All rows from the first on; nothing can be added any more. One reader at a time."""
+        if self._waiting:
+            self._write()
         if self._writer is not None:
             self._writer.close()
         self._file.seek(0)

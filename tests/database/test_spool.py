@@ -43,10 +43,26 @@ def test_what_is_added_comes_back_as_often_as_it_is_read(
     assert not list(tmp_path.iterdir())
 
 
+def test_few_rows_are_gathered_and_are_what_they_were_when_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches of a row each would cost more than the rows; an array may be used anew after it was added."""
+    monkeypatch.setattr(spool, "AT_ONCE", 10)
+    rows, used = Spool(tmp_path), np.zeros(4, dtype=np.int64)
+    for first in range(0, 28, 4):
+        used[:] = np.arange(first, first + 4)
+        rows.add({"record_id": used})
+    rows.add({"record_id": np.arange(28, 40)})
+    batches = [batch.column(0).to_pylist() for batch in rows.read()]
+    assert [len(batch) for batch in batches] == [12, 12, 16]
+    assert [number for batch in batches for number in batch] == list(range(40))
+
+
 def test_its_file_is_closed_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is not closed is a ResourceWarning, which is an error here."""
     monkeypatch.setattr(spool, "IN_MEMORY", 1)
     before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(spool, "AT_ONCE", 1000)
     rows = Spool(tmp_path)
     rows.add({"record_id": np.arange(1000)})
     assert len(os.listdir("/proc/self/fd")) == before + 1
@@ -66,20 +82,21 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000_000, 20_000_000))
 rows = Spool(Path(sys.argv[1]))
 try:
-    for _ in range(100):
-        rows.add({"record_id": np.arange(125_000)})
+    for _ in range(400):
+        rows.add({"record_id": np.arange(int(sys.argv[2]))})
 except DuckanonError as full:
     print(full)
 """
 
 
-def test_a_full_disk_is_told_with_its_place(tmp_path: Path) -> None:
-    """Of a process that may not write more than 20 MB into a file."""
+@pytest.mark.parametrize(("rows", "size"), [(125_000, 1_000_000), (50_000, 800_000)])
+def test_a_full_disk_is_told_with_its_place(rows: int, size: int, tmp_path: Path) -> None:
+    """Of a process that may not write more than 20 MB into a file; 50,000 rows wait for as many more."""
     done = subprocess.run(
-        [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", FULL, str(tmp_path), str(rows)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"no room for 1000000 bytes more in {tmp_path} (")
+    assert done.stdout.startswith(f"no room for {size} bytes more in {tmp_path} (")
     assert "SET temp_directory" in done.stdout
     assert not list(tmp_path.iterdir())
 

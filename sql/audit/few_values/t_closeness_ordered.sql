@@ -8,7 +8,8 @@
 -- The rows of ../t_closeness_ordered.sql, by the same sum. Values are counted first, and no window but that
 -- of the classes is over the records: less work where values repeat, more where they do not. The ranks of the
 -- first p records sum up to p * rank - above, with those of the value that the p-th has; where a slot ends,
--- it is the last one that begins there or before (met).
+-- it is the last one that begins there or before (met). These ends are few, which DuckDB cannot know: each
+-- record reads its own (facing), since a join would keep the records in memory, and look through the few.
 WITH domain AS (SELECT value, count(*) AS records FROM class_member GROUP BY value),
 total AS (SELECT CAST(sum(records) AS BIGINT) AS n, greatest(count(*) - 1, 1) AS steps FROM domain),
 ranked AS (
@@ -55,13 +56,19 @@ faced AS (
         class_size * (rank_sum - first_sum) + first_rest * first_rank - rest * rank AS ranks
     FROM stretch
 ),
+facing AS (
+    SELECT r.class, r.class_size, r.rank, r.above, (
+        SELECT f FROM faced AS f WHERE f.class_size = r.class_size AND f.place = r.place
+    ) AS f
+    FROM record AS r
+),
 share AS (
-    SELECT r.class, r.class_size, CASE
-        WHEN r.rank <= f.first_rank THEN f.ranks - f.n * r.rank
-        WHEN r.rank >= f.last_rank THEN f.n * r.rank - f.ranks
-        ELSE f.ranks - f.n * r.rank + 2 * f.first_rest * (r.rank - f.first_rank)
-            + 2 * r.class_size * (r.above - (f.first_position * r.rank - f.first_sum)) END AS area
-    FROM record AS r JOIN faced AS f ON f.class_size = r.class_size AND f.place = r.place
+    SELECT class, class_size, CASE
+        WHEN rank <= f.first_rank THEN f.ranks - f.n * rank
+        WHEN rank >= f.last_rank THEN f.n * rank - f.ranks
+        ELSE f.ranks - f.n * rank + 2 * f.first_rest * (rank - f.first_rank)
+            + 2 * class_size * (above - (f.first_position * rank - f.first_sum)) END AS area
+    FROM facing
 ),
 class_area AS (
     SELECT class, count(*) AS class_size, CAST(sum(area) AS HUGEINT) AS area FROM share GROUP BY class
