@@ -1,10 +1,10 @@
-"""Recode and audit of one to ten million rows in little memory: they may grow as a sort does and no more.
+"""Recode and audit of one to ten million rows in little memory: they may grow as n log n and no more.
 
 Run from the repository: ``python -m benchmarks.bench_stages``. The data and the policy of `bench_release`,
 not refined, with ``memory_limit = '1GB'``: ten million rows have to be written to disk, one million have not.
 Each run is a process of its own, the three sizes follow each other, a ratio is the median over such rounds.
 What n log n costs on a machine, with its caches and its disk, a sort shows: beside the stages DuckDB sorts
-the table by all columns in the same memory, and its growth is the bar. Those by the formula stand beside it.
+the table by all columns in the same memory. Its growth is printed and judges nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks.bars import Results, shrunk
 from benchmarks.bench_release import MEMORY_LIMIT, Figures, step
 
 SIZES = (1_000_000, 3_000_000, 10_000_000)
-ROUNDS, JUDGED, SORT = 3, ("recode", "audit"), "sort"
+ROUNDS, JUDGED, SORT = 5, ("recode", "audit"), "sort"
 TABLE = f"CPU seconds a million rows, t, refine = false, memory_limit {MEMORY_LIMIT}"
 
 
@@ -64,11 +64,8 @@ def main() -> int:
         results.row(
             f"CPU time of {SIZES[-1]:,} rows / that of fewer, in units of n log n", stage=stage, **cells
         )
-    sort = grown[SORT][0]
     for stage in JUDGED:
-        own = grown[stage][0]
-        ratio = None if own is None or sort is None else own / sort
-        results.bar(f"{stage} from {SIZES[0]:,} to {SIZES[-1]:,} rows: growth of CPU / of a sort", ratio, 1.0)
+        results.bar(f"{stage} from {SIZES[0]:,} to {SIZES[-1]:,} rows: CPU / n log n", grown[stage][0], 1.0)
     return results.exit_code()
 
 

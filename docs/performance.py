@@ -67,8 +67,8 @@ slow one of the tests, which makes the same exchanges in the same order. Compila
 three.""",
     "bench_stages": """\
 Each run is a process of its own. `stage` to `advise` are the stages of a release, `sort` is DuckDB's ORDER BY
-ALL of the table. The bars compare with the growth of that sort, medians of three rounds: at 1 GB ten million
-rows are written to disk, and one million are not.""",
+ALL of the table, which shows what n log n costs on the machine. The bars compare with the formula, medians
+of five rounds: at 1 GB ten million rows are written to disk, and one million are not.""",
     "bench_literature": """\
 EIA at k = 3, 4,092 records of eleven columns; methods with t take one of them as sensitive, t = 0.1.
 Compilation excluded.""",
