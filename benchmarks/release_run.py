@@ -115,8 +115,8 @@ def stages(path: str, memory: str) -> Cells:
 
 def in_order(path: str, memory: str) -> Cells:
     """Let DuckDB sort the table, which is in its memory, by all columns into another one."""
-    with duckdb.connect(config={"memory_limit": memory}) as con:
-        con.execute(f"SET temp_directory = '{Path(path).parent / 'spill'}'")
+    spill = str(Path(path).parent / "spill")
+    with duckdb.connect(config={"memory_limit": memory, "temp_directory": spill}) as con:
         con.execute(SOURCE, [path])
         begun = process_time()
         con.execute("CREATE TEMP TABLE sorted AS FROM source ORDER BY ALL")
