@@ -91,7 +91,12 @@ def test_audit_and_definition_give_the_same_rows(
     definition = rows(con, path)
     assert rows(con, AUDITS / path.name) == definition
     few_values = AUDITS / "few_values" / path.name
-    assert not few_values.is_file() or rows(con, few_values) == definition
+    if few_values.is_file():
+        names, *found = rows(con, few_values)
+        assert names == [*definition[0], ("distinct_l", "BIGINT")]
+        assert [row[:-1] for row in found] == definition[1:]
+        held = "SELECT class, count(*) FROM (SELECT DISTINCT class, value FROM class_member) GROUP BY class"
+        assert {row[0]: row[-1] for row in found} == dict(con.execute(held).fetchall())
 
 
 def test_definition_of_the_ordered_distance_gives_what_the_paper_prints(
