@@ -66,7 +66,10 @@ WITH_T = f"sensitive = (ill), t = 0.3, {FAST}"
         (60_000, FAST, ["blocks"], False),
         (500, "k = 3", ["mdav"], True),
         (500, WITH_T, ["mdav", "k_alone", "tcloseness_first"], True),
-        (12_000, WITH_T.replace("fast", "balanced"), ["tcloseness_first", "k_alone", "blocks"], True),
+        pytest.param(
+            *(12_000, WITH_T.replace("fast", "balanced"), ["tcloseness_first", "k_alone", "blocks"], True),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_what_a_release_is_sure_to_need_is_begun_once(

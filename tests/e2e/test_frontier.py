@@ -138,6 +138,7 @@ def test_without_t_only_k_varies(con: duckanon.Connection) -> None:
     assert losses == sorted(losses)
 
 
+@pytest.mark.slow
 def test_l_without_t_is_kept(con: duckanon.Connection) -> None:
     """Classes of 12 distinct occupations hold at least 12 records, whatever k is."""
     options = "quasi_identifiers = (age, education), sensitive = (occupation), insensitive = *, k = 2, l = 12"
@@ -251,6 +252,7 @@ def test_univariate_has_one_for_one_number(con: duckanon.Connection) -> None:
         frontier(con, f"quasi_identifiers = (education), {options}")
 
 
+@pytest.mark.slow
 def test_it_is_deterministic(con: duckanon.Connection, cells: list[dict[str, Any]]) -> None:
     """The order in which the source comes does not matter; only the time may differ."""
     con.execute("CREATE OR REPLACE TABLE census AS FROM census ORDER BY hash(number)")
