@@ -23,7 +23,7 @@ from duckanon.database.relations import columns_of
 from duckanon.errors import ReleaseError
 from duckanon.policy.names import fold
 from duckanon.release import metadata
-from duckanon.release.stages.recode import classes_relation, labelled_relation
+from duckanon.release.stages.recode import classes_relation, in_step, labelled_relation, placed_relation
 from duckanon.statements.tokens import tokenize, unquoted
 
 if TYPE_CHECKING:
@@ -151,18 +151,10 @@ def persons_of(
     Names are looked up where the source was written.
     """
     staged, policy = candidate.staged, candidate.policy
-    persons, sensitive = f"{staged.workspace}_persons", f"{staged.workspace}_values"
+    sensitive = f"{staged.workspace}_values"
     salt = earlier[0].salt if earlier else secrets.token_hex(16)
     released = in_order(staged.fields)
-    statement = templates.render(
-        "successive/persons.sql.j2",
-        persons=persons,
-        columns=[(f"record.{field.column}", field.type) for field in released],
-        subject=bool(policy.subject),
-        salt=salt,
-        labelled=labelled_relation(staged),
-    )
-    engine.run(con, statement, STAGE)
+    persons = _persons(con, candidate, released, salt=salt)
     embedded = candidate.bucketed.limited.embedded
     values = templates.render(
         "successive/values.sql.j2",
@@ -180,6 +172,34 @@ def persons_of(
     compared = tuple(one.release_id for one in earlier)
     by_subject = bool(policy.subject)
     return Persons(persons, sensitive, basis, columns, sources, salt, policy.k, by_subject, least, compared)
+
+
+def _persons(
+    con: duckdb.DuckDBPyConnection, candidate: Candidate, released: Sequence[Field], *, salt: str
+) -> str:
+    """Make the table of who is in which class, see successive/persons.sql.j2."""
+    staged, subject = candidate.staged, bool(candidate.policy.subject)
+    persons, digests = f"{staged.workspace}_persons", f"{staged.workspace}_digests"
+    statement = templates.render(
+        "successive/digests.sql.j2",
+        digests=digests,
+        records=staged.records,
+        columns=[(f"record.{field.column}", field.type) for field in released],
+        subject=subject,
+        salt=salt,
+    )
+    engine.run(con, statement, STAGE)
+    step = candidate.recoded.in_step and in_step(con, staged, digests)
+    statement = templates.render(
+        "successive/persons.sql.j2",
+        persons=persons,
+        digests=digests,
+        placed=placed_relation(staged) if step else labelled_relation(staged),
+        in_step=step,
+        subject=subject,
+    )
+    engine.run(con, statement, STAGE)
+    return persons
 
 
 def _domain(embedded: Embedded, field: Field) -> str | None:

@@ -51,6 +51,20 @@ def test_a_setting_of_the_session_changes_nothing(usual: list[str], setting: str
     assert released_with(setting) == usual
 
 
+def test_who_is_in_which_class_is_kept_however_rows_are_written() -> None:
+    """Threads that may write rows in any order do; seven equal records of k = 7 are one class of the release."""
+    with duckanon.connect() as con:
+        con.execute("SET threads = 2; SET preserve_insertion_order = false")
+        con.execute(
+            "CREATE TABLE p AS SELECT i // 7 * 7919 % 10007 AS a, i // 7 * 104729 % 9973 AS b FROM range(420000) r(i)"
+        )
+        con.sql("CREATE ANONYMIZED VIEW v AS FROM p WITH (quasi_identifiers = (a, b), k = 7, refine = false)")
+        classes = "SELECT count(DISTINCT class), sum(records) FROM duckanon.persons_1 GROUP BY who"
+        told = con.execute(classes).fetchall()
+    assert len(told) == 60000
+    assert set(told) == {(1, 7)}
+
+
 @pytest.mark.parametrize("wrapped", ["['a'::ENUM('a', 'secret')]", "{'e': 'a'::ENUM('a', 'secret')}"])
 def test_an_enum_inside_another_type_is_refused(wrapped: str) -> None:
     """Its type would carry values that no released record has."""

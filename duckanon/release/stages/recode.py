@@ -31,7 +31,7 @@ class Recoded:
 
     repaired: Repaired
     table: str  # temporary table: released columns in source order, rows in the order of their values
-    in_step: bool  # whether all records are released, and the labels stand in their order
+    in_step: bool  # whether all records are released, and their classes stand in their order
 
 
 def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -> Recoded:
@@ -130,27 +130,37 @@ def _placed(con: duckdb.DuckDBPyConnection, repaired: Repaired) -> dict[str, Any
     Where all are released, they stand in the order of the records, and no join looks for them.
     """
     staged = repaired.partitioned.bucketed.limited.embedded.staged
-    placed = _places(staged)
+    placed = placed_relation(staged)
     statement = templates.render(
         "recode/placed.sql.j2", placed=placed, labels=_labels(staged), classes=classes_relation(staged)
     )
     engine.run(con, statement, "recode")
-    query = templates.render("recode/in_step.sql.j2", records=staged.records, placed=placed)
-    in_step = repaired.suppressed == 0 and bool(engine.rows(con, query, "recode")[0][0])
-    return {"records": staged.records, "placed": placed, "in_step": in_step}
+    step = in_step(con, staged, placed)
+    if step:
+        engine.run(con, templates.render("recode/unnumbered.sql.j2", placed=placed), "recode")
+    return {"records": staged.records, "placed": placed, "in_step": step}
+
+
+def in_step(con: duckdb.DuckDBPyConnection, staged: Staged, table: str) -> bool:
+    """Whether a temporary table with a record_id has all records in the order in which they are stored. O(n).
+
+    Several threads write a table in its order, unless a setting of the session lets them write in any.
+    """
+    query = templates.render("recode/in_step.sql.j2", table=table, size=staged.size)
+    return staged.in_order and bool(engine.rows(con, query, "recode")[0][0])
 
 
 def label(con: duckdb.DuckDBPyConnection, recoded: Recoded) -> None:
-    """Make the table of the released records with their classes, see `labelled_relation`.
+    """Name the released records with their classes, see `labelled_relation`.
 
-    As large as the records, it is made when the candidate has passed its audit. O(n).
+    As large as the records where some are left out, it is made when the candidate has passed its audit. O(n).
     """
     staged = recoded.repaired.partitioned.bucketed.limited.embedded.staged
     statement = templates.render(
         "recode/labelled.sql.j2",
         labelled=labelled_relation(staged),
         records=staged.records,
-        placed=_places(staged),
+        placed=placed_relation(staged),
         in_step=recoded.in_step,
     )
     engine.run(con, statement, "label")
@@ -183,8 +193,16 @@ def classes_relation(staged: Staged) -> str:
     return f"{staged.workspace}_classes"
 
 
+def placed_relation(staged: Staged) -> str:
+    """Name of the temporary table of the classes of released records, which stays where they are ``in_step``.
+
+    A row a record: the class_id of the partition and the ``released_class``.
+    """
+    return f"{staged.workspace}_placed"
+
+
 def labelled_relation(staged: Staged) -> str:
-    """Name of the temporary table of the released records that `label` makes.
+    """Name of the temporary relation of the released records that `label` makes.
 
     The columns of ``staged.records``, the class_id of the partition, and the ``released_class``.
     """
@@ -194,11 +212,6 @@ def labelled_relation(staged: Staged) -> str:
 def _labels(staged: Staged) -> str:
     """Name of the temporary table (record_id, class_id) of the released records, which `_placed` drops."""
     return f"{staged.workspace}_labels"
-
-
-def _places(staged: Staged) -> str:
-    """Name of the table (record_id, class_id, released_class) of released records, which `label` drops."""
-    return f"{staged.workspace}_placed"
 
 
 def _load(con: duckdb.DuckDBPyConnection, table: str, rows: pa.Table | pa.RecordBatchReader) -> None:

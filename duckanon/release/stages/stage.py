@@ -130,6 +130,7 @@ class Staged:
     until: float | None = None  # value of `time.monotonic` at which refinement ends
     source: str | None = None  # temporary table of the source as read, identifiers included, if asked for
     row: str | None = None  # column of it that numbers its rows: the source_row of a record
+    in_order: bool = False  # whether the records are stored in the order of their numbers
 
     def tree(self, field: Field) -> str:
         """Temporary table (value, level, node) of a field with a hierarchy."""
@@ -184,9 +185,12 @@ def stage(con: duckdb.DuckDBPyConnection, request: Request, policy: Policy) -> S
     engine.run(con, statement, "stage")
     if row is None:
         engine.run(con, templates.render("relation/drop.sql.j2", parts=("temp", raw), view=False), "stage")
-    size, subject = _check(con, records, fields, policy)
+    size, subject, in_order = _check(con, records, fields, policy)
     source = raw if row else None
-    return Staged(workspace, records, fields, size, total - size, subject, tellers, until, source, row)
+    return Staged(
+        *(workspace, records, fields, size, total - size, subject, tellers, until, source, row),
+        in_order=in_order,
+    )
 
 
 def tellers_of(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Teller, ...]:
@@ -223,10 +227,10 @@ def _fields(attributes: tuple[Attribute, ...]) -> tuple[Field, ...]:
 
 def _check(
     con: duckdb.DuckDBPyConnection, records: str, fields: tuple[Field, ...], policy: Policy
-) -> tuple[int, Field | None]:
-    """Return the number of records, and the field of the subject where some have several."""
+) -> tuple[int, Field | None, bool]:
+    """Return the size, the field of the subject where some have several records, and `Staged.in_order`."""
     query = templates.render("stage/check.sql.j2", records=records, fields=fields, subject=policy.subject)
-    size, subjects, of_nobody, *counts = engine.rows(con, query, "stage")[0]
+    size, in_order, subjects, of_nobody, *counts = engine.rows(con, query, "stage")[0]
     if size == 0:
         rule = " without a NULL in a quasi-identifier" if policy.nulls == "suppress" else ""
         raise SourceError(f"the source query has no records{rule}: there is nothing to release")
@@ -256,7 +260,7 @@ def _check(
         if size == 1:
             raise SourceError("the source query has one record: nobody can hide in a release of one")
         raise PolicyError(f"k = {policy.k} is more than the {size} records of the source: use k <= {size}")
-    return int(size), None if subjects in (None, size) else _subject_field(policy)
+    return int(size), None if subjects in (None, size) else _subject_field(policy), bool(in_order)
 
 
 def _subject_field(policy: Policy) -> Field:
