@@ -199,8 +199,17 @@ def opened(**config: str | bool | int | float | list[str]) -> duckdb.DuckDBPyCon
 
 def quiet(con: duckdb.DuckDBPyConnection) -> None:
     """Keep DuckDB from printing a progress bar to stdout."""
-    statement = templates.render("session/set.sql.j2", name="enable_progress_bar", value=False, session=False)
-    run(con, statement, "open")
+    _comfort(con, "enable_progress_bar", value=False)
+
+
+def _comfort(con: duckdb.DuckDBPyConnection, name: str, *, value: object) -> None:
+    """Change a setting of a new connection that no result depends on, if DuckDB lets it be changed.
+
+    In a Jupyter kernel without ipywidgets DuckDB 2.0.1 refuses any value of ``enable_progress_bar``.
+    """
+    statement = templates.render("session/set.sql.j2", name=name, value=value, session=False)
+    with contextlib.suppress(DuckanonError):
+        run(con, statement, "open")
 
 
 def frugal(con: duckdb.DuckDBPyConnection, given: Collection[str] = ()) -> None:
@@ -210,7 +219,7 @@ def frugal(con: duckdb.DuckDBPyConnection, given: Collection[str] = ()) -> None:
     """
     for name, value in _SOON.items():
         if name not in given:
-            run(con, templates.render("session/set.sql.j2", name=name, value=value, session=False), "open")
+            _comfort(con, name, value=value)
 
 
 def workspace() -> str:
