@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from duckanon.audits.legible import legible
 from duckanon.audits.report import COLUMNS, shown
 from duckanon.database.fingerprint import recipe_of
 from duckanon.errors import SourceError
@@ -107,7 +108,7 @@ class Changes:
         lines += [
             f"{_words(fact)}: an older version hashed otherwise, not compared" for fact in self.otherwise
         ]
-        return "\n".join(lines)
+        return "\n".join(map(legible, lines))
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:

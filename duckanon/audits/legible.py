@@ -1,4 +1,4 @@
-"""Text of users as a reader may see it: no unseen characters, none that turn the direction of others."""
+"""Names and values of users as people may see them: no character is unseen or acts on a terminal."""
 
 from __future__ import annotations
 
@@ -14,9 +14,21 @@ _IGNORABLE = (
 _UNSEEN = re.compile(f"[{_CONTROLS}{_IGNORABLE}]")
 
 
-def legible(text: str) -> str:
-    """Text in which no character is unseen, breaks the line or turns the direction of others.
+_UNSEEN_IN_LINES = re.compile(f"(?![\n\t])[{_CONTROLS}{_IGNORABLE}]")
 
-    Such characters become U+FFFD, be it within a word of a script that joins its letters by one.
+
+def legible(text: str) -> str:
+    """Name or value in which no character is unseen, breaks the line or turns the direction of others.
+
+    Such characters are written as Python escapes them, also the joiners of some scripts.
     """
-    return _UNSEEN.sub("\ufffd", text)
+    return _UNSEEN.sub(_escaped, text)
+
+
+def legible_lines(text: str) -> str:
+    """Lines of a document, each of them legible; tabs stay."""
+    return _UNSEEN_IN_LINES.sub(_escaped, text)
+
+
+def _escaped(character: re.Match[str]) -> str:
+    return character[0].encode("unicode_escape").decode("ascii")

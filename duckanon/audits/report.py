@@ -179,7 +179,7 @@ class Report:
         if self.plan is not None:
             lines.append(f"method: {self.plan}")
         lines.extend(f"warning: {warning}" for warning in self.warnings)
-        return "\n".join(lines)
+        return "\n".join(map(legible, lines))
 
     def _repr_html_(self) -> str:
         """Verdict, measures, worst classes, plan and warnings as HTML for a notebook."""
@@ -207,7 +207,8 @@ class Report:
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
     """Lines of an aligned table: head, rule, rows; numbers to the right, all else to the left."""
     cells = [[shown(cell) for cell in row] for row in rows]
-    widths = [max([len(head), *(len(row[i]) for row in cells)]) for i, head in enumerate(columns)]
+    heads = [legible(column) for column in columns]
+    widths = [max([len(head), *(len(row[i]) for row in cells)]) for i, head in enumerate(heads)]
     right = [
         any(isinstance(row[i], int | float | Decimal) and not isinstance(row[i], bool) for row in rows)
         for i in range(len(columns))
@@ -219,7 +220,7 @@ def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list
             cell.rjust(width) if side else cell.ljust(width) for cell, width, side in pairs
         ).rstrip()
 
-    return [line(list(columns)), line(["-" * width for width in widths]), *(line(row) for row in cells)]
+    return [line(heads), line(["-" * width for width in widths]), *(line(row) for row in cells)]
 
 
 def shown(value: object) -> str:

@@ -16,6 +16,7 @@ from duckanon.audits.formats import FORMATS, formatted
 from duckanon.audits.formats.words import titled
 from duckanon.audits.html.charts import required
 from duckanon.audits.html.report import html_report
+from duckanon.audits.legible import legible
 from duckanon.audits.run import audit_relation
 from duckanon.audits.unaudited import Roles
 from duckanon.cli.codes import PASSED, VIOLATION
@@ -228,4 +229,4 @@ def _verdict(report: Report) -> str:
     judged = sum(measure.passed is True for measure in report.measures)
     verdict = f"passed, thresholds: {judged}" if judged else "no threshold was set"
     warned = f"; warnings: {len(report.warnings)}" if report.warnings else ""
-    return f"{report.name}: {'VIOLATED: ' + ', '.join(broken) if broken else verdict}{warned}"
+    return f"{legible(report.name)}: {'VIOLATED: ' + ', '.join(broken) if broken else verdict}{warned}"

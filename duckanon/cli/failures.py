@@ -8,7 +8,7 @@ import duckdb
 import typer
 
 from duckanon.cli.codes import ERROR, VIOLATION
-from duckanon.cli.output import complain
+from duckanon.cli.output import complain, tell
 from duckanon.database import engine
 from duckanon.errors import AuditFailure, DuckanonError
 
@@ -28,7 +28,7 @@ def failed(failure: Exception, *, debug: bool) -> int:
     shown = (
         failure.format_message() if isinstance(failure, typer.TyperException) else engine.described(failure)
     )
-    complain(f"error: {shown}")
+    tell("error", shown)
     return code
 
 

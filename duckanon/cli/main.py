@@ -17,7 +17,7 @@ import typer
 import duckanon
 from duckanon.cli.codes import ERROR, PASSED
 from duckanon.cli.commands import every_command
-from duckanon.cli.output import complain, line
+from duckanon.cli.output import complain, line, tell
 from duckanon.cli.parsing import Group
 from duckanon.errors import DuckanonWarning
 
@@ -102,4 +102,4 @@ def _warn(
     line: str | None = None,
 ) -> None:
     del category, filename, lineno, file, line
-    complain(f"warning: {message}")
+    tell("warning", str(message))

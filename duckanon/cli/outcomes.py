@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from duckanon.api.execute import Outcome
+from duckanon.audits.legible import legible
 from duckanon.audits.report import COLUMNS, text_table
 from duckanon.cli.output import line
 from duckanon.release.stages.change import effect_text
@@ -23,7 +24,7 @@ def show(outcome: Outcome | duckdb.DuckDBPyRelation | None) -> None:
     if not isinstance(outcome, Outcome):
         line(str(outcome).rstrip())
         return
-    line(f"-- {outcome.title}")
+    line(f"-- {legible(outcome.title)}")
     if outcome.report is not None:
         # Warnings go to stderr when they arise.
         line(replace(outcome.report, warnings=()).to_text())

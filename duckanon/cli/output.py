@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import sys
 
-from duckanon.audits.legible import legible
+from duckanon.audits.legible import legible, legible_lines
 
 
 def line(text: str) -> None:
-    """Print to stdout."""
-    sys.stdout.write(text + "\n")
+    """Print lines to stdout; characters in them that a terminal would act on are escaped."""
+    sys.stdout.write(legible_lines(text) + "\n")
 
 
 def complain(text: str) -> None:
-    """Print lines to stderr, none of which a name or value in it can turn into something else."""
-    sys.stderr.write("\n".join(map(legible, text.split("\n"))) + "\n")
+    """Print lines to stderr; characters in them that a terminal would act on are escaped."""
+    sys.stderr.write(legible_lines(text) + "\n")
+
+
+def tell(kind: str, text: str) -> None:
+    """Print an error or a warning to stderr on one line, which a name in it cannot break."""
+    sys.stderr.write(f"{kind}: {legible(text)}\n")

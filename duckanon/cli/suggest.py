@@ -17,7 +17,7 @@ from duckanon.database.interrupts import within
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.statements.names import parse_name
 from duckanon.suggestion.find import query_of, suggest_query
-from duckanon.suggestion.model import advice_of
+from duckanon.suggestion.model import advice_of, printable
 
 if TYPE_CHECKING:
     from duckanon.suggestion.model import Suggestion
@@ -53,6 +53,8 @@ def suggest(
             database=None if parts is None else str(path),
         )
     if sql:
+        if output is None and not printable(suggestion):
+            raise SourceError("names have characters that no terminal shows: write the statement to -o FILE")
         deliver(_statement(suggestion), output)
     else:
         deliver(suggestion.to_json() if form == "json" else suggestion.to_text(), output)

@@ -7,6 +7,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from duckanon.audits.legible import legible
 from duckanon.audits.report import text_table
 from duckanon.database import templates
 from duckanon.database.quoting import ident
@@ -234,7 +235,7 @@ def advice_of(suggestion: Suggestion) -> list[str]:
 def _columns(suggestion: Suggestion) -> list[str]:
     rows = [
         (
-            _line(column.name),
+            legible(column.name),
             _short(column.type),
             column.values,
             percent(column.distinct_ratio),
@@ -242,11 +243,12 @@ def _columns(suggestion: Suggestion) -> list[str]:
             percent(column.unique_share),
             _LABELS[column.role],
             _proposal(column),
-            _line(column.reason),
+            legible(column.reason),
         )
         for column in suggestion.columns
     ]
-    head = f"{_line(suggestion.name)}: {_count(suggestion.records, 'record')}, {_count(len(rows), 'column')}"
+    counts = f"{_count(suggestion.records, 'record')}, {_count(len(rows), 'column')}"
+    head = f"{legible(suggestion.name)}: {counts}"
     heads = ("column", "type", "values", "distinct", "NULL", "unique", "role", "proposal", "reason")
     return [head, *text_table(heads, rows)]
 
@@ -278,7 +280,7 @@ def _sets(suggestion: Suggestion) -> list[str]:
 
 
 def _names(columns: tuple[str, ...]) -> str:
-    return ", ".join(map(_line, columns))
+    return ", ".join(map(legible, columns))
 
 
 def _special(suggestion: Suggestion) -> list[str]:
@@ -291,7 +293,7 @@ def _special(suggestion: Suggestion) -> list[str]:
     examined = _count(len(suggestion.examined), "column")
     lines = [f"special uniques: records that so many of {examined}, and no fewer, single out"]
     lines += text_table(("columns", "records", "share", "minimal sets"), rows)
-    shares = [f"{_line(name)} {percent(share)}" for name, share in suggestion.contributions[:5] if share]
+    shares = [f"{legible(name)} {percent(share)}" for name, share in suggestion.contributions[:5] if share]
     return (
         [*lines, f"share of the minimal sets that a column is in: {', '.join(shares)}"] if shares else lines
     )
@@ -308,7 +310,7 @@ def _sampled(suggestion: Suggestion) -> list[str]:
 
 
 def _warnings(suggestion: Suggestion) -> list[str]:
-    lines = [f"warning: {_line(warning)}" for warning in suggestion.warnings[:SHOWN_WARNINGS]]
+    lines = [f"warning: {legible(warning)}" for warning in suggestion.warnings[:SHOWN_WARNINGS]]
     left = len(suggestion.warnings) - len(lines)
     return [*lines, f"and {_count(left, 'warning')} more, in --format json"] if left else lines
 
@@ -316,14 +318,22 @@ def _warnings(suggestion: Suggestion) -> list[str]:
 def _statement(suggestion: Suggestion) -> list[str]:
     if suggestion.statement is None:
         return []
+    if not printable(suggestion):
+        return ["Names have characters that no terminal shows: --sql -o FILE writes the statement."]
     return [*_home(suggestion), suggestion.statement]
+
+
+def printable(suggestion: Suggestion) -> bool:
+    """Whether the statement can be copied from a terminal: names of columns, table and file are legible."""
+    names = [suggestion.name, *(column.name for column in suggestion.columns)]
+    return all(legible(name) == name for name in names)
 
 
 def _home(suggestion: Suggestion) -> list[str]:
     """Where the statement runs; nothing where it runs anywhere."""
     if suggestion.statement is None or suggestion.database is None:
         return []
-    return [f"Run it on the database: duckanon run FILE.sql --database {_line(suggestion.database)}"]
+    return [f"Run it on the database: duckanon run FILE.sql --database {legible(suggestion.database)}"]
 
 
 def _proposal(column: ColumnSuggestion) -> str:
@@ -344,11 +354,6 @@ def _count(number: int, what: str) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= 24 else text[:21] + "..."
-
-
-def _line(text: str) -> str:
-    """Return a text on one line: a name may hold a line break."""
-    return " ".join(text.split("\n"))
 
 
 K = 5

@@ -136,7 +136,7 @@ def test_a_printed_release_and_a_printed_report_are_text() -> None:
         release = duckanon.anonymize(con, "patients", policy, name='"my\nview"', effect=True)
         head, blank, *rest = str(release).split("\n")
         classes = len(con.duckdb.sql('SELECT DISTINCT age, zip FROM "my\nview"').fetchall())
-        assert head.startswith(f"released memory.main.my\ufffdview: 60 records in {classes} classes, 0 suppr")
+        assert head.startswith(f"released memory.main.my\\nview: 60 records in {classes} classes, 0 suppr")
         assert "information loss" in head
         assert "method mdav" in head
         assert blank == ""

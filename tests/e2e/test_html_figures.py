@@ -152,7 +152,7 @@ def test_no_character_turns_the_direction_of_others(con: duckdb.DuckDBPyConnecti
     con.execute('CREATE TABLE turned AS SELECT 1 AS "a\u202eb", 2 AS s FROM range(4)')
     page = page_of(con, "turned", AuditPolicy(quasi_identifiers="a\u202eb", sensitive="s", k=2))
     assert "\u202e" not in page
-    assert "a\ufffdb" in page
+    assert "a\\u202eb" in page
 
 
 def test_a_variance_that_grew_is_no_negative_loss(con: duckdb.DuckDBPyConnection) -> None:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from duckanon.audits.formats.words import described, facts, titled, verdict, worst
+from duckanon.audits.legible import legible, legible_lines
 
 if TYPE_CHECKING:
     from duckanon.audits.report import Measure, Report
-
-# What XML 1.0 cannot hold, section 2.2 of its recommendation; a released value may be any text.
-_UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(report: Report) -> str:
     """JUnit XML of an audit: one test suite, one test case a measure and attribute.
 
     The elements are those that the schemas of Jenkins and of Apache Ant's task have in common; GitLab,
-    GitHub actions and Azure read them too. A character that XML cannot hold is written as its number.
+    GitHub actions and Azure read them too. A character that XML cannot hold is escaped.
     """
     judged = [measure for measure in report.measures if measure.passed is not None]
     counts = {
@@ -29,18 +26,20 @@ def junit(report: Report) -> str:
         "skipped": str(len(report.measures) - len(judged)),
         "time": "0",
     }
-    name = _text(f"duckanon audit of {report.name}")
+    name = f"duckanon audit of {legible(report.name)}"
     root = ET.Element("testsuites", {"name": "duckanon", **counts})
     suite = ET.SubElement(root, "testsuite", {"name": name, **counts})
     if report.evidence is not None:
         properties = ET.SubElement(suite, "properties")
         for fact, value in facts(report.evidence).items():
-            ET.SubElement(properties, "property", {"name": f"duckanon.{fact}", "value": _text(str(value))})
+            ET.SubElement(
+                properties, "property", {"name": f"duckanon.{fact}", "value": legible_lines(str(value))}
+            )
     for measure in report.measures:
         _case(suite, report, measure)
     if report.warnings:
-        ET.SubElement(suite, "system-out").text = _text(
-            "\n".join(f"warning: {warning}" for warning in report.warnings)
+        ET.SubElement(suite, "system-out").text = legible_lines(
+            "\n".join(f"warning: {legible(warning)}" for warning in report.warnings)
         )
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode")
@@ -48,18 +47,16 @@ def junit(report: Report) -> str:
 
 def _case(suite: ET.Element, report: Report, measure: Measure) -> None:
     case = ET.SubElement(
-        suite, "testcase", {"classname": _text(report.name), "name": _text(titled(measure)), "time": "0"}
+        suite,
+        "testcase",
+        {"classname": legible(report.name), "name": legible_lines(titled(measure)), "time": "0"},
     )
-    message = _text(verdict(measure))
+    message = legible_lines(verdict(measure))
     if measure.passed is None:
         ET.SubElement(case, "skipped", {"message": message})
     elif measure.passed:
         ET.SubElement(case, "system-out").text = message
     else:
         lines = [verdict(measure), *(described(violation) for violation in worst(report, measure))]
-        failure = ET.SubElement(case, "failure", {"message": message, "type": _text(measure.measure)})
-        failure.text = _text("\n".join(lines))
-
-
-def _text(text: str) -> str:
-    return _UNWRITABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+        failure = ET.SubElement(case, "failure", {"message": message, "type": legible_lines(measure.measure)})
+        failure.text = legible_lines("\n".join(lines))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from duckanon.audits.legible import legible
 from duckanon.audits.report import shown
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ WORST = 10
 
 def titled(measure: Measure) -> str:
     """Name of a row of a report, with its column: ``t_closeness of charge``."""
-    return measure.measure if measure.attribute is None else f"{measure.measure} of {measure.attribute}"
+    column = measure.attribute
+    return measure.measure if column is None else f"{measure.measure} of {legible(column)}"
 
 
 def verdict(measure: Measure) -> str:
@@ -57,4 +59,5 @@ def described(violation: Violation) -> str:
     where = ", ".join(
         f"{name} = {'NULL' if value is None else value}" for name, value in violation.class_values.items()
     )
-    return f"{shown(violation.value)} in the class of {violation.class_size} records with {where}"
+    found = f"{shown(violation.value)} in the class of {violation.class_size} records"
+    return f"{found} with {legible(where)}"

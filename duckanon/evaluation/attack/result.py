@@ -7,6 +7,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from duckanon.audits.legible import legible
 from duckanon.audits.report import text_table
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class Linkage:
         if self.left_out:
             lines.append(f"{self.left_out} records of the sample are not in the release")
         lines += ["", *self._linked(), "", *self._disclosed(), "", *self._notes()]
-        return "\n".join(lines)
+        return "\n".join(map(legible, lines))
 
     def _linked(self) -> list[str]:
         head = ["known", "groups", "smallest", "linked", *self._interval(), "ceiling"]

@@ -9,6 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from duckanon.audits.legible import legible
 from duckanon.audits.report import shown, text_table
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class Workload:
         queries = "1 query" if len(self.queries) == 1 else f"{len(self.queries)} queries"
         blocks = [[f"{queries} on {self.original} and on {self.release}"]]
         blocks += [query.lines() for query in self.queries]
-        return "\n\n".join("\n".join(lines) for lines in blocks)
+        return "\n\n".join("\n".join(map(legible, lines)) for lines in blocks)
 
 
 def cell(group: dict[str, Any], column: str, original: Number | None, release: Number | None) -> Cell:
