@@ -12,6 +12,7 @@ import contextlib
 import os
 import re
 import secrets
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 _FOLDER = re.compile(r"\.duckanon-[0-9a-f]{8}")
 _LOCK = "lock"
 _MARK = b"a draft of duckanon: it is removed when nobody writes it any more\n"
+_PLAINLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""How a file of others is opened: not behind a link, and without waiting for the other end of a pipe."""
+
 _OURS = re.compile(r"(tmp_)?draft(\.\w+)*")
 """Files in the folder: COPY of DuckDB puts ``tmp_`` before a name until the file is whole."""
 
@@ -124,8 +128,11 @@ def _sweep(folder: Path) -> None:
         # Whoever made it a moment ago makes another one.
         folder.rmdir()
         return
-    lock = os.open(folder / _LOCK, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+    lock = os.open(folder / _LOCK, os.O_RDWR | _PLAINLY)
     try:
+        if not stat.S_ISREG(os.fstat(lock).st_mode):
+            # Whoever put a pipe there would let each writer of the parent folder wait for ever.
+            return
         others = [name for name in names if name != _LOCK]
         marked = os.read(lock, len(_MARK) + 1)
         whole = marked == _MARK or (not others and _MARK.startswith(marked))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -221,3 +222,37 @@ def test_ctrl_c_after_any_step_of_making_a_draft_leaves_nothing(tmp_path: Path) 
             sys.settrace(None)
     assert step > 20
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "folder", "socket"])
+def test_a_lock_that_is_no_plain_file_stops_nobody_and_stays(kind: str, tmp_path: Path) -> None:
+    """Who may write in a folder puts a pipe there, and every writer waited for its other end."""
+    folder = tmp_path / ".duckanon-00000000"
+    folder.mkdir()
+    lock, pipe = folder / "lock", tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with socket.socket(socket.AF_UNIX) as other, pytest.MonkeyPatch.context() as patch:
+        if kind == "pipe":
+            os.mkfifo(lock)
+        elif kind == "link to a pipe":
+            lock.symlink_to(pipe)
+        elif kind == "folder":
+            lock.mkdir()
+        else:
+            # A path of a socket has at most 107 bytes.
+            patch.chdir(folder)
+            other.bind("lock")
+        written = tmp_path / "written.txt"
+
+        def write_beside() -> None:
+            with drafts.draft(written) as draft:
+                draft.write_text("whole")
+                draft.rename(written)
+
+        writer = threading.Thread(target=write_beside, daemon=True)
+        writer.start()
+        writer.join(30)
+        assert not writer.is_alive()
+    assert written.read_text() == "whole"
+    assert os.path.lexists(lock)
+    assert [path.name for path in tmp_path.glob(".duckanon-*")] == [folder.name]
