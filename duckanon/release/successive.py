@@ -334,6 +334,7 @@ def _finding(
     difference = compare(con, catalog, persons, one)
     said = [
         *_of_the_whole(difference, k),
+        *([] if persons.by_subject else _of_the_net_count(difference, k)),
         *_of_each_class(con, candidate, persons, difference, k),
         *_of_the_classes(con, candidate, persons, difference),
     ]
@@ -365,6 +366,7 @@ def compare(con: duckdb.DuckDBPyConnection, catalog: str, persons: Persons, one:
         k=max(persons.k, one.k),
         least=persons.least,
         alike=one.columns == persons.columns,
+        published=persons.published,
     )
     return Difference(*engine.rows(con, query, STAGE, error=ReleaseError)[0])
 
@@ -380,6 +382,16 @@ def _of_the_whole(difference: Difference, k: int) -> list[str]:
         if 0 < number < k:
             said.append(f"{number} {what} ({way.format(k - number)})")
     return said
+
+
+def _of_the_net_count(difference: Difference, k: int) -> list[str]:
+    """What sums of all records tell where changed records look like some that left and others that came."""
+    net = difference.came - difference.gone
+    if min(difference.came, difference.gone) < k or not 0 < abs(net) < k:
+        return []
+    more = f"{abs(net)} {'more' if net > 0 else 'fewer'} than before"
+    told = f"if the others only have other values, sums tell of {abs(net)} (wait for {k - abs(net)} more)"
+    return [f"{difference.came} came and {difference.gone} left, {more}: {told}"]
 
 
 def _of_each_class(

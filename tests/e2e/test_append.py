@@ -153,6 +153,32 @@ def test_several_records_of_a_person_come_together_or_not_at_all() -> None:
         )
 
 
+def test_new_subjects_come_to_a_release_whose_subjects_have_several_records() -> None:
+    """By hand: k persons of three records each, whom no class shares with anybody released, tell of nobody else.
+
+    Published classes share single persons, whose records lie in several of them; the first release says so already.
+    """
+    with persons(40) as con:
+        con.execute(
+            "INSERT INTO persons SELECT id, age + i, zip - i, charge + i FROM persons, range(1, 3) r(i)"
+        )
+        con.sql(CREATE)
+        before = released(con)
+        con.execute(COME.format(1000, 4))
+        con.execute(
+            "INSERT INTO persons SELECT id, age, zip, charge + i FROM persons, range(1, 3) r(i) WHERE id >= 1000"
+        )
+        assert "0 wait" in appended(con)
+        new = released(con) - before
+        assert (sum(new.values()), before - released(con)) == (12, Counter())
+        # One of them comes back with another row, which waits; three more persons are too few, a fourth is not.
+        con.execute("INSERT INTO persons VALUES (1000, 30, 3, 3)")
+        con.execute(COME.format(2000, 3))
+        assert "3 wait" in appended(con)
+        con.execute(COME.format(2003, 1))
+        assert "0 wait" in appended(con)
+
+
 def test_records_that_cannot_keep_the_policy_wait_and_the_reason_is_told() -> None:
     """By hand: all new persons have one value that no one had: farther than t = .2 from what is released with them."""
     with persons() as con:

@@ -114,6 +114,44 @@ def test_equal_records_are_shared_as_often_as_both_classes_have_them() -> None:
         assert told(text) == {"small": 1, "pairs": 1, "fewest": 2}
 
 
+@pytest.mark.parametrize(
+    ("came", "words"),
+    [
+        (0, None),
+        (1, "101 came and 100 left, 1 more than before"),
+        (3, "103 came and 100 left, 3 more than before"),
+        (4, None),
+        (-1, "99 came and 100 left, 1 fewer than before"),
+        (-4, None),
+    ],
+)
+def test_one_newcomer_among_records_that_all_changed(came: int, words: str | None) -> None:
+    """By hand, k = 4: 100 incomes grow by 1, so the sum of all grows by 100 and by the newcomers' incomes."""
+    with duckanon.connect() as con:
+        con.execute("CREATE TABLE t AS SELECT i AS id, 1000 * i AS income FROM range(100) r(i)")
+        con.sql("CREATE ANONYMIZED VIEW v AS SELECT income FROM t WITH (quasi_identifiers = income, k = 4)")
+        con.execute(f"UPDATE t SET income = income + 1; DELETE FROM t WHERE id >= 100 + {min(came, 0)}")
+        con.execute(f"INSERT INTO t SELECT 100 + i, 54321 + i FROM range({max(came, 0)}) r(i)")
+        found = warned(con, REFRESH)
+        assert (words is None) == (found == [])
+        assert all(str(words) in text for text in found)
+        con.execute("UPDATE t SET income = income + 1; INSERT INTO t VALUES (200, 54321)")
+        with pytest.raises(ReleaseError, match=r"1 more than before.*sums tell of 1.*wait for 3 more"):
+            con.sql(STRICT)
+
+
+def test_a_pair_of_classes_is_counted_once_for_all_its_columns() -> None:
+    """By hand: one class of two persons, whose two sensitive columns both change to one other value each."""
+    with duckanon.connect() as con:
+        con.execute("CREATE TABLE t AS SELECT i AS id, 30 AS a, i AS s, i AS u FROM range(4) r(i)")
+        con.sql(
+            "CREATE ANONYMIZED VIEW v AS FROM t WITH (quasi_identifiers = a, sensitive = (s, u), subject = id, k = 4)"
+        )
+        con.execute("UPDATE t SET s = s + 10, u = u + 10")
+        (text,) = warned(con, REFRESH)
+        assert "1 pairs have fewer than 2 values of a sensitive column in common, as of 's'" in text
+
+
 def test_a_class_of_one_value_narrows_nothing_that_it_does_not_say_alone() -> None:
     """By hand: a class of two values becomes one of one value; then that one stays."""
     with duckanon.connect() as con:
