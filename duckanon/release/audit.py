@@ -17,7 +17,7 @@ from duckanon.policy import bind
 from duckanon.policy.policy import AUDIT_OPTIONS, AuditPolicy, Policy, audited
 from duckanon.policy.told import told
 from duckanon.release import metadata
-from duckanon.release.chain import changed_by_hand, record
+from duckanon.release.chain import changed_by_hand, held_elsewhere, record
 from duckanon.statements.options import options_to_audit
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def audit_view(con: duckdb.DuckDBPyConnection, target: Target, options: Options)
         joined = engine.in_transaction(con)
         with transaction(con, whole=False):
             report, published, evidence = _audit_release(con, target, options)
-            obstacle = _obstacle(con, target, joined=joined)
+            obstacle = _obstacle(con, published, joined=joined)
             if obstacle is None:
                 record(
                     con,
@@ -121,11 +121,13 @@ def _audit_release(
     return report, published, evidence
 
 
-def _obstacle(con: duckdb.DuckDBPyConnection, target: Target, *, joined: bool) -> str | None:
+def _obstacle(con: duckdb.DuckDBPyConnection, published: Published, *, joined: bool) -> str | None:
     """Say why an audit cannot be recorded; trying it would abort the transaction of the user."""
-    attached = databases(con, "audit")
+    attached, target = databases(con, "audit"), published.target
     if target.catalog not in attached or attached[target.catalog].readonly:
         return f"the database {target.catalog!r} is read-only"
+    if target.catalog not in metadata.with_releases(con):
+        return f"{target.catalog!r} is an exported file, whose audits end with that of its export"
     # DuckDB writes to one database in a transaction, and does not tell whether this one has a database yet.
     others = [name for name, database in attached.items() if not database.readonly and name != target.catalog]
     if joined and others:
@@ -133,6 +135,8 @@ def _obstacle(con: duckdb.DuckDBPyConnection, target: Target, *, joined: bool) -
             f"a transaction writes to one database only, and for this one that may be {others[0]!r}; "
             "outside of a transaction it is recorded"
         )
+    if joined and held_elsewhere(con, target.catalog, published.release_id):
+        return "another connection records an audit of it: audit it again outside of a transaction"
     return None
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import duckdb
 
 from duckanon.audits.evidence import SCHEMA_VERSION
 from duckanon.database import engine, templates
@@ -15,8 +18,6 @@ from duckanon.release.metadata import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import duckdb
 
     from duckanon.audits.evidence import Evidence
     from duckanon.audits.report import Measure
@@ -34,8 +35,8 @@ _BOUND = ("releases", "columns", "thresholds")
 class Place:
     """Where an audit stands in the chain of its release."""
 
-    number: int  # one more than the largest before it, from 1
-    previous: str  # links that it follows, with spaces between; the first audit follows the `origin`
+    number: int  # from 1
+    previous: str  # link of the audit before it; the first audit follows the `origin`
 
 
 def origin(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> str:
@@ -49,17 +50,49 @@ def origin(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> str
 
 
 def next_place(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> Place:
-    """Where the next audit of a release stands: behind all that this connection sees.
-
-    Audits of two connections at a time need not wait for one another, and the next one follows both.
-    """
-    query = templates.render("evidence/chained.sql.j2", catalog=catalog, release_id=release_id)
-    chained = engine.rows(con, query, STAGE, error=ReleaseError)
-    followed = {link for _, previous, _ in chained for link in (previous or "").split()}
-    heads = sorted({chain for _, _, chain in chained} - followed)
-    if not heads:
+    """Where the next audit of a release stands: behind the last one that this connection sees."""
+    chained = _chained(con, catalog, release_id)
+    if not chained:
         return Place(1, origin(con, catalog, release_id))
-    return Place(1 + max(number or 0 for number, _, _ in chained), " ".join(heads))
+    number, last = chained[-1]
+    return Place(1 + (number or 0), last)
+
+
+def _chained(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> list[tuple[int | None, str]]:
+    """Return number and link of the audits of a release, in the order of the chain."""
+    query = templates.render("evidence/chained.sql.j2", catalog=catalog, release_id=release_id)
+    rows: list[tuple[int | None, str]] = engine.rows(con, query, STAGE, error=ReleaseError)
+    return rows
+
+
+def held_elsewhere(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> bool:
+    """Whether another connection has recorded an audit that this transaction does not see.
+
+    The chain is one line, so an audit that does not follow it cannot be recorded. To try it would abort the
+    open transaction of the caller; a cursor tries it instead.
+    """
+    if not _has_chain(con, catalog):
+        return False
+    ours = _chained(con, catalog, release_id)
+    with con.cursor() as other:
+        theirs = _chained(other, catalog, release_id)
+        if theirs != ours:
+            return not set(theirs) <= set(ours)
+        other.begin()
+        try:
+            _hold(other, catalog, release_id)
+        except ReleaseError:
+            return True
+        finally:
+            with contextlib.suppress(duckdb.TransactionException):
+                other.rollback()
+    return False
+
+
+def _hold(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> None:
+    """Let no other transaction record an audit of a release until this one ends."""
+    text = templates.render("publish/hold_chain.sql.j2", catalog=catalog, release_id=release_id)
+    engine.run(con, text, STAGE, error=ReleaseError)
 
 
 def link(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int, audit_id: str, place: Place) -> str:
@@ -94,6 +127,7 @@ def record(
     The table of audits may be of an older layout. `statement` is what made it: release, audit or export.
     """
     renew(con, catalog)
+    _hold(con, catalog, release_id)
     audit_id = secrets.token_hex(8)
     place = next_place(con, catalog, release_id)
     text = templates.render(
@@ -140,7 +174,11 @@ def changed_by_hand(
 
 def renew(con: duckdb.DuckDBPyConnection, catalog: str) -> None:
     """Give the table of audits the columns of today, where it was made by an older version."""
-    query = templates.render("evidence/layout.sql.j2", catalog=catalog)
-    if ("chain",) not in engine.rows(con, query, STAGE):
+    if not _has_chain(con, catalog):
         text = templates.render("evidence/migrate.sql.j2", catalog=catalog)
         engine.run(con, text, STAGE, error=ReleaseError)
+
+
+def _has_chain(con: duckdb.DuckDBPyConnection, catalog: str) -> bool:
+    query = templates.render("evidence/layout.sql.j2", catalog=catalog)
+    return ("chain",) in engine.rows(con, query, STAGE)

@@ -93,9 +93,31 @@ def test_two_connections_audit_at_once(con: duckanon.Connection) -> None:
     other = duckanon.Connection(con.duckdb.cursor())
     con.execute("BEGIN")
     con.sql("AUDIT VIEW v")
-    other.sql("AUDIT VIEW v")
+    (outcome,) = other.run_script("AUDIT VIEW v")
+    assert outcome.report is not None
+    assert outcome.report.passed
+    assert "not recorded" in outcome.title
+    con.sql("AUDIT VIEW v")
     con.execute("COMMIT")
-    assert sorted(kept(con)) == ["audit", "audit", "release"]
+    assert kept(con) == ["release", "audit", "audit"]
+
+
+def test_an_audit_that_would_leave_the_line_aborts_no_transaction(con: duckanon.Connection) -> None:
+    """The chain is one line: an audit that another connection recorded meanwhile, or is recording, comes first."""
+    other = duckanon.Connection(con.duckdb.cursor())
+    con.execute("BEGIN; INSERT INTO patients VALUES (100, 1, 'z', 1, 'flu')")
+    other.sql("AUDIT VIEW v")
+    assert "not recorded: another connection" in titles(con, "AUDIT VIEW v")[0]
+    con.execute("COMMIT")
+    other.execute("BEGIN")
+    other.sql("AUDIT VIEW v")
+    con.execute("BEGIN; INSERT INTO patients VALUES (101, 1, 'z', 1, 'flu')")
+    assert "not recorded: another connection" in titles(con, "AUDIT VIEW v")[0]
+    con.execute("COMMIT")
+    other.execute("COMMIT")
+    assert titles(con, "AUDIT VIEW v") == ["audited memory.main.v"]
+    assert kept(con) == ["release", "audit", "audit", "audit"]
+    assert rows(con, "SELECT count(*) AS n FROM patients") == [{"n": 62}]
 
 
 def test_a_read_only_database_gives_the_result_and_says_that_it_is_not_kept(tmp_path: Path) -> None:

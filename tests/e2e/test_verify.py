@@ -13,6 +13,7 @@ import pytest
 import duckanon
 from duckanon.cli.verify import verify
 from duckanon.database.fingerprint import digest
+from duckanon.release import chain
 from duckanon.release.verify.chain import checked
 from duckanon.release.verify.record import misworded, read_releases
 from tests.e2e.evidence_scene import altered, copied, everything_wrong, rechained, verified, with_evidence
@@ -373,30 +374,49 @@ def test_the_end_of_a_chain_is_missed_by_who_kept_its_head(
     assert verified(shorter, capsys, head=kept)[0] == 1
 
 
-def test_audits_of_two_connections_at_a_time_are_both_in_the_chain(
-    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+BESIDE = """
+INSERT INTO duckanon.audits BY NAME
+SELECT * REPLACE ('00000000deadbeef' AS audit_id, {}) FROM duckanon.audits WHERE release_id = 1 AND number = {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "statement", "words"),
+    [
+        ("home", BESIDE.format("99 AS threshold", 2), "2 audits follow"),
+        ("file", BESIDE.format("99 AS threshold", 2), "2 audits follow"),
+        ("file", BESIDE.format("5 AS number, 'audit' AS statement", 4), "it is recorded behind the export"),
+        ("file", BESIDE.format("5 AS number", 4), "a second export is recorded in the file"),
+        (
+            "file",
+            BESIDE.format("5 AS number, 'release' AS statement", 4),
+            "the audit of a release is the first",
+        ),
+        ("home", BESIDE.format("4 AS number, 'export' AS statement", 3), "an export is recorded in its file"),
+    ],
+)
+def test_a_chain_is_one_line_that_ends_in_its_export(
+    name: str, statement: str, words: str, originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither waits for the other; the next audit follows both, so that none of the two can be deleted."""
-    file = copied(originals / "home.duckdb", tmp_path)
-    with duckanon.connect(file) as con:
-        other = duckanon.Connection(con.duckdb.cursor())
-        con.execute("BEGIN")
-        con.sql("AUDIT VIEW w")
-        other.sql("AUDIT VIEW w")
-        con.execute("COMMIT")
-    code, found = verified(file, capsys)
-    assert (code, len(found["releases"][1]["heads"])) == (0, 2)
-    with duckanon.connect(file) as con:
-        con.sql("AUDIT VIEW w")
-    code, found = verified(file, capsys)
-    assert (code, len(found["releases"][1]["heads"]), len(found["releases"][1]["links"])) == (0, 1, 4)
-    altered(
-        file,
-        "DELETE FROM duckanon.audits WHERE chain = (SELECT max(chain) FROM duckanon.audits WHERE release_id = 2 AND number = 2)",
-    )
+    """Whoever can write the file gives what is put in a link of its own, as if it had been recorded so."""
+    file = copied(originals / f"{name}.duckdb", tmp_path, statement)
+    with duckdb.connect(str(file)) as con:
+        ((home,),) = con.execute("SELECT current_database()").fetchall()
+        ((number, before),) = con.execute(
+            "SELECT DISTINCT number, previous FROM duckanon.audits WHERE audit_id = '00000000deadbeef'"
+        ).fetchall()
+        if number > 3:
+            ((before,),) = con.execute(
+                f"SELECT DISTINCT chain FROM duckanon.audits WHERE release_id = 1 AND number = {number - 1}"
+            ).fetchall()
+            con.execute(
+                "UPDATE duckanon.audits SET previous = ? WHERE audit_id = '00000000deadbeef'", [before]
+            )
+        chain.append(con, home, 1, "00000000deadbeef", chain.Place(number, before))
     code, found = verified(file, capsys)
     assert code == 1
-    assert "an audit that was recorded before it is gone" in everything_wrong(found)[0]
+    assert [text for text in everything_wrong(found) if words in text]
+    assert not [text for text in everything_wrong(found) if "link recorded" in text]
 
 
 def test_a_copy_under_another_name_is_verified(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,9 +22,12 @@ class Chain:
     """What became of the chain of a release."""
 
     links: tuple[str, ...]  # of every audit, computed anew, in the order of their numbers
-    heads: tuple[str, ...]  # those that no other audit follows
+    heads: tuple[str, ...]  # those that no other audit follows: one, where the chain is a line
     differences: tuple[str, ...]  # where the chain is broken
     notes: tuple[str, ...]  # audits that are not in it, since an earlier version recorded them
+
+
+_ANEW = "REFRESH and EXPORT where it was made give a chain anew"
 
 
 def checked(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease) -> Chain:
@@ -47,6 +51,7 @@ def checked(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease)
                 f"{audit}: it is not as it was recorded: link recorded {audit.chain}, found {anew}"
             )
         differences += [f"{audit}: {what}" for what in _misplaced(audit, chained, begin)]
+    differences += _out_of_line(chained, exported=release.exported)
     without = [audit for audit in release.audits if audit.chain is None]
     differences += [
         f"{audit}: it is not in the chain of audits" for audit in without if audit.schema_version >= CHAINED
@@ -56,25 +61,42 @@ def checked(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease)
         f"{older} of the recorded audits are of a version before {CHAINED}, which did not chain them: "
         "nothing tells whether others were recorded beside them"
     )
-    followed = {each for audit in chained for each in (audit.previous or "").split()}
+    followed = {audit.previous for audit in chained}
     heads = tuple(head for head in links if head not in followed)
     return Chain(tuple(links), heads, tuple(differences), (note,) if older else ())
 
 
 def _misplaced(audit: RecordedAudit, chained: Sequence[RecordedAudit], begin: str) -> Iterator[str]:
     """Tell what is wrong with the place of an audit."""
-    followed = (audit.previous or "").split()
-    if followed == [begin]:
+    previous = audit.previous or ""
+    if previous == begin:
         expected = 1
     else:
         numbers = {each.chain: each.number or 0 for each in chained}
-        missing = [each for each in followed if each not in numbers]
-        if missing and audit.number == 1:
+        if previous not in numbers and audit.number == 1:
             yield "the release, its columns or its thresholds are not those with which the chain begins"
             return
-        if missing or not followed:
-            yield f"an audit that was recorded before it is gone: {' '.join(missing) or 'it follows none'}"
+        if previous not in numbers:
+            yield f"an audit that was recorded before it is gone: {previous or 'it follows none'}"
             return
-        expected = 1 + max(numbers[each] for each in followed)
+        expected = 1 + numbers[previous]
     if audit.number != expected:
         yield f"number recorded {audit.number}, and the audits before it make it number {expected}"
+
+
+def _out_of_line(chained: Sequence[RecordedAudit], *, exported: bool) -> Iterator[str]:
+    """Tell where the chain is not one line from the release to, in an exported file, its export."""
+    for previous, times in Counter(audit.previous for audit in chained).items():
+        if times > 1:
+            yield f"{times} audits follow {previous}, and the chain is one line: {_ANEW}"
+    for audit in chained:
+        if audit.statement == "release" and audit.number != 1:
+            yield f"{audit}: the audit of a release is the first of the chain, not number {audit.number}"
+    exports = [audit for audit in chained if audit.statement == "export"]
+    if exports and not exported:
+        yield f"{exports[0]}: an export is recorded in its file, and not where the release was made"
+    for audit in exports[1:] if exported else ():
+        yield f"{audit}: a second export is recorded in the file: {_ANEW}"
+    last = chained[-1] if chained else None
+    if exported and exports and last is not exports[0]:
+        yield f"{last}: it is recorded behind the export, with which the chain of a file ends: {_ANEW}"
