@@ -50,7 +50,7 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-@settings(max_examples=examples(200, 10))
+@settings(max_examples=examples(200, 5))
 @given(rows=ROWS, columns=COLUMNS, k=st.sampled_from([None, 2, 5]), parts=st.integers(1, 5))
 def test_parts_together_are_the_whole(
     con: duckdb.DuckDBPyConnection,

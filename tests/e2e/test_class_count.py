@@ -225,6 +225,7 @@ def test_a_release_that_begins_with_anatomize_is_verified(tmp_path: Path) -> Non
     assert verify(tmp_path / "v.duckdb") == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(200, few=3), suppress_health_check=[HealthCheck.too_slow])
 @given(case=cases())
 def test_random_releases_are_exported_and_verified(case: Case) -> None:

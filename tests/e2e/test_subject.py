@@ -250,6 +250,7 @@ def tables(draw: st.DrawFn) -> tuple[list[tuple[int, int, str, int]], int]:
     return draw(st.permutations(records)), draw(st.integers(2, subjects))
 
 
+@pytest.mark.slow
 @settings(
     max_examples=examples(300, 12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -271,7 +271,7 @@ def test_the_command_line_swaps(con: duckanon.Connection, tmp_path: Path) -> Non
 
 
 @settings(
-    max_examples=examples(150, 15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(150, 5), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(case=cases())
 def test_any_table_keeps_its_thresholds(case: Case) -> None:

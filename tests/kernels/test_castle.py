@@ -78,7 +78,7 @@ def same(found: Written, left: NDArray[np.int64], stream: Stream) -> None:
 
 
 @given(streams(), st.lists(st.integers(0, 10**6), max_size=6))
-@settings(max_examples=examples(800, 200), deadline=None)
+@settings(max_examples=examples(800, 60), deadline=None)
 def test_it_is_the_slow_reference_however_the_stream_is_cut(stream: Stream, cuts: list[int]) -> None:
     same(*run(stream, cuts), stream)
 

@@ -85,6 +85,7 @@ def run(folder: Path, *arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_a_text_is_all_that_is_compiled_and_a_caller_in_another_process_takes_it_from_the_cache(
     tmp_path: Path,
 ) -> None:
@@ -134,6 +135,7 @@ print(kernels.first(*given), foreign(*given), kernels.first(*given))
 """
 
 
+@pytest.mark.slow
 def test_what_a_kernel_takes_in_is_found_by_nobody_else(tmp_path: Path) -> None:
     """The linker of a process takes what has the same name: with an argument less that ended the process."""
     (tmp_path / "kernels.py").write_text(PARTS)

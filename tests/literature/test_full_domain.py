@@ -246,6 +246,7 @@ def price(asked: Asked, levels: tuple[int, ...], node: Node, gone: NDArray[np.bo
     return result if asked.objective == "loss" else total
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(200, 3), deadline=None)
 @given(asked=questions())
 def test_the_search_finds_what_all_nodes_have(asked: Asked) -> None:

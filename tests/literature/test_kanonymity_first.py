@@ -56,6 +56,7 @@ def merged_sizes(points: Points, ranks: Labels, k: int, t: str) -> Labels:
     return np.bincount(merged(points, [ranks], [threshold], labels, "nearest"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sensitive", ["FEDTAX", "FICA"])
 def test_smallest_classes_of_table_2(sensitive: str) -> None:
     """Source: Soria-Comas et al. 2015, Table 2, 36 cells of each column, with EMD by rank."""

@@ -45,7 +45,7 @@ def corners(value: str | None) -> list[float]:
     ]
 
 
-@settings(max_examples=examples(120, 30), deadline=None)
+@settings(max_examples=examples(120, 10), deadline=None)
 @given(st.data())
 def test_classes_and_labels(data: st.DataObject) -> None:
     size, k = data.draw(st.integers(1, 50)), data.draw(st.integers(2, 4))

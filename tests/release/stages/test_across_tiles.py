@@ -15,6 +15,7 @@ import duckanon
 from duckanon.kernels.recipes import Recipe
 from duckanon.release.stages import bucket, least_loss, partition, repair
 from duckanon.release.stages.plan import Plan
+from tests.examples import slowly
 from tests.oracle_release import assert_release_valid
 from tests.strategies import records_of
 
@@ -101,6 +102,7 @@ def test_tiles_merge_where_far_more_violate_than_may_go(monkeypatch: pytest.Monk
     assert 0.8 * N <= len(released[2]) < N
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 def test_no_more_is_lost_than_without_suppression_where_tiles_merge(monkeypatch: pytest.MonkeyPatch) -> None:
     """With suppression there are fewer recipes: here only one with classes of forty."""
@@ -167,7 +169,7 @@ def by_sample(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
-@pytest.mark.parametrize("how", [*BY_SAMPLE, *BY_CUTS])
+@pytest.mark.parametrize("how", slowly([*BY_SAMPLE, *BY_CUTS]))
 def test_tiles_of_a_sample_keep_the_policy(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     counts, draw = by_sample(monkeypatch), np.random.default_rng(8)
     monkeypatch.setattr(least_loss, "_ways", lambda *_: iter(()))

@@ -10,6 +10,7 @@ import pytest
 
 import duckanon
 from duckanon.release.stages import bucket, least_loss
+from tests.examples import slowly
 from tests.oracle_release import assert_release_valid
 from tests.strategies import records_of
 
@@ -82,7 +83,7 @@ def drawn(seed: int) -> tuple[pa.Table, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("tile", [None, 64])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", slowly(range(12)))
 def test_no_more_is_lost_than_without_or_by_mondrian(
     seed: int, tile: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,6 +99,7 @@ def lost(monkeypatch: pytest.MonkeyPatch, options: str) -> tuple[float, Plan]:
     return loss, plans[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 def test_classes_of_near_records_are_taken_where_they_lose_much_less(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reference is the other start, by its name; with refinement no more is lost than without."""

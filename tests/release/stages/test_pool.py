@@ -12,6 +12,7 @@ import duckanon
 from duckanon.release.stages import bucket, least_loss, partition
 from duckanon.release.stages.bucket import Records
 from duckanon.release.stages.pool import Part, parted, pooled
+from tests.examples import slowly
 from tests.oracle_release import assert_release_valid
 from tests.strategies import records_of
 
@@ -81,7 +82,7 @@ def lost(people: dict[str, Any], **asked: Any) -> float:
         {},
         pytest.param({"effort": "best"}, marks=pytest.mark.slow),
         {"refine": False},
-        {"l": "2"},
+        pytest.param({"l": "2"}, marks=pytest.mark.slow),
         {"t": "0.3"},
         {"t": "0.2", "time_limit": 3600},
     ],
@@ -116,7 +117,7 @@ def test_the_search_has_the_time_that_it_needs(monkeypatch: pytest.MonkeyPatch) 
     assert stopped == [False, True]
 
 
-@pytest.mark.parametrize("asked", [{}, {"l": "2"}], ids=str)
+@pytest.mark.parametrize("asked", slowly([{}, {"l": "2"}]), ids=str)
 def test_a_higher_effort_loses_no_more(asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """From better classes a search may end with more loss: here that of 'best' finds nothing at all."""
     search = partition.search_pool
@@ -159,6 +160,7 @@ def test_suppression_may_take_what_a_lower_effort_finds_without(monkeypatch: pyt
     assert lost_in_all(people, **given, suppression_limit="0.001") <= without * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [{}, {"l": "2"}], ids=["k", "l"])
 def test_of_heavy_tails_no_more_is_lost_than_by_mondrian(asked: dict[str, Any]) -> None:
     """33,000 records are three tiles; before, what lies in the tails lost twice as much."""
