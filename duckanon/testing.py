@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import duckdb
 
 from duckanon.api import files, python
-from duckanon.api.python import arrow_table
+from duckanon.api.frames import arrow_table
 from duckanon.audits.run import audit_relation
 from duckanon.database import engine, paths
 from duckanon.errors import PolicyError, SourceError

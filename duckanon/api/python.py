@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import sys
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import duckdb
 import pyarrow as pa
 
 from duckanon.api import sql_functions
 from duckanon.api.connection import Connection
+from duckanon.api.frames import arrow_table, as_given
 from duckanon.audits.run import audit_relation
 from duckanon.database import engine, templates
 from duckanon.database.handover import same_column
 from duckanon.database.intake import readable, register_source
 from duckanon.database.interrupts import interruptible
 from duckanon.database.relations import named, resolve
-from duckanon.errors import ReleaseError, SourceError
-from duckanon.policy.names import twice
+from duckanon.errors import SourceError
 from duckanon.policy.policy import Policy
 from duckanon.policy.told import check_of_rows
 from duckanon.release import pipeline
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from duckanon.release.views import Release
     from duckanon.streams.policy import Method as StreamMethod
     from duckanon.streams.stream import AnonymizedStream
+
+
+_TEXTS = (pa.uuid(), pa.json_())
+"""Types that are text in a release; a table of Arrow that had them gets them back."""
 
 
 @interruptible
@@ -171,8 +175,8 @@ def anonymize_table(table: object, policy: Policy) -> Any:
         Released columns in source order, rows in the order of the released values, audited; the kind that was
         given, a pyarrow.Table for any other Arrow stream. A column has the type that it had, if that can hold
         the released values: a mean of instants in milliseconds has microseconds, a range is a struct, a set a
-        list, and UUID and JSON are text. Of categories (pandas, polars, an Arrow dictionary) those that no
-        record is released with are left out. A pandas table has a new index.
+        list. Of categories (pandas, polars, an Arrow dictionary) those that no record is released with are
+        left out. A pandas table has a new index.
 
     Raises
     ------
@@ -199,7 +203,7 @@ def anonymize_table(table: object, policy: Policy) -> Any:
             column = _typed(audited, source.column(name))
             if column.type != audited.type and _is_same(con, audited, column):
                 released = released.set_column(place, pa.field(name, column.type), column)
-    return _as_given(released, table, source)
+    return as_given(released, table, source)
 
 
 def anonymize_stream(
@@ -292,40 +296,20 @@ def anonymize_stream(
     return AnonymizedStream(batches, policy)
 
 
-def arrow_table(table: object) -> pa.Table:
-    """Arrow form of a table in memory, not copied where it is Arrow; the index of a pandas table is left out.
-
-    A SourceError where it is no table, Arrow cannot hold its values, or two columns have one name.
-    """
-    kind = type(table).__name__
-    try:
-        arrow = _arrow(table)
-    except (pa.ArrowException, ValueError, TypeError, OSError) as cause:
-        words = "; ".join(map(str, cause.args)) or kind
-        raise SourceError(f"cannot read a table from {kind}: {words}") from cause
-    if arrow is None:
-        raise SourceError(f"cannot read a table from {kind}: give a pandas, polars or Arrow table")
-    again = twice(arrow.column_names)
-    if again is not None:
-        raise SourceError(f"the {kind} has the column {again!r} twice: rename one")
-    return arrow
-
-
-def _arrow(table: object) -> pa.Table | None:
-    if isinstance(table, pa.Table):
-        return table
-    if isinstance(table, pa.RecordBatch):
-        return pa.Table.from_batches([table])
-    if type(table).__module__.partition(".")[0] == "pandas":
-        return pa.Table.from_pandas(table, preserve_index=False) if hasattr(table, "columns") else None
-    return pa.table(table) if hasattr(table, "__arrow_c_stream__") else None
-
-
 def _is_same(con: duckdb.DuckDBPyConnection, audited: pa.ChunkedArray, column: pa.ChunkedArray) -> bool:
+    if pa.types.is_string(audited.type) and column.type in _TEXTS:
+        return bool(audited.to_pylist() == [None if one is None else str(one) for one in column.to_pylist()])
     try:
         return same_column(con, audited, readable(pa.table({"value": column})).column(0))
     except (SourceError, duckdb.Error):
         return False
+
+
+def _of_texts(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """UUIDs or JSON of their texts."""
+    texts = column.to_pylist()
+    given = [one if one is None or kind != pa.uuid() else UUID(one).bytes for one in texts]
+    return pa.chunked_array([pa.ExtensionArray.from_storage(kind, pa.array(given, kind.storage_type))])
 
 
 def _typed(column: pa.ChunkedArray, like: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -334,6 +318,10 @@ def _typed(column: pa.ChunkedArray, like: pa.ChunkedArray) -> pa.ChunkedArray:
     try:
         if isinstance(column.type, pa.ExtensionType) and not isinstance(kind, pa.ExtensionType):
             column = pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+        if pa.types.is_nested(column.type) and not pa.types.is_nested(getattr(kind, "storage_type", kind)):
+            return column.cast(_of_members(column.type, kind))
+        if kind in _TEXTS:
+            return _of_texts(column, kind)
         if pa.types.is_dictionary(kind):
             return _categories(column, like)
         if pa.types.is_duration(kind) and column.type == pa.month_day_nano_interval():
@@ -341,9 +329,30 @@ def _typed(column: pa.ChunkedArray, like: pa.ChunkedArray) -> pa.ChunkedArray:
         if pa.types.is_timestamp(kind) and pa.types.is_timestamp(column.type):
             # The mean of two whole seconds may not be one.
             column = column.cast(pa.timestamp(column.type.unit, kind.tz))
+        if pa.types.is_nested(kind) and "interval" in str(column.type):
+            return pa.chunked_array([pa.array(map(_with_lengths, column.to_pylist()), kind)])
         return column.cast(kind)
     except (pa.ArrowException, TypeError, ValueError):
         return column
+
+
+def _of_members(nested: pa.DataType, kind: pa.DataType) -> pa.DataType:
+    """Type of a set, or of a range, whose members have the type of the source."""
+    member = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.list_(member) if pa.types.is_list(nested) else pa.struct([(one.name, member) for one in nested])
+
+
+def _with_lengths(value: Any) -> Any:
+    """A nested value with lengths of time in the place of intervals."""
+    if isinstance(value, pa.MonthDayNano):
+        if value.months:
+            raise ValueError("a month has no length")
+        return timedelta(days=value.days, microseconds=value.nanoseconds // 1000)
+    if isinstance(value, dict):
+        return {name: _with_lengths(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_with_lengths, value))
+    return value
 
 
 def _categories(column: pa.ChunkedArray, like: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -371,44 +380,3 @@ def _durations(column: pa.ChunkedArray) -> pa.ChunkedArray:
     day = 86_400_000_000_000
     counted = [None if one is None else one.days * day + one.nanoseconds for one in amounts]
     return pa.chunked_array([pa.array(counted, pa.int64()).cast(pa.duration("ns"))])
-
-
-def _as_given(released: pa.Table, given: object, source: pa.Table) -> Any:
-    """The released rows as a table of the kind that was given."""
-    if isinstance(given, pa.RecordBatch):
-        return released.combine_chunks().to_batches()[0]
-    if isinstance(given, pa.RecordBatchReader):
-        return released.to_reader()
-    kind = type(given).__module__.partition(".")[0]
-    if kind not in {"pandas", "polars"}:
-        return released
-    try:
-        return _pandas(released, source) if kind == "pandas" else _polars(released, given)
-    except Exception as cause:
-        raise ReleaseError(
-            f"{kind} cannot hold the released rows: {cause}; give a pyarrow.Table and one comes back"
-        ) from cause
-
-
-def _pandas(released: pa.Table, source: pa.Table) -> Any:
-    """With the dtypes that pandas told Arrow of, for columns that kept their Arrow type."""
-    told = json.loads((source.schema.metadata or {}).get(b"pandas", b"{}"))
-    same = {
-        field.name
-        for field in released.schema
-        if field.name in source.schema.names and field.type == source.schema.field(field.name).type
-    }  # fmt: skip
-    told["columns"] = [one for one in told.get("columns", []) if one.get("field_name", one["name"]) in same]
-    return released.replace_schema_metadata({"pandas": json.dumps(told)}).to_pandas()
-
-
-def _polars(released: pa.Table, given: Any) -> Any:
-    polars = sys.modules["polars"]
-    frame = polars.from_arrow(released)
-    for name in frame.columns:
-        was = given.schema.get(name)
-        if isinstance(was, polars.Enum) and frame.schema[name] != was:
-            values = frame[name].cast(polars.String)
-            kept = polars.Enum([one for one in was.categories if one in set(values)])
-            frame = frame.with_columns(values.cast(kept).alias(name))
-    return frame

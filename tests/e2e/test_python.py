@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import duckanon
-from duckanon.api.python import arrow_table
+from duckanon.api.frames import arrow_table
 from duckanon.errors import DuckanonError, DuckanonWarning, SourceError
 from tests.e2e.scenes import QI, patients, rows
 from tests.examples import slowly

@@ -1,0 +1,229 @@
+"""Frames: tables of pandas, polars and Arrow as Arrow, and released rows as a table of the kind given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from duckanon.api import objects
+from duckanon.errors import ReleaseError, SourceError, tell
+from duckanon.policy.names import twice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_UNREADABLE = (pa.ArrowException, ValueError, TypeError, OSError, OverflowError)
+
+
+def arrow_table(table: object) -> pa.Table:
+    """Arrow form of a table in memory, not copied where it is Arrow; the index of a pandas table is left out.
+
+    A SourceError where it is no table, Arrow cannot hold its values, or two columns have one name.
+    """
+    kind = type(table).__name__
+    try:
+        arrow = _arrow(table)
+    except _UNREADABLE as cause:
+        words = "; ".join(map(str, cause.args)) or kind
+        raise SourceError(f"cannot read a table from {kind}: {words}") from cause
+    if arrow is None:
+        raise SourceError(f"cannot read a table from {kind}: give a pandas, polars or Arrow table")
+    again = twice(arrow.column_names)
+    if again is not None:
+        raise SourceError(f"the {kind} has the column {again!r} twice: rename one")
+    return arrow
+
+
+def _arrow(table: object) -> pa.Table | None:
+    if isinstance(table, pa.Table):
+        return table
+    if isinstance(table, pa.RecordBatch):
+        return pa.Table.from_batches([table])
+    if _library(table) == "pandas":
+        return _of_pandas(table) if hasattr(table, "columns") else None
+    if _library(table) == "polars" and hasattr(table, "iter_rows"):
+        _check_polars(table)
+    return pa.table(table) if hasattr(table, "__arrow_c_stream__") else None
+
+
+def _library(table: object) -> str:
+    return type(table).__module__.partition(".")[0]
+
+
+def as_given(released: pa.Table, given: object, source: pa.Table) -> Any:
+    """The released rows as a table of the kind that was given."""
+    if isinstance(given, pa.RecordBatch):
+        return released.combine_chunks().to_batches()[0]
+    if isinstance(given, pa.RecordBatchReader):
+        return released.to_reader()
+    kind = _library(given)
+    if kind not in {"pandas", "polars"}:
+        return released
+    try:
+        return _pandas(released, given, source) if kind == "pandas" else _polars(released, given)
+    except Exception as cause:
+        raise ReleaseError(
+            f"{kind} cannot hold the released rows: {cause}; give a pyarrow.Table and one comes back"
+        ) from cause
+
+
+def _of_pandas(frame: Any) -> pa.Table:
+    named = [str(name) for name in frame.index.names if name is not None]
+    if named:
+        tell(
+            f"the index ({', '.join(named)}) of the DataFrame is left out: reset_index() makes columns of it"
+        )
+    names = [str(label) for label in frame.columns]
+    columns = []
+    for place, name in enumerate(names):
+        series = frame.iloc[:, place]
+        try:
+            columns.append(_array(series))
+        except _UNREADABLE as cause:
+            words = "; ".join(map(str, cause.args))
+            raise TypeError(
+                f"column {name!r} has type {series.dtype}, which has no exact form in Arrow: {words}"
+            ) from cause
+    return pa.table(columns, names=names)
+
+
+def _array(values: Any) -> Any:
+    """Arrow form of a Series or Index of pandas."""
+    pd = objects.library("pandas")
+
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        categories = _array(values.dtype.categories)
+        if isinstance(categories, pa.ChunkedArray):
+            categories = categories.combine_chunks()
+        numbers = values.array.codes
+        codes = pa.array(numbers, mask=numbers < 0)
+        if _is_plain(categories.type):
+            return pa.DictionaryArray.from_arrays(codes, categories, ordered=bool(values.dtype.ordered))
+        # DuckDB reads no dictionary of these, or ends on it.
+        return categories.take(codes)
+    if isinstance(values.dtype, np.dtype) and values.dtype.kind == "O":
+        return objects.array_of(values.to_numpy())
+    array = pa.array(values.array, from_pandas=True)
+    if pa.types.is_duration(array.type) and array.null_count:
+        # Below a NaT stands a number that DuckDB multiplies beyond its range.
+        absent = array.is_null().to_numpy(zero_copy_only=False)
+        numbers = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        array = pa.array(numbers, mask=absent).cast(array.type)
+    return array
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    extension = isinstance(kind, pa.BaseExtensionType)
+    return not (extension or pa.types.is_nested(kind) or pa.types.is_duration(kind))
+
+
+def _pandas(released: pa.Table, given: Any, source: pa.Table) -> Any:
+    pd = objects.library("pandas")
+
+    places = {str(label): place for place, label in enumerate(given.columns)}
+    columns = {}
+    for number, name in enumerate(released.column_names):
+        column = released.column(number)
+        if name in places:
+            values = _column(column, given.iloc[:, places[name]], source.column(name))
+        else:
+            values = _of_arrow(column)
+        columns[number] = pd.Series(values, dtype=getattr(values, "dtype", None))
+    frame = pd.DataFrame(columns, index=pd.RangeIndex(released.num_rows))
+    if places.keys() >= set(released.column_names):
+        frame.columns = given.columns.take([places[name] for name in released.column_names])
+    else:
+        frame.columns = pd.Index(
+            [given.columns[places[name]] if name in places else name for name in released.column_names]
+        )
+    return frame
+
+
+def _column(released: pa.ChunkedArray, values: Any, source: pa.ChunkedArray) -> Any:
+    """A released column as an array of the dtype that its Series had, if that can hold it."""
+    pd = objects.library("pandas")
+
+    dtype = values.dtype
+    if isinstance(dtype, pd.ArrowDtype):
+        return pd.arrays.ArrowExtensionArray(released)
+    if isinstance(dtype, pd.CategoricalDtype):
+        return _categories(released, dtype)
+    if isinstance(dtype, np.dtype) and dtype.kind == "O":
+        return objects.back(released, values.to_numpy(), source)
+    if released.type != source.type:
+        nested = pa.types.is_nested(released.type)
+        return objects.objects_of(released, {}, _maker(dtype)) if nested else _of_arrow(released)
+    if isinstance(dtype, pd.Float32Dtype | pd.Float64Dtype):
+        # pandas would take NaN for NA.
+        absent = released.is_null().to_numpy()
+        return pd.arrays.FloatingArray(released.fill_null(0).to_numpy(), absent)
+    if hasattr(dtype, "__from_arrow__"):
+        return dtype.__from_arrow__(released)
+    return released.to_pandas().astype(dtype)
+
+
+def _categories(released: pa.ChunkedArray, dtype: Any) -> Any:
+    """Categories of the source that some record is released with, in their order; else their values."""
+    pd = objects.library("pandas")
+
+    if pa.types.is_dictionary(released.type):
+        released = pa.chunked_array(
+            [one.dictionary_decode() for one in released.chunks], released.type.value_type
+        )
+    categories = dtype.categories
+    array = _array(categories)
+    place = {objects.key_of(value): number for number, value in enumerate(array.to_pylist())}
+    keys = [objects.key_of(value) for value in released.to_pylist()]
+    used = {place.get(key, -1) for key in keys if key is not None}
+    if -1 not in used:
+        kept = sorted(used)
+        code = {number: code for code, number in enumerate(kept)}
+        codes = [-1 if key is None else code[place[key]] for key in keys]
+        return pd.Categorical.from_codes(codes, categories.take(kept), ordered=dtype.ordered)
+    if pa.types.is_nested(released.type):
+        return objects.objects_of(
+            released, objects.known_objects(categories, array), _maker(categories.dtype)
+        )
+    return _of_arrow(released)
+
+
+def _maker(dtype: Any) -> Callable[[Any], Any]:
+    """Return what makes an end of a range, or a member of a set, of a value of Arrow."""
+    pd = objects.library("pandas")
+
+    if isinstance(dtype, pd.PeriodDtype):
+        return lambda value: pd.Period(ordinal=value, freq=dtype.freq)
+    made: Callable[[Any], Any] = pd.Timestamp
+    return made if pd.api.types.is_datetime64_any_dtype(dtype) else lambda value: value
+
+
+def _of_arrow(released: pa.ChunkedArray) -> Any:
+    """A column in the dtype that pandas has for its Arrow type; whole numbers with NULL stay whole."""
+    pd = objects.library("pandas")
+
+    if pa.types.is_integer(released.type) and released.null_count:
+        dtype = pd.api.types.pandas_dtype(str(released.type).replace("uint", "UInt").replace("int", "Int"))
+        return dtype.__from_arrow__(released)
+    return released.to_pandas().array
+
+
+def _check_polars(frame: Any) -> None:
+    """Refuse Python objects: polars would hand over where they lie in memory."""
+    for name, kind in frame.schema.items():
+        if "Object" in str(kind):
+            raise TypeError(f"column {name!r} has type {kind}, which has no form in Arrow: cast it")
+
+
+def _polars(released: pa.Table, given: Any) -> Any:
+    polars = objects.library("polars")
+    frame = polars.from_arrow(released)
+    for name in frame.columns:
+        was = given.schema.get(name)
+        texts = isinstance(frame.schema[name], polars.String | polars.Categorical | polars.Enum)
+        if isinstance(was, polars.Enum) and texts and frame.schema[name] != was:
+            values = frame[name].cast(polars.String)
+            kept = polars.Enum([one for one in was.categories if one in set(values)])
+            frame = frame.with_columns(values.cast(kept).alias(name))
+    return frame
