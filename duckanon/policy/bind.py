@@ -264,10 +264,19 @@ def _recode(policy: Policy, name: str, kind: Kind) -> Recode | AsItIs:
     """Return how a quasi-identifier is recoded."""
     if policy.release != "table":
         return policy.release
+    if by_label(policy, name):
+        return "hierarchy"
     if policy.method == "full_domain":
         # A class of it has one value in a column without a hierarchy.
-        return "hierarchy" if name in policy.hierarchies else "mode"
+        return "mode"
     return policy.recode.get(name, recodes.default(kind))
+
+
+def by_label(policy: Policy, name: str) -> bool:
+    """Whether a quasi-identifier is released as labels of its hierarchy."""
+    if policy.method == "full_domain":
+        return name in policy.hierarchies
+    return policy.recode.get(name) == "hierarchy"
 
 
 def _sensitive(policy: AuditPolicy, name: str, type_text: str) -> Attribute:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from duckanon.errors import PolicyError
+from duckanon.policy.bind import by_label
 from duckanon.policy.checks import checked
 from duckanon.policy.names import ByColumn, fold
 
@@ -96,8 +97,8 @@ class Attack:
             return ByColumn(checked("hierarchies", self.hierarchies))
         if self.policy is None:
             return ByColumn()
-        by_label = [column for column, how in self.policy.recode.items() if how == "hierarchy"]
-        return ByColumn({column: self.policy.hierarchies[column] for column in by_label})
+        labelled = [name for name in self.policy.quasi_identifiers if by_label(self.policy, name)]
+        return ByColumn({name: self.policy.hierarchies[name] for name in labelled})
 
     def known(self) -> list[tuple[int, ...]]:
         """Numbers of the columns of each attack, beginning with the attacker who knows nothing."""

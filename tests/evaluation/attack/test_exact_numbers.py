@@ -197,6 +197,34 @@ def test_a_collation_does_not_hide_what_a_reader_sees(fresh_db: duckdb.DuckDBPyC
     assert (risk.groups, risk.linked.value) == (2, 1.0)
 
 
+@pytest.mark.parametrize("collation", ['"binary"', "C", "NOCASE"])
+@pytest.mark.parametrize("other", ['"binary"', "C", "NOCASE"])
+def test_sets_of_texts_under_any_two_collations(
+    fresh_db: duckdb.DuckDBPyConnection, collation: str, other: str
+) -> None:
+    """By hand: two groups of two equally near records each, so that every second record is linked."""
+    fresh_db.execute(
+        f"CREATE TABLE o AS SELECT 'abcd'[i + 1] COLLATE {collation} AS x, i AS id FROM range(4) t(i)"
+    )
+    fresh_db.execute(
+        f"CREATE TABLE r AS SELECT ['abcd'[i // 2 * 2 + 1] COLLATE {other}, 'abcd'[i // 2 * 2 + 2]] AS x, i AS id "
+        "FROM range(4) t(i)"
+    )
+    for options in ({}, {"id": "id"}):
+        risk = by_x(fresh_db, **options)
+        assert (risk.groups, risk.linked.value) == (2, 0.5)
+
+
+@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
+def test_a_view_of_ours_with_sets_of_texts(fresh_db: duckdb.DuckDBPyConnection) -> None:
+    """By hand: two classes of two, each with both of its texts."""
+    fresh_db.execute("CREATE TABLE o AS FROM (VALUES ('a', 0), ('b', 0), ('c', 9), ('d', 9)) AS t(x, n)")
+    policy = duckanon.Policy(quasi_identifiers=["x", "n"], k=2, recode={"x": "set"}, weights={"n": 99})
+    duckanon.anonymize(fresh_db, "o", policy, name="r")
+    risk = by_x(fresh_db)
+    assert (risk.groups, risk.linked.value) == (2, 0.5)
+
+
 ZONE = "depends on the time zone"
 DIGITS = "more digits than can be compared"
 

@@ -83,6 +83,24 @@ def test_the_policy_brings_its_hierarchies_and_the_truth(fresh_db: duckdb.DuckDB
     assert 0 < everything.linked.value <= 1 / 3
 
 
+def test_a_full_domain_policy_brings_its_hierarchies_without_recode(
+    fresh_db: duckdb.DuckDBPyConnection,
+) -> None:
+    """The labels are those of its hierarchies, whether recode says so or not."""
+    released(fresh_db, 4)
+    policy = duckanon.Policy(
+        quasi_identifiers=["age", "town"], k=3, identifiers="id", sensitive="n", method="full_domain",
+        hierarchies={"age": AGES, "town": TOWNS},
+    )  # fmt: skip
+    duckanon.anonymize(fresh_db, "original", policy, name="generalized")
+    quasi = ["age", "town"]
+    found = linkage(fresh_db, "original", "generalized", quasi, policy=policy, id="id")
+    given = linkage(fresh_db, "original", "generalized", quasi, hierarchies={"age": AGES, "town": TOWNS})
+    assert found.left_out == 0
+    assert [one.groups for one in found.attacks] == [one.groups for one in given.attacks]
+    assert 0 < found.attacks[1].linked.value <= 1 / 3
+
+
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
