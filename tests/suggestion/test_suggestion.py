@@ -125,6 +125,31 @@ def test_the_german_credit_data_get_the_roles_that_a_person_would_give() -> None
     assert {column.name: column.role.value for column in found} == {n: role for n, (_, role) in told.items()}
 
 
+NESTED = {
+    "lists": ["[]::INT[]", "[NULL]::INT[]", "[NULL, NULL]::INT[]", "[1]", "[1, NULL]", "[NULL, 1]"],
+    "texts": ["['']", "[NULL]", "['NULL']", "[]::VARCHAR[]", "['a, b']", "['a', 'b']", "['A', 'b']"],
+    "lists in lists": ["[[]]::INT[][]", "[NULL]", "[]::INT[][]", "[[NULL]]", "[[], []]"],
+    "structs": ["{'x': NULL::INT[], 'y': 1}", "{'x': [], 'y': 1}", "{'x': [NULL], 'y': 1}", "{'x': [], 'y': NULL}"],
+    "maps": ["MAP {}::MAP(INT, INT)", "MAP {1: NULL}", "MAP {2: NULL}"],
+    "arrays": ["[NULL, 2]::INT[2]", "[2, NULL]::INT[2]", "[NULL, NULL]::INT[2]"],
+    "unions": ["union_value(a := NULL::INT)", "union_value(a := 1)"],
+    "bytes": ["''::BLOB", r"'\x00'::BLOB", r"'\x00\x00'::BLOB"],
+    "bits": ["'0'::BIT", "'00'::BIT"],
+}  # fmt: skip
+"""Values of types without an order, each list of different ones."""
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_different_values_without_an_order_are_counted_as_different(kind: str) -> None:
+    """NULL is none of them; each is there twice, so that no record is alone."""
+    values = [*NESTED[kind], "NULL"]
+    rows = " UNION ALL ".join(f"SELECT {value} AS v" for value in values * 2)
+    with duckdb.connect() as con:
+        (found,) = suggest(con, rows).columns
+    assert (found.values, found.unique_share) == (len(values) - 1, 0)
+    assert found.null_share == pytest.approx(1 / len(values))
+
+
 @pytest.mark.parametrize(
     "name", ["phone", "has_email", "id_card", "signature", "street", "patient_id", "account"]
 )
