@@ -241,6 +241,7 @@ def _hierarchy(option: str, value: Any) -> Hierarchy:
         if not all(isinstance(one, Iterable) for one in labels.values()):
             raise PolicyError(f"{option}: write for each leaf a list of labels up to the root")
         value = [(leaf, *above) for leaf, above in labels.items()]
+    value = _rows_of_frame(option, value)
     if not isinstance(value, Iterable) or not all(isinstance(row, list | tuple) for row in value):
         raise PolicyError(
             f"{option} = {_shown(value)}: give a table, a file, or a list of labels for each leaf"
@@ -250,9 +251,43 @@ def _hierarchy(option: str, value: Any) -> Hierarchy:
     return rows
 
 
+def _rows_of_frame(option: str, value: Any) -> Any:
+    """Return the rows of a table of pandas, polars or Arrow, and anything else as it is."""
+    if hasattr(value, "itertuples"):
+        named = [str(name) for name in value.index.names if name is not None]
+        if named:
+            raise PolicyError(
+                f"{option}: the index ({', '.join(named)}) of the DataFrame is no column: reset_index() "
+                "makes columns of it"
+            )
+        rows = value.itertuples(index=False, name=None)
+    elif hasattr(value, "__arrow_c_stream__") and hasattr(value, "columns"):
+        # Not loaded before: a policy without frames needs none of it.
+        import pyarrow as pa
+
+        rows = zip(*(column.to_pylist() for column in pa.table(value).columns), strict=True)
+    else:
+        return value
+    # The tables that are written for a user have a leaf and the list of its labels.
+    return [
+        (row[0], *row[1])
+        if len(row) == 2 and not isinstance(row[1], str) and isinstance(row[1], Iterable)
+        else row
+        for row in rows
+    ]
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        # NA of pandas is neither equal nor different.
+        return True
+
+
 def _cell(option: str, value: Any, level: int) -> str:
     """Return a cell of a hierarchy as DuckDB writes a value of its type; a leaf may be the empty text."""
-    if value is None or (value == "" and level) or value != value:
+    if _is_missing(value) or (value == "" and level):
         raise PolicyError(f"{option} has an empty cell: leave NULL out, it is a leaf of its own")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -307,7 +342,7 @@ def _shown(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, int) and abs(value) >= 10**60:
         return "a huge integer"
-    text = repr(value) if isinstance(value, str) else str(value)
+    text = repr(value) if isinstance(value, str) else " ".join(str(value).split())
     return text if len(text) <= 60 else text[:57] + "..."
 
 

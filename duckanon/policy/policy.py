@@ -178,8 +178,8 @@ class Policy:
         Ground distance of sensitive columns; by default it follows the type.
     hierarchies : mapping from column to str or to rows, optional
         Of a sensitive column with hierarchical distance, or of a quasi-identifier: the name of a table or
-        file with one row a leaf, columns from leaf to root, or these rows: a mapping from each leaf to its
-        labels up to the root.
+        file with one row a leaf, columns from leaf to root, or these rows: a table of pandas, polars or
+        Arrow, or a mapping from each leaf to its labels up to the root.
     method : str
         One of `METHODS`.
     objective : {'loss', 'discernibility', 'c_avg', 'precision'}

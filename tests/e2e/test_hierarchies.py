@@ -359,6 +359,70 @@ def test_frames_come_back_with_labels_as_text() -> None:
     assert set(duckanon.anonymize_table(polars.from_pandas(frame), policy).iter_rows()) == expected
 
 
+PATHS = [("012", "01*", "*"), ("013", "01*", "*"), ("020", "02*", "*"), ("021", "02*", "*")]
+COLUMNS = dict(zip(["zip", "area", "root"], map(list, zip(*PATHS, strict=True)), strict=True))
+FRAMES: dict[str, Any] = {
+    "pandas": pd.DataFrame(COLUMNS),
+    "categories": pd.DataFrame(COLUMNS, dtype="category"),
+    "polars": polars.DataFrame(COLUMNS),
+    "Arrow": pa.table(COLUMNS),
+    "labels in lists": pd.DataFrame({"value": COLUMNS["zip"], "labels": [list(path[1:]) for path in PATHS]}),
+    "labels in lists of polars": polars.DataFrame(
+        {"value": COLUMNS["zip"], "labels": [list(path[1:]) for path in PATHS]}
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_a_frame_is_a_hierarchy(kind: str) -> None:
+    """By hand: 012 and 013 share 01*, 020 and 021 share 02*."""
+    policy = duckanon.Policy(
+        quasi_identifiers="zip", k=10, recode={"zip": "hierarchy"}, hierarchies={"zip": FRAMES[kind]}
+    )
+    assert policy.hierarchies["zip"] == tuple(PATHS)
+    assert duckanon.Policy.from_toml(policy.to_toml()) == policy
+    made = duckanon.anonymize_table(pd.DataFrame({"zip": COLUMNS["zip"] * 5}), policy)
+    assert sorted(made["zip"]) == ["01*"] * 10 + ["02*"] * 10
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1, 2, 3, 4], "int64"),
+        (list(pd.to_datetime(["2020-01-01", "2020-01-02", "2021-01-01", "2021-01-02"])), "datetime64[ns]"),
+        (list(pd.to_datetime(["2020-01-01", "2020-07-02", "2021-01-01", "2021-01-02"], utc=True)), None),
+        (["1.50", "2", "3", "4"], "object"),
+    ],
+)
+def test_leaves_of_a_frame_have_the_type_of_the_column(values: list[Any], kind: str | None) -> None:
+    column = pd.Series(values, dtype=kind)
+    tree = pd.DataFrame({"leaf": column, "half": ["low", "low", "high", "high"], "root": "*"})
+    policy = duckanon.Policy(
+        quasi_identifiers="a", k=2, recode={"a": "hierarchy"}, hierarchies={"a": tree}, effort="fast"
+    )
+    assert (
+        sorted(duckanon.anonymize_table(pd.DataFrame({"a": column}), policy)["a"])
+        == ["high"] * 2 + ["low"] * 2
+    )
+
+
+@pytest.mark.parametrize(
+    ("tree", "words"),
+    [
+        (FRAMES["pandas"].set_index("zip"), r"index \(zip\) of the DataFrame is no column: reset_index"),
+        (pd.DataFrame({"zip": ["012", None], "root": "*"}), "has an empty cell"),
+        (pd.DataFrame({"zip": pd.array([1, None], "Int64"), "root": "*"}), "has an empty cell"),
+        (pd.DataFrame({"zip": ["012"], "root": [pd.NA]}), "has an empty cell"),
+        (FRAMES["pandas"][["zip"]], "has no label above a leaf"),
+        (FRAMES["pandas"].iloc[:0], "has no label above a leaf"),
+        (FRAMES["pandas"]["zip"], "0 012 1 013 .*give a table, a file"),
+    ],
+)
+def test_a_frame_that_is_no_hierarchy_is_told(tree: Any, words: str) -> None:
+    with pytest.raises(PolicyError, match=words):
+        duckanon.Policy(quasi_identifiers="zip", k=2, recode={"zip": "hierarchy"}, hierarchies={"zip": tree})
+
+
 def ancestor(values: Sequence[Any], paths: Mapping[object, Sequence[str]]) -> str | None:
     """Return the first label, from the leaf up, that all values share; NULL shares the root alone."""
     if all(value is None for value in values):
