@@ -53,3 +53,20 @@ def test_timestamps_beyond_nanoseconds_are_means_of_seconds(unit: str) -> None:
             "FROM v GROUP BY a ORDER BY a"
         ).fetchall()
     assert found == [(first + 2, [*range(first, first + 5)]) for first in range(0, 40, 5)]
+
+
+@pytest.mark.parametrize("kind", ["HUGEINT", "UHUGEINT"])
+@pytest.mark.parametrize("rule", ["mean", "median"])
+def test_numbers_whose_exact_mean_no_type_holds_are_told(kind: str, rule: str) -> None:
+    """Both ended in different errors, one of them a cast inside of DuckDB."""
+    largest = {"HUGEINT": 2**127 - 1, "UHUGEINT": 2**128 - 1}[kind]
+    with duckanon.connect() as con:
+        con.execute(f"CREATE TABLE t AS SELECT {largest}::{kind} - i::{kind} AS a FROM range(8) AS r(i)")
+        options = f"quasi_identifiers = (a), k = 4, recode = {{a: '{rule}'}}"
+        with pytest.raises(
+            duckanon.SourceError, match="too large for an exact mean: CAST the column to DOUBLE"
+        ):
+            con.execute(f"CREATE ANONYMIZED VIEW v AS FROM t WITH ({options})")
+        con.execute(f"CREATE ANONYMIZED VIEW v AS FROM t WITH ({options.replace(rule, 'range')})")
+        (low,) = con.execute("SELECT min(a.low) FROM v").fetchone() or (None,)
+    assert low == largest - 7
