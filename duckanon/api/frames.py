@@ -14,7 +14,7 @@ from duckanon.policy.names import twice
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_UNREADABLE = (pa.ArrowException, ValueError, TypeError, OSError, OverflowError)
+_UNREADABLE = (pa.ArrowException, ValueError, TypeError, AttributeError, OSError, OverflowError)
 
 
 def arrow_table(table: object) -> pa.Table:
@@ -44,7 +44,7 @@ def _arrow(table: object) -> pa.Table | None:
     if _library(table) == "pandas":
         return _of_pandas(table) if hasattr(table, "columns") else None
     if _library(table) == "polars" and hasattr(table, "iter_rows"):
-        _check_polars(table)
+        return _of_polars(table)
     return pa.table(table) if hasattr(table, "__arrow_c_stream__") else None
 
 
@@ -209,11 +209,18 @@ def _of_arrow(released: pa.ChunkedArray) -> Any:
     return released.to_pandas().array
 
 
-def _check_polars(frame: Any) -> None:
-    """Refuse Python objects: polars would hand over where they lie in memory."""
+def _of_polars(frame: Any) -> pa.Table:
+    columns = []
     for name, kind in frame.schema.items():
-        if "Object" in str(kind):
-            raise TypeError(f"column {name!r} has type {kind}, which has no form in Arrow: cast it")
+        try:
+            if "Object" in str(kind):
+                raise TypeError("polars would hand over where its objects lie in memory")
+            columns.append(pa.table(frame.select(name)).column(0))
+        except _UNREADABLE as cause:
+            raise TypeError(
+                f"column {name!r} has type {kind}, which has no form in Arrow: {cause}"
+            ) from cause
+    return pa.table(columns, names=list(frame.columns))
 
 
 def _polars(released: pa.Table, given: Any) -> Any:

@@ -90,6 +90,12 @@ def array_of(values: npt.NDArray[np.object_]) -> pa.Array:
         array = pa.array(pd.array(whole))
     else:
         array = pa.array(values, from_pandas=True)
+    if (
+        pa.types.is_timestamp(array.type)
+        and len({str(getattr(one, "tzinfo", "")) for one in values[~absent]}) > 1
+    ):
+        # Arrow has one time zone for all, and would take that of the first record.
+        array = array.cast(pa.timestamp(array.type.unit, "UTC"))
     if not _is_exact(values):
         for value, read in zip(values, array.to_pylist(), strict=True):
             if key_of(value) != key_of(read):
