@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +15,9 @@ from duckanon.policy.names import twice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+TEXTS = (pa.uuid(), pa.json_())
+"""Types that are text in a release; a table of Arrow that had them gets them back."""
 
 _UNREADABLE = (pa.ArrowException, ValueError, TypeError, AttributeError, OSError, OverflowError)
 
@@ -50,6 +55,39 @@ def _arrow(table: object) -> pa.Table | None:
 
 def _library(table: object) -> str:
     return type(table).__module__.partition(".")[0]
+
+
+def in_other_form(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
+    """Released values in a type of the source, where DuckDB or the recode has another form for it.
+
+    Texts as UUID or JSON, sets and ranges of members of the type, nested lengths of time; None for any other.
+    An Arrow exception or a ValueError where a value has no such form.
+    """
+    if pa.types.is_nested(column.type) and not pa.types.is_nested(getattr(kind, "storage_type", kind)):
+        member = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if pa.types.is_list(column.type):
+            return column.cast(pa.list_(member))
+        return column.cast(pa.struct([(one.name, member) for one in column.type]))
+    if kind in TEXTS:
+        texts = column.to_pylist()
+        stored = [UUID(one).bytes if one and kind == pa.uuid() else one for one in texts]
+        return pa.chunked_array([pa.ExtensionArray.from_storage(kind, pa.array(stored, kind.storage_type))])
+    if pa.types.is_nested(kind) and "interval" in str(column.type):
+        return pa.chunked_array([pa.array(map(_with_lengths, column.to_pylist()), kind)])
+    return None
+
+
+def _with_lengths(value: Any) -> Any:
+    """A nested value with lengths of time in the place of intervals."""
+    if isinstance(value, pa.MonthDayNano):
+        if value.months:
+            raise ValueError("a month has no length")
+        return timedelta(days=value.days, microseconds=value.nanoseconds // 1000)
+    if isinstance(value, dict):
+        return {name: _with_lengths(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_with_lengths, value))
+    return value
 
 
 def as_given(released: pa.Table, given: object, source: pa.Table) -> Any:

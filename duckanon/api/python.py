@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 import duckdb
 import pyarrow as pa
 
 from duckanon.api import sql_functions
 from duckanon.api.connection import Connection
-from duckanon.api.frames import arrow_table, as_given
+from duckanon.api.frames import TEXTS, arrow_table, as_given, in_other_form
 from duckanon.audits.run import audit_relation
 from duckanon.database import engine, templates
 from duckanon.database.handover import same_column
@@ -33,10 +31,6 @@ if TYPE_CHECKING:
     from duckanon.release.views import Release
     from duckanon.streams.policy import Method as StreamMethod
     from duckanon.streams.stream import AnonymizedStream
-
-
-_TEXTS = (pa.uuid(), pa.json_())
-"""Types that are text in a release; a table of Arrow that had them gets them back."""
 
 
 @interruptible
@@ -297,19 +291,12 @@ def anonymize_stream(
 
 
 def _is_same(con: duckdb.DuckDBPyConnection, audited: pa.ChunkedArray, column: pa.ChunkedArray) -> bool:
-    if pa.types.is_string(audited.type) and column.type in _TEXTS:
+    if pa.types.is_string(audited.type) and column.type in TEXTS:
         return bool(audited.to_pylist() == [None if one is None else str(one) for one in column.to_pylist()])
     try:
         return same_column(con, audited, readable(pa.table({"value": column})).column(0))
     except (SourceError, duckdb.Error):
         return False
-
-
-def _of_texts(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """UUIDs or JSON of their texts."""
-    texts = column.to_pylist()
-    given = [one if one is None or kind != pa.uuid() else UUID(one).bytes for one in texts]
-    return pa.chunked_array([pa.ExtensionArray.from_storage(kind, pa.array(given, kind.storage_type))])
 
 
 def _typed(column: pa.ChunkedArray, like: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -318,10 +305,9 @@ def _typed(column: pa.ChunkedArray, like: pa.ChunkedArray) -> pa.ChunkedArray:
     try:
         if isinstance(column.type, pa.ExtensionType) and not isinstance(kind, pa.ExtensionType):
             column = pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
-        if pa.types.is_nested(column.type) and not pa.types.is_nested(getattr(kind, "storage_type", kind)):
-            return column.cast(_of_members(column.type, kind))
-        if kind in _TEXTS:
-            return _of_texts(column, kind)
+        instead = in_other_form(column, kind)
+        if instead is not None:
+            return instead
         if pa.types.is_dictionary(kind):
             return _categories(column, like)
         if pa.types.is_duration(kind) and column.type == pa.month_day_nano_interval():
@@ -329,30 +315,9 @@ def _typed(column: pa.ChunkedArray, like: pa.ChunkedArray) -> pa.ChunkedArray:
         if pa.types.is_timestamp(kind) and pa.types.is_timestamp(column.type):
             # The mean of two whole seconds may not be one.
             column = column.cast(pa.timestamp(column.type.unit, kind.tz))
-        if pa.types.is_nested(kind) and "interval" in str(column.type):
-            return pa.chunked_array([pa.array(map(_with_lengths, column.to_pylist()), kind)])
         return column.cast(kind)
     except (pa.ArrowException, TypeError, ValueError):
         return column
-
-
-def _of_members(nested: pa.DataType, kind: pa.DataType) -> pa.DataType:
-    """Type of a set, or of a range, whose members have the type of the source."""
-    member = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.list_(member) if pa.types.is_list(nested) else pa.struct([(one.name, member) for one in nested])
-
-
-def _with_lengths(value: Any) -> Any:
-    """A nested value with lengths of time in the place of intervals."""
-    if isinstance(value, pa.MonthDayNano):
-        if value.months:
-            raise ValueError("a month has no length")
-        return timedelta(days=value.days, microseconds=value.nanoseconds // 1000)
-    if isinstance(value, dict):
-        return {name: _with_lengths(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(map(_with_lengths, value))
-    return value
 
 
 def _categories(column: pa.ChunkedArray, like: pa.ChunkedArray) -> pa.ChunkedArray:
