@@ -35,6 +35,9 @@ def arrow_table(table: object) -> pa.Table:
         raise SourceError(f"cannot read a table from {kind}: {words}") from cause
     if arrow is None:
         raise SourceError(f"cannot read a table from {kind}: give a pandas, polars or Arrow table")
+    for place, field in enumerate(arrow.schema):
+        if pa.types.is_duration(field.type) and arrow.column(place).null_count:
+            arrow = arrow.set_column(place, field, _with_zeros(arrow.column(place)))
     again = twice(arrow.column_names)
     if again is not None:
         raise SourceError(f"the {kind} has the column {again!r} twice: rename one")
@@ -51,6 +54,15 @@ def _arrow(table: object) -> pa.Table | None:
     if _library(table) == "polars" and hasattr(table, "iter_rows"):
         return _of_polars(table)
     return pa.table(table) if hasattr(table, "__arrow_c_stream__") else None
+
+
+def _with_zeros(lengths: pa.ChunkedArray) -> pa.Array:
+    """The same lengths of time, with 0 where NULL stands.
+
+    The number below a NaT is the least of all, and DuckDB ends where it multiplies that.
+    """
+    numbers = lengths.cast(pa.int64()).fill_null(0).to_numpy()
+    return pa.array(numbers, mask=lengths.is_null().to_numpy()).cast(lengths.type)
 
 
 def _library(table: object) -> str:
@@ -143,13 +155,7 @@ def _array(values: Any) -> Any:
         return categories.take(codes)
     if isinstance(values.dtype, np.dtype) and values.dtype.kind == "O":
         return objects.array_of(values.to_numpy())
-    array = pa.array(values.array, from_pandas=True)
-    if pa.types.is_duration(array.type) and array.null_count:
-        # Below a NaT stands a number that DuckDB multiplies beyond its range.
-        absent = array.is_null().to_numpy(zero_copy_only=False)
-        numbers = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-        array = pa.array(numbers, mask=absent).cast(array.type)
-    return array
+    return pa.array(values.array, from_pandas=True)
 
 
 def _is_plain(kind: pa.DataType) -> bool:

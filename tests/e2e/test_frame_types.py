@@ -119,9 +119,12 @@ ARROW: dict[str, tuple[pa.DataType, list[Any]]] = {
 
 def arrow_columns() -> dict[str, pa.Array]:
     columns = {name: pa.array(values, kind) for name, (kind, values) in ARROW.items()}
+    least = np.array([1, np.iinfo("int64").min, 2, 3])
+    lengths = [pa.py_buffer(bytes([0b1101])), pa.py_buffer(least.tobytes())]
     code = pa.array([one.bytes for one in CODES], pa.binary(16))
     json = pa.array(['{"a": 1}', None, "[]", "1"])
     return columns | {
+        "seconds above a NaT of numpy": pa.Array.from_buffers(pa.duration("s"), 4, lengths),
         "code": pa.ExtensionArray.from_storage(pa.uuid(), code),
         "json": pa.ExtensionArray.from_storage(pa.json_(), json),
     }
