@@ -19,7 +19,7 @@ from duckanon.errors import InfeasibleError, PolicyError, ReleaseError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import ByColumn
-from duckanon.policy.told import P_PERCENT, SUBJECTS
+from duckanon.policy.told import P_PERCENT, SUBJECTS, told_loss
 from duckanon.release import metadata, successive
 from duckanon.release.chain import changed_by_hand
 from duckanon.release.pipeline import names_of, through, warn
@@ -353,9 +353,10 @@ def _beside(
     persons = _all_persons(con, batch, candidate, table, [name for name, _ in columns])
     records = published.records + candidate.released
     # Of each part it is the loss in its own spread; who wants that of the whole has the source.
-    loss = (
-        published.records * published.information_loss + candidate.released * candidate.information_loss
-    ) / records
+    old, new, loss = published.information_loss, candidate.information_loss, None
+    if old is not None and new is not None:
+        lost = (published.records * old + candidate.released * new) / records
+        loss = told_loss(lost, batch.policy)
     report, failed = _audited(con, batch, candidate, table, persons, loss)
     made = Ready(
         replace(candidate, policy=batch.policy),
@@ -403,7 +404,7 @@ def _audited(
     candidate: Candidate,
     table: str,
     persons: Persons,
-    loss: float,
+    loss: float | None,
 ) -> tuple[Report, Measure | None]:
     """Audit all rows by the policy of the view, and find the fewest subjects of a class."""
     policy, staged = batch.policy, candidate.staged
@@ -423,20 +424,13 @@ def _audited(
     extra = of_the_source(report.classes, information_loss=loss, suppressed=candidate.suppressed)
     plan = f"classes of new records beside those published; of the new ones: {candidate.report.plan}"
     warnings = (*revealed(con, staged, table, staged.quasi), *dominated(con, staged, policy))
-    within = _within(con, batch, candidate, report.classes)
+    within = _within(candidate, report.classes)
     full = report.extended((*extra, subjects, *within), warnings=warnings, plan=plan)
     return full, next((one for one in full.measures if one.passed is False), None)
 
 
-def _within(
-    con: duckdb.DuckDBPyConnection, batch: _Batch, candidate: Candidate, classes: int
-) -> list[Measure]:
-    """Least per cent within which a class mean tells a record, of published classes as it was found then."""
-    query = templates.render("successive/proved.sql.j2", measure=P_PERCENT, **_of(batch))
-    published = dict(engine.rows(con, query, STAGE))
-    measures = []
-    for found in candidate.report.measures:
-        if found.measure == P_PERCENT:
-            values = [value for value in (found.value, published.get(found.attribute)) if value is not None]
-            measures.append(replace(found, value=min(values, default=None), classes=classes))
-    return measures
+def _within(candidate: Candidate, classes: int) -> list[Measure]:
+    """Give the p % rule in all classes: those published keep it, by the same policy."""
+    return [
+        replace(found, classes=classes) for found in candidate.report.measures if found.measure == P_PERCENT
+    ]

@@ -286,6 +286,7 @@ def _warn_of_formulas(con: duckdb.DuckDBPyConnection, release: _Release, path: s
 
 def _to_database(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) -> Report:
     published = release.published
+    metadata.check_told(con, published)
 
     def written(table: _Table, _: Columns) -> str:
         return named("export", "main", table.part.of(published.target.name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from duckanon.audits.report import COLUMNS
@@ -60,6 +60,11 @@ def evidence_from(text: bytes, where: str) -> FolderEvidence:
     except ValueError as wrong:
         raise ReleaseError(f"{where} is no evidence of a release: {wrong}") from wrong
     return FolderEvidence(**found)
+
+
+def policy_told(policy: Policy) -> str:
+    """Text of a policy as the evidence states it: without the identifiers, which are not released."""
+    return replace(policy, identifiers=()).to_toml()
 
 
 def not_yet(policy: Policy) -> list[str]:

@@ -21,6 +21,7 @@ from duckanon.kernels.loss import information_loss
 from duckanon.kernels.merging.merge import class_members
 from duckanon.kernels.recipes import choice
 from duckanon.policy.bind import Role
+from duckanon.policy.told import told_figure
 from duckanon.release.pipeline import names_of, through
 from duckanon.release.stages.bucket import BY_CUTS
 from duckanon.release.stages.embed import coordinates, cut_points
@@ -227,7 +228,8 @@ def _rows(sample: _Sample, policy: Policy) -> list[tuple[object, ...]]:
             t = _smallest_t(cell.thresholds)
             seconds = measured.seconds * sample.size / records
             expected = max(1, round(sample.size / size))
-            rows.append((cell.k, t, size, expected, measured.loss, seconds, cell.chosen, reason))
+            loss = told_figure(measured.loss)
+            rows.append((cell.k, t, size, expected, loss, seconds, cell.chosen, reason))
     return rows
 
 

@@ -11,6 +11,7 @@ from duckanon.database import engine, templates
 from duckanon.database.relations import Target, columns_of, databases, lookup, named, relation_of
 from duckanon.errors import ReleaseError
 from duckanon.policy.names import fold
+from duckanon.policy.told import P_PERCENT
 from duckanon.release.tables import BESIDE, Released, parts_of, read
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Published:
     classes: int
     suppressed: int
     method: str
-    information_loss: float
+    information_loss: float | None  # None where it is not told
     policy: str  # as TOML
     source_sql: str
     source_catalog: str  # where unqualified names of the query were looked up
@@ -93,6 +94,21 @@ def recorded(con: duckdb.DuckDBPyConnection, target: Target) -> list[Published]:
         Published(Target(target.catalog, schema, view), release_id, table, *rest)
         for release_id, _, schema, view, table, *rest in rows
     ]
+
+
+def check_told(con: duckdb.DuckDBPyConnection, published: Published) -> None:
+    """Raise where an earlier version recorded how far class means are from `p_percent`."""
+    query = templates.render(
+        "export/reached.sql.j2",
+        catalog=published.target.catalog,
+        release_id=published.release_id,
+        measure=P_PERCENT,
+    )
+    if engine.rows(con, query, "export", error=ReleaseError)[0][0]:
+        raise ReleaseError(
+            f"{published.target} was not exported: an earlier duckanon recorded in {SCHEMA}.audits the "
+            "per cent that p_percent reaches, which tells values of records; REFRESH the view and export that"
+        )
 
 
 def attached(con: duckdb.DuckDBPyConnection, catalog: str, schema: str) -> bool:

@@ -38,7 +38,7 @@ class Ready:
     records: int
     classes: int
     suppressed: int
-    information_loss: float
+    information_loss: float | None  # None where it is not told
     report: Report
     persons: Persons  # who is in which class of it
     sensitive: tuple[Attribute, ...]  # with their thresholds

@@ -56,8 +56,9 @@ class Release:
         Equivalence classes, released records, records left out.
     method : str
         Method that made the partition.
-    information_loss : float
-        IL = 100 SSE / SST over the embedded quasi-identifiers, in per cent.
+    information_loss : float or None
+        IL = 100 SSE / SST over the embedded quasi-identifiers, in per cent, to three digits; None under
+        ``p_percent``, which more than the class means would break.
     effect : tuple of Effect
         What changed in each quasi-identifier; empty where it was not asked for.
     since : Since or None
@@ -74,16 +75,18 @@ class Release:
     records: int
     suppressed: int
     method: str
-    information_loss: float
+    information_loss: float | None
     effect: tuple[Effect, ...] = ()
     since: Since | None = None
     waits: str | None = None
 
     @property
     def _figures(self) -> str:
+        lost = self.information_loss
+        loss = "" if lost is None else f"information loss {shown(lost)} %, "
         return (
             f"{self.records} records in {self.classes} classes, {self.suppressed} suppressed, "
-            f"information loss {shown(self.information_loss)} %, method {self.method}"
+            f"{loss}method {self.method}"
         )
 
     def __str__(self) -> str:

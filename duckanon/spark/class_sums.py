@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
+from duckanon.policy.told import told_figure
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -49,7 +51,7 @@ def _placed(context: Broadcast[Embedded], batches: Iterator[pa.RecordBatch]) -> 
 
 
 def information_loss(labelled: DataFrame, embedded: Embedded) -> float:
-    """Information loss in per cent; rounded, for the order of floating-point sums may differ."""
+    """Information loss in per cent, as it is told: the order of floating-point sums may differ."""
     [[squares]] = labelled.agg(sf.sum("whole")).collect()
     if not squares:
         return 0.0
@@ -58,4 +60,4 @@ def information_loss(labelled: DataFrame, embedded: Embedded) -> float:
     classes = class_sums(labelled, embedded)
     [row] = classes.agg(sf.sum("size"), sf.sum(square / sf.col("size")), *of_axes).collect()
     within, whole = squares - row[1], squares - sum(total * total for total in row[2:]) / row[0]
-    return round(100 * within / whole, 6) if whole > 0 else 0.0
+    return told_figure(100 * within / whole) if whole > 0 else 0.0

@@ -13,7 +13,8 @@ from pyspark.sql import functions as sf
 
 from duckanon.database.fingerprint import digest
 from duckanon.errors import AuditFailure
-from duckanon.release.folders import EVIDENCE, FolderEvidence
+from duckanon.policy.told import told_figure
+from duckanon.release.folders import EVIDENCE, FolderEvidence, policy_told
 from duckanon.spark.advice import Made, advice
 from duckanon.spark.audits import audited
 from duckanon.spark.class_sums import information_loss
@@ -129,15 +130,15 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
 
 
 def _loss(labelled: DataFrame) -> float:
-    """Information loss in per cent of classes as they were made, of all records; rounded as elsewhere."""
+    """Information loss in per cent of classes as they were made, of all records, as it is told."""
     [row] = labelled.agg(sf.sum("within"), sf.sum("whole")).collect()
-    return round(100 * row[0] / row[1], 6) if row[1] else 0.0
+    return told_figure(100 * row[0] / row[1]) if row[1] else 0.0
 
 
 def _evidence(
     released: DataFrame, written: Written, policy: Policy, report: Report, loss: float, suppressed: int
 ) -> FolderEvidence:
-    spark, text = released.sparkSession, policy.to_toml()
+    spark, text = released.sparkSession, policy_told(policy)
     return FolderEvidence(
         policy=text,
         policy_hash=digest(text),

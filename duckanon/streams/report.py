@@ -43,8 +43,8 @@ class StreamReport:
         with which it left.
     mse, mae : float or None
         Mean of the squared, and of the plain, Euclidean distances between tuples and the centres of their
-        classes, on the scale and with the weights of the stream (a range is 1; a text 0 or 1). The centre is
-        the mean; with 'castle' the middle of the ranges.
+        classes, on the scale and with the weights of the stream (a range is 1; a text 0 or 1), to three
+        digits. The centre is the mean; with 'castle' the middle of the ranges.
     mean_width : float or None
         With 'castle' the mean over tuples and quasi-identifiers of the widths of their ranges on that scale:
         the paper's information loss (GLM), 0 to 1 where all is within the scale.

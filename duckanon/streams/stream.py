@@ -20,6 +20,7 @@ from duckanon.kernels.steered.stream import renumber
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import CLASS, fold, twice
+from duckanon.policy.told import told_figure
 from duckanon.release.stages.stage import tellers_of
 from duckanon.streams.closeness import Guard
 from duckanon.streams.coordinates import Coordinates, check_scales
@@ -108,12 +109,16 @@ class AnonymizedStream(Iterator[pa.RecordBatch]):
     def report(self) -> StreamReport:
         """What became of the tuples so far."""
         counts = self._counts
+        mse, mae, width = (
+            None if one.mean is None else told_figure(one.mean)
+            for one in (counts.squares, counts.distances, counts.widths)
+        )
         return StreamReport(
             counts.read, counts.written, counts.dropped, counts.read - counts.written - counts.dropped,
             dict(counts.dropped_for), counts.classes, counts.alone, counts.k, counts.largest_class,
             counts.delays.largest, counts.delays.mean, counts.moved.largest, counts.moved.mean,
-            counts.spans.largest, counts.spans.mean, counts.squares.mean, counts.distances.mean,
-            counts.widths.mean, self._guard.told() if self._guard.attributes else None, self._policy.hash,
+            counts.spans.largest, counts.spans.mean, mse, mae, width,
+            self._guard.told() if self._guard.attributes else None, self._policy.hash,
             {"duckanon": version("duckanon"), "duckdb": duckdb.__version__},
         )  # fmt: skip
 

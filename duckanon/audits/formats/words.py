@@ -28,7 +28,8 @@ def verdict(measure: Measure) -> str:
     if measure.passed is False and value == threshold:
         # Six digits do not tell them apart.
         value, threshold = str(measure.value), str(measure.threshold)
-    line = f"{titled(measure)} is {value or 'unknown'}"
+    # A measure may be judged without a value that is told.
+    line = f"{titled(measure)} is {value or ('kept' if measure.passed else 'unknown')}"
     if measure.passed is None:
         return f"{line}; the policy sets no threshold"
     asked = f"{line}, the policy asks for {threshold}"

@@ -187,13 +187,14 @@ def without_nulls(left_out: int) -> str:
     return f"nulls = 'suppress' left out {left_out} records with a NULL in a quasi-identifier"
 
 
-def collapse(classes: int, released: int, loss: float, k: int) -> str | None:
-    """What is said where thresholds cost the data; None where they do not."""
+def collapse(classes: int, released: int, loss: float, k: int, *, told: bool = True) -> str | None:
+    """What is said where thresholds cost the data, and the loss if it may be told; None where they do not."""
     few = classes < released / (FEW_CLASSES * k) and loss > LITTLE_LOSS
     if not (few or loss > MUCH_LOSS):
         return None
     number = f"{classes} class{'' if classes == 1 else 'es'}"
-    return f"the thresholds cost the data: {number} of {released} records, loss {loss:.1f} %"
+    lost = f", loss {loss:.1f} %" if told else ""
+    return f"the thresholds cost the data: {number} of {released} records{lost}"
 
 
 def dominated(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> list[str]:
@@ -286,7 +287,8 @@ def _commas(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded) 
 def _collapse(candidate: Candidate, policy: Policy) -> tuple[str, ...]:
     """Loud warning when the thresholds cost the data, with the t that would not."""
     bucketed, thresholds = candidate.bucketed, candidate.bucketed.limited.thresholds
-    text = collapse(candidate.classes, candidate.released, candidate.information_loss, policy.k)
+    loss, told = candidate.recoded.repaired.information_loss, candidate.information_loss is not None
+    text = collapse(candidate.classes, candidate.released, loss, policy.k, told=told)
     if text is None:
         return ()
     if policy.method == "full_domain":

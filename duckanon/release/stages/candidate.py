@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from duckanon.policy.told import told_loss
 from duckanon.release.stages.stage import CLASS_FIELD
 from duckanon.release.tables import Released
 
@@ -87,9 +88,9 @@ class Candidate:
         return self.staged.left_out + self.recoded.repaired.suppressed
 
     @property
-    def information_loss(self) -> float:
-        """IL in per cent."""
-        return self.recoded.repaired.information_loss
+    def information_loss(self) -> float | None:
+        """IL in per cent, as it is told."""
+        return told_loss(self.recoded.repaired.information_loss, self.policy)
 
     @property
     def classes(self) -> int:

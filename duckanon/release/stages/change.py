@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from duckanon.audits.report import text_table
 from duckanon.database import engine, templates
 from duckanon.errors import PolicyError
+from duckanon.policy.told import told_figure
+from duckanon.release.stages.protect import judged
 from duckanon.release.stages.recode import classes_relation, labelled_relation
 
 if TYPE_CHECKING:
@@ -32,8 +34,9 @@ class Effect:
     records, changed_records : int
         Released records, and those whose value is another one; a range or set of several values is.
     mean_change : float or None
-        Mean absolute difference between released and original value over the records that have both; None
-        where values have no difference (text, ranges, sets).
+        Mean absolute difference between released and original value over the records that have both, to
+        three digits; None where values have no difference (text, ranges, sets), and of means under
+        ``p_percent``, beside which it tells the largest value of a class.
     unit : str or None
         Its unit where that is not the column's own.
     """
@@ -67,9 +70,14 @@ def effects(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[Effec
         classes=classes_relation(staged),
     )
     records, *changes = engine.rows(con, query, "effect")[0]
+    hidden = judged(staged) if candidate.policy.p_percent is not None else ()
+    means = [
+        None if mean is None or field in hidden else told_figure(mean)
+        for field, mean in zip(staged.quasi, changes[1::2], strict=True)
+    ]
     return tuple(
         Effect(field.name, str(field.recode), records, changed, mean, _unit(field.kind, mean))
-        for field, changed, mean in zip(staged.quasi, changes[::2], changes[1::2], strict=True)
+        for field, changed, mean in zip(staged.quasi, changes[::2], means, strict=True)
     )
 
 

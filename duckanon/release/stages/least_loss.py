@@ -10,6 +10,7 @@ from duckanon.database import engine, templates
 from duckanon.errors import PolicyError
 from duckanon.kernels.compose import EFFORTS
 from duckanon.kernels.recipes import EXACT
+from duckanon.policy.told import DIGITS, told_loss
 from duckanon.release.stages.bucket import bucket
 from duckanon.release.stages.embed import dimensions
 from duckanon.release.stages.leave_out import leaves_out
@@ -55,7 +56,7 @@ def least_loss(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Polic
         found.append(other)
         better = not _violates(other) and _rank(other) < _rank(least)
         _drop(con, (least if better else other).partitioned.bucketed)
-        least = _told(other, least) if better else least
+        least = _told(other, least, policy) if better else least
     return least
 
 
@@ -108,9 +109,12 @@ def _violates(repaired: Repaired) -> bool:
     return bool(len(left.violating)) and left.plan.recipe.partner is None and repaired.labels is left.labels
 
 
-def _told(other: Repaired, least: Repaired) -> Repaired:
+def _told(other: Repaired, least: Repaired, policy: Policy) -> Repaired:
     """Return the classes with a plan that says why they are taken."""
-    text = f"loses {_lost(other):.3g} % where {least.partitioned.plan.method} loses {_lost(least):.3g} %"
+    before = least.partitioned.plan.method
+    text = f"loses less than {before}"
+    if told_loss(0.0, policy) is not None:
+        text = f"loses {_lost(other):.{DIGITS}g} % where {before} loses {_lost(least):.{DIGITS}g} %"
     plan = replace(other.partitioned.plan, why=text)
     return replace(other, partitioned=replace(other.partitioned, plan=plan))
 

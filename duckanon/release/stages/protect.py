@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -86,15 +87,19 @@ def _check_whole(parts: npt.NDArray[np.float64], fields: Sequence[Field], policy
     """Raise where one class of all records violates, which no merging ends then."""
     found = reached(parts)
     worst = int(np.argmin(found))
-    best = float(found[worst])
-    if best >= float(policy.p_percent or 0) * (1 + ROUNDING):
+    best = float(found[worst]) / (1 + ROUNDING)
+    if best >= float(policy.p_percent or 0):
         return
     name, whose = fields[worst].name, "subject" if policy.subject else "record"
+    # Rounded down: what is named can be asked for, and all digits would tell the record.
+    step = 10.0 ** (math.floor(math.log10(best)) - 1) if best > 0 else 1.0
+    least = float(f"{math.floor(best / step) * step:.2g}")
+    way_out = f"ask for p_percent = {least:g} at most" if least > 0 else "no p_percent is in reach"
     raise InfeasibleError(
         f"p_percent = {policy.p_percent} is out of reach: of {name!r} one {whose} has so much that even the "
-        f"mean of all tells it within {best:.6g} %; cap the column in the source query (top coding), or use "
+        f"mean of all tells it; {way_out}, cap the column in the source query (top coding), or use "
         f"recode = {{{name}: 'median'}}",
-        best,
+        least,
     )
 
 

@@ -169,7 +169,7 @@ def _published(release: RecordedRelease) -> Published:
         classes=release.classes or 0,
         suppressed=release.suppressed or 0,
         method="",
-        information_loss=release.information_loss or 0.0,
+        information_loss=release.information_loss,
         policy=release.policy or "",
         source_sql="",
         source_catalog="",

@@ -72,7 +72,7 @@ def lost(people: dict[str, Any], **asked: Any) -> float:
         given = np.asarray(people[name])
         kept += ((means - given.mean()) ** 2).sum() / given.var() / len(given) / 2
     (told,) = (measure.value for measure in report.measures if measure.measure == "information_loss")
-    assert told == pytest.approx(100 * (1 - kept), rel=1e-6)
+    assert told == float(f"{100 * (1 - kept):.3g}")
     return float(told)
 
 
