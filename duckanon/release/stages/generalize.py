@@ -139,6 +139,12 @@ def _check_size(fields: Sequence[Field], quasi: Sequence[Generalized]) -> None:
 def _infeasible(rows: Rows, fields: Sequence[Field], policy: Policy) -> InfeasibleError:
     """Return the error where no node keeps the thresholds: that of all roots does, unless values stay."""
     stay = [field.name for field, one in zip(fields, rows.quasi, strict=True) if one.height == 0]
+    if not stay:
+        return InfeasibleError(
+            "method = 'full_domain' suppresses whole classes, and at no levels do the others keep the "
+            "thresholds: raise suppression_limit, ask for less, or use method = 'auto'",
+            0.0,
+        )
     names = ", ".join(repr(name) for name in stay)
     few = "suppresses more than it may" if policy.suppression_limit else "misses a threshold"
     return InfeasibleError(

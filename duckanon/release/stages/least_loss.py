@@ -79,7 +79,8 @@ def _ways(found: Sequence[Repaired], policy: Policy) -> Iterator[Policy]:
                 yield replace(way, effort=effort)
 
     yield from lower(policy)
-    if not bucketed.limited.thresholds:
+    # Other ways end with all records in one class, which has to keep what is asked.
+    if not bucketed.limited.thresholds or not bucketed.limited.whole_reaches:
         return
     if policy.suppression_limit and not leaves_out(bucketed, policy):
         without = replace(policy, suppression_limit=0)

@@ -11,6 +11,7 @@ from duckanon.kernels.loss import deviations, information_loss
 from duckanon.kernels.merging.merge import violations_of
 from duckanon.kernels.recipes import EXACT, Recipe, recipes
 from duckanon.release.stages.bucket import LARGEST, stratum_size
+from duckanon.release.stages.evened import evened, not_found
 from duckanon.release.stages.thresholds import thresholds_without
 
 if TYPE_CHECKING:
@@ -71,9 +72,13 @@ def leave_out(
         for released, labels in _choices(points, codes, whole, limited, policy)
     }
     if not choices:
+        if not limited.whole_reaches:
+            raise not_found(policy)
         return whole
     released, _ = min(choices.values(), key=lambda choice: lost(*choice)[:2])
     least = lost(released, None)
+    if least.violation > 0 and not limited.whole_reaches:
+        raise not_found(policy)
     violation = float(violations_of(limited.thresholds, codes, whole).sum())
     # Less by more than rounding.
     if (violation, information_loss(points, whole) * (1.0 - 1e-9)) <= least[:2]:
@@ -114,6 +119,11 @@ def _choices(
         released = np.ones(n, dtype=bool)
         released[far[:some]] = False
         yield released, whole
+    if not limited.whole_reaches:
+        # A choice with an l that merging ends with.
+        even = evened(limited.thresholds, codes, deviations(points, whole), policy)
+        if even is not None:
+            yield even, whole
     alone = recipes(n, policy.k, (), "fast", largest=LARGEST, columns=points.shape[1])[0]
     spread = Recipe("tcloseness_first", min(n, stratum_size(n, policy, thresholds)))
     for labels in (

@@ -13,8 +13,8 @@ from duckanon.database.spool import Spool, spool_folder
 from duckanon.errors import InfeasibleError
 from duckanon.kernels.dominance import ROUNDING, contributions, reached
 from duckanon.kernels.merging.dominated import merge_dominated
-from duckanon.release.stages.class_sums import Classes, information_loss, joined, spread_of, sums_of
-from duckanon.release.stages.embed import Coordinates, coordinates, dimensions
+from duckanon.release.stages.class_sums import information_loss, joined, spread_of
+from duckanon.release.stages.repair import summed_again
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.repair import Repaired
     from duckanon.release.stages.stage import Field, Staged
-
-CHUNK = 131_072
-"""Records whose coordinates are in memory at once."""
 
 
 def protect(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -> Repaired:
@@ -54,7 +51,8 @@ def protect(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) 
     if (reached(parts) >= p * (1 + ROUNDING)).all():
         return repaired
     _check_whole(parts_of(np.where(labels >= 0, 0, -1), 1)[0], judged(staged), policy)
-    classes = _classes(con, repaired, labels)
+    embedded = repaired.partitioned.bucketed.limited.embedded
+    classes = summed_again(con, embedded, labels, repaired.class_count)
 
     def again(merged: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         return parts_of(np.where(labels >= 0, merged[labels], -1), int(merged.max()) + 1)
@@ -101,35 +99,3 @@ def _check_whole(parts: npt.NDArray[np.float64], fields: Sequence[Field], policy
         f"recode = {{{name}: 'median'}}",
         least,
     )
-
-
-def _classes(con: duckdb.DuckDBPyConnection, repaired: Repaired, labels: npt.NDArray[np.int64]) -> Classes:
-    """Return the sums of the classes, of the coordinates of all released records."""
-    embedded = repaired.partitioned.bucketed.limited.embedded
-    staged, count = embedded.staged, repaired.class_count
-    sizes = np.bincount(labels[labels >= 0], minlength=count).astype(np.int64)
-    sums, squares, done = np.zeros((count, dimensions(embedded.axes))), np.zeros(count), 0
-    for axis in embedded.axes:
-        query = templates.render("relation/numbers.sql.j2", records=embedded.coded, column=axis.column)
-        values = engine.column(con, query, "protect", staged.size)
-        width = dimensions((axis,))
-        for start in range(0, staged.size, CHUNK):
-            part = slice(start, start + CHUNK)
-            _add(axis, values[part], labels[part], sums[:, done : done + width], squares)
-        done += width
-    return Classes(sums, squares, sizes)
-
-
-def _add(
-    axis: Coordinates,
-    values: npt.NDArray[np.float64],
-    labels: npt.NDArray[np.int64],
-    sums: npt.NDArray[np.float64],
-    squares: npt.NDArray[np.float64],
-) -> None:
-    """Add the coordinates of some records in one axis to the sums of their classes."""
-    released = labels >= 0
-    here, local = np.unique(labels[released], return_inverse=True)
-    part = sums_of(coordinates((axis,), {axis.column: values[released]}), local.astype(np.int64))
-    sums[here] += part.sums
-    squares[here] += part.squares

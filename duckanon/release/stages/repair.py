@@ -15,13 +15,22 @@ from duckanon.kernels.merging.merge import class_members, merge_classes, violati
 from duckanon.kernels.neighbours.centroids import nearest
 from duckanon.kernels.neighbours.kd import kd_order
 from duckanon.kernels.points import distance_points
-from duckanon.release.stages.class_sums import Classes, information_loss, joined, spread_of, without_empty
+from duckanon.release.stages.class_sums import (
+    Classes,
+    information_loss,
+    joined,
+    spread_of,
+    sums_of,
+    without_empty,
+)
+from duckanon.release.stages.embed import coordinates, dimensions
+from duckanon.release.stages.evened import evened, not_found, together
 from duckanon.release.stages.leave_out import worst_classes
 from duckanon.release.stages.thresholds import thresholds_without
 from duckanon.release.stages.workers import on_all_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import duckdb
     import numpy.typing as npt
@@ -29,6 +38,7 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.merging.merge import Partner
     from duckanon.policy.policy import Policy
+    from duckanon.release.stages.embed import Coordinates, Embedded
     from duckanon.release.stages.partition import Partitioned
     from duckanon.release.stages.thresholds import Limited
 
@@ -42,6 +52,10 @@ NEAREST = 256
 MANY, PART = 20_000, 4096
 """More violating classes than the first number are merged in parts of the table first, of so many classes at
 most: each looks for its partner among all others, which a search tree finds in few columns only."""
+
+
+CHUNK = 131_072
+"""Records whose coordinates are in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +98,11 @@ def repair(con: duckdb.DuckDBPyConnection, partitioned: Partitioned, policy: Pol
             partitioned.information_loss,
         )
     limited = partitioned.bucketed.limited
-    labels, classes = mended(_whole(con, partitioned), limited, recipe.partner, policy)
+
+    def summed(labels: npt.NDArray[np.int64]) -> Classes:
+        return summed_again(con, limited.embedded, labels, partitioned.class_count)
+
+    labels, classes = mended(_whole(con, partitioned), limited, recipe.partner, policy, summed)
     released = np.flatnonzero(labels >= 0)
     kept = Spool(spool_folder(con))
     kept.add({"record_id": released + 1, "class_id": labels[released]})
@@ -110,23 +128,71 @@ def _whole(con: duckdb.DuckDBPyConnection, partitioned: Partitioned) -> Whole:
     return Whole(labels, codes, Classes(np.ascontiguousarray(sums), squares, sizes), violations)
 
 
+def summed_again(
+    con: duckdb.DuckDBPyConnection, embedded: Embedded, labels: npt.NDArray[np.int64], count: int
+) -> Classes:
+    """Return the sums of so many classes, of the coordinates of the records that have a label, read again."""
+    sizes = np.bincount(labels[labels >= 0], minlength=count).astype(np.int64)
+    sums, squares, done = np.zeros((count, dimensions(embedded.axes))), np.zeros(count), 0
+    for axis in embedded.axes:
+        query = templates.render("relation/numbers.sql.j2", records=embedded.coded, column=axis.column)
+        values = engine.column(con, query, "repair", embedded.staged.size)
+        width = dimensions((axis,))
+        for start in range(0, embedded.staged.size, CHUNK):
+            part = slice(start, start + CHUNK)
+            _add(axis, values[part], labels[part], sums[:, done : done + width], squares)
+        done += width
+    return Classes(sums, squares, sizes)
+
+
+def _add(
+    axis: Coordinates,
+    values: npt.NDArray[np.float64],
+    labels: npt.NDArray[np.int64],
+    sums: npt.NDArray[np.float64],
+    squares: npt.NDArray[np.float64],
+) -> None:
+    """Add the coordinates of some records in one axis to the sums of their classes."""
+    released = labels >= 0
+    here, local = np.unique(labels[released], return_inverse=True)
+    part = sums_of(coordinates((axis,), {axis.column: values[released]}), local.astype(np.int64))
+    sums[here] += part.sums
+    squares[here] += part.squares
+
+
 def mended(
-    whole: Whole, limited: Limited, partner: Partner | None, policy: Policy
+    whole: Whole,
+    limited: Limited,
+    partner: Partner | None,
+    policy: Policy,
+    summed: Callable[[npt.NDArray[np.int64]], Classes] | None = None,
 ) -> tuple[npt.NDArray[np.int64], Classes]:
-    """Labels (n,), -1 where suppressed, and classes that satisfy every threshold, as `repair` says."""
-    labels, codes = whole.labels, whole.codes
+    """Labels (n,), -1 where suppressed, and classes that satisfy every threshold, as `repair` says.
+
+    `summed` gives the sums of the classes (m,) of the records that have a label.
+    """
+    labels, codes, before = whole.labels, whole.codes, whole.classes
     violations: npt.NDArray[np.float64] | None = whole.violations
     thresholds = limited.thresholds
     if policy.suppression_limit > 0:
         most = int(policy.suppression_limit * len(labels))
         gone = worst_classes(whole.violations, whole.classes.sizes, most)
         # Every class violates and all may go: a release of nothing helps nobody, so they are merged.
-        if gone.any() and not gone.all():
-            labels = np.where(gone[labels], -1, labels)
+        released = ~gone[labels] if gone.any() and not gone.all() else np.ones(len(labels), dtype=bool)
+        if not together(thresholds, codes, released):
+            # Not even one class of what is left would do.
+            even = evened(thresholds, codes, (whole.violations / whole.classes.sizes)[labels], policy)
+            if even is None:
+                raise not_found(policy)
+            released = even
+            labels = np.where(released, labels, -1)
+            before = before if summed is None else summed(labels)
+        if not released.all():
+            labels = np.where(released, labels, -1)
             # The reference of an EMD is the released table.
-            thresholds, codes = thresholds_without(limited, policy, codes, labels >= 0)
+            thresholds, codes = thresholds_without(limited, policy, codes, released)
             violations = None
-    labels, classes = without_empty(labels, whole.classes)
+    labels, classes = without_empty(labels, before)
     if violations is None:
         released = labels >= 0
         violations = violations_of(thresholds, codes[:, released], labels[released])

@@ -12,8 +12,9 @@ import numpy as np
 from duckanon.errors import InfeasibleError
 from duckanon.hierarchies.tree import make_tree
 from duckanon.kernels.closeness.reference import reference
-from duckanon.kernels.closeness.threshold import ENTROPY_MARGIN, Threshold
+from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.policy.bind import Role
+from duckanon.release.stages.evened import EVENED, Asked, entropy_l, most_even, most_gone, reaches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,6 +36,11 @@ class Limited:
     thresholds: tuple[Threshold, ...]  # what every class must satisfy against all staged records, one a field
     counts: tuple[npt.NDArray[np.int64], ...]  # records per value code, one a field
     paths: Mapping[str, npt.NDArray[np.int64]]  # tree nodes above each value code, by field column
+
+    @property
+    def whole_reaches(self) -> bool:
+        """Whether all records, as one class, keep every l."""
+        return all(map(reaches, self.thresholds, self.counts))
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -61,7 +67,7 @@ def limit(con: duckdb.DuckDBPyConnection, embedded: Embedded, policy: Policy) ->
     fields = tuple(sorted(bound, key=lambda field: field.attribute.distance != "ordered"))
     counts = tuple(embedded.counts[field.column] for field in fields)
     for field, values in zip(fields, counts, strict=True):
-        check_l(field, values, policy)
+        check_l(field, values, policy, most=most_gone(policy, staged.size))
     thresholds = tuple(
         threshold_of(field, values, paths.get(field.column), policy)
         for field, values in zip(fields, counts, strict=True)
@@ -113,30 +119,36 @@ def threshold_of(
     )
 
 
-def check_l(field: Field, counts: npt.NDArray[np.int64], policy: Policy) -> None:
-    """Raise an InfeasibleError where even the whole table, with so many records of each value, misses l."""
+def check_l(field: Field, counts: npt.NDArray[np.int64], policy: Policy, *, most: int = 0) -> None:
+    """Raise an InfeasibleError where even the whole table, with so many records of each value, misses l.
+
+    Of the whole table at most so many records may go.
+    """
     threshold = field.attribute.l
     if threshold is None or field.attribute.role is Role.SUBJECT:
         return
     if policy.release == "anatomy":
         _check_share(field, counts, policy)
         return
-    best = _whole_l(counts, policy)
-    if policy.l_diversity == "recursive":
-        tail = int(np.sort(counts)[::-1][int(threshold) - 1 :].sum())
-        if policy.c is not None and not int(counts.max()) < policy.c * tail:
-            least = int(counts.max()) / tail if tail else math.inf
-            raise InfeasibleError(
-                f"recursive l-diversity with l = {threshold}, c = {policy.c} is out of reach of "
-                f"{field.name!r}: the whole table needs c above {least:g}",
-                least,
-            )
-    elif _beyond(float(threshold), best, counts, policy):
+    kind, whole = policy.l_diversity, "the whole table"
+    if most and kind in EVENED:
+        counts, whole = most_even(counts, most), f"what {most} suppressed records leave"
+    if reaches(Asked(threshold, kind, policy.c), counts):
+        return
+    if kind == "recursive":
+        tail = int(np.sort(counts)[::-1][math.ceil(threshold) - 1 :].sum())
+        least = int(counts.max()) / tail if tail else math.inf
         raise InfeasibleError(
-            f"{policy.l_diversity} l-diversity with l = {threshold} is out of reach for {field.name!r}: "
-            f"the whole table has l = {best:.10g}; ask for l <= {math.floor(best * 1e6) / 1e6:g}",
-            best,
+            f"recursive l-diversity with l = {threshold}, c = {policy.c} is out of reach of "
+            f"{field.name!r}: {whole} needs c above {least:g}",
+            least,
         )
+    best = entropy_l(counts) if kind == "entropy" else float(np.count_nonzero(counts))
+    raise InfeasibleError(
+        f"{kind} l-diversity with l = {threshold} is out of reach for {field.name!r}: "
+        f"{whole} has l = {best:.10g}; ask for l <= {math.floor(best * 1e6) / 1e6:g}",
+        best,
+    )
 
 
 def _check_share(field: Field, counts: npt.NDArray[np.int64], policy: Policy) -> None:
@@ -149,18 +161,3 @@ def _check_share(field: Field, counts: npt.NDArray[np.int64], policy: Policy) ->
             f"{most} of all {total} records; {way_out}",
             float(total // most),
         )
-
-
-def _beyond(threshold: float, best: float, counts: npt.NDArray[np.int64], policy: Policy) -> bool:
-    """Tell whether even the whole table misses l; see `ENTROPY_MARGIN` of the kernels."""
-    present = counts[counts > 0]
-    if policy.l_diversity != "entropy" or threshold <= 1 or present.min() == present.max():
-        return threshold > len(present) if policy.l_diversity == "entropy" else threshold > best
-    return math.log(best) < math.log(threshold) + ENTROPY_MARGIN
-
-
-def _whole_l(counts: npt.NDArray[np.int64], policy: Policy) -> float:
-    shares = counts[counts > 0] / counts.sum()
-    if policy.l_diversity == "entropy":
-        return float(np.exp(-(shares * np.log(shares)).sum()))
-    return float(len(shares))
