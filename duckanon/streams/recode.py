@@ -47,12 +47,12 @@ class Recoder:
     def written(
         self, con: duckdb.DuckDBPyConnection, tuples: pa.Table, left: Left, before: pa.Table | None
     ) -> tuple[pa.Table, pa.Table, NDArray[np.int64]]:
-        """Tuples as they are written; of each its class and values; the places of those that are not written.
+        """Tuples as they are written; of each its class and values; their places in what is given.
 
         What leaves together comes in the order of output, and in each in that of the values that are no
         quasi-identifiers, so that nobody sees which of them came first. A tuple that leaves alone is not
-        written if it lies outside of the ranges of its class by less than a coordinate tells: `before` has
-        the values of the classes that left before.
+        written, and has no place, if it lies outside of the ranges of its class by less than a coordinate
+        tells: `before` has the values of the classes that left before.
         """
         quasi, alone = [one for one in self.fields if one.quasi], bool(left.alone.any())
         members = pa.table(
@@ -69,12 +69,7 @@ class Recoder:
         with engine.registered(con, tables if before is None else {**tables, "duckanon_before": before}):
             found = engine.table(con, query, STAGE)
         values = found.select(["class_id", *(field.column for field in quasi)])
-        outside = np.zeros(0, np.int64)
         if alone:
-            # A tenth of the start of every command, which few of them need.
-            import pyarrow.compute as pc
-
-            outside = arrow.numbers(found.column("place").filter(pc.invert(found.column("inside"))))
             found = found.filter(found.column("inside"))
         places = found.column("place")
         columns, names = [], []
@@ -87,7 +82,7 @@ class Recoder:
         if self.class_id:
             columns.append(found.column("class_id"))
             names.append(CLASS)
-        return pa.table(dict(zip(names, columns, strict=True))), values, outside
+        return pa.table(dict(zip(names, columns, strict=True))), values, arrow.numbers(places)
 
     def _query(self, alone: bool, before: bool) -> str:
         """Return the statement that recodes; rendered once: again for each batch takes a twentieth of all."""

@@ -148,8 +148,13 @@ class Counts:
     _gone: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     _gone_before: int = 0
 
-    def add(self, left: Left, points: NDArray[np.float64], *, read: int, oldest: int) -> None:
-        """Count what left: its coordinates (r, d), how many are read, the place of the oldest still held."""
+    def add(
+        self, left: Left, points: NDArray[np.float64], came: NDArray[np.int64], *, read: int, oldest: int
+    ) -> None:
+        """Count what left: its coordinates (r, d), how many are read, the place of the oldest still held.
+
+        `came` are the places in the input (r,) in the order of the output, in which a class is sorted.
+        """
         formed = left.positions[~left.alone]
         firsts = np.flatnonzero(np.diff(left.classes[~left.alone], prepend=-1))
         sizes = np.diff(firsts, append=len(formed))
@@ -160,7 +165,7 @@ class Counts:
         self.squares.add(squared)
         self.distances.add(np.sqrt(squared))
         places = self.written + np.arange(len(left.positions))
-        self._open = np.hstack([self._open, np.stack([left.positions, places])])
+        self._open = np.hstack([self._open, np.stack([came, places])])
         self._gone = np.concatenate([self._gone, left.dropped])
         self.read, self.written = read, self.written + len(left.positions)
         self.dropped += len(left.dropped)

@@ -251,10 +251,12 @@ class _State:
         if max((column.num_chunks for column in self._rows.columns), default=0) > MANY_CHUNKS:
             self._rows = self._rows.combine_chunks()
         if not len(places):
-            self._counts.add(left, points, read=read, oldest=oldest)
+            self._counts.add(left, points, left.positions, read=read, oldest=oldest)
             self.guard.forget(read, oldest)
             return
-        made, values, outside = self._recoder.written(self._con, tuples, left, self._values)
+        made, values, written = self._recoder.written(self._con, tuples, left, self._values)
+        came = left.positions[written]
+        outside = np.setdiff1d(np.arange(len(left.positions)), written)
         if len(outside):
             left = left.without(outside)
             whose, points = np.delete(whose, outside), np.delete(points, outside, 0)
@@ -263,7 +265,7 @@ class _State:
             self.guard.check(left, self._sensitive.of(made))
         self.guard.forget(read, oldest)
         self._values = known(self._values, values, self._method.public(self._buffer))
-        self._counts.add(left, points, read=read, oldest=oldest)
+        self._counts.add(left, points, came, read=read, oldest=oldest)
         for batch in made.combine_chunks().to_batches():  # one, or none if nothing is left
             yield Part(batch, np.append(left.starts[1:], len(left.positions)), left.alone[left.starts])
 
