@@ -51,11 +51,11 @@ def least_loss(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Polic
             other = repair(con, partition(con, bucketed, way), way)
         except PolicyError:
             # A method that cannot do it is no way.
-            _drop(con, bucketed)
+            drop_tiles(con, bucketed)
             continue
         found.append(other)
         better = not _violates(other) and _rank(other) < _rank(least)
-        _drop(con, (least if better else other).partitioned.bucketed)
+        drop_tiles(con, (least if better else other).partitioned.bucketed)
         least = _told(other, least, policy) if better else least
     return least
 
@@ -120,7 +120,7 @@ def _told(other: Repaired, least: Repaired, policy: Policy) -> Repaired:
     return replace(other, partitioned=replace(other.partitioned, plan=plan))
 
 
-def _drop(con: duckdb.DuckDBPyConnection, bucketed: Bucketed) -> None:
+def drop_tiles(con: duckdb.DuckDBPyConnection, bucketed: Bucketed) -> None:
     """Drop tiles that nobody reads any more."""
     if bucketed.tile_count:
         drop = templates.render("relation/drop.sql.j2", parts=("temp", bucketed.tiles), view=False)

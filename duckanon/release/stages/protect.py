@@ -13,8 +13,11 @@ from duckanon.database.spool import Spool, spool_folder
 from duckanon.errors import InfeasibleError
 from duckanon.kernels.dominance import ROUNDING, contributions, reached
 from duckanon.kernels.merging.dominated import merge_dominated
+from duckanon.release.stages.bucket import bucket
 from duckanon.release.stages.class_sums import information_loss, joined, spread_of
-from duckanon.release.stages.repair import summed_again
+from duckanon.release.stages.least_loss import drop_tiles, least_loss
+from duckanon.release.stages.partition import partition
+from duckanon.release.stages.repair import repair, summed_again
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,8 +35,8 @@ def protect(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) 
 
     Whatever else was asked for is kept: k, l and t of a union are no worse than of its parts. Without
     `p_percent` it costs nothing; where no class violates, the columns are read once, O(n); else O(n log n), 8
-    bytes for each record and column, and for each coordinate of a class. InfeasibleError: the whole table
-    violates.
+    bytes for each record and column, and for each coordinate of a class. Where all that suppression left, as
+    one class, violates, nothing is suppressed. InfeasibleError: the whole table violates.
     """
     if policy.p_percent is None:
         return repaired
@@ -50,7 +53,13 @@ def protect(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) 
     parts = parts_of(labels, repaired.class_count)
     if (reached(parts) >= p * (1 + ROUNDING)).all():
         return repaired
-    _check_whole(parts_of(np.where(labels >= 0, 0, -1), 1)[0], judged(staged), policy)
+    try:
+        _check_whole(parts_of(np.where(labels >= 0, 0, -1), 1)[0], judged(staged), policy)
+    except InfeasibleError:
+        if not repaired.suppressed or not repaired.partitioned.bucketed.limited.whole_reaches:
+            raise
+        way = replace(policy, suppression_limit=0)
+        return protect(con, _without_suppression(con, repaired, way), way)
     embedded = repaired.partitioned.bucketed.limited.embedded
     classes = summed_again(con, embedded, labels, repaired.class_count)
 
@@ -69,6 +78,17 @@ def protect(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) 
         class_count=len(united.sizes),
         information_loss=information_loss([spread_of(united)]),
     )
+
+
+def _without_suppression(con: duckdb.DuckDBPyConnection, repaired: Repaired, way: Policy) -> Repaired:
+    """Return the classes of a policy that suppresses nothing, and say why in their plan."""
+    before = repaired.partitioned.bucketed
+    drop_tiles(con, before)
+    bucketed = bucket(con, before.limited, way, name="whole")
+    found = least_loss(con, repair(con, partition(con, bucketed, way), way), way)
+    plan = found.partitioned.plan
+    why = f"{plan.why}; nothing is suppressed, for p_percent is out of reach of fewer records"
+    return replace(found, partitioned=replace(found.partitioned, plan=replace(plan, why=why)))
 
 
 def judged(staged: Staged) -> tuple[Field, ...]:
