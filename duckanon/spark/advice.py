@@ -13,10 +13,11 @@ from duckanon.database import arrow, engine, templates
 from duckanon.policy.bind import Attribute, Role
 from duckanon.policy.kinds import NUMBERS
 from duckanon.release.stages.advice import (
-    ALONE_TOGETHER,
+    ALONE,
     NEAR,
     NEARLY_UNIQUE,
     OWN_VALUE,
+    alone_by,
     alone_together,
     approximate,
     collapse,
@@ -164,7 +165,7 @@ def _looked(made: Made) -> Looked:
     different = {field.column: len(values) - values.null_count for field, values in known.items()}
     axes = made.embedded.axes
     many = [axis.field for axis in axes if axis.values is None and axis.field.kind not in NUMBERS]
-    wanted = dict.fromkeys(others, NEARLY_UNIQUE * staged.size)
+    wanted = dict.fromkeys(others, ALONE * staged.size)
     wanted |= {field: OWN_VALUE * staged.values[field.column] for field in kept if field not in commas}
     asked = [field for field in wanted if field not in known]
     exactly = [field for field in asked if _enough(seen[f"about_{field.column}"], wanted[field])]
@@ -237,15 +238,26 @@ def _insensitive(staged: Staged, looked: Looked) -> Iterator[str]:
         different = looked.different.get(field.column, 0)
         if different > NEARLY_UNIQUE * staged.size:
             yield singles_out(staged.bound.name_of(field.column), different, staged.size)
+            continue
+        # No more records are alone than there are values; NULL may be one more.
+        alone = _alone(staged, [field.column]) if different + 1 >= ALONE * staged.size else 0
+        if alone >= ALONE * staged.size:
+            yield alone_by(staged.bound.name_of(field.column), alone, staged.size)
         else:
             common.append(field.column)
     # No more records are alone than there are combinations, of all columns even more.
-    if len(common) < 2 or not _enough(looked.together, ALONE_TOGETHER * staged.size):
+    if len(common) < 2 or not _enough(looked.together, ALONE * staged.size):
         return
-    combined = staged.frame.groupBy(*common).agg(sf.count(sf.lit(1)).alias("records"))
-    [[alone]] = combined.agg(sf.count_if(sf.col("records") == 1)).collect()
-    if alone >= ALONE_TOGETHER * staged.size:
+    alone = _alone(staged, common)
+    if alone >= ALONE * staged.size:
         yield alone_together(alone, staged.size, len(common))
+
+
+def _alone(staged: Staged, columns: Sequence[str]) -> int:
+    """Count the records whose values in some columns no other record has."""
+    combined = staged.frame.groupBy(*columns).agg(sf.count(sf.lit(1)).alias("records"))
+    [[alone]] = combined.agg(sf.count_if(sf.col("records") == 1)).collect()
+    return int(alone)
 
 
 def _dominated(made: Made, policy: Policy) -> Iterator[str]:

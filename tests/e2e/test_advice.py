@@ -175,6 +175,22 @@ def test_insensitive_columns_that_are_unique_together_are_counted() -> None:
     assert "can single them out" in alone
 
 
+@pytest.mark.parametrize("share", [0, 10, 19, 20, 30, 50, 70, 80, 89, 95])
+def test_an_insensitive_column_that_singles_many_out_is_told_with_their_number(share: int) -> None:
+    """By hand: of 200 records so many per cent have a value of their own, two each of the others the same one."""
+    alone = 2 * share
+    query = f"SELECT i % 9 AS a, CASE WHEN i < {alone} THEN i ELSE -1 - i // 2 END AS x FROM range(200) r(i)"
+    found = released(query, quasi_identifiers="a", insensitive="*", k=5)[1]
+    values = alone + (200 - alone) // 2
+    if share < 20:
+        assert found == []
+        return
+    what = f"singles out {alone} of 200 records, each alone with its value: is it an "
+    if values > 180:
+        what = f"has {values} values in 200 records and can single them out: is it an "
+    assert found == [f"insensitive column 'x' {what}identifier or a quasi-identifier?"]
+
+
 def explained(groups: list[tuple[Any, Any]], *, means: bool) -> float:
     """Give the share of the variance that lies between groups, without what chance puts there (Kelley 1935)."""
     size, parts = len(groups), defaultdict(list)

@@ -60,21 +60,24 @@ def test_insensitive_columns_that_are_unique_together(running: Running) -> None:
         )
         said = same(running, rows, quasi_identifiers="a", insensitive="*", k=5)
         assert [one.partition(" records")[0] for one in said] == ([alone] if alone else [])
-    # 30 (i, NULL) and 30 (NULL, i), with NaN beside each, are 60 pairs; n, which is unique, is told of alone.
-    half = [*range(30), *[None] * 30]
+    # 30 (i, NULL, z) and 30 (NULL, i, z), with NaN beside each, are 60 combinations; n, which is unique, is told of
+    # alone, and so is m, of which 20 are alone and the others are 0.
+    half = [*(i // 2 for i in range(30)), *[None] * 30]
     rows = pa.table(
         {
-            "a,b": [i % 6 for i in range(60)], "x": half, "y": half[::-1], "nan": [float("nan")] * 60,
-            'n"1': range(60),
+            "a,b": [i % 6 for i in range(60)], "x": half, "y": half[30:] + half[:30],
+            "z": [i % 2 for i in range(60)], "nan": [float("nan")] * 60, 'n"1': range(60),
+            "m": [max(0, i - 39) for i in range(60)],
         }
     )  # fmt: skip
-    unique, together = same(running, rows, quasi_identifiers="a,b", insensitive="*", k=5)
+    unique, many, together = same(running, rows, quasi_identifiers="a,b", insensitive="*", k=5)
+    assert many.startswith("insensitive column 'm' singles out 20 of 60 records")
     assert unique == (
         "insensitive column 'n\"1' has 60 values in 60 records and can single them out: "
         "is it an identifier or a quasi-identifier?"
     )
     assert together == (
-        "60 of 60 records are alone with their 3 insensitive columns taken together: who knows these finds "
+        "60 of 60 records are alone with their 4 insensitive columns taken together: who knows these finds "
         "the record; drop some (identifiers) or make some quasi-identifiers"
     )
 

@@ -41,8 +41,8 @@ LITTLE_LOSS = 1.0
 NEARLY_UNIQUE = 0.9
 """Share of different values above which an insensitive column singles records out."""
 
-ALONE_TOGETHER = 0.2
-"""Share of records alone with their insensitive values from which these single people out."""
+ALONE = 0.2
+"""Share of records alone with their value of an insensitive column, or of several, from which it is told."""
 
 OWN_VALUE = 0.5
 """Different values for each record with one from which the most frequent of a class is one person's own."""
@@ -127,6 +127,14 @@ def singles_out(name: str, different: int, size: int) -> str:
     return (
         f"insensitive column {name!r} has {different} values in {size} records "
         "and can single them out: is it an identifier or a quasi-identifier?"
+    )
+
+
+def alone_by(name: str, alone: int, size: int) -> str:
+    """What is said of an insensitive column that singles many records out, and is not nearly unique."""
+    return (
+        f"insensitive column {name!r} singles out {alone} of {size} records, each alone with its value: is it "
+        "an identifier or a quasi-identifier?"
     )
 
 
@@ -239,16 +247,26 @@ def _insensitive(con: duckdb.DuckDBPyConnection, staged: Staged) -> list[str]:
     for field, (_, different) in zip(others, _values(con, staged, others), strict=True):
         if different > NEARLY_UNIQUE * staged.size:
             warnings.append(singles_out(field.name, different, staged.size))
+            continue
+        # No more records are alone than there are values; NULL may be one more.
+        alone = _alone(con, staged, [field]) if different + 1 >= ALONE * staged.size else 0
+        if alone >= ALONE * staged.size:
+            warnings.append(alone_by(field.name, alone, staged.size))
         else:
             common.append(field)
     if len(common) < 2:
         return warnings
-    columns = [field.column for field in common]
-    query = templates.render("relation/combinations.sql.j2", records=staged.records, columns=columns)
-    alone = engine.rows(con, query, "advice")[0][2]
-    if alone >= ALONE_TOGETHER * staged.size:
+    alone = _alone(con, staged, common)
+    if alone >= ALONE * staged.size:
         warnings.append(alone_together(alone, staged.size, len(common)))
     return warnings
+
+
+def _alone(con: duckdb.DuckDBPyConnection, staged: Staged, fields: Sequence[Field]) -> int:
+    """Records whose values in some columns no other record has."""
+    columns = [field.column for field in fields]
+    query = templates.render("relation/combinations.sql.j2", records=staged.records, columns=columns)
+    return int(engine.rows(con, query, "advice")[0][2])
 
 
 def _own_values(con: duckdb.DuckDBPyConnection, staged: Staged) -> dict[Field, str]:
