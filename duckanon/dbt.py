@@ -11,34 +11,46 @@ The dbt package with the generic tests and the materialization is installed besi
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import sys
 import threading
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from duckanon.api import python
 from duckanon.api.sql_functions import LEFT_OUT, given_options, register
 from duckanon.audits.headers import rows_of
 from duckanon.audits.run import audit_columns
 from duckanon.database import engine, templates
-from duckanon.database.relations import columns_of, subquery
-from duckanon.errors import MissingExtra, PolicyError, SourceError
+from duckanon.database.relations import columns_of, relation_of, resolve, subquery
+from duckanon.errors import DuckanonError, MissingExtra, PolicyError, ReleaseError, SourceError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
+from duckanon.policy.names import fold
 from duckanon.policy.policy import AuditPolicy, Policy
+from duckanon.release import metadata
+from duckanon.release.drawn import drawn
+from duckanon.release.views import create
+from duckanon.statements.names import parse_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 # More than any table has.
 _ALL = 2**63 - 1
 # dbt opens the connections of its threads at the same time, and some of our functions belong to them all.
 _lock = threading.Lock()
+# DuckDB lets one of two transactions fail that write the metadata of releases at the same time.
+_turn = threading.Lock()
+_STAGE = "release"
+_FULL_REFRESH = (
+    "Name a new column in the policy, or run dbt with --full-refresh to make the view of what is there now"
+)
 
 
 class _Missing:
@@ -83,8 +95,13 @@ class Plugin(_Base):  # type: ignore[misc]  # dbt is optional, so its class is n
             engine.run(cursor, macro, "register")
 
 
-def publish(session: Any, query: str, name: str, options: str) -> None:
-    """Release of a query as an anonymized view, on the connection of a dbt model.
+def publish(
+    session: Any, query: str, name: str, options: str, *, full_refresh: bool = False, contract: str = ""
+) -> None:
+    """Release of a query as an anonymized view, on the connection of a dbt model, or what the model is told.
+
+    Why nothing was published stands in the variable ``duckanon_refused`` of the session, which else is NULL:
+    what is raised here is shown by dbt with its traceback. Releases of one process take turns.
 
     Parameters
     ----------
@@ -96,16 +113,52 @@ def publish(session: Any, query: str, name: str, options: str) -> None:
         Full name of the view, quoted where it must be. An anonymized view of that name is replaced.
     options : str
         The options of ``WITH (...)`` as JSON.
-
-    Raises
-    ------
-    DuckanonError
-        Policy, source or name is wrong, or the audit failed; nothing is visible then.
+    full_refresh : bool
+        Whether the view may have other columns than it was made with: without it, a column of the source that
+        is new must be named by the policy.
+    contract : str
+        A query without rows whose columns the release has to have, in any order; empty for no contract.
     """
+    con = _plain(session)
+    refused = columns = None
+    try:
+        with _turn:
+            _publish(con, query, name, options, full_refresh=full_refresh, contract=contract)
+    except (DuckanonError, duckdb.Error) as failure:
+        if isinstance(failure, duckdb.InterruptException):
+            raise
+        with contextlib.suppress(duckdb.TransactionException):
+            con.rollback()
+        refused, columns = engine.described(failure), getattr(failure, "columns", None)
+    engine.run(con, templates.render("dbt/told.sql.j2", refused=refused, columns=columns), _STAGE)
+
+
+class _ContractError(ReleaseError):
+    """A release has other columns than its contract: `columns` is a query of those that it has."""
+
+    columns: str
+
+
+def _publish(
+    con: duckdb.DuckDBPyConnection, query: str, name: str, options: str, *, full_refresh: bool, contract: str
+) -> None:
     given = json.loads(options, parse_float=Decimal)
     if not isinstance(given, dict):
         raise PolicyError("the model has no policy: add policy={...} to its config()")
-    python.anonymize(_plain(session), query, Policy.from_toml("", **given), name=name, or_replace=True)
+    policy, target = Policy.from_toml("", **given), resolve(con, parse_name(name))
+    standing = None if full_refresh else metadata.find(con, target)
+    before = None if standing is None else replace(drawn(con, standing), way_out=_FULL_REFRESH)
+    with engine.transaction(con):
+        create(con, query, policy, target, or_replace=True, before=before)
+        released = columns_of(con, relation_of(target), _STAGE)
+        if contract and _by_name(columns_of(con, subquery(contract), _STAGE)) != _by_name(released):
+            broken = _ContractError(f"{target} would have other columns than the contract of the model says")
+            broken.columns = templates.render("dbt/columns.sql.j2", columns=released)
+            raise broken
+
+
+def _by_name(columns: Sequence[tuple[str, str]]) -> dict[str, str]:
+    return {fold(name): type_text for name, type_text in columns}
 
 
 def package() -> Path:

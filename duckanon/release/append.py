@@ -22,10 +22,12 @@ from duckanon.policy.names import ByColumn
 from duckanon.policy.told import P_PERCENT, SUBJECTS, told_loss
 from duckanon.release import metadata, successive
 from duckanon.release.chain import changed_by_hand
+from duckanon.release.drawn import check_hierarchies
 from duckanon.release.pipeline import names_of, through, warn
 from duckanon.release.publish import Ready, publish
 from duckanon.release.stages.advice import dominated, revealed
 from duckanon.release.stages.audit import audit
+from duckanon.release.stages.drift import in_step
 from duckanon.release.stages.stage import read_source, tellers_of
 from duckanon.release.verify.record import of_the_source
 
@@ -207,6 +209,8 @@ def _read(
     """Read the source, and put apart what is new in it."""
     read_source(con, source.query, f"{workspace}_source", None)
     columns = columns_of(con, named("temp", f"{workspace}_source"), STAGE)
+    if source.drawn is not None:
+        columns = in_step(columns, source.drawn, policy)
     tellers = tellers_of(policy, columns)
     attributes = bind.bind(policy, columns)
     batch = _Batch(published, policy, source, known, earlier, workspace, attributes, tellers)
@@ -314,7 +318,9 @@ def _released(
     policy = replace(batch.policy, t=ByColumn(limits)) if limits else batch.policy
     query = templates.render("relation/rows.sql.j2", relation=named("temp", batch.new))
     # What is advised of some new records alone would be noise: of all, what classes reveal is told.
-    with through(audit, con, query, policy) as candidate:
+    with through(audit, con, query, policy, drawn=batch.source.drawn) as candidate:
+        if batch.source.drawn is not None:
+            check_hierarchies(con, batch.source.drawn, candidate.staged)
         made, failed = _beside(con, batch, candidate)
         if failed is not None:
             return Appended(None, since, _missed(failed))

@@ -44,7 +44,7 @@ def explain(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> p
 
     Only temporary tables are made, and removed; whatever CREATE would refuse before the partition is raised.
     """
-    with names_of(con, source), through(bucket, con, source.query, policy) as bucketed:
+    with names_of(con, source), through(bucket, con, source.query, policy, drawn=source.drawn) as bucketed:
         limited, staged = bucketed.limited, bucketed.limited.embedded.staged
         if policy.method == "full_domain":
             how = _lattice_rows(con, limited, policy)

@@ -126,7 +126,7 @@ def frontier(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> 
             "FRONTIER partitions a sample, and method = 'full_domain' searches levels for the whole table: "
             "EXPLAIN shows what it finds, or ask with method = 'auto'"
         )
-    with names_of(con, source), through(limit, con, source.query, policy) as limited:
+    with names_of(con, source), through(limit, con, source.query, policy, drawn=source.drawn) as limited:
         sample = _sample(con, limited, policy)
     rows = _rows(sample, policy)
     if not rows:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from duckanon.database.handover import Handover
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.candidate import Candidate, Source
+    from duckanon.release.stages.drift import Drawn
 
 STAGES: tuple[Callable[[duckdb.DuckDBPyConnection, Any, Policy], object], ...] = (
     stage,
@@ -59,10 +60,14 @@ def through(
     policy: Policy,
     *,
     keep_source: bool = False,
+    drawn: Drawn | None = None,
 ) -> Iterator[Result]:
-    """Give the result of one of `STAGES`, and by it those before; no temporary table is left afterwards."""
+    """Give the result of one of `STAGES`, and by it those before; no temporary table is left afterwards.
+
+    The source has to have the columns that it is `drawn` with, if that is given.
+    """
     with engine.temporary(con) as workspace, contextlib.ExitStack() as kernels:
-        result: Any = Request(query, workspace, keep_source)
+        result: Any = Request(query, workspace, keep_source, drawn)
         for each in STAGES[: STAGES.index(last) + 1]:
             # Partition shows its tiles itself.
             with contextlib.nullcontext() if each is partition else progress.step(each.__name__):

@@ -15,6 +15,7 @@ from duckanon.errors import ReleaseError
 from duckanon.policy.told import P_PERCENT, SUBJECTS
 from duckanon.release import metadata, successive
 from duckanon.release.chain import record, renew
+from duckanon.release.drawn import drawn_columns
 from duckanon.release.stages.candidate import released_of
 from duckanon.release.stages.protect import judged
 from duckanon.release.tables import BESIDE, counted, parts_of, read, sensitive_of
@@ -187,6 +188,7 @@ def _record(
         # The database of the view may have another name tomorrow: its file is copied, renamed or attached.
         source_catalog=None if source.catalog == target.catalog else source.catalog,
         source_schema=source.schema,
+        sources=drawn_columns(con, candidate.staged),
         columns=_columns(candidate, dict(columns_of(con, rows, "publish")), trees),
         thresholds=_thresholds(made),
     )

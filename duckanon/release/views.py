@@ -20,6 +20,7 @@ from duckanon.policy.policy import Policy
 from duckanon.release import metadata, successive
 from duckanon.release.append import append
 from duckanon.release.audit import audit_published
+from duckanon.release.drawn import drawn
 from duckanon.release.pipeline import names_of, through, warn
 from duckanon.release.publish import forget, forget_orphans, publish, ready
 from duckanon.release.stages.advice import advise
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from duckanon.release.append import Since
     from duckanon.release.metadata import Published
     from duckanon.release.stages.change import Effect
+    from duckanon.release.stages.drift import Drawn
 
 
 @dataclass(frozen=True)
@@ -107,14 +109,16 @@ def create(
     *,
     or_replace: bool = False,
     effect: bool = False,
+    before: Drawn | None = None,
 ) -> Release:
     """Release of a query under a name: staged, partitioned, recoded, audited, published.
 
     Nothing is visible after an error. An anonymized view may be replaced; a user's table or view never is.
+    The source has to have the columns of `before`, if that is given.
     """
     metadata.check_writable(con, target)
     _check_free(con, target, policy, or_replace=or_replace)
-    return _release(con, Source(query, *current(con)), policy, target, effect=effect)
+    return _release(con, Source(query, *current(con), before), policy, target, effect=effect)
 
 
 def refresh(
@@ -214,7 +218,9 @@ def source_of(con: duckdb.DuckDBPyConnection, published: Published) -> Source:
             f"{published.source_schema}, which is not here: ATTACH the database under that name, or make the "
             "view again by CREATE OR REPLACE ANONYMIZED VIEW"
         )
-    return Source(published.source_sql, published.source_catalog, published.source_schema)
+    return Source(
+        published.source_sql, published.source_catalog, published.source_schema, drawn(con, published)
+    )
 
 
 def drop_view(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists: bool = False) -> bool:
@@ -273,7 +279,8 @@ def _release(
     effect: bool,
     on_intersection: Intersection | None = None,
 ) -> Release:
-    with names_of(con, source), through(advise, con, source.query, policy) as candidate:
+    made = through(advise, con, source.query, policy, drawn=source.drawn)
+    with names_of(con, source), made as candidate:
         with progress.step("compare"):
             earlier = kept(con, target.catalog)
             persons = persons_of(con, candidate, source, earlier)

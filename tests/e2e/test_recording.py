@@ -305,7 +305,7 @@ def test_a_renamed_view_is_found_under_its_new_name(con: duckanon.Connection, tm
     assert len(rows(con, "FROM duckanon.releases")) == 2
     con.sql('DROP ANONYMIZED VIEW "new name"; DROP ANONYMIZED VIEW v')
     tables = {row["table_name"] for row in rows(con, "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'duckanon'")}  # fmt: skip
-    assert tables == {"releases", "columns", "thresholds", "audits", "history"}
+    assert tables == {"releases", "columns", "sources", "thresholds", "audits", "history"}
     assert rows(con, "FROM duckanon.releases") == []
 
 

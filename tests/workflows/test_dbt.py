@@ -25,10 +25,20 @@ BAD_MODELS = {
     "no_policy": "{{ config(materialized='anonymized_view') }} select * from {{ ref('six') }}",
     "unknown": "{{ config(materialized='anonymized_view', policy={'quasi_identifier': ['zip'], 'k': 2}) }} select * from {{ ref('six') }}",
     "hooked": "{{ config(materialized='anonymized_view', pre_hook='create table log as select 1 as one', post_hook=\"insert into log from (select count(*) from {{ this }})\", policy={'quasi_identifiers': ['zip'], 'insensitive': '*', 'k': 2}) }} select * from {{ ref('six') }} -- the end",
+    "promised": "{{ config(materialized='anonymized_view', contract={'enforced': true}, policy={'quasi_identifiers': ['zip'], 'insensitive': '*', 'k': 2}) }} select * from {{ ref('six') }}",
+    "broken": "{{ config(materialized='anonymized_view', contract={'enforced': true}, policy={'quasi_identifiers': ['zip'], 'insensitive': '*', 'k': 2}) }} select * from {{ ref('six') }}",
+    "no_contract": "{{ config(materialized='anonymized_view', contract={'enforced': true}, policy={'quasi_identifiers': ['zip'], 'insensitive': '*', 'k': 2}) }} select * from {{ ref('six') }}",
+    "span": "{{ config(materialized='anonymized_view', contract={'enforced': true}, policy={'quasi_identifiers': ['charge'], 'recode': {'charge': 'range'}, 'insensitive': '*', 'k': 2}) }} select * from {{ ref('six') }}",
 }
 
 BAD_TESTS = """
 models:
+  - name: promised
+    columns: [{name: charge, data_type: integer}, {name: zip, data_type: varchar}]
+  - name: broken
+    columns: [{name: charge, data_type: varchar}, {name: zip, data_type: varchar}]
+  - name: span
+    columns: [{name: zip, data_type: varchar}, {name: charge, data_type: "struct(low integer, high integer)"}]
   - name: six
     columns:
       - name: charge
@@ -106,7 +116,7 @@ def test_a_release_keeps_its_policy(clinic: Clinic, name: str) -> None:
 
 def test_the_view_has_its_metadata_and_nothing_is_left_of_the_first_run(clinic: Clinic) -> None:
     releases = clinic.project.rows("SELECT view_name, records FROM duckanon.releases ORDER BY ALL")
-    assert releases == [("hooked", 6), ("patients_anon", 120)]
+    assert releases == [("hooked", 6), ("patients_anon", 120), ("promised", 6), ("span", 6)]
     tables = clinic.project.rows(
         "SELECT table_name FROM duckdb_tables() "
         "WHERE regexp_full_match(table_name, 'release_[0-9]+') OR table_name LIKE 'patients%'"
@@ -149,6 +159,9 @@ def test_violating_classes_are_counted_and_stored(clinic: Clinic) -> None:
         ("too_much", "k = 7"),
         ("no_policy", "the model has no policy"),
         ("unknown", "unknown option 'quasi_identifier'"),
+        ("broken", "This model has an enforced contract that failed."),
+        ("broken", "| charge      | INTEGER         | VARCHAR       | data type mismatch |"),
+        ("no_contract", "'columns' specification is missing"),
     ],
 )
 def test_what_is_wrong_is_an_error_and_says_what(clinic: Clinic, name: str, words: str) -> None:
@@ -156,6 +169,7 @@ def test_what_is_wrong_is_an_error_and_says_what(clinic: Clinic, name: str, word
     assert status == "error"
     assert failures is None
     assert words in message
+    assert "Traceback" not in message
 
 
 def test_a_failing_model_changes_nothing(clinic: Clinic) -> None:
@@ -165,10 +179,64 @@ def test_a_failing_model_changes_nothing(clinic: Clinic) -> None:
         "hooked",
         "nobody",
         "patients_anon",
+        "promised",
         "six",
+        "span",
         "taken",
     ]
     assert clinic.project.rows("FROM taken") == [("mine",)]
+
+
+@pytest.mark.slow
+def test_dbt_does_not_show_or_empty_what_is_not_released(clinic: Clinic) -> None:
+    shown = clinic.project.dbt("show", "--select", "patients_anon", code=2)
+    assert "dbt show would print rows of the source of 'patients_anon'" in shown
+    assert not any(diagnosis in shown for diagnosis in ("asthma", "diabetes"))
+    inline = clinic.project.dbt(
+        "show", "--inline", "select * from {{ ref('patients_anon') }}", "--limit", "1"
+    )
+    assert "| age | zip" in inline
+    before = clinic.project.rows("SELECT max(release_id) FROM duckanon.releases")
+    assert "--empty leaves no rows to release" in clinic.project.dbt(
+        "run", "--empty", "--select", "patients_anon", code=1
+    )
+    assert clinic.project.rows("SELECT max(release_id) FROM duckanon.releases") == before
+
+
+@pytest.mark.slow
+def test_a_run_keeps_the_columns_of_a_view(clinic: Clinic) -> None:
+    """`promised` has insensitive: '*', and no contract now."""
+    project = clinic.project
+    model = project.folder / "models" / "promised.sql"
+    model.write_text(BAD_MODELS["promised"].replace("contract={'enforced': true}, ", ""), encoding="utf-8")
+    six = project.folder / "models" / "six.sql"
+    six.write_text(BAD_MODELS["six"].replace("select *", "select *, 1 as income"), encoding="utf-8")
+    project.dbt("run", "--select", "six promised", code=1)
+    status, message, _ = project.results["promised"]
+    assert status == "error"
+    assert (
+        "'income' is new; nothing was released. Name a new column in the policy, or run dbt with" in message
+    )
+    columns = "SELECT column_name FROM (DESCRIBE promised)"
+    assert project.rows(columns) == [("zip",), ("charge",)]
+    project.dbt("run", "--full-refresh", "--select", "promised")
+    assert project.rows(columns) == [("zip",), ("charge",), ("income",)]
+
+
+@pytest.mark.slow
+def test_models_of_several_threads_take_turns(clinic: Clinic) -> None:
+    project = clinic.project
+    names = [f"turn_{number}" for number in range(6)]
+    for name in names:
+        text = BAD_MODELS["hooked"].replace("create table log", f"create table log_{name}")
+        (project.folder / "models" / f"{name}.sql").write_text(
+            text.replace("insert into log ", f"insert into log_{name} "), encoding="utf-8"
+        )
+    out = project.dbt("run", "--threads", "6", "--select", *names)
+    assert "Traceback" not in out
+    for name in names:
+        assert project.results[name][0] == "success"
+        assert project.rows(f"FROM log_{name}") == [(1,), (6,)]
 
 
 def test_hooks_run_before_and_after_the_release(clinic: Clinic) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Bucketed
+    from duckanon.release.stages.drift import Drawn
     from duckanon.release.stages.plan import Plan
     from duckanon.release.stages.recode import Recoded
     from duckanon.release.stages.stage import Field, Staged
@@ -25,6 +26,7 @@ class Source:
     query: str
     catalog: str
     schema: str
+    drawn: Drawn | None = None  # columns that it has to have, where a view was made from it before
 
 
 def released_fields(staged: Staged, policy: Policy) -> tuple[Field, ...]:

@@ -17,6 +17,7 @@ from duckanon.policy.bind import Attribute, Role
 from duckanon.policy.kinds import kind_of
 from duckanon.policy.names import CLASS, fold
 from duckanon.policy.recodes import rule_of
+from duckanon.release.stages.drift import in_step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from duckanon.policy.kinds import Kind
     from duckanon.policy.policy import Policy
     from duckanon.policy.recodes import Rule
-
+    from duckanon.release.stages.drift import Drawn
 
 @dataclass(frozen=True)
 class Field:
@@ -114,6 +115,7 @@ class Request:
     query: str  # anything DuckDB accepts after ``CREATE TABLE ... AS``
     workspace: str  # prefix of all temporary relations of this run
     keep_source: bool = False  # the source stays, rows numbered, to be told its classes
+    drawn: Drawn | None = None  # columns that the source has to have; None where a release begins with it
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ class Staged:
     source: str | None = None  # temporary table of the source as read, identifiers included, if asked for
     row: str | None = None  # column of it that numbers its rows: the source_row of a record
     in_order: bool = False  # whether the records are stored in the order of their numbers
+    columns: tuple[tuple[str, str], ...] = ()  # of the source, names with types, dropped ones among them
 
     def tree(self, field: Field) -> str:
         """Temporary table (value, level, node) of a field with a hierarchy."""
@@ -167,6 +170,8 @@ def stage(con: duckdb.DuckDBPyConnection, request: Request, policy: Policy) -> S
     count = templates.render("relation/count.sql.j2", relation=named("temp", raw))
     total = int(engine.rows(con, count, "stage")[0][0])
     columns = [column for column in columns_of(con, named("temp", raw), "stage") if column[0] != row]
+    if request.drawn is not None:
+        columns = in_step(columns, request.drawn, policy)
     fields = _fields(bind.bind(policy, columns))
     tellers = tellers_of(policy, columns)
     # Quasi-identifiers first: records that share them get neighbouring numbers.
@@ -190,6 +195,7 @@ def stage(con: duckdb.DuckDBPyConnection, request: Request, policy: Policy) -> S
     return Staged(
         *(workspace, records, fields, size, total - size, subject, tellers, until, source, row),
         in_order=in_order,
+        columns=tuple(columns),
     )
 
 

@@ -1,0 +1,92 @@
+"""Drift: the columns of a source today, beside those that it had when its view was made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from duckanon.errors import SourceError
+from duckanon.policy.kinds import kind_of
+from duckanon.policy.names import fold
+from duckanon.policy.policy import ROLES
+from duckanon.policy.recodes import rule_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duckanon.policy.policy import Policy
+
+CREATE_AGAIN = "CREATE OR REPLACE ANONYMIZED VIEW makes the view of what is there now"
+"""How a view gets other columns."""
+
+_MOST, _LONGEST = 10, 60
+"""Columns that an error names, and characters of a type."""
+
+
+@dataclass(frozen=True)
+class SourceColumn:
+    """A column that a source had when its view was made."""
+
+    name: str
+    type: str | None  # as DESCRIBE wrote it; None where an older duckanon did not record it
+    hierarchy: str | None = None  # fingerprint of its tree
+    released: str | None = None  # then: the type that the release has of it, None where it has none
+    recode: str | None = None  # then: how it is recoded
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What a view was made from, to which its source has to keep."""
+
+    view: str
+    columns: tuple[SourceColumn, ...]
+    way_out: str = CREATE_AGAIN
+
+
+def in_step(columns: Sequence[tuple[str, str]], drawn: Drawn, policy: Policy) -> list[tuple[str, str]]:
+    """Columns of a source, names with types, in the order and spelling that they had when its view was made.
+
+    A SourceError where one is new and the policy does not name it, one is gone, or one has another type: a
+    view gets the columns that somebody has reviewed, and no others.
+    """
+    today = {fold(name): (name, type_text) for name, type_text in columns}
+    before = {fold(column.name): column for column in drawn.columns}
+    named = {fold(name) for name in _named(policy)}
+    new = [name for key, (name, _) in today.items() if key not in before and key not in named]
+    gone = [column.name for key, column in before.items() if key not in today]
+    retyped = [
+        f"{column.name!r} was {_short(was)} and is {_short(today[key][1])}"
+        for key, column in before.items()
+        if key in today and (was := _other_type(column, today[key][1])) is not None
+    ]
+    said = [*(f"{name!r} is new" for name in new), *(f"{name!r} is gone" for name in gone), *retyped]
+    if said:
+        more = f" and {len(said) - _MOST} more" if len(said) > _MOST else ""
+        raise SourceError(
+            f"the source of {drawn.view} is not what it was when the view was made: "
+            f"{', '.join(said[:_MOST])}{more}; nothing was released. {drawn.way_out}"
+        )
+    known = [(column.name, today[key][1]) for key, column in before.items()]
+    return known + [today[key] for key in today if key not in before]
+
+
+def _named(policy: Policy) -> list[str]:
+    """Columns that a policy names, so that somebody has seen each."""
+    lists = [getattr(policy, option) for option in (*ROLES, "subject")]
+    return [name for names in lists if names != "*" for name in names]
+
+
+def _other_type(column: SourceColumn, today: str) -> str | None:
+    """Type that a column had, where that is not the type of today; None where it is, or nobody knows."""
+    if column.type is not None:
+        return None if column.type == today else column.type
+    if column.released is None:
+        return None
+    # A release has texts of every kind as VARCHAR.
+    now = "VARCHAR" if kind_of(today) == "text" else today
+    now = rule_of(column.recode).released.format(now) if column.recode else now
+    return None if now == column.released else f"released as {column.released}"
+
+
+def _short(type_text: str) -> str:
+    return type_text if len(type_text) <= _LONGEST else f"{type_text[: _LONGEST - 3]}..."
