@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.database import arrow, interrupts, templates
-from duckanon.errors import DuckanonError, Place, ReleaseError, SourceError
+from duckanon.errors import SOURCE_QUERY, DuckanonError, Place, ReleaseError, SourceError
+from duckanon.statements.tokens import split, tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -28,6 +29,9 @@ LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
 """How a message of DuckDB begins to show the line it is about."""
 
 _OF_A_CSV = re.compile(r"CSV Error on Line: \d+$|Error when sniffing file ")
+_SHOWN = 40
+"""Characters of a statement that an error shows."""
+
 _serial = itertools.count(1)
 _SOON = {"allocator_flush_threshold": "32MB", "allocator_bulk_deallocation_flush_threshold": "64MB"}
 
@@ -129,12 +133,47 @@ def batches(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa
         yield from rows_of_it
 
 
-def check_query(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> None:
-    """Raise a SourceError where a query that somebody gave is empty, or cannot be parsed."""
-    with _translated(sql, stage):
-        empty = not con.extract_statements(sql)
-    if empty:
+def one_query(con: duckdb.DuckDBPyConnection, sql: str) -> str:
+    """The one statement of a query that somebody gave, without a semicolon; it keeps its lines and columns.
+
+    A SourceError, with its place, where there is none, a second one, or one that is no query. Run it in
+    parentheses: DuckDB refuses there what a WITH would write.
+    """
+    pieces = split(sql)
+    if not pieces:
         raise SourceError("the query is empty: give one that has rows, as in FROM visits")
+    if len(pieces) > 1:
+        second = SourceError(
+            f"the query has a second statement, {_begin(pieces[1].text)}: give one query and nothing else"
+        )
+        raise second.at(pieces[1].line, pieces[1].column, SOURCE_QUERY)
+    (piece,) = pieces
+    text = "\n" * (piece.line - 1) + " " * (piece.column - 1) + piece.text
+    try:
+        kinds = [statement.type for statement in con.extract_statements(text)]
+    except duckdb.Error as cause:
+        raise failed_query(cause, sql, 0) from cause
+    # MULTI is a PIVOT whose columns DuckDB has to look up; others are no query inside parentheses.
+    if len(kinds) != 1 or kinds[0] not in {duckdb.StatementType.SELECT, duckdb.StatementType.MULTI}:
+        raise SourceError(f"{_begin(piece.text)} is no query: give SELECT, FROM, VALUES, PIVOT or WITH")
+    return text
+
+
+def _begin(statement: str) -> str:
+    """First words of a statement, for an error."""
+    first = next(tokenize(statement)).start
+    words = " ".join(statement[first:].split())
+    return repr(words if len(words) <= _SHOWN else f"{words[:_SHOWN]}...")
+
+
+def failed_query(cause: duckdb.Error, sql: str, before: int) -> SourceError:
+    """Our error for what DuckDB says of a query that somebody gave, which had some lines before it."""
+    raised = SourceError(f"the source query fails: {first_line(cause)}")
+    at = place(cause)
+    if at is not None:
+        raised.at(max(at[0] - before, 1), at[1], SOURCE_QUERY)
+    raised.sql, raised.stage = sql, "stage"
+    return raised
 
 
 @contextlib.contextmanager

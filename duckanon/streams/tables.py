@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from duckanon.database import arrow, engine, interrupts, templates
-from duckanon.database.relations import columns_of, lookup, relation_of, resolve
+from duckanon.database.relations import columns_of, lookup, relation_of, resolve, subquery
 from duckanon.errors import AuditFailure, DuckanonError, ReleaseError
 from duckanon.statements.names import parse_name
 from duckanon.streams import evidence
@@ -46,10 +46,10 @@ def stream_to_table(
     target = resolve(con, parse_name(into))
     if lookup(con, target) is not None:
         raise ReleaseError(f"{target} exists and a stream never overwrites: drop it or choose another name")
-    engine.check_query(con, query, STAGE)
+    rows = templates.render("relation/rows.sql.j2", relation=subquery(engine.one_query(con, query)))
     policy = with_rows(con, policy)
     with _cursor(con) as writer:
-        with engine.reader(con, query, STAGE) as reader:
+        with engine.reader(con, rows, STAGE) as reader:
             report = _appended(writer, target, AnonymizedStream(_batches(reader), policy))
         try:
             return _proved(writer, target, report, policy)

@@ -15,7 +15,6 @@ from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.bind import Role
 from duckanon.policy.names import fold
 from duckanon.statements.names import parse_name
-from duckanon.statements.tokens import split
 from duckanon.suggestion.model import ColumnSet, Suggestion, ranked, statement_of
 from duckanon.suggestion.profile import Column, profile, uniqueness_of_sets
 from duckanon.suggestion.roles import column_suggestions
@@ -118,7 +117,7 @@ def suggest_query(
     SourceError
         The query fails, or has no records.
     """
-    text = _single(query)
+    text = engine.one_query(con, query).strip()
     with temporary(con) as workspace:
         columns = _columns(con, text, name)
         records, sample, size, sampled = _stage(con, workspace, text, columns, name)
@@ -144,12 +143,6 @@ def suggest_query(
         statement=statement,
         database=database,
     )
-
-
-def _single(query: str) -> str:
-    """Return a query without its semicolon and what follows; DuckDB refuses several statements."""
-    pieces = split(query)
-    return pieces[0].text if len(pieces) == 1 else query
 
 
 def _columns(con: duckdb.DuckDBPyConnection, query: str, name: str) -> tuple[Column, ...]:

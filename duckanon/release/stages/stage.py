@@ -11,7 +11,7 @@ import duckdb
 
 from duckanon.database import engine, interrupts, templates
 from duckanon.database.relations import columns_of, named
-from duckanon.errors import SOURCE_QUERY, PolicyError, SourceError
+from duckanon.errors import PolicyError, SourceError
 from duckanon.policy import bind
 from duckanon.policy.bind import Attribute, Role
 from duckanon.policy.kinds import kind_of
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from duckanon.policy.policy import Policy
     from duckanon.policy.recodes import Rule
     from duckanon.release.stages.drift import Drawn
+
+_BEFORE = 2
+"""Lines before the query in stage/raw.sql.j2."""
+
 
 @dataclass(frozen=True)
 class Field:
@@ -207,19 +211,12 @@ def tellers_of(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Tell
 
 def read_source(con: duckdb.DuckDBPyConnection, query: str, raw: str, row: str | None) -> None:
     """Make a temporary table of what a user's query gives, its rows numbered in `row` if that has a name."""
-    statement = templates.render("stage/raw.sql.j2", raw=raw, query=query, row=row)
+    statement = templates.render("stage/raw.sql.j2", raw=raw, query=engine.one_query(con, query), row=row)
     try:
         with interrupts.running(con):
             con.execute(statement)
     except duckdb.Error as cause:
-        at = engine.place(cause)
-        raised = SourceError(f"the source query fails: {engine.first_line(cause)}")
-        if at is not None:
-            # The query begins on the second line of what was run, on the third where rows are numbered.
-            before = 1 if row is None else 2
-            raised.at(max(at[0] - before, 1), at[1], SOURCE_QUERY)
-        raised.sql, raised.stage = query, "stage"
-        raise raised from cause
+        raise engine.failed_query(cause, query, _BEFORE) from cause
 
 
 def _fields(attributes: tuple[Attribute, ...]) -> tuple[Field, ...]:
