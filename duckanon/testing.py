@@ -140,7 +140,13 @@ def _opened(
         raise SourceError(f"{str(table)!r} is no file: for the name of a table, give con=...")
     trees = hierarchy_names(policy)
     with files.opened(table, *trees, trust=trust) as con:
-        relation = files.relation(con, str(table), apart=policy.quasi_identifiers, trust=trust)
+        relation = files.relation(
+            con,
+            str(table),
+            apart=policy.quasi_identifiers,
+            typed=(*policy.quasi_identifiers, *policy.sensitive),
+            trust=trust,
+        )
         files.check_hierarchies(con, trees, trust=trust)
         yield con, relation, str(table)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duckanon.database import engine, templates
-from duckanon.database.csv_files import csv_relation
+from duckanon.database.csv_files import AS_FOUND, Csv, Reading, read_csv
 from duckanon.database.paths import DATABASES, check_readable, split
 from duckanon.database.relations import Target, databases, relation_of
 from duckanon.errors import PolicyError, SourceError
@@ -41,14 +41,34 @@ def opened(
 
 
 def relation(
-    con: duckdb.DuckDBPyConnection, name: str, *, apart: Iterable[str] = (), trust: bool = False
+    con: duckdb.DuckDBPyConnection,
+    name: str,
+    *,
+    apart: Iterable[str] = (),
+    typed: Iterable[str] | None = None,
+    trust: bool = False,
+    reading: Reading = AS_FOUND,
 ) -> str:
     """Relation, as SQL text, of ``file.csv``, ``file.parquet`` or ``file.duckdb:table`` (``:schema.table``).
 
     A database is attached, read-only. No two texts of columns `apart` of a CSV become one value, as 1 and 1.0
     would: whoever has the file tells them apart. Views and computed columns, programs of who made the file,
-    run only with `trust`; the view of a release, as duckanon wrote it, is none.
+    run only with `trust`; the view of a release, as duckanon wrote it, is none. See `read_csv` for `typed`.
     """
+    found = source(con, name, apart=apart, typed=typed, trust=trust, reading=reading)
+    return found.relation if isinstance(found, Csv) else found
+
+
+def source(
+    con: duckdb.DuckDBPyConnection,
+    name: str,
+    *,
+    apart: Iterable[str] = (),
+    typed: Iterable[str] | None = None,
+    trust: bool = False,
+    reading: Reading = AS_FOUND,
+) -> Csv | str:
+    """CSV file, or the relation of another one, see `relation`."""
     path, table = split(name)
     check_readable(path)
     if table is not None:
@@ -56,7 +76,7 @@ def relation(
     if path.suffix.lower() == ".parquet":
         return _parquet(con, path)
     if path.suffix.lower() in {".csv", ".tsv"}:
-        return csv_relation(con, path, apart=apart)
+        return read_csv(con, path, apart=apart, typed=typed, reading=reading)
     form = (
         f"{name}:table" if path.suffix.lower() in DATABASES else "file.csv, file.parquet or file.duckdb:table"
     )

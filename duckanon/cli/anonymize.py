@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,10 +14,12 @@ from duckanon.api.execute import Outcome
 from duckanon.cli.codes import PASSED
 from duckanon.cli.flags import policy_of_flags
 from duckanon.cli.options import (
+    DateFormat,
     K,
     L,
     LDiversity,
     Names,
+    Nulls,
     Number,
     Numbers,
     PolicyFile,
@@ -28,12 +30,15 @@ from duckanon.cli.options import (
     Trees,
     Trust,
     Words,
+    reading_of,
 )
 from duckanon.cli.outcomes import show
 from duckanon.database import paths, templates
+from duckanon.database.csv_files import Csv, written
 from duckanon.database.interrupts import within
 from duckanon.database.relations import Target
 from duckanon.policy.checks import checked
+from duckanon.policy.names import fold
 from duckanon.policy.policy import hierarchy_names
 from duckanon.release import ahead
 from duckanon.release.explain import explain
@@ -41,7 +46,25 @@ from duckanon.release.export import check_target, export, files_of
 from duckanon.release.stages.candidate import Source
 from duckanon.release.views import create
 
-_NOT_OPTIONS = {"source", "target", "qi", "policy", "dry_run", "effect", "csv_formulas", "trust", "timeout"}
+if TYPE_CHECKING:
+    import duckdb
+
+    from duckanon.database.csv_files import Rewritten
+    from duckanon.policy.policy import Policy
+
+_NOT_OPTIONS = {
+    "source",
+    "target",
+    "qi",
+    "policy",
+    "dry_run",
+    "effect",
+    "csv_formulas",
+    "dateformat",
+    "null",
+    "trust",
+    "timeout",
+}
 
 
 def anonymize(
@@ -78,6 +101,8 @@ def anonymize(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="show the plan, write nothing")] = False,
     effect: ShowEffect = False,
+    dateformat: DateFormat = None,
+    null: Nulls = None,
     trust: Trust = False,
     timeout: Timeout = None,
 ) -> int:
@@ -91,14 +116,19 @@ def anonymize(
     trees = hierarchy_names(release_policy)
     opened = files.opened(source, *trees, folders=[path.parent], trust=trust)
     with ahead.allowed(), progress.shown(sys.stderr), opened as con, within(timeout):
-        query = templates.render("relation/rows.sql.j2", relation=files.relation(con, source, trust=trust))
+        read = files.source(
+            con, source, typed=_typed(release_policy), trust=trust, reading=reading_of(dateformat, null)
+        )
+        texts = _written(con, read, release_policy) if path.suffix.lower() == ".csv" else {}
+        rows = read.relation if isinstance(read, Csv) else read
+        query = templates.render("relation/rows.sql.j2", relation=rows)
         files.check_hierarchies(con, trees, trust=trust)
         if dry_run:
             show(Outcome("plan", explain(con, Source(query, "memory", "main"), release_policy)))
             return PASSED
         name = Target("memory", "main", table or path.stem)
         made = create(con, query, release_policy, name, effect=effect)
-        report = export(con, name, str(path), **formulas)
+        report = export(con, name, str(path), written=texts, **formulas)
     # The audit is that of the file; what its rows do not tell is what CREATE found.
     known = {measure.measure for measure in report.measures}
     beside = tuple(measure for measure in made.report.measures if measure.measure not in known)
@@ -106,3 +136,16 @@ def anonymize(
     written = " and ".join(str(file) for file in files_of(path, release_policy.release))
     show(Outcome(f"wrote {written}", None, told, effect=made.effect))
     return PASSED
+
+
+def _typed(policy: Policy) -> tuple[str, ...]:
+    """Columns that need the type that they look like: those that are recoded, measured or counted."""
+    return (*policy.quasi_identifiers, *policy.sensitive, *policy.subject)
+
+
+def _written(con: duckdb.DuckDBPyConnection, read: Csv | str, policy: Policy) -> dict[str, Rewritten]:
+    """How the values of columns that are not recoded stand in the CSV that they come from."""
+    if not isinstance(read, Csv):
+        return {}
+    recoded = {fold(name) for name in policy.quasi_identifiers if policy.release == "table"}
+    return written(con, read, [name for name in read.rewritten if fold(name) not in recoded])

@@ -22,10 +22,12 @@ from duckanon.audits.unaudited import Roles
 from duckanon.cli.codes import PASSED, VIOLATION
 from duckanon.cli.flags import read_flags, read_text
 from duckanon.cli.options import (
+    DateFormat,
     K,
     L,
     LDiversity,
     Names,
+    Nulls,
     Number,
     Output,
     PolicyFile,
@@ -39,6 +41,7 @@ from duckanon.cli.options import (
     check_output,
     deliver,
     known_form,
+    reading_of,
 )
 from duckanon.cli.output import complain, line
 from duckanon.database import engine, templates
@@ -97,11 +100,14 @@ def audit(
     against: Annotated[
         Path | None, typer.Option(help="an audit saved by --format json: show what changed since")
     ] = None,
+    dateformat: DateFormat = None,
+    null: Nulls = None,
     trust: Trust = False,
     timeout: Timeout = None,
 ) -> int:
     """Audit any table or file; exit code 1 when it violates a threshold."""
     known_form(form, KNOWN)
+    reading = reading_of(dateformat, null)
     flags: dict[str, Any] = {"quasi_identifiers": qi, "sensitive": sensitive, "k": k, "t": t, "l": l}
     flags |= {"distance": distance, "l_diversity": l_diversity, "c": c, "hierarchies": hierarchies}
     options = _options(flags, policy)
@@ -117,6 +123,7 @@ def audit(
     roles = Roles(*(checked(name, options.get(name, ())) for name in ("insensitive", "identifiers")))
     before = None if against is None else _saved(against)
     in_two = options.get("release") == "anatomy" and qi is None
+    typed = (*audit_policy.quasi_identifiers, *audit_policy.sensitive)
     second = files.beside(source, BESIDE) if in_two else None
     if second is not None and original is not None:
         raise PolicyError(
@@ -126,11 +133,19 @@ def audit(
     asked_for = (source, second, original, *hierarchy_names(audit_policy))
     named = [name for name in asked_for if name is not None]
     with progress.shown(sys.stderr), files.opened(*named, trust=trust) as con, within(timeout):
-        relation = files.relation(con, source, apart=audit_policy.quasi_identifiers, trust=trust)
+        relation = files.relation(
+            con, source, apart=audit_policy.quasi_identifiers, typed=typed, trust=trust, reading=reading
+        )
         if second is not None:
-            beside = files.relation(con, second, apart=audit_policy.quasi_identifiers, trust=trust)
+            beside = files.relation(
+                con, second, apart=audit_policy.quasi_identifiers, typed=typed, trust=trust, reading=reading
+            )
             relation = together(con, relation, beside, f"audit of {source}")
-        before_release = None if original is None else files.relation(con, original, trust=trust)
+        before_release = (
+            None
+            if original is None
+            else files.relation(con, original, typed=typed, trust=trust, reading=reading)
+        )
         files.check_hierarchies(con, hierarchy_names(audit_policy), trust=trust)
         proved = form in _PROVED or before is not None
         report = audit_relation(con, relation, audit_policy, name=source, roles=roles, evidence=proved)

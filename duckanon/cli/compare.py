@@ -12,7 +12,19 @@ from duckanon import progress
 from duckanon.api import files
 from duckanon.cli.codes import PASSED
 from duckanon.cli.flags import read_text
-from duckanon.cli.options import Form, Output, Table, Timeout, Trust, check_output, deliver, known_form
+from duckanon.cli.options import (
+    DateFormat,
+    Form,
+    Nulls,
+    Output,
+    Table,
+    Timeout,
+    Trust,
+    check_output,
+    deliver,
+    known_form,
+    reading_of,
+)
 from duckanon.database.interrupts import within
 from duckanon.errors import SourceError
 from duckanon.evaluation.workload.compare import compared, read_queries
@@ -26,11 +38,14 @@ def compare(
     ] = None,
     form: Form = "text",
     output: Output = None,
+    dateformat: DateFormat = None,
+    null: Nulls = None,
     trust: Trust = False,
     timeout: Timeout = None,
 ) -> int:
     """Run your aggregate queries on a table and its release, and report the error of each."""
     known_form(form)
+    reading = reading_of(dateformat, null)
     check_output(output, original, release, queries)
     if queries is None:
         raise SourceError(
@@ -40,7 +55,9 @@ def compare(
     statements = read_queries(script)
     opened = files.opened(original, release, trust=trust)
     with progress.shown(sys.stderr), opened as con, within(timeout):
-        before, after = (files.relation(con, name, trust=trust) for name in (original, release))
+        before, after = (
+            files.relation(con, name, trust=trust, reading=reading) for name in (original, release)
+        )
         workload = compared(con, (before, after), (original, release), statements, alone=True)
     deliver(workload.to_json() if form == "json" else workload.to_text(), output)
     return PASSED

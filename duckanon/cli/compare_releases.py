@@ -16,9 +16,11 @@ from duckanon.audits.intersection import intersection
 from duckanon.cli.codes import PASSED, VIOLATION
 from duckanon.cli.flags import read_names
 from duckanon.cli.options import (
+    DateFormat,
     Form,
     K,
     Names,
+    Nulls,
     Output,
     QuasiIdentifiers,
     Table,
@@ -27,6 +29,7 @@ from duckanon.cli.options import (
     check_output,
     deliver,
     known_form,
+    reading_of,
 )
 from duckanon.database.interrupts import within
 from duckanon.errors import PolicyError
@@ -77,11 +80,14 @@ def compare_releases(
     ] = None,
     form: Form = "text",
     output: Output = None,
+    dateformat: DateFormat = None,
+    null: Nulls = None,
     trust: Trust = False,
     timeout: Timeout = None,
 ) -> int:
     """Tell what two releases of the same data say together; exit code 1 when it is about fewer than k."""
     known_form(form)
+    reading = reading_of(dateformat, null)
     check_output(output, older, newer)
     classes = None if qi is None else read_names("--qi", qi)
     values = None if sensitive is None else read_names("--sensitive", sensitive)
@@ -93,7 +99,8 @@ def compare_releases(
         records = [record for _, record in found if record is not None]
         asked = _asked(records, classes, values, least, l)
         relations = [
-            files.relation(con, name, apart=asked.quasi_identifiers, trust=trust) for name, _ in found
+            files.relation(con, name, apart=asked.quasi_identifiers, trust=trust, reading=reading)
+            for name, _ in found
         ]
         compared = intersection(
             con,

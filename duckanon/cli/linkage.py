@@ -13,7 +13,9 @@ from duckanon.api import files
 from duckanon.cli.codes import PASSED
 from duckanon.cli.flags import policy_of_flags, read_flags, read_names
 from duckanon.cli.options import (
+    DateFormat,
     Form,
+    Nulls,
     Output,
     QuasiIdentifiers,
     Table,
@@ -23,6 +25,7 @@ from duckanon.cli.options import (
     check_output,
     deliver,
     known_form,
+    reading_of,
 )
 from duckanon.database.interrupts import within
 from duckanon.errors import PolicyError
@@ -56,11 +59,14 @@ def linkage(
     seed: Annotated[int, typer.Option(help="draws another sample")] = 0,
     form: Form = "text",
     output: Output = None,
+    dateformat: DateFormat = None,
+    null: Nulls = None,
     trust: Trust = False,
     timeout: Timeout = None,
 ) -> int:
     """Attack a release: link the records of its original to it, and count who is found."""
     known_form(form)
+    reading = reading_of(dateformat, null)
     applied = None if policy is None else policy_of_flags({}, policy)
     given = read_flags({"hierarchies": hierarchies}).get("hierarchies")
     trees = (*(hierarchy_names(applied) if applied else ()), *(given or {}).values())
@@ -79,7 +85,9 @@ def linkage(
     )
     named = files.opened(original, release, *trees, trust=trust)
     with progress.shown(sys.stderr), named as con, within(timeout):
-        before, after = (files.relation(con, name, trust=trust) for name in (original, release))
+        before, after = (
+            files.relation(con, name, trust=trust, reading=reading) for name in (original, release)
+        )
         files.check_hierarchies(con, trees, trust=trust)
         outcome = attacked(con, Sides(before, after, original, release), attack)
     deliver(outcome.to_json() if form == "json" else outcome.to_text(), output)

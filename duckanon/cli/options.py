@@ -11,6 +11,7 @@ import typer
 
 from duckanon.cli.output import line
 from duckanon.database import drafts, paths
+from duckanon.database.csv_files import Reading
 from duckanon.errors import DuckanonError
 from duckanon.policy.names import suggestion
 
@@ -67,7 +68,20 @@ Timeout = Annotated[
     float | None,
     typer.Option("--timeout", metavar="SECONDS", help="stop after so many, with exit code 2"),
 ]
+DateFormat = Annotated[
+    str | None,
+    typer.Option("--dateformat", metavar="FORMAT", help="of dates in CSV files, as %d/%m/%Y for 31/12/2026"),
+]
+Nulls = Annotated[
+    list[str] | None,
+    typer.Option("--null", metavar="TEXT", help="a text that means NULL in CSV files; may be repeated"),
+]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="a file instead of stdout")]
+
+
+def reading_of(dateformat: str | None, null: Sequence[str] | None) -> Reading:
+    """What --dateformat and --null say of CSV files."""
+    return Reading(dateformat, tuple(null or ()))
 
 
 def known_form(form: str, known: Sequence[str] = ("text", "json")) -> str:

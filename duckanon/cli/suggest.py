@@ -10,7 +10,18 @@ import typer
 from duckanon import progress
 from duckanon.api import files
 from duckanon.cli.codes import PASSED
-from duckanon.cli.options import Form, Output, Timeout, Trust, check_output, deliver, known_form
+from duckanon.cli.options import (
+    DateFormat,
+    Form,
+    Nulls,
+    Output,
+    Timeout,
+    Trust,
+    check_output,
+    deliver,
+    known_form,
+    reading_of,
+)
 from duckanon.cli.output import complain
 from duckanon.database import paths, templates
 from duckanon.database.interrupts import within
@@ -30,11 +41,14 @@ def suggest(
     form: Form = "text",
     output: Output = None,
     sql: Annotated[bool, typer.Option("--sql", help="the statement alone; warnings go to stderr")] = False,
+    dateformat: DateFormat = None,
+    null: Nulls = None,
     trust: Trust = False,
     timeout: Timeout = None,
 ) -> int:
     """Rank columns by uniqueness, propose a role for each, print a CREATE ANONYMIZED VIEW."""
     known_form(form)
+    reading = reading_of(dateformat, null)
     if sql and form != "text":
         raise DuckanonError(
             "--sql is the statement alone, --format json all that was found: give one of both"
@@ -42,7 +56,7 @@ def suggest(
     check_output(output, table)
     path, inner = paths.split(table)
     with progress.shown(sys.stderr), files.opened(table, trust=trust) as con, within(timeout):
-        relation = files.relation(con, table, trust=trust)
+        relation = files.relation(con, table, trust=trust, reading=reading)
         parts = None if inner is None else _within(relation)
         suggestion = suggest_query(
             con,

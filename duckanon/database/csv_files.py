@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from duckanon.database import engine, templates
+from duckanon.database import csv_dates, engine, templates
+from duckanon.database.paths import check_encoding
 from duckanon.errors import SourceError, tell
 from duckanon.policy.names import DELIMITERS, fold, twice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     import duckdb
 
 _NUMBERS = ("BIGINT", "HUGEINT", "DOUBLE")
+_TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
 _ROOM = 38
 """Digits of the widest DECIMAL."""
+
+_MARKS = ("NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "NaN", "nan", "NaT", "<NA>", ".", "-", "?")
+"""What R, pandas, SAS, spreadsheets and people write where a value is missing."""
+
+_SEEN = 20_480
+"""Rows in which those are looked for, as many as DuckDB takes to learn the types."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a user says of the CSV files that a command reads: how dates stand there, what means NULL."""
+
+    date_format: str | None = None
+    nulls: tuple[str, ...] = ()
+
+
+AS_FOUND = Reading()
+"""Nothing is said."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +54,8 @@ class _Form:
     date_format: str | None
     timestamp_format: str | None
     columns: tuple[tuple[str, str], ...]
+    nulls: tuple[str, ...] = ()
+    ordered: bool = False  # whether the user says in which order day, month and year stand
 
     @property
     def stage(self) -> str:
@@ -44,40 +66,133 @@ class _Form:
         """Return the form with types by column; a column without one is text."""
         return replace(self, columns=tuple((name, types.get(name, "VARCHAR")) for name, _ in self.columns))
 
+    def format_of(self, name: str) -> str | None:
+        """How the dates or timestamps of a column are written; None where a cast reads them."""
+        kind = dict(self.columns)[name]
+        return {"DATE": self.date_format, "TIME": None}.get(kind, self.timestamp_format)
+
     def relation(self, *, header: bool = True) -> str:
         """Return what stands after FROM."""
         return templates.render("files/csv.sql.j2", form=self, header=header).strip()
 
 
-def csv_relation(con: duckdb.DuckDBPyConnection, path: Path, *, apart: Iterable[str] = ()) -> str:
-    """Relation, as SQL text, of a CSV file with a header: one scan, and two more for columns kept `apart`.
+@dataclass(frozen=True)
+class Csv:
+    """A CSV file as it is read, and the columns whose values are not written as DuckDB would write them."""
 
-    Types are those of its first 20,480 rows; codes with leading zeros stay text, and numbers that DOUBLE does
-    not keep apart are DECIMAL. No two texts of a column `apart` become one value, as 1 and 1.0 would: it
-    stays text, with a DuckanonWarning, where no type keeps them apart.
+    relation: str  # what stands after FROM
+    texts: str  # the same, every column a text
+    rewritten: Mapping[str, Rewritten] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """Type of a column that DuckDB writes in another way than the file, and the format of its times."""
+
+    type: str
+    format: str | None
+    texts: str = ""  # temporary table of `written`: how each value stands in the file
+
+
+def read_csv(
+    con: duckdb.DuckDBPyConnection,
+    path: Path,
+    *,
+    apart: Iterable[str] = (),
+    typed: Iterable[str] | None = None,
+    reading: Reading = AS_FOUND,
+) -> Csv:
+    """CSV file with a header: a scan of all rows, and more for columns that are not written as DuckDB does.
+
+    A column has the type of its first 20,480 rows where DuckDB writes every value back as it stands, or is a
+    DECIMAL where all numbers have as many digits after the point. Of the others those `typed` (None: all)
+    have a type, without which they have no order, and the rest are text. Codes with leading zeros stay text,
+    and numbers that DOUBLE does not keep apart are DECIMAL. No two texts of a column `apart` become one
+    value, as 1 and 1.0 would: it stays text, with a DuckanonWarning, where no type keeps them apart.
+    SourceError where the dates of a column `typed` can be read in two ways.
     """
+    check_encoding(path)
     kept = {fold(name) for name in apart}
-    form = _sniffed(con, path)
+    form = _stated(con, path, reading, typed)
+    needed = {fold(name) for name, _ in form.columns} if typed is None else {fold(name) for name in typed}
     _check_header(con, form)
     _warn_of_one_column(con, form)
-    form, facts = _scanned(con, form)
-    types = {name: _type(con, form, name, facts[name], kept=fold(name) in kept) for name in facts}
-    lost = {name for name, kind in types.items() if kind is None}
-    typed = {name: kind for name, kind in types.items() if kind not in {None, "VARCHAR"}}
-    checked = [name for name in typed if fold(name) in kept or facts[name]["fine"]]
-    merged = _merged(con, form.typed(typed), checked)
-    for name in (name for name in types if name in lost | merged and fold(name) not in kept):
+    form, exact = _exact(con, form)
+    types = {name: kind for name, kind in form.columns if name in exact}
+    inexact = [(name, kind) for name, kind in form.columns if kind != "VARCHAR" and name not in exact]
+    facts = _facts(con, form, inexact)
+    types |= {name: one["decimal"] for name, one in facts.items() if one["decimal"]}
+    asked = [name for name, _ in inexact if name not in types and fold(name) in needed | kept]
+    found = {name: _type(con, form, name, facts[name], kept=fold(name) in kept) for name in asked}
+    texts = form.typed({}).relation()
+    for name in [name for name, kind in found.items() if kind in _TIMES and not form.ordered]:
+        orders = csv_dates.other_orders(con, form.stage, texts, name, form.format_of(name))
+        if orders and fold(name) not in kept:
+            raise csv_dates.ambiguous(form.stage, name, orders)
+        if orders:
+            found[name] = "VARCHAR"
+    lost = {name for name, kind in found.items() if kind is None}
+    loose = {name: kind for name, kind in found.items() if kind not in {None, "VARCHAR"}}
+    checked = [name for name in loose if fold(name) in kept or facts[name]["fine"]]
+    merged = _merged(con, form.typed(types | loose), checked)
+    for name in (name for name in found if name in lost | merged and fold(name) not in kept):
         words = f"no type keeps apart all that column {name!r} holds: it is read as text"
         tell(f"{form.stage}: {words}")
-    return form.typed({name: kind for name, kind in typed.items() if name not in merged}).relation()
+    _warn_of_marks(con, form, needed - kept)
+    loose = {name: kind for name, kind in loose.items() if name not in merged}
+    rewritten = {name: Rewritten(kind, form.format_of(name)) for name, kind in loose.items()}
+    return Csv(form.typed(types | loose).relation(), texts, rewritten)
 
 
-def _sniffed(con: duckdb.DuckDBPyConnection, path: Path) -> _Form:
+def written(con: duckdb.DuckDBPyConnection, csv: Csv, columns: Iterable[str]) -> dict[str, Rewritten]:
+    """Make a temporary table (value as DuckDB writes it, text of the file) of every column that needs one.
+
+    Of several texts of one value it has the shortest, with a DuckanonWarning.
+    """
+    asked = {fold(name) for name in columns}
+    made = {}
+    for name, one in csv.rewritten.items():
+        if fold(name) not in asked:
+            continue
+        made[name] = replace(one, texts=engine.workspace())
+        values = {"relation": csv.texts, "column": name, "table": made[name].texts}
+        statement = templates.render("files/written.sql.j2", **values, type=one.type, format=one.format)
+        engine.run(con, statement, "read", error=SourceError)
+        query = templates.render("files/several.sql.j2", table=made[name].texts)
+        for shortest, other in engine.rows(con, query, "read"):
+            tell(
+                f"column {name!r} has one value in two ways, as {shortest!r} and {other!r}: each leaves "
+                "as its shortest text"
+            )
+    return made
+
+
+def _stated(
+    con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, needed: Iterable[str] | None
+) -> _Form:
+    """Find how a file is written; dates as they were stated, unless they begin with the year."""
+    found = _sniffed(con, path, replace(reading, date_format=None))
+    dates = {name for name, kind in found.columns if kind == "DATE"}
+    stated = reading.date_format
+    if stated is None or (dates and csv_dates.year_first(found.date_format)):
+        return found
+    form = _sniffed(con, path, reading)
+    types = dict(form.columns)
+    for name in (name for name in types if name in dates and types[name] != "DATE"):
+        if needed is None or fold(name) in {fold(each) for each in needed}:
+            raise SourceError(
+                f"{form.stage}: the dates in column {name!r} are not written as dateformat {stated!r}, "
+                f"but as {found.date_format!r}"
+            )
+    return replace(form, timestamp_format=csv_dates.with_order(form.timestamp_format, stated), ordered=True)
+
+
+def _sniffed(con: duckdb.DuckDBPyConnection, path: Path, reading: Reading) -> _Form:
     """Find how a file is written, without taking records for comments."""
-    form = _sniff(con, path, plain=False)
+    form = _sniff(con, path, reading, plain=False)
     if not form.comment:
         return form
-    plain = _sniff(con, path, plain=True)
+    plain = _sniff(con, path, reading, plain=True)
     if [name for name, _ in plain.columns] == [name for name, _ in form.columns]:
         return plain
     start, delimiter = form.comment.encode(), form.delimiter.encode()
@@ -90,15 +205,21 @@ def _sniffed(con: duckdb.DuckDBPyConnection, path: Path) -> _Form:
     return form
 
 
-def _sniff(con: duckdb.DuckDBPyConnection, path: Path, *, plain: bool) -> _Form:
-    query = templates.render("files/sniff.sql.j2", path=path, plain=plain)
+def _sniff(con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, *, plain: bool) -> _Form:
+    query = templates.render(
+        "files/sniff.sql.j2", path=path, plain=plain, nulls=reading.nulls, date_format=reading.date_format
+    )
     (dialect,) = engine.rows(con, query, f"file {str(path)!r}", error=SourceError)
     delimiter, quote, escape, comment = ("" if sign == "(empty)" else sign for sign in dialect[:4])
-    columns = tuple((column["name"], column["type"]) for column in dialect[7])
-    skip, date_format, timestamp_format = dialect[4:7]
+    # Digits that no number of ours holds are a text.
+    kinds = ((column["name"], column["type"]) for column in dialect[7])
+    columns = tuple((name, "VARCHAR" if kind == "BIGNUM" else kind) for name, kind in kinds)
+    # A cast reads what begins with the year, 2020-1-2 and 2020/01/02; a format would be that of all columns.
+    date_format, timestamp_format = (None if csv_dates.year_first(one) else one for one in dialect[5:7])
     return _Form(
-        path, delimiter, quote, escape or quote, comment, skip, date_format, timestamp_format, columns
-    )
+        path, delimiter, quote, escape or quote, comment, dialect[4], date_format, timestamp_format, columns,
+        reading.nulls,
+    )  # fmt: skip
 
 
 def _check_header(con: duckdb.DuckDBPyConnection, form: _Form) -> None:
@@ -127,20 +248,58 @@ def _warn_of_one_column(con: duckdb.DuckDBPyConnection, form: _Form) -> None:
         tell(words)
 
 
-def _scanned(con: duckdb.DuckDBPyConnection, form: _Form) -> tuple[_Form, dict[str, dict[str, bool]]]:
-    """Tell of every column that is not text what its type would take from it.
+def _warn_of_marks(con: duckdb.DuckDBPyConnection, form: _Form, needed: Collection[str]) -> None:
+    """Say which columns are text for a mark of missing values that DuckDB does not know."""
+    columns = [name for name, kind in form.columns if kind == "VARCHAR" and fold(name) in needed]
+    if not columns:
+        return
+    query = templates.render(
+        "files/marks.sql.j2",
+        relation=form.typed({}).relation(),
+        columns=columns,
+        marks=_MARKS,
+        limit=_SEEN,
+    )
+    (row,) = engine.rows(con, query, form.stage, error=SourceError)
+    for name, marks in zip(columns, row, strict=True):
+        if marks:
+            tell(
+                f"{form.stage}: column {name!r} is read as text, for {marks[0]!r} is no number or date: if "
+                f"it means that a value is missing, say so by --null {marks[0]}"
+            )
+
+
+def _exact(con: duckdb.DuckDBPyConnection, form: _Form) -> tuple[_Form, set[str]]:
+    """Find the columns of which DuckDB writes each value as it stands.
 
     Where the first rows have no quotes, later ones may: they are the usual ones, if the file can be read so.
     """
     if not form.quote:
         with contextlib.suppress(SourceError):
-            return _scanned(con, replace(form, quote='"', escape='"'))
+            return _exact(con, replace(form, quote='"', escape='"'))
     columns = [(name, kind) for name, kind in form.columns if kind != "VARCHAR"]
+    query = templates.render("files/exact.sql.j2", relation=form.typed({}).relation(), columns=columns)
+    (row,) = engine.rows(con, query, form.stage, error=SourceError)
+    return form, {name for (name, _), exact in zip(columns, row[1:], strict=True) if exact}
+
+
+def _facts(
+    con: duckdb.DuckDBPyConnection, form: _Form, columns: Sequence[tuple[str, str]]
+) -> dict[str, dict[str, Any]]:
+    """Tell of columns what their type would take from them, and the DECIMAL that takes nothing, if any."""
+    if not columns:
+        return {}
     query = templates.render(
         "files/texts.sql.j2", relation=form.typed({}).relation(), columns=columns, numbers=_NUMBERS
     )
     (row,) = engine.rows(con, query, form.stage, error=SourceError)
-    return form, {name: facts for (name, _), facts in zip(columns, row[1:], strict=True)}
+    return {name: _with_decimal(facts) for (name, _), facts in zip(columns, row, strict=True)}
+
+
+def _with_decimal(facts: dict[str, Any]) -> dict[str, Any]:
+    whole, fraction = facts["whole"] or 1, facts["fraction"]
+    fits = fraction is not None and whole + fraction <= _ROOM
+    return {**facts, "decimal": f"DECIMAL({whole + fraction},{fraction})" if fits else None}
 
 
 def _type(
@@ -148,7 +307,7 @@ def _type(
 ) -> str | None:
     """Type of a column that looks like numbers, dates, times or booleans; None where none is right."""
     kind = dict(form.columns)[name]
-    if kind == "BIGNUM" or facts["padded"] or (kept and facts["foreign"]):
+    if facts["padded"] or facts["words"] or (kept and facts["foreign"]):
         return "VARCHAR"
     if not facts["digits"]:
         return kind

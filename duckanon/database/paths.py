@@ -30,6 +30,20 @@ def check_readable(path: Path) -> None:
         raise SourceError(f"{shown} cannot be read: {unread.strerror}") from unread
 
 
+def check_encoding(path: Path) -> None:
+    """Raise where a text is UTF-16, as spreadsheets save "Unicode text": DuckDB would name the byte 0."""
+    with path.open("rb") as file:
+        begin = file.read(64)
+    halves = [(begin[0::2], begin[1::2]), (begin[1::2], begin[0::2])]
+    # Without a mark in front every other byte of ASCII is zero.
+    plain = any(not any(empty) and text and min(text) >= ord("\t") for empty, text in halves)
+    if plain or begin.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise SourceError(
+            f"{str(path)!r} is UTF-16, not UTF-8: convert it, as by iconv -f UTF-16 -t UTF-8, or read it in "
+            "SQL by read_csv(..., encoding = 'utf-16')"
+        )
+
+
 def split(name: str) -> tuple[Path, str | None]:
     """Path and table (None for a plain file) of ``file`` or ``file.duckdb:table``."""
     for ending in DATABASES:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from duckanon.audits.report import Report
+    from duckanon.database.csv_files import Rewritten
     from duckanon.database.relations import Target
     from duckanon.policy.checks import Formulas
     from duckanon.release.metadata import Published
@@ -47,9 +48,16 @@ _PLAIN = re.compile(r"STRUCT\(low (U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DECIMAL\(\
 
 
 def export(
-    con: duckdb.DuckDBPyConnection, target: Target, path: str, *, csv_formulas: Formulas | None = None
+    con: duckdb.DuckDBPyConnection,
+    target: Target,
+    path: str,
+    *,
+    csv_formulas: Formulas | None = None,
+    written: Mapping[str, Rewritten] | None = None,
 ) -> Report:
     """Audit of the new file, in one of `FORMATS`, to which a release was written.
+
+    In a CSV the values of columns `written` stand as in the CSV that they come from.
 
     It is of what the file holds, read back from it. Nothing is left of a file that violates the policy, as a
     CSV may, in which NULL and the empty text are one. A view or rows that are not those that were audited are
@@ -67,7 +75,7 @@ def export(
         changed = changed_by_hand(con, published, rows)
         if changed is not None:
             raise ReleaseError(f"{target} was not exported: {changed}")
-        release = _release(con, published, rows)
+        release = _release(con, published, rows, written or {})
         if csv_formulas is None and writer is _to_csv:
             _warn_of_formulas(con, release, path)
         if csv_formulas == "escape":
@@ -116,6 +124,7 @@ class _Release:
     columns: Columns
     released: Sequence[Released]
     tables: tuple[_Table, ...]
+    written: Mapping[str, Rewritten]  # how values stand in the CSV they come from, by column
 
     def read(
         self, con: duckdb.DuckDBPyConnection, kinds: Columns, table: Callable[[_Table, Columns], str]
@@ -130,7 +139,9 @@ class _Release:
         return read(con, relations, self.released, "export")
 
 
-def _release(con: duckdb.DuckDBPyConnection, published: Published, rows: str) -> _Release:
+def _release(
+    con: duckdb.DuckDBPyConnection, published: Published, rows: str, written: Mapping[str, Rewritten]
+) -> _Release:
     released, catalog = metadata.columns(con, published), published.target.catalog
     parts = parts_of(released)
     # A view shows what was released, whatever was added to its table since.
@@ -141,7 +152,7 @@ def _release(con: duckdb.DuckDBPyConnection, published: Published, rows: str) ->
         _Table(part, relation, columns_of(con, relation, "export"))
         for part, relation in zip(parts, relations, strict=True)
     )
-    return _Release(published, rows, columns_of(con, rows, "export"), released, tables)
+    return _Release(published, rows, columns_of(con, rows, "export"), released, tables, written)
 
 
 def check_target(file: Path, release: str) -> None:
@@ -222,7 +233,10 @@ def _to_csv(
     texts, spans = _texts(columns) if escaped else [], _spans(con, release)
     for table in release.tables:
         header = _header(table.columns) if escaped else None
-        _copy(con, table, _aside(draft, table.part), "csv", escaped=texts, spans=spans, header=header)
+        _copy(
+            con, table, _aside(draft, table.part), "csv",
+            escaped=texts, spans=spans, header=header, written=release.written,
+        )  # fmt: skip
     # What is audited is what stands in the file; only a tree knows nothing of the quote in front of a value.
     graded = {fold(name) for name in metadata.trees(con, published)}
     types = dict(columns)
@@ -238,6 +252,7 @@ def _to_csv(
                 escaped=[name for name in texts if name in names],
                 restored=[name for name in restored if name in names],
                 spans={name: between for name, between in spans.items() if name in names},
+                written={name: one for name, one in release.written.items() if name in names},
             ).strip()
 
         return release.read(where, kinds, file)
@@ -468,6 +483,7 @@ def _copy(
     escaped: Sequence[str] = (),
     spans: Mapping[str, str] | None = None,
     header: Sequence[str] | None = None,
+    written: Mapping[str, Rewritten] | None = None,
 ) -> None:
     statement = templates.render(
         "export/file.sql.j2",
@@ -478,6 +494,7 @@ def _copy(
         escaped=escaped,
         spans=spans or {},
         header=header or [column for column, _ in table.columns],
+        written=written or {},
     )
     try:
         engine.run(con, statement, "export", error=ReleaseError)
