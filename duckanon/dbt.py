@@ -25,7 +25,7 @@ import duckdb
 
 from duckanon.api.sql_functions import LEFT_OUT, given_options, register
 from duckanon.audits.headers import rows_of
-from duckanon.audits.run import audit_columns
+from duckanon.audits.run import audit_columns, kept_relation
 from duckanon.database import engine, templates
 from duckanon.database.relations import columns_of, relation_of, resolve, subquery
 from duckanon.errors import DuckanonError, MissingExtra, PolicyError, ReleaseError, SourceError
@@ -207,6 +207,7 @@ def _violating_classes(con: duckdb.DuckDBPyConnection, relation: str, policy: Au
     # An empty table is found here and not in the query, where a filter of the caller's could hide it.
     if not engine.rows(con, templates.render("relation/any_record.sql.j2", relation=source), stage):
         raise SourceError(f"{stage}: the table is empty: there is nothing to audit")
+    source = kept_relation(con, source, policy, stage)
     asked = audit_columns(attributes, policy, {})
     if any(judgement.distance == "hierarchical" for judgement in asked):
         raise PolicyError(f"{stage}: a hierarchical distance needs its tree: use AUDIT TABLE, outside of dbt")

@@ -37,6 +37,7 @@ def assert_private(
     c: Number | None = None,
     distance: Mapping[str, Distance] | None = None,
     hierarchies: Mapping[str, str] | None = None,
+    suppressed: str | None = None,
     con: Connection | duckdb.DuckDBPyConnection | None = None,
     trust: bool = False,
 ) -> Report:
@@ -53,7 +54,7 @@ def assert_private(
         Columns that make the classes, and columns that l and t speak of.
     k, l, t : numbers, optional
         Thresholds, at least one; l and t are one number or one a column.
-    l_diversity, c, distance, hierarchies
+    l_diversity, c, distance, hierarchies, suppressed
         As in `AuditPolicy`. Tables of hierarchies are looked up where `table` is.
     con : Connection or duckdb.DuckDBPyConnection, optional
         Where a table that is given by name lives.
@@ -91,6 +92,7 @@ def assert_private(
         c=c,
         distance=distance,
         hierarchies=hierarchies,
+        suppressed=suppressed,
     )
     if k is None and l is None and t is None:
         raise PolicyError("assert_private has nothing to judge: give k, l or t")

@@ -109,6 +109,7 @@ def canonical(policy: AuditPolicy, columns: Sequence[tuple[str, str]], trees: Ma
         "c": None if policy.c is None else _short(policy.c),
         "distance": {a.name: a.distance or "equal" for a in sensitive},
         "hierarchies": hierarchies,
+        "suppressed": policy.suppressed,
     }
     return options_to_toml({name: value for name, value in options.items() if value not in (None, {}, [])})
 

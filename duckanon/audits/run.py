@@ -50,15 +50,66 @@ def audit_relation(
     policy = policy.audited() if isinstance(policy, Policy) else policy
     columns = columns_of(con, relation, stage)
     attributes = bind.bind_audit(policy, columns)
+    whole, relation = relation, kept_relation(con, relation, policy, stage)
     graded = [attribute for attribute in attributes if attribute.distance == "hierarchical"]
     with temporary(con) if graded else nullcontext("") as workspace:
         trees = {each.name: audit_tree(con, workspace, each, relation=relation) for each in graded}
         report = audit_attributes(con, relation, attributes, policy, trees, name=name)
+        report = _with_suppressed(con, whole, report, attributes, policy, stage)
         beyond = warnings_of(con, relation, columns, attributes, roles=roles, stage=stage)
         report = replace(report, warnings=(*report.warnings, *beyond))
         if not evidence:
             return report
-        return replace(report, evidence=evidence_of(con, relation, policy, trees).to_dict())
+        return replace(report, evidence=evidence_of(con, whole, policy, trees).to_dict())
+
+
+def kept_relation(con: duckdb.DuckDBPyConnection, relation: str, policy: AuditPolicy, stage: str) -> str:
+    """Relation, as SQL text, without the records that are suppressed by the mark of the policy.
+
+    SourceError where all records are: an audit of nothing is no pass.
+    """
+    if policy.suppressed is None:
+        return relation
+    values = {"relation": relation, "columns": policy.quasi_identifiers, "mark": policy.suppressed}
+    kept = templates.render("audit_bind/kept.sql.j2", **values).strip()
+    query = templates.render("relation/any_record.sql.j2", relation=kept)
+    any_record = templates.render("relation/any_record.sql.j2", relation=relation)
+    if engine.rows(con, any_record, stage, error=SourceError) and not engine.rows(con, query, stage):
+        raise SourceError(
+            f"{stage}: every record is suppressed = {policy.suppressed!r}: there is nothing to audit"
+        )
+    return kept
+
+
+_MARKS = ("*", "**", "NA", "N/A", "NULL", "?", "-")
+"""What other tools write for the quasi-identifiers of a suppressed record."""
+
+
+def _with_suppressed(
+    con: duckdb.DuckDBPyConnection,
+    relation: str,
+    report: Report,
+    attributes: Sequence[Attribute],
+    policy: AuditPolicy,
+    stage: str,
+) -> Report:
+    """Report with the number of records left out; without the option, a warning of those that look so."""
+    quasi = [attribute.name for attribute in attributes if attribute.role is Role.QUASI_IDENTIFIER]
+    marks = _MARKS if policy.suppressed is None else (policy.suppressed,)
+    query = templates.render("audit_bind/suppressed.sql.j2", relation=relation, columns=quasi, marks=marks)
+    found = dict(engine.rows(con, query, stage, error=SourceError))
+    if policy.suppressed is not None:
+        count, classes = sum(found.values()), report.measures[0].classes
+        line = Measure("suppressed_records", None, None, float(count), classes, None, None, None)
+        return replace(report, measures=(*report.measures, line))
+    # A missing value is a value of its own; where one column has none, that is no sign of another tool.
+    told = [
+        f"the {count:,} records whose quasi-identifiers all are {mark} count as a class: if they are "
+        f"suppressed, leave them out by suppressed = {mark!r} (--suppressed {mark!r} on the command line)"
+        for mark, count in found.items()
+        if mark != "NULL" or len(quasi) > 1
+    ]
+    return replace(report, warnings=(*report.warnings, *told))
 
 
 def roles_of(policy: AuditPolicy | Policy) -> Roles:

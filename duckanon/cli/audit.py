@@ -17,7 +17,7 @@ from duckanon.audits.formats.words import titled
 from duckanon.audits.html.charts import required
 from duckanon.audits.html.report import html_report
 from duckanon.audits.legible import legible
-from duckanon.audits.run import audit_relation
+from duckanon.audits.run import audit_relation, kept_relation
 from duckanon.audits.unaudited import Roles
 from duckanon.cli.codes import PASSED, VIOLATION
 from duckanon.cli.flags import read_flags, read_text
@@ -51,6 +51,7 @@ from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.checks import checked
 from duckanon.policy.policy import (
     AUDIT_OPTIONS,
+    OPTIONS,
     AuditPolicy,
     Policy,
     audited,
@@ -88,6 +89,10 @@ def audit(
     c: Number = None,
     distance: Words = None,
     hierarchies: Trees = None,
+    suppressed: Annotated[
+        str | None,
+        typer.Option(metavar="MARK", help="leave out records whose quasi-identifiers all are this, as '*'"),
+    ] = None,
     policy: PolicyFile = None,
     form: Annotated[str, typer.Option("--format", help=" | ".join(KNOWN))] = "text",
     output: Output = None,
@@ -110,6 +115,7 @@ def audit(
     reading = reading_of(dateformat, null)
     flags: dict[str, Any] = {"quasi_identifiers": qi, "sensitive": sensitive, "k": k, "t": t, "l": l}
     flags |= {"distance": distance, "l_diversity": l_diversity, "c": c, "hierarchies": hierarchies}
+    flags["suppressed"] = suppressed
     options = _options(flags, policy)
     audit_policy = _audited(options, by_flag=qi is not None)
     check_output(output, source, policy, original, against, *hierarchy_names(audit_policy))
@@ -119,7 +125,8 @@ def audit(
         raise PolicyError("--original is for --format html, which shows the table before and after")
     if frontier and original is None:
         raise PolicyError("--frontier measures the table that the release was made from: give --original")
-    asked = Policy(**{"insensitive": "*", **options}) if frontier else None
+    of_release = {name: value for name, value in options.items() if name in OPTIONS}
+    asked = Policy(**{"insensitive": "*", **of_release}) if frontier else None
     roles = Roles(*(checked(name, options.get(name, ())) for name in ("insensitive", "identifiers")))
     before = None if against is None else _saved(against)
     in_two = options.get("release") == "anatomy" and qi is None
@@ -151,7 +158,8 @@ def audit(
         report = audit_relation(con, relation, audit_policy, name=source, roles=roles, evidence=proved)
         changed = None if before is None else changes.changes(before, json.loads(report.to_json()))
         if form == "html":
-            text = _html(con, relation, report, audit_policy, roles, before_release, asked)
+            shown = kept_relation(con, relation, audit_policy, f"audit of {source}")
+            text = _html(con, shown, report, audit_policy, roles, before_release, asked)
         else:
             text = _with_changes(formatted(report, form), form, changed)
     _deliver(text, report, changed, form=form, output=output)

@@ -78,6 +78,14 @@ def _column(option: str, value: Any) -> str:
     return value
 
 
+def _mark(option: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise PolicyError(
+            f"{option} = {_shown(value)}: use the text that stands for a suppressed value, as '*'"
+        )
+    return value
+
+
 def _integer(option: str, value: Any) -> int:
     integer = _index(value)
     if integer is None:
@@ -373,5 +381,6 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "time_limit": _optional(_above_zero("seconds, a number above 0, or leave it out")),
     "seed": _integer,
     "mode": _word(get_args(Mode)),
+    "suppressed": _optional(_mark),
     "csv_formulas": _word(get_args(Formulas)),
 }

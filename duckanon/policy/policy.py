@@ -94,6 +94,9 @@ class AuditPolicy:
         Columns of which l-diversity and t-closeness speak.
     k, t, l, l_diversity, c, distance, hierarchies
         As in `Policy`, all optional: what has no threshold is reported and not judged.
+    suppressed : str, optional
+        Mark of other tools: records all of whose quasi-identifiers are this text are left out and counted.
+        ``'NULL'`` means those that have none, too.
 
     Raises
     ------
@@ -110,6 +113,7 @@ class AuditPolicy:
     c: Decimal | None
     distance: ByColumn[Distance]
     hierarchies: ByColumn[Hierarchy]
+    suppressed: str | None
 
     @_known_options
     def __init__(
@@ -124,6 +128,7 @@ class AuditPolicy:
         c: Number | None = None,
         distance: Mapping[str, Distance] | None = None,
         hierarchies: Mapping[str, HierarchyRows] | None = None,
+        suppressed: str | None = None,
     ) -> None:
         given = {name: value for name, value in locals().items() if name != "self"}
         _store(self, {name: value for name, value in given.items() if name != "k"})
@@ -298,7 +303,8 @@ class Policy:
 
     def audited(self) -> AuditPolicy:
         """Return the part of this policy that an audit checks."""
-        return audited({name: getattr(self, name) for name in (*AUDIT_OPTIONS, "release")})
+        asked = {name for name in AUDIT_OPTIONS if name in OPTIONS}
+        return audited({name: getattr(self, name) for name in (*asked, "release")})
 
     def to_toml(self) -> str:
         """Return the options that differ from their default as TOML, one line each."""
@@ -371,11 +377,11 @@ def hierarchy_names(policy: Policy | AuditPolicy) -> tuple[str, ...]:
 def stated_options(text: str, **overrides: Any) -> dict[str, Any]:
     """Options that the text of a policy file states, overrides first, before they are checked together.
 
-    A PolicyError where the text is not TOML, or an option is none of `OPTIONS`.
+    A PolicyError where the text is not TOML, or an option is none of `OPTIONS` or `AUDIT_OPTIONS`.
     """
     options = options_from_toml(text) | overrides
     for name in options:
-        if name not in OPTIONS:
+        if name not in (*OPTIONS, *AUDIT_OPTIONS):
             raise PolicyError(unknown_option(name, OPTIONS))
     return options
 

@@ -67,6 +67,8 @@ def audited(
 ) -> Report:
     """Audit of a DataFrame, which is asked once unless it is what was `written`."""
     asked = policy.audited() if isinstance(policy, Policy) else policy
+    if asked.suppressed is not None:
+        raise PolicyError("suppressed is not an option on Spark: leave these rows out of the DataFrame")
     attributes = bind_audit(asked, duckdb_columns(df))
     columns = audit_columns(attributes, asked, {})
     if any(one.distance == "hierarchical" for one in columns):
