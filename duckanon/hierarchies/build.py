@@ -7,10 +7,12 @@ from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import numpy as np
+
 from duckanon.errors import PolicyError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 ROOT = "*"
 """Label of everything."""
@@ -26,7 +28,7 @@ def prefixes(values: Iterable[object], *, mask: str = "*") -> dict[str, list[str
     Parameters
     ----------
     values : iterable
-        Codes, as text or what `str` makes of them; None is passed over.
+        Codes, as text or what `str` makes of them; missing ones (None, NaN, NA, NaT) are passed over.
     mask : str
         One character, for each that is left out.
 
@@ -48,7 +50,7 @@ def prefixes(values: Iterable[object], *, mask: str = "*") -> dict[str, list[str
     """
     if len(mask) != 1:
         raise PolicyError(f"mask = {mask!r}: use one character, as *")
-    codes = sorted({str(value) for value in values if value is not None})
+    codes = sorted({str(value) for value in _present(values)})
     size = max((*map(len, codes), 1))
     return {code: [code[: size - level] + mask * level for level in range(1, size + 1)] for code in codes}
 
@@ -61,8 +63,8 @@ def intervals(
     Parameters
     ----------
     values : iterable of numbers
-        None is passed over; a float counts as the decimal that it is written as. To ten digits after the
-        point.
+        Missing ones (None, NaN, NA) are passed over; a float counts as the decimal that it is written as. To
+        ten digits after the point.
     widths : sequence of numbers
         Of the intervals of each level, above 0, each a multiple of the one before.
     origin : number
@@ -92,8 +94,8 @@ def intervals(
             f"widths = [{shown}]: use numbers above 0, each a multiple of the one before, as [5, 10, 20]"
         )
     rows = {}
-    for value in sorted({value for value in values if value is not None}):
-        number = _decimal("values", value)
+    numbers = {value: _decimal("values", value) for value in _present(values)}
+    for value, number in sorted(numbers.items(), key=lambda entry: entry[1]):
         lows = [number - ((number - zero) % step + step) % step for step in steps]
         ends = [(_text(low), _text(low + step)) for low, step in zip(lows, steps, strict=True)]
         rows[str(value)] = [*(f"[{low}, {high})" for low, high in ends), ROOT]
@@ -108,7 +110,7 @@ def dates(
     Parameters
     ----------
     values : iterable of date or datetime
-        None is passed over.
+        Missing ones (None, NaN, NA, NaT) are passed over.
     levels : sequence of {'day', 'month', 'quarter', 'year', 'decade'}
         In this order; 'day' is for timestamps.
 
@@ -121,13 +123,37 @@ def dates(
     Raises
     ------
     PolicyError
-        A level is unknown, or they are in another order.
+        A level is unknown, they are in another order, or a value is no date.
     """
     known: tuple[Level, ...] = get_args(Level)
     if not levels or [level for level in known if level in levels] != list(levels):
         raise PolicyError(f"levels = {list(levels)}: use some of {', '.join(known)}, in this order")
-    days = sorted({value for value in values if value is not None})
+    days = sorted({_day(value) for value in _present(values)}, key=_leaf)
     return {_leaf(day): [*(_period(day, level) for level in levels), ROOT] for day in days}
+
+
+def _present(values: Iterable[Any]) -> Iterator[Any]:
+    """Give the values that are there, as Python has them: of Arrow, too, and of numpy's dates."""
+    for value in values:
+        plain = value.as_py() if hasattr(value, "as_py") else value
+        if plain is None:
+            continue
+        try:
+            # NaN and NaT differ from themselves; of pandas' NA nobody knows.
+            there = bool(plain == plain)
+        except (TypeError, InvalidOperation):
+            there = False
+        if there and isinstance(plain, np.datetime64):
+            unit = "D" if np.datetime_data(plain)[0] in {"Y", "M", "W", "D"} else "us"
+            plain = plain.astype(f"datetime64[{unit}]").item()
+        if there:
+            yield plain
+
+
+def _day(value: Any) -> date:
+    if not isinstance(value, date):
+        raise PolicyError(f"values: {value!r} is no date: convert texts first, as date.fromisoformat does")
+    return value
 
 
 def _decimal(option: str, value: Any) -> Decimal:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.database import arrow, engine, templates
+from duckanon.database.paths import check_encoding, check_readable
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import PolicyError
+from duckanon.policy.names import DELIMITERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,6 +100,7 @@ class _Rows:
     columns: list[str]  # from leaf to root; or where `listed` the leaf, and the list of its labels
     listed: bool = False
     note: str = ""  # what the first line of a file was taken for
+    csv: Path | None = None  # the file, if it is one
 
 
 def _checked_tree(con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree: str, domain: str) -> int:
@@ -117,6 +122,7 @@ def _checked_tree(con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree:
     height = int(engine.rows(con, templates.render("tree/height.sql.j2", tree=tree), "hierarchy")[0][0])
     query = templates.render("tree/flaws.sql.j2", tree=tree, domain=domain, height=height)
     for flaw, remedy in engine.rows(con, query, "hierarchy"):
+        _check_ragged(rows)
         raise PolicyError(f"{rows.name} {of} {flaw}{rows.note}: {remedy}")
     return height
 
@@ -148,9 +154,16 @@ def _named(con: duckdb.DuckDBPyConnection, hierarchy: str, kind: str, domain: st
         raise PolicyError(
             f"{name} is a database: give a .csv or .parquet file, or ATTACH it and name its table"
         )
+    if form == "csv":
+        check_readable(Path(hierarchy))
+        check_encoding(Path(hierarchy))
     headless, texts = False, kind == "VARCHAR"
     table = _table(hierarchy, form, texts=texts)
-    columns, listed = _columns(con, name, table)
+    try:
+        columns, listed = _columns(con, name, table)
+    except PolicyError:
+        _check_ragged(_Rows(name, table, [], csv=Path(hierarchy) if form == "csv" else None))
+        raise
     if form != "csv":
         return _Rows(name, table, columns, listed)
     first = templates.render("relation/file.sql.j2", name=hierarchy, form="lines").strip()
@@ -166,7 +179,27 @@ def _named(con: duckdb.DuckDBPyConnection, hierarchy: str, kind: str, domain: st
         columns, listed = _columns(con, name, table)
     taken = "as a header" if cells[0] == columns[0] else "as a leaf, not as a header"
     note = f" (its first line, {';'.join(map(str, cells))!r}, was read {taken})"
-    return _Rows(name, table, columns, listed, note)
+    return _Rows(name, table, columns, listed, note, Path(hierarchy))
+
+
+def _check_ragged(rows: _Rows) -> None:
+    """Say which line of a file has more or fewer cells than most: DuckDB reads other columns then."""
+    if rows.csv is None or rows.csv.suffix.lower() == ".gz":
+        return
+    with rows.csv.open(encoding="utf-8", errors="replace", newline="") as file:
+        begin = file.readline()
+        file.seek(0)
+        delimiter = max(DELIMITERS, key=begin.count)
+        lines, cells = csv.reader(file, delimiter=delimiter), list[tuple[int, int]]()
+        with contextlib.suppress(csv.Error):
+            cells = [(lines.line_num, len(line)) for line in lines if line]
+    usual = Counter(count for _, count in cells).most_common(1)
+    for line, count in cells:
+        if count != usual[0][0]:
+            raise PolicyError(
+                f"{rows.name}: line {line} has {count} cells, the others have {usual[0][0]}: give every leaf "
+                "a label at every level, the one below again where a level is missing"
+            )
 
 
 def _table(hierarchy: str, form: str | None, *, texts: bool, headless: bool = False) -> str:

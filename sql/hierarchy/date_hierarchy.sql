@@ -5,9 +5,15 @@
 --
 -- CREATE TABLE born_tree AS FROM date_hierarchy('patients', 'born')
 CREATE OR REPLACE TEMP MACRO date_hierarchy(tbl, col, levels := ['month', 'quarter', 'year']) AS TABLE
-WITH leaf AS (
+WITH known AS (
     SELECT DISTINCT COLUMNS([col]) AS value
     FROM query_table(tbl)
+),
+leaf AS (
+    SELECT
+        value,
+        CASE WHEN typeof(value) = 'VARCHAR' THEN error('date_hierarchy: the column is text: give a table or view that has it as CAST(... AS DATE)') ELSE CAST(value AS TIMESTAMP) END AS moment
+    FROM known
 ),
 place AS (
     SELECT list_transform(levels, lambda level: list_position(['day', 'month', 'quarter', 'year', 'decade'], level)) AS places
@@ -28,11 +34,11 @@ SELECT
         list_transform(
             ordered.levels,
             lambda level: CASE level
-                WHEN 'day' THEN strftime(leaf.value, '%Y-%m-%d')
-                WHEN 'month' THEN strftime(leaf.value, '%Y-%m')
-                WHEN 'quarter' THEN strftime(leaf.value, '%Y') || '-Q' || quarter(leaf.value)
-                WHEN 'year' THEN strftime(leaf.value, '%Y')
-                ELSE CAST(year(leaf.value) // 10 * 10 AS VARCHAR) || 's'
+                WHEN 'day' THEN strftime(leaf.moment, '%Y-%m-%d')
+                WHEN 'month' THEN strftime(leaf.moment, '%Y-%m')
+                WHEN 'quarter' THEN strftime(leaf.moment, '%Y') || '-Q' || quarter(leaf.moment)
+                WHEN 'year' THEN strftime(leaf.moment, '%Y')
+                ELSE CAST(year(leaf.moment) // 10 * 10 AS VARCHAR) || 's'
             END
         ),
         '*'

@@ -81,6 +81,56 @@ def test_an_error_says_what_the_first_line_was_taken_for(
     assert "\n" not in str(wrong.value)
 
 
+@pytest.mark.parametrize("headers", [1, 0])
+@pytest.mark.parametrize("line", [0, 1, 3])
+@pytest.mark.parametrize("cells", ["{};*", "{};lung;x;*"])
+def test_a_line_with_more_or_fewer_levels_is_named(
+    tmp_path: Path, line: int, cells: str, headers: int
+) -> None:
+    """DuckDB leaves out a first line that is shorter, and takes a file with another one for a single column."""
+    lines = list(LEAVES)
+    lines[line] = cells.format(LEAVES[line].partition(";")[0])
+    path = tmp_path / "tree.csv"
+    path.write_text("\n".join(["ill;part;all"] * headers + lines) + "\n", encoding="utf-8")
+    with pytest.raises(PolicyError) as wrong:
+        released(path)
+    told = f"line {line + 1 + headers} has {cells.count(';') + 1} cells, the others have 3: give every leaf"
+    assert told in str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "flaw"),
+    [
+        ([f"  {leaf}" for leaf in LEAVES], "has no row for the value cold, flu, gastritis, ulcer"),
+        ([LEAVES[0].replace(";", " ;", 1), *LEAVES[1:]], "has no row for the value flu"),
+        ([LEAVES[0].replace("lung", " lung"), *LEAVES[1:]], None),
+        ([LEAVES[0].replace(";*", "; *"), *LEAVES[1:]], "puts below different parents, of level 1: lung"),
+    ],
+)
+def test_blanks_around_labels_are_named(tmp_path: Path, lines: list[str], flaw: str | None) -> None:
+    """A label with a blank that stands for a group of its own is a tree, and stays one."""
+    path = tmp_path / "tree.csv"
+    path.write_text("\n".join(["ill;part;all", *lines]) + "\n", encoding="utf-8")
+    if flaw is None:
+        assert released(path)
+        return
+    with pytest.raises(PolicyError) as wrong:
+        released(path)
+    assert flaw in str(wrong.value)
+    assert "remove the blanks" in str(wrong.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_a_hierarchy_of_utf_16_is_named(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "tree.csv"
+    path.write_text("\n".join(LEAVES), encoding=encoding)
+    with pytest.raises(duckanon.SourceError, match="is UTF-16, not UTF-8: convert it"):
+        released(path)
+    path.write_bytes(b"")
+    with pytest.raises(duckanon.SourceError, match="is empty"):
+        released(path)
+
+
 @pytest.mark.parametrize(
     "column",
     ["occupation", *(pytest.param(name, marks=pytest.mark.long) for name in ("workclass", "salary-class"))],

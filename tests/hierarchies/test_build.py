@@ -10,6 +10,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -340,3 +344,63 @@ def test_an_error_of_a_helper_in_a_script_says_where(tmp_path: Path) -> None:
     assert "interval_hierarchy: widths are numbers above 0, each a multiple of the one before" in done.stderr
     assert "(line 3, column 1 of trees.sql)" in done.stderr
     assert len(done.stderr.splitlines()) <= 2
+
+
+MISSING = [None, float("nan"), np.nan, pd.NA, pd.NaT, Decimal("NaN"), np.datetime64("NaT")]
+
+
+@pytest.mark.parametrize("missing", MISSING, ids=repr)
+@pytest.mark.parametrize("first", [True, False])
+def test_missing_values_have_no_row(missing: object, first: bool) -> None:
+    """NULL is a leaf of its own for whoever reads the tree; as text it would lengthen every prefix."""
+
+    def with_missing(value: object) -> list[object]:
+        return [missing, value, missing] if first else [value, missing]
+
+    assert hierarchies.prefixes(with_missing("01")) == {"01": ["0*", "**"]}
+    assert hierarchies.intervals(with_missing(7), [5]) == {"7": ["[5, 10)", "*"]}
+    day = date(2024, 2, 29)
+    assert hierarchies.dates(with_missing(day)) == {"2024-02-29": ["2024-02", "2024-Q1", "2024", "*"]}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        lambda values: values,
+        lambda values: pd.Series(values, dtype="object"),
+        lambda values: pd.Series(values).convert_dtypes(),
+        lambda values: pd.Series(values, dtype="category"),
+        lambda values: pl.Series(values),
+        lambda values: pa.array(values),
+        lambda values: pa.chunked_array([values]),
+        lambda values: list(pa.array(values)),
+        lambda values: pd.Series(values, dtype=pd.ArrowDtype(pa.array(values).type)),
+    ],
+)  # fmt: skip
+def test_columns_of_every_library_have_the_rows_of_a_list(column: Any) -> None:
+    assert hierarchies.prefixes(column(["012", None, "9"])) == hierarchies.prefixes(["012", "9"])
+    assert hierarchies.intervals(column([38, None, 23]), [5, 20]) == hierarchies.intervals([23, 38], [5, 20])
+    days = [date(2024, 2, 29), None, date(2023, 1, 1)]
+    assert hierarchies.dates(column(days)) == hierarchies.dates(days)
+
+
+def test_dates_of_numpy_and_pandas_are_dates() -> None:
+    expected = {"2024-02-29": ["2024-02", "2024-Q1", "2024", "*"]}
+    assert hierarchies.dates(np.array(["2024-02-29", "NaT"], dtype="datetime64[D]")) == expected
+    moments = {"2024-02-29 10:00:00": ["2024-02", "2024-Q1", "2024", "*"]}
+    assert hierarchies.dates(np.array(["2024-02-29T10:00:00", "NaT"], dtype="datetime64[ns]")) == moments
+    assert hierarchies.dates(pd.Series(pd.to_datetime(["2024-02-29 10:00:00", None]))) == moments
+
+
+@pytest.mark.parametrize("value", ["2024-02-29", 5, 1.5])
+def test_what_is_no_date_is_an_error(value: Any) -> None:
+    with pytest.raises(PolicyError, match=f"values: {value!r} is no date: convert"):
+        hierarchies.dates([value])
+
+
+def test_date_hierarchy_of_a_text_says_that_it_is_cast(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("CREATE OR REPLACE TABLE given AS SELECT '2024-02-29' AS v")
+    with pytest.raises(duckdb.Error, match=r"the column is text: give a table or view that has it as CAST"):
+        con.execute("FROM date_hierarchy('given', 'v')")
+    con.execute("CREATE OR REPLACE TABLE cast_given AS SELECT CAST(v AS DATE) AS v FROM given")
+    assert con.execute("SELECT labels[1] FROM date_hierarchy('cast_given', 'v')").fetchall() == [("2024-02",)]
