@@ -37,6 +37,7 @@ from duckanon.database import paths, templates
 from duckanon.database.csv_files import Csv, written
 from duckanon.database.interrupts import within
 from duckanon.database.relations import Target
+from duckanon.errors import PolicyError
 from duckanon.policy.checks import checked
 from duckanon.policy.names import fold
 from duckanon.policy.policy import hierarchy_names
@@ -119,6 +120,7 @@ def anonymize(
         read = files.source(
             con, source, typed=_typed(release_policy), trust=trust, reading=reading_of(dateformat, null)
         )
+        _check_unnamed(read, release_policy)
         texts = _written(con, read, release_policy) if path.suffix.lower() == ".csv" else {}
         rows = read.relation if isinstance(read, Csv) else read
         query = templates.render("relation/rows.sql.j2", relation=rows)
@@ -149,3 +151,14 @@ def _written(con: duckdb.DuckDBPyConnection, read: Csv | str, policy: Policy) ->
         return {}
     recoded = {fold(name) for name in policy.quasi_identifiers if policy.release == "table"}
     return written(con, read, [name for name in read.rewritten if fold(name) not in recoded])
+
+
+def _check_unnamed(read: Csv | str, policy: Policy) -> None:
+    """Raise where `insensitive = *` would release a column without a name: mostly the number of a record."""
+    named = {fold(name) for name in (*_typed(policy), *policy.identifiers)}
+    left = [name for name in (read.unnamed if isinstance(read, Csv) else ()) if fold(name) not in named]
+    if left and policy.insensitive == "*":
+        raise PolicyError(
+            f"--insensitive '*' would release {left[0]!r}, which has no name in the file: give it a role, as "
+            f"--identifiers {left[0]} to drop it"
+        )

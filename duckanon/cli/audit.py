@@ -46,6 +46,7 @@ from duckanon.cli.options import (
 from duckanon.cli.output import complain, line
 from duckanon.database import engine, templates
 from duckanon.database.interrupts import within
+from duckanon.database.paths import check_local
 from duckanon.database.relations import current
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.checks import checked
@@ -188,6 +189,7 @@ def _audited(options: dict[str, Any], *, by_flag: bool) -> AuditPolicy:
 
 def _saved(file: Path) -> dict[str, Any]:
     """Audit that was saved as JSON; read before the audit, which may take long."""
+    check_local(file)
     try:
         saved = json.loads(file.read_text(encoding="utf-8"), parse_constant=str.lower)
         changes.changes(saved, {"measures": []})

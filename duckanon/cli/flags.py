@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duckanon.database.engine import first_line
+from duckanon.database.paths import check_local
 from duckanon.errors import DuckanonError, PolicyError
 from duckanon.policy.checks import decimal
 from duckanon.policy.names import fold
@@ -78,6 +79,7 @@ def read_text(file: Path, what: str, *, error: type[DuckanonError] = DuckanonErr
 
     UTF-8, with or without a byte order mark, lines ended in any way.
     """
+    check_local(file)
     try:
         data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
         return io.StringIO(data.decode("utf-8-sig"), newline=None).read()

@@ -100,6 +100,7 @@ def check_output(output: Path | None, *inputs: str | Path | None) -> None:
     """
     if output is None:
         return
+    paths.check_local(output)
     for name in inputs:
         path = None if name is None else paths.split(str(name))[0]
         # A database is also what its log holds that was not written back yet.

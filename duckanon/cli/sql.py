@@ -15,6 +15,7 @@ from duckanon.cli.codes import ERROR, PASSED, VIOLATION
 from duckanon.cli.options import Database, ShowEffect
 from duckanon.cli.outcomes import show
 from duckanon.cli.output import complain
+from duckanon.database.paths import check_local, database_of
 from duckanon.errors import SourceError
 from duckanon.release import ahead
 from duckanon.release.frontier import picture as drawn
@@ -32,6 +33,8 @@ def sql(
     effect: ShowEffect = False,
 ) -> int:
     """Run statements and print their rows."""
+    if database_of(Path(text)):
+        raise SourceError(f'{text!r} is a database, not a statement: duckanon sql "..." --database {text}')
     return run_text(text, database, picture, effect=effect)
 
 
@@ -50,6 +53,8 @@ def run_text(
     line.
     """
     done = 0
+    if database is not None:
+        check_local(database)
     if picture is not None and picture.exists():
         raise SourceError(f"{str(picture)!r} exists: a picture never overwrites, give a new name")
     try:

@@ -18,6 +18,7 @@ from duckanon.cli.options import L, Names, Numbers, QuasiIdentifiers, T, Trees, 
 from duckanon.cli.output import complain
 from duckanon.database import engine, templates
 from duckanon.database.interrupts import interruptible, terminable
+from duckanon.database.paths import check_local
 from duckanon.errors import DuckanonError, PolicyError
 from duckanon.streams import evidence, feed
 from duckanon.streams.guard import guarded
@@ -134,6 +135,9 @@ def _job(
     source: str, target: str, options: dict[str, Any], form: str | None, report: Path | None, *, follow: bool
 ) -> _Job:
     """Look at what was asked for before anything is opened."""
+    for name in (source, target, report):
+        if name is not None:
+            check_local(name)
     files = [None if name == "-" else Path(name) for name in (source, target)]
     given = None if form is None else known_form(form, ("csv", "jsonl"))
     forms = [_form(file, given) for file in files]

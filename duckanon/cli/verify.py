@@ -14,6 +14,7 @@ from duckanon.cli.codes import PASSED, VIOLATION
 from duckanon.cli.options import Form, Timeout, known_form
 from duckanon.cli.output import line
 from duckanon.database.interrupts import within
+from duckanon.database.paths import check_local
 from duckanon.release.verify.folder import verify_folder
 from duckanon.release.verify.verify import verify as verified
 
@@ -43,6 +44,7 @@ def verify(
 ) -> int:
     """Run every recorded audit again; exit code 1 when anything differs or is violated."""
     known_form(form)
+    check_local(file)
     with progress.shown(sys.stderr), within(timeout):
         outcome = _verified(file, expect or (), head or ())
     line(outcome.to_json() if form == "json" else outcome.to_text())

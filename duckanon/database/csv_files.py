@@ -83,6 +83,7 @@ class Csv:
     relation: str  # what stands after FROM
     texts: str  # the same, every column a text
     rewritten: Mapping[str, Rewritten] = field(default_factory=dict)
+    unnamed: tuple[str, ...] = ()  # columns without a name in the header, as DuckDB calls them
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def read_csv(
     kept = {fold(name) for name in apart}
     form = _stated(con, path, reading, typed)
     needed = {fold(name) for name, _ in form.columns} if typed is None else {fold(name) for name in typed}
-    _check_header(con, form)
+    unnamed = _check_header(con, form)
     _warn_of_one_column(con, form)
     form, exact = _exact(con, form)
     types = {name: kind for name, kind in form.columns if name in exact}
@@ -141,7 +142,7 @@ def read_csv(
     _warn_of_marks(con, form, needed - kept)
     loose = {name: kind for name, kind in loose.items() if name not in merged}
     rewritten = {name: Rewritten(kind, form.format_of(name)) for name, kind in loose.items()}
-    return Csv(form.typed(types | loose).relation(), texts, rewritten)
+    return Csv(form.typed(types | loose).relation(), texts, rewritten, unnamed)
 
 
 def written(con: duckdb.DuckDBPyConnection, csv: Csv, columns: Iterable[str]) -> dict[str, Rewritten]:
@@ -222,14 +223,22 @@ def _sniff(con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, *, plai
     )  # fmt: skip
 
 
-def _check_header(con: duckdb.DuckDBPyConnection, form: _Form) -> None:
+def _check_header(con: duckdb.DuckDBPyConnection, form: _Form) -> tuple[str, ...]:
+    """Return the columns that have no name, with a DuckanonWarning; raise where two have one."""
     query = templates.render("relation/rows.sql.j2", relation=form.typed({}).relation(header=False), limit=1)
-    for row in engine.rows(con, query, form.stage, error=SourceError):
-        if any("\0" in name for name in row if name):
-            raise SourceError(f"{form.stage}: this is no text: its first line holds the byte 0")
-        again = twice(name.strip() for name in row if name)
-        if again is not None:
-            raise SourceError(f"{form.stage}: the header has the column {again!r} twice: rename one")
+    header = next(iter(engine.rows(con, query, form.stage, error=SourceError)), ())
+    if any("\0" in name for name in header if name):
+        raise SourceError(f"{form.stage}: this is no text: its first line holds the byte 0")
+    again = twice(name.strip() for name in header if name)
+    if again is not None:
+        raise SourceError(f"{form.stage}: the header has the column {again!r} twice: rename one")
+    unnamed = tuple(name for (name, _), text in zip(form.columns, header, strict=False) if not text)
+    if unnamed:
+        tell(
+            f"{form.stage}: a column without a name is read as {unnamed[0]!r}: name it, or leave it out, as "
+            "to_csv(index=False) of pandas does"
+        )
+    return unnamed
 
 
 def _warn_of_one_column(con: duckdb.DuckDBPyConnection, form: _Form) -> None:

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from duckanon.errors import SourceError
 
+_MAGIC = slice(8, 12)
+"""Where a database of DuckDB says that it is one."""
+
 DATABASES = (".duckdb", ".db")
 """Endings of database files."""
+
+
+_REMOTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}(?!/)(.*)", re.DOTALL)
+"""An address, s3://bucket/file; of a `Path` with one slash less. One letter is a drive of Windows."""
+
+
+def check_local(name: str | Path) -> None:
+    """Raise where a name is the address of a file elsewhere; nothing is asked of the network."""
+    remote = _REMOTE.fullmatch(str(name))
+    if remote is not None and not Path(name).exists():
+        raise SourceError(
+            f"'{remote[1]}://{remote[2]}' is an address: give the path of a file on this machine "
+            "(what lies elsewhere can be read in SQL: CREATE TABLE t AS FROM '...')"
+        )
 
 
 def check_readable(path: Path) -> None:
@@ -30,6 +48,15 @@ def check_readable(path: Path) -> None:
         raise SourceError(f"{shown} cannot be read: {unread.strerror}") from unread
 
 
+def database_of(file: Path) -> bool:
+    """Whether a file is a database of DuckDB, whatever it is called."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(_MAGIC.stop)[_MAGIC] == b"DUCK" if file.is_file() else False
+    except OSError:
+        return False
+
+
 def check_encoding(path: Path) -> None:
     """Raise where a text is UTF-16, as spreadsheets save "Unicode text": DuckDB would name the byte 0."""
     with path.open("rb") as file:
@@ -45,7 +72,11 @@ def check_encoding(path: Path) -> None:
 
 
 def split(name: str) -> tuple[Path, str | None]:
-    """Path and table (None for a plain file) of ``file`` or ``file.duckdb:table``."""
+    """Path and table (None for a plain file) of ``file`` or ``file.duckdb:table``.
+
+    SourceError for an address, ``s3://bucket/file``.
+    """
+    check_local(name)
     for ending in DATABASES:
         path, separator, table = name.rpartition(f"{ending}:")
         if separator:

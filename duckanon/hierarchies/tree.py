@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.database import arrow, engine, templates
-from duckanon.database.paths import check_encoding, check_readable
+from duckanon.database.paths import check_encoding, check_local, check_readable
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import PolicyError
 from duckanon.policy.names import DELIMITERS
@@ -145,6 +145,7 @@ def _named(con: duckdb.DuckDBPyConnection, hierarchy: str, kind: str, domain: st
     It is a name with up to three parts, or a file that exists. The files of ARX have no header, and DuckDB
     takes the first line of text for one, so that the leaf in it would be lost.
     """
+    check_local(hierarchy)
     name = f"hierarchy {hierarchy!r}"
     form = next((form for form, endings in _FORMS.items() if hierarchy.lower().endswith(endings)), None)
     if not Path(hierarchy).is_file():

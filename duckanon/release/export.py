@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import stat
@@ -14,14 +15,15 @@ from duckanon.audits.evidence import evidence_of
 from duckanon.database import blocks, drafts, engine, interrupts, templates
 from duckanon.database.engine import transaction
 from duckanon.database.handover import lossless
+from duckanon.database.paths import check_local
 from duckanon.database.relations import columns_of, named, subquery
 from duckanon.database.sorted_rows import carries_its_type
-from duckanon.errors import AuditFailure, DuckanonError, ReleaseError, tell
-from duckanon.policy.kinds import kind_of
-from duckanon.policy.names import RECORDS, fold, listed
+from duckanon.errors import AuditFailure, DuckanonError, ReleaseError
+from duckanon.policy.names import RECORDS, fold
 from duckanon.policy.policy import Policy
 from duckanon.release import metadata
 from duckanon.release.audit import audit_published, trees_of
+from duckanon.release.cells import header_of, spans_of, texts_of, warn_of_formulas
 from duckanon.release.chain import changed_by_hand, record
 from duckanon.release.tables import BESIDE, parts_of, read
 
@@ -40,11 +42,8 @@ if TYPE_CHECKING:
     Columns = list[tuple[str, str]]
 
 
-_FORMULA = re.compile(r"'*[=+@\t\r-]")
-"""What sql/export/escape.sql.j2 puts a quote in front of."""
-
-_PLAIN = re.compile(r"STRUCT\(low (U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DECIMAL\(\d+,\d+\)), .*")
-"""Ranges of numbers that are written without a sign but that of one below zero: 1e-05 has another."""
+_NO_ROOM = re.compile("|".join(os.strerror(code) for code in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)))
+"""What the system says where a disk, a quota or the size of a file ends."""
 
 
 def export(
@@ -70,14 +69,14 @@ def export(
     if csv_formulas is not None and writer is not _to_csv:
         raise ReleaseError(f"csv_formulas is about .csv files, and {path!r} is none: leave it out")
     # One transaction, so that the rows which are looked at are those which are written.
-    with transaction(con, whole=False), drafts.draft(file) as draft:
+    with _room_told(path), transaction(con, whole=False), drafts.draft(file) as draft:
         rows = metadata.rows(con, published)
         changed = changed_by_hand(con, published, rows)
         if changed is not None:
             raise ReleaseError(f"{target} was not exported: {changed}")
         release = _release(con, published, rows, written or {})
         if csv_formulas is None and writer is _to_csv:
-            _warn_of_formulas(con, release, path)
+            warn_of_formulas(con, release.columns, release.rows, path)
         if csv_formulas == "escape":
             report = _to_csv(con, release, draft, escaped=True)
         else:
@@ -89,6 +88,19 @@ def export(
         parts = [table.part for table in release.tables[: 1 if writer is _to_database else None]]
         _settle_all([(_aside(draft, part), _beside(file, part.ending)) for part in reversed(parts)])
     return report
+
+
+@contextlib.contextmanager
+def _room_told(path: str) -> Iterator[None]:
+    """Name the file that was asked for, and not its draft, where there is no room for it."""
+    try:
+        yield
+    except (DuckanonError, OSError) as failed:
+        reason = _NO_ROOM.search(str(failed))
+        if reason is None or "draft" not in str(failed):
+            raise
+        words = f"{path!r} was not written: {reason[0].lower()}; nothing is left of it"
+        raise ReleaseError(words) from failed
 
 
 def files_of(file: Path, release: str) -> list[Path]:
@@ -157,6 +169,10 @@ def _release(
 
 def check_target(file: Path, release: str) -> None:
     """Raise where a release cannot be exported: a file is there, its folder is not, its ending is unknown."""
+    check_local(file)
+    if file.suffix.lower() not in FORMATS and file.is_dir():
+        inside = str(file / "released.csv")
+        raise ReleaseError(f"{str(file)!r} is a folder: give a new file in it, as {inside!r}")
     for each in files_of(file, release):
         _check_file(each)
 
@@ -230,9 +246,12 @@ def _to_csv(
     con: duckdb.DuckDBPyConnection, release: _Release, draft: Path, *, escaped: bool = False
 ) -> Report:
     published, columns = release.published, release.columns
-    texts, spans = _texts(columns) if escaped else [], _spans(con, release)
+    texts, spans = (
+        texts_of(columns) if escaped else [],
+        spans_of(con, published.policy, columns, release.rows),
+    )
     for table in release.tables:
-        header = _header(table.columns) if escaped else None
+        header = header_of(table.columns) if escaped else None
         _copy(
             con, table, _aside(draft, table.part), "csv",
             escaped=texts, spans=spans, header=header, written=release.written,
@@ -261,42 +280,6 @@ def _to_csv(
         _require_same(con, reader, release, lambda kinds: read_as(reader, kinds, texts), csv=True)
     rows = read_as(con, columns, back)
     return audit_published(con, con, published, rows, home=published.target.catalog)
-
-
-def _spans(con: duckdb.DuckDBPyConnection, release: _Release) -> dict[str, str]:
-    """What stands between the ends of the ranges of a column: ``20-27`` where no sign is in them."""
-    recode = Policy.from_toml(release.published.policy).recode
-    types = {name: type_text for name, type_text in release.columns if recode.get(name) == "range"}
-    plain = [name for name, type_text in types.items() if _PLAIN.fullmatch(type_text)]
-    below = set()
-    if plain:
-        query = templates.render("export/negative.sql.j2", columns=plain, relation=release.rows)
-        below = {name for name, negative in engine.rows(con, query, "export") if negative}
-    return {name: "-" if name in plain and name not in below else " to " for name in types}
-
-
-def _texts(columns: Sequence[tuple[str, str]]) -> list[str]:
-    """Columns in which a spreadsheet can take a cell for a formula; a number or a date is none."""
-    return [name for name, type_text in columns if kind_of(type_text) in {"text", "other"}]
-
-
-def _header(columns: Sequence[tuple[str, str]]) -> list[str]:
-    """Names of columns as they stand in a CSV of escaped texts."""
-    return [f"'{name}" if _FORMULA.match(name) else name for name, _ in columns]
-
-
-def _warn_of_formulas(con: duckdb.DuckDBPyConnection, release: _Release, path: str) -> None:
-    query = templates.render(
-        "export/formulas.sql.j2",
-        columns=[name for name, _ in release.columns],
-        texts=_texts(release.columns),
-        relation=release.rows,
-    )
-    names = [name for name, formulas in engine.rows(con, query, "export") if formulas]
-    if names:
-        columns_found = listed("columns", names)
-        words = f"{path!r}: a spreadsheet takes texts of {columns_found} for formulas: give csv_formulas"
-        tell(f"{words} = 'escape' for a quote in front, or 'keep'")
 
 
 def _to_database(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) -> Report:

@@ -1,0 +1,62 @@
+"""Cells: how values stand in a CSV, where a range is a text and a spreadsheet takes texts for formulas."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from duckanon.database import engine, templates
+from duckanon.errors import tell
+from duckanon.policy.kinds import kind_of
+from duckanon.policy.names import listed
+from duckanon.policy.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import duckdb
+
+    Columns = Sequence[tuple[str, str]]
+
+_FORMULA = re.compile(r"'*[=+@\t\r-]")
+"""What sql/export/escape.sql.j2 puts a quote in front of."""
+
+_PLAIN = re.compile(r"STRUCT\(low (U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DECIMAL\(\d+,\d+\)), .*")
+"""Ranges of numbers that are written without a sign but that of one below zero: 1e-05 has another."""
+
+
+def spans_of(con: duckdb.DuckDBPyConnection, policy: str, columns: Columns, relation: str) -> dict[str, str]:
+    """What stands between the ends of the ranges of a column: ``20-27`` where no sign is in them."""
+    recode = Policy.from_toml(policy).recode
+    types = {name: type_text for name, type_text in columns if recode.get(name) == "range"}
+    plain = [name for name, type_text in types.items() if _PLAIN.fullmatch(type_text)]
+    below = set()
+    if plain:
+        query = templates.render("export/negative.sql.j2", columns=plain, relation=relation)
+        below = {name for name, negative in engine.rows(con, query, "export") if negative}
+    return {name: "-" if name in plain and name not in below else " to " for name in types}
+
+
+def texts_of(columns: Columns) -> list[str]:
+    """Columns in which a spreadsheet can take a cell for a formula; a number or a date is none."""
+    return [name for name, type_text in columns if kind_of(type_text) in {"text", "other"}]
+
+
+def header_of(columns: Columns) -> list[str]:
+    """Names of columns as they stand in a CSV of escaped texts."""
+    return [f"'{name}" if _FORMULA.match(name) else name for name, _ in columns]
+
+
+def warn_of_formulas(con: duckdb.DuckDBPyConnection, columns: Columns, relation: str, path: str) -> None:
+    """Say which texts a spreadsheet would take for formulas."""
+    query = templates.render(
+        "export/formulas.sql.j2",
+        columns=[name for name, _ in columns],
+        texts=texts_of(columns),
+        relation=relation,
+    )
+    names = [name for name, formulas in engine.rows(con, query, "export") if formulas]
+    if names:
+        columns_found = listed("columns", names)
+        words = f"{path!r}: a spreadsheet takes texts of {columns_found} for formulas: give csv_formulas"
+        tell(f"{words} = 'escape' for a quote in front, or 'keep'")
