@@ -83,24 +83,39 @@ def array_of(values: npt.NDArray[np.object_]) -> pa.Array:
     """Arrow form of objects; a TypeError where one of them would not come back as it is."""
     pd = library("pandas")
 
-    absent = pd.isna(values)
+    absent, exact = pd.isna(values), _is_exact(values)
     if pd.api.types.infer_dtype(values[~absent]) in {"period", "interval"}:
         whole = values.copy()
         whole[absent] = None
         array = pa.array(pd.array(whole))
     else:
-        array = pa.array(values, from_pandas=True)
-    if (
-        pa.types.is_timestamp(array.type)
-        and len({str(getattr(one, "tzinfo", "")) for one in values[~absent]}) > 1
-    ):
-        # Arrow has one time zone for all, and would take that of the first record.
-        array = array.cast(pa.timestamp(array.type.unit, "UTC"))
-    if not _is_exact(values):
+        array = pa.array(values if exact else list(map(_without_numpy, values)), from_pandas=True)
+    if pa.types.is_timestamp(array.type):
+        zones = {str(getattr(one, "tzinfo", None)) for one in values[~absent]}
+        if len(zones) > 1:
+            # Arrow has one time zone for all, and would take that of the first record.
+            array = array.cast(pa.timestamp(array.type.unit, "UTC"))
+    if not exact:
         for value, read in zip(values, array.to_pylist(), strict=True):
             if key_of(value) != key_of(read):
                 raise TypeError(f"Arrow reads {value!r} as {read!r}: give its objects one type")
     return array
+
+
+def _without_numpy(value: Any) -> Any:
+    """A value with those of pandas in the place of numpy's instants and lengths of time, at every depth.
+
+    pyarrow 26 ends the process where an instant of numpy stands beside a number of numpy.
+    """
+    if isinstance(value, np.datetime64):
+        return library("pandas").Timestamp(value)
+    if isinstance(value, np.timedelta64):
+        return library("pandas").Timedelta(value)
+    if type(value) in _LISTS and (not isinstance(value, np.ndarray) or value.dtype.kind == "O"):
+        return list(map(_without_numpy, value))
+    if type(value) is dict:
+        return {name: _without_numpy(one) for name, one in value.items()}
+    return value
 
 
 def _is_exact(values: npt.NDArray[np.object_]) -> bool:

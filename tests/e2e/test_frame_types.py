@@ -78,6 +78,8 @@ CELLS: dict[str, list[Any]] = {
     "str_": list(np.array(SCALARS["text"])),
     "seconds": list(np.array([1, 2, 3, 4], "m8[s]")),
     "datetime64": list(np.array(["2020-01-01T01", "2020-01-02", "2021-01-01", "2021-01-02"], "M8[us]")),
+    "days of numpy": list(np.array(["2020-01-01", "2020-01-02", "2021-01-01", "2021-01-02"], "M8[D]")),
+    "instants of numpy in lists": [[one] for one in np.array(["2020-01-01", "2020-01-02"] * 2, "M8[us]")],
     "bytearray": [bytearray(b"x"), bytearray(b"y")] * 2,
     "list": [[BIG, None], [], [3], [4]],
     "lists of instants": [[one] for one in BERLIN],
@@ -366,6 +368,9 @@ REFUSED: Mapping[str, tuple[Any, str]] = {
     "numbers and texts": (of_objects([1, "x"]), "'b' has type object"),
     "categories of both": (pd.Categorical([1, "x"]), "'b' has type category"),
     "with and without a zone": (of_objects([INSTANTS[0], BERLIN[0]]), "'b' has type object"),
+    "numpy's instants and numbers": (of_objects([np.datetime64("2020-01-01", "us"), np.int8(1)]), "'b' has type object"),
+    "these in lists": (of_objects([[np.datetime64("2020-01-01", "us"), np.int8(1)]] * 2), "'b' has type object"),
+    "these as categories": (pd.Categorical(of_objects([np.datetime64("2020-01-01", "us"), np.int8(1)])), "'b' has type category"),
     "two frequencies": (of_objects([MONTHS[0], pd.Period("2020", "Y")]), "'b' has type object"),
 }  # fmt: skip
 
