@@ -29,9 +29,12 @@ from duckanon.cli.options import (
 )
 from duckanon.database.interrupts import within
 from duckanon.errors import PolicyError
-from duckanon.evaluation.attack.linkage import Sides, attacked
+from duckanon.evaluation.attack.columns import has_column
+from duckanon.evaluation.attack.definetti import Definetti, definetti_attack
+from duckanon.evaluation.attack.linkage import Linkage, Sides, attacked
 from duckanon.evaluation.attack.options import SAMPLE, Attack, Interval
 from duckanon.policy.policy import hierarchy_names
+from duckanon.release.tables import BESIDE
 
 
 def linkage(
@@ -48,6 +51,13 @@ def linkage(
     ] = None,
     percent: Annotated[float, typer.Option(help="half the width of the interval of disclosure")] = 5.0,
     interval: Annotated[str, typer.Option(help="of what: range, rank or sd")] = "range",
+    sensitive: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN,...",
+            help="of release = 'anatomy' or 'swap': guess these, by what the classes tell (deFinetti attack)",
+        ),
+    ] = None,
     id_column: Annotated[
         str | None, typer.Option("--id", help="column of both tables that tells who is who")
     ] = None,
@@ -83,13 +93,24 @@ def linkage(
         sample=sample,
         seed=seed,
     )
+    wanted = None if sensitive is None else read_names("--sensitive", sensitive)
+    second = files.beside(release, BESIDE)
     named = files.opened(original, release, *trees, trust=trust)
     with progress.shown(sys.stderr), named as con, within(timeout):
         before, after = (
             files.relation(con, name, trust=trust, reading=reading) for name in (original, release)
         )
         files.check_hierarchies(con, trees, trust=trust)
-        outcome = attacked(con, Sides(before, after, original, release), attack)
+        sides = Sides(before, after, original, release)
+        outcome: Linkage | Definetti
+        if wanted is None:
+            outcome = attacked(con, sides, attack)
+        else:
+            whole = all(has_column(con, after, name) for name in wanted)
+            beside = None if whole else files.relation(con, second, trust=trust)
+            outcome = definetti_attack(
+                con, sides, attack.quasi_identifiers, wanted, beside=beside, sample=sample, seed=seed
+            )
     deliver(outcome.to_json() if form == "json" else outcome.to_text(), output)
     return PASSED
 

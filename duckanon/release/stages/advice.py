@@ -13,6 +13,7 @@ from duckanon.policy.bind import Role
 from duckanon.release.stages.candidate import class_fields
 from duckanon.release.stages.embed import EXACT_VALUES
 from duckanon.release.stages.flattened import flattened
+from duckanon.release.stages.guessed import guessed
 from duckanon.release.stages.plan import candidates, most_classes, trial
 from duckanon.release.stages.protect import judged
 from duckanon.release.stages.recode import labelled_relation
@@ -79,6 +80,8 @@ def _of_columns(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Po
     classes = class_fields(staged, policy)
     warnings = [*revealed(con, staged, candidate.table, classes), *_insensitive(con, staged)]
     warnings += [*dominated(con, staged, policy), *own_values.values(), *commas.values()]
+    if policy.release != "table":
+        warnings += guessed(con, staged)
     for field, axis in () if leveled else zip(staged.quasi, embedded.axes, strict=True):
         if axis.corners is None or len(axis.corners) <= EXACT_VALUES or field in {*own_values, *commas}:
             continue
@@ -133,8 +136,8 @@ def singles_out(name: str, different: int, size: int) -> str:
 def alone_by(name: str, alone: int, size: int) -> str:
     """What is said of an insensitive column that singles many records out, and is not nearly unique."""
     return (
-        f"insensitive column {name!r} singles out {alone} of {size} records, each alone with its value: is it "
-        "an identifier or a quasi-identifier?"
+        f"insensitive column {name!r} singles out {alone} of {size} records, each alone with its value: is "
+        "it an identifier or a quasi-identifier?"
     )
 
 
