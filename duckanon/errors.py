@@ -27,7 +27,7 @@ import warnings
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    from types import FrameType, ModuleType
 
     from duckanon.audits.report import Report
 
@@ -162,10 +162,17 @@ def tell(text: str) -> None:
     text : str
         What its owner should know of a release.
     """
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_between()):
+    level, frame, user = 2, sys._getframe(1), user_frame(sys._getframe(1))
+    while frame is not user and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
     warnings.warn(text, DuckanonWarning, stacklevel=level)
+
+
+def user_frame(frame: FrameType) -> FrameType:
+    """Frame of the user's program that called us, from one of ours."""
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_between()):
+        frame = frame.f_back
+    return frame
 
 
 def _folder(module: ModuleType) -> str:

@@ -12,7 +12,7 @@ from duckdb import DuckDBPyConnection, DuckDBPyRelation, ExpectedResultType
 
 from duckanon.api.execute import Outcome, run_statement
 from duckanon.api.sql_functions import add_called
-from duckanon.database import engine
+from duckanon.database import engine, variables
 from duckanon.database.interrupts import interruptible, watching
 from duckanon.errors import SOURCE_QUERY, DuckanonError, Place, StatementError
 from duckanon.statements import misspelt
@@ -304,8 +304,8 @@ def connect(database: str | Path = ":memory:", *, read_only: bool = False, **con
 
     Notes
     -----
-    Python variables are not visible as tables, so that a script means the same everywhere; use
-    ``con.duckdb.register(name, frame)``. Pass ``python_enable_replacements=True`` to change that. DuckDB's
+    Python variables are not visible as tables, so that a script means the same everywhere:
+    ``con.duckdb.register(name, frame)`` makes a table of one, as the error of ``FROM name`` says. DuckDB's
     progress bar, which goes to stdout, is off, and its allocator gives back memory sooner than by default.
     """
     settings = {"python_enable_replacements": False, **config}
@@ -350,7 +350,8 @@ def locate(failure: Exception, script: Script, piece: Piece, statement: Statemen
             places.append(start)
         failure.places = tuple(places)
     elif isinstance(failure, duckdb.Error):
-        failure.args = (_renumbered(str(failure), script, piece, start),)
+        first, cut, rest = _renumbered(str(failure), script, piece, start).partition("\n")
+        failure.args = (first + variables.hint(failure) + cut + rest,)
 
 
 def _bare(piece: Piece) -> Piece:

@@ -169,7 +169,8 @@ def _show(con: duckdb.DuckDBPyConnection, _statement: grammar.ShowViews, _effect
 
 def _export(con: duckdb.DuckDBPyConnection, statement: grammar.Export, _effect: bool) -> Outcome:
     target = resolve(con, statement.name)
-    report = export(con, target, statement.path, **options_to_export(statement.options))
+    with metadata.undisturbed(con, target.catalog):
+        report = export(con, target, statement.path, **options_to_export(statement.options))
     return _reported(f"exported {target} to {statement.path}", report)
 
 
@@ -180,7 +181,9 @@ def _drop(con: duckdb.DuckDBPyConnection, statement: grammar.Drop, _effect: bool
         if not statement.if_exists:
             raise
         return Outcome(f"nothing to drop: {nowhere}", None)
-    if views.drop_view(con, target, if_exists=statement.if_exists):
+    with metadata.undisturbed(con, target.catalog):
+        dropped = views.drop_view(con, target, if_exists=statement.if_exists)
+    if dropped:
         return Outcome(f"dropped {target}", None)
     return Outcome(f"nothing to drop: {target} does not exist", None)
 

@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from duckanon.database import arrow, interrupts, templates
+from duckanon.database import arrow, interrupts, templates, variables
 from duckanon.errors import SOURCE_QUERY, DuckanonError, Place, ReleaseError, SourceError
 from duckanon.statements.tokens import split, tokenize
 
@@ -61,7 +61,7 @@ def wrapped(
     cause: Exception, sql: str, stage: str, *, error: type[DuckanonError] = DuckanonError
 ) -> DuckanonError:
     """Our error for one of the engine (of Arrow, too): its first line, with the statement and the stage."""
-    raised = error(f"{stage}: {first_line(cause)}")
+    raised = error(f"{stage}: {first_line(cause)}{variables.hint(cause)}")
     raised.sql, raised.stage = sql, stage
     return raised
 
@@ -168,7 +168,7 @@ def _begin(statement: str) -> str:
 
 def failed_query(cause: duckdb.Error, sql: str, before: int) -> SourceError:
     """Our error for what DuckDB says of a query that somebody gave, which had some lines before it."""
-    raised = SourceError(f"the source query fails: {first_line(cause)}")
+    raised = SourceError(f"the source query fails: {first_line(cause)}{variables.hint(cause)}")
     at = place(cause)
     if at is not None:
         raised.at(max(at[0] - before, 1), at[1], SOURCE_QUERY)
@@ -316,7 +316,7 @@ def _alone() -> Iterator[None]:
         yield
     except (duckdb.Error, DuckanonError) as failure:
         cause = failure if isinstance(failure, duckdb.Error) else failure.__cause__
-        if isinstance(cause, duckdb.TransactionException) and "conflict" in str(cause):
+        if isinstance(cause, duckdb.TransactionException) and "conflict" in str(cause).lower():
             raise ReleaseError(
                 "conflict: another connection writes releases to this database at the same time, so nothing "
                 "was written: run the statement again when it is done"

@@ -331,7 +331,7 @@ def _released(
         made = replace(made, report=report)
         warn(replace(candidate, report=report))
         with progress.step("publish"):
-            number = publish(con, made, batch.source, target)
+            number = publish(con, made, batch.source, target, refreshed=batch.published)
     now = replace(batch, known=replace(batch.known, release_id=number))
     return Appended(made, _since(con, now, named("temp", batch.all)), None)
 

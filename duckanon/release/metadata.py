@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import duckdb
+
 from duckanon.audits.evidence import SCHEMA_VERSION
 from duckanon.database import engine, templates
 from duckanon.database.relations import Target, columns_of, databases, lookup, named, relation_of
-from duckanon.errors import ReleaseError
+from duckanon.errors import DuckanonError, ReleaseError
 from duckanon.policy.names import fold
 from duckanon.policy.told import P_PERCENT
 from duckanon.release.tables import BESIDE, Released, parts_of, read
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import duckdb
+    from collections.abc import Iterator, Sequence
 
 SCHEMA = "duckanon"
 """Schema of the backing tables and the metadata, in the database of the view."""
@@ -28,6 +29,7 @@ METADATA = ("releases", "columns", "thresholds", "audits")
 CHAINED = 3
 """Version since which the audits of a release are a chain."""
 
+_OF_OTHERS = re.compile(r"Table with name (release|persons|values)_\d+\w* does not exist")
 _MARK = re.compile(r"duckanon release (\d+)")
 
 
@@ -135,6 +137,43 @@ def tables(con: duckdb.DuckDBPyConnection, catalog: str) -> set[str]:
     """Tables that our schema holds in a database: metadata, backing tables and trees."""
     query = templates.render("catalog/tables.sql.j2", catalog=catalog, schema=SCHEMA, prefix="")
     return {row[0] for row in engine.rows(con, query, "catalog")}
+
+
+@contextlib.contextmanager
+def undisturbed(con: duckdb.DuckDBPyConnection, catalog: str) -> Iterator[None]:
+    """Tell of another connection that wrote releases meanwhile, where a statement fails at what is stored.
+
+    It is told instead of the error: what is missing or not as recorded then is so because of it, and what is
+    wrong beside that the next try says.
+    """
+    before = _stored(con, catalog)
+    try:
+        yield
+    except DuckanonError as failure:
+        missing = isinstance(failure.__cause__, duckdb.CatalogException)
+        conflict = isinstance(failure.__cause__, duckdb.TransactionException)
+        if (missing or isinstance(failure, ReleaseError)) and not conflict:
+            # A release that came and went meanwhile leaves nothing else to see.
+            disturbed = missing and _OF_OTHERS.search(str(failure)) is not None
+            # Nothing can be seen in a transaction that an error has aborted.
+            with contextlib.suppress(DuckanonError):
+                disturbed = disturbed or _stored(con, catalog) != before
+            if disturbed:
+                raise meanwhile(catalog) from failure
+        raise
+
+
+def _stored(con: duckdb.DuckDBPyConnection, catalog: str) -> list[tuple[int]]:
+    query = templates.render("catalog/stored.sql.j2", catalog=catalog, schema=SCHEMA)
+    return engine.rows(con, query, "catalog")
+
+
+def meanwhile(catalog: str) -> ReleaseError:
+    """Error of a statement during which another connection replaced or dropped a release that it needs."""
+    return ReleaseError(
+        f"another connection made or dropped a release in {catalog} meanwhile, so nothing was written: "
+        "run the statement again"
+    )
 
 
 def backing(catalog: str, table: str) -> str:
@@ -256,6 +295,9 @@ def require(con: duckdb.DuckDBPyConnection, target: Target, *, whole: bool = Fal
 
 def absent(con: duckdb.DuckDBPyConnection, target: Target, releases: Sequence[Published]) -> ReleaseError:
     """Error for a name under which no release stands, with those that are recorded under it."""
+    without = unmarked(con, releases)
+    if without is not None:
+        return without
     for replaced in releases[-1:]:
         if _marked(con, replaced):
             return ReleaseError(
@@ -268,6 +310,26 @@ def absent(con: duckdb.DuckDBPyConnection, target: Target, releases: Sequence[Pu
             "CREATE OR REPLACE ANONYMIZED VIEW, or remove it by DROP ANONYMIZED VIEW"
         )
     return ReleaseError(f"{target} is not an anonymized view; SHOW ANONYMIZED VIEWS lists them")
+
+
+def unmarked(con: duckdb.DuckDBPyConnection, releases: Sequence[Published]) -> ReleaseError | None:
+    """Error for the view of a release that has lost its comment, and nothing else; None for any other."""
+    for replaced in releases[-1:]:
+        there = lookup(con, replaced.target)
+        if there is not None and not there.comment and shows(con, replaced):
+            marks = [
+                templates.render(
+                    "relation/mark.sql.j2",
+                    view=relation_of(part.beside(replaced.target)),
+                    comment=comment(replaced.release_id, part.ending),
+                ).strip()
+                for part in parts_of(columns(con, replaced))
+            ]
+            return ReleaseError(
+                f"{replaced.target} is the view of release {replaced.release_id} without the comment that "
+                f"marks it, which IMPORT DATABASE leaves out: {'; '.join(marks)} brings it back"
+            )
+    return None
 
 
 def comment(release_id: int, ending: str = "") -> str:

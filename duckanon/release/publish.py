@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from duckanon.audits.report import Report
     from duckanon.database.relations import Target
     from duckanon.policy.bind import Attribute
+    from duckanon.release.metadata import Published
     from duckanon.release.stages.candidate import Candidate, Source
     from duckanon.release.successive import Persons
 
@@ -61,13 +62,25 @@ def ready(candidate: Candidate, persons: Persons) -> Ready:
     )
 
 
-def publish(con: duckdb.DuckDBPyConnection, made: Ready, source: Source, target: Target) -> int:
+def publish(
+    con: duckdb.DuckDBPyConnection,
+    made: Ready,
+    source: Source,
+    target: Target,
+    *,
+    refreshed: Published | None = None,
+) -> int:
     """Number of the release that a view stands for from now on, instead of an older one. O(n log n).
 
     The rows are written in the order of their values. Inside an open transaction the writes join it;
-    otherwise they are one of their own, all of them or none.
+    otherwise they are one of their own, all of them or none. A ReleaseError where the view that is
+    `refreshed` is gone by now, or has another policy or query.
     """
     with transaction(con):
+        if refreshed is not None:
+            now = metadata.find(con, target)
+            if now is None or (now.policy, now.source_sql) != (refreshed.policy, refreshed.source_sql):
+                raise metadata.meanwhile(target.catalog)
         _render(con, "publish/metadata.sql.j2", catalog=target.catalog)
         renew(con, target.catalog)
         number = engine.rows(

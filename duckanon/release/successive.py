@@ -95,7 +95,7 @@ class Persons:
     k: int
     by_subject: bool  # else each record is a subject, known by all that is released of it
     least: tuple[tuple[str, int], ...]  # of common values, by sensitive column
-    compared: tuple[int, ...]  # releases that were kept when it was compared with them
+    compared: tuple[tuple[int, datetime], ...]  # releases that were kept when it was compared with them
     published: int = 0  # classes, the first of them, that were published before and stay
 
 
@@ -169,9 +169,14 @@ def persons_of(
     # Digests of two releases can be compared where they are of the same columns.
     columns = listed(con, released)
     basis = basis_of(con, staged.tellers) if staged.tellers else f"what is released of them: {columns}"
-    compared = tuple(one.release_id for one in earlier)
+    compared = _compared(earlier)
     by_subject = bool(policy.subject)
     return Persons(persons, sensitive, basis, columns, sources, salt, policy.k, by_subject, least, compared)
+
+
+def _compared(earlier: Sequence[Kept]) -> tuple[tuple[int, datetime], ...]:
+    """Releases by number and time: the number of one that was dropped is used again."""
+    return tuple((one.release_id, one.made_at) for one in earlier)
 
 
 def _persons(
@@ -471,11 +476,8 @@ def keep(
     A ReleaseError where another release came between the comparison and this.
     """
     catalog, earlier = target.catalog, kept(con, target.catalog)
-    if persons.compared != tuple(one.release_id for one in earlier):
-        raise ReleaseError(
-            f"another release was made in {catalog} since this one was compared with those before it: "
-            "nothing was written, run the statement again"
-        )
+    if persons.compared != _compared(earlier):
+        raise metadata.meanwhile(catalog)
     _run(con, "successive/history.sql.j2", catalog=catalog, columns=HISTORY_COLUMNS)
     if _history(con, catalog, {HISTORY}) is None:
         raise ReleaseError(
@@ -503,11 +505,20 @@ def waits(con: duckdb.DuckDBPyConnection, catalog: str, release: Kept) -> None:
 
 
 def forget(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> None:
-    """Remove what is kept of all releases of the view of a release; whoever calls owns the transaction."""
+    """Remove what is kept of all releases of the view of a release, unless another of them stands.
+
+    Of one that was replaced an audit may be left, which another connection recorded meanwhile. Whoever calls
+    owns the transaction.
+    """
     there = metadata.tables(con, catalog)
     history = _history(con, catalog, there)
     lineages = {one.lineage for one in history or [] if one.release_id == release_id}
     numbers = {release_id, *(one.release_id for one in history or [] if one.lineage in lineages)}
+    others = sorted(numbers - {release_id})
+    if others:
+        query = templates.render("successive/standing.sql.j2", catalog=catalog, numbers=others)
+        if engine.rows(con, query, STAGE, error=ReleaseError):
+            return
     names = sorted(there.intersection(name for number in numbers for name in tables_of(number)))
     listed = sorted(numbers) if history else []
     _run(con, "successive/forget.sql.j2", catalog=catalog, tables=names, numbers=listed)

@@ -117,8 +117,9 @@ def create(
     The source has to have the columns of `before`, if that is given.
     """
     metadata.check_writable(con, target)
-    _check_free(con, target, policy, or_replace=or_replace)
-    return _release(con, Source(query, *current(con), before), policy, target, effect=effect)
+    with metadata.undisturbed(con, target.catalog):
+        _check_free(con, target, policy, or_replace=or_replace)
+        return _release(con, Source(query, *current(con), before), policy, target, effect=effect)
 
 
 def refresh(
@@ -135,19 +136,21 @@ def refresh(
     that of the policy. With mode 'append' its classes stay, and those of new subjects come to them.
     """
     metadata.check_writable(con, target)
-    published = metadata.require(con, target, whole=mode == "append")
-    policy = Policy.from_toml(published.policy)
-    if mode == "append":
-        return _append(con, published, policy, effect=effect, on_intersection=on_intersection)
-    _check_beside(con, published.target, policy, metadata.recorded(con, target))
-    made = _release(
-        con,
-        source_of(con, published),
-        policy,
-        published.target,
-        effect=effect,
-        on_intersection=on_intersection,
-    )
+    with metadata.undisturbed(con, target.catalog):
+        published = metadata.require(con, target, whole=mode == "append")
+        policy = Policy.from_toml(published.policy)
+        if mode == "append":
+            return _append(con, published, policy, effect=effect, on_intersection=on_intersection)
+        _check_beside(con, published.target, policy, metadata.recorded(con, target))
+        made = _release(
+            con,
+            source_of(con, published),
+            policy,
+            published.target,
+            effect=effect,
+            on_intersection=on_intersection,
+            refreshed=published,
+        )
     _sweep(con, target.catalog)
     return made
 
@@ -229,19 +232,20 @@ def drop_view(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists: bool
     One that a plain DROP VIEW has removed is forgotten. A ReleaseError where there is none, unless
     `if_exists`.
     """
-    releases, there = metadata.recorded(con, target), lookup(con, target)
-    numbers = {release.release_id for release in releases}
-    if there is not None and metadata.standing(con, releases) is None:
-        lost = metadata.lost(con, target, releases)
-        if lost is None:
-            raise metadata.absent(con, target, releases)
-        numbers = {lost}
-    if there is None and not numbers:
-        if not if_exists:
-            raise metadata.absent(con, target, releases)
-        return False
-    metadata.check_writable(con, target)
+    # What is dropped is read where it is dropped: another connection may use a number again meanwhile.
     with transaction(con):
+        releases, there = metadata.recorded(con, target), lookup(con, target)
+        numbers = {release.release_id for release in releases}
+        if there is not None and metadata.standing(con, releases) is None:
+            lost = metadata.lost(con, target, releases)
+            if lost is None:
+                raise metadata.absent(con, target, releases)
+            numbers = {lost}
+        if there is None and not numbers:
+            if not if_exists:
+                raise metadata.absent(con, target, releases)
+            return False
+        metadata.check_writable(con, target)
         if there is not None:
             parts = (target.catalog, target.schema, target.name)
             statement = templates.render("relation/drop.sql.j2", parts=parts, view=True)
@@ -278,6 +282,7 @@ def _release(
     *,
     effect: bool,
     on_intersection: Intersection | None = None,
+    refreshed: Published | None = None,
 ) -> Release:
     made = through(advise, con, source.query, policy, drawn=source.drawn)
     with names_of(con, source), made as candidate:
@@ -290,7 +295,7 @@ def _release(
         warn(candidate)
         changed = effects(con, candidate) if effect else ()
         with progress.step("publish"):
-            publish(con, ready(candidate, persons), source, target)
+            publish(con, ready(candidate, persons), source, target, refreshed=refreshed)
     return Release(
         name=str(target),
         report=replace(candidate.report, name=str(target)),
@@ -317,7 +322,8 @@ def _check_free(con: duckdb.DuckDBPyConnection, target: Target, policy: Policy, 
     if there is None:
         return
     if metadata.standing(con, releases) is None and metadata.lost(con, target, releases) is None:
-        raise ReleaseError(
+        unmarked = metadata.unmarked(con, releases)
+        raise unmarked or ReleaseError(
             f"{target} is a {there.kind} that duckanon did not make and does not replace: choose another name"
         )
     if not or_replace:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -13,6 +16,9 @@ from duckanon.errors import DuckanonError, DuckanonWarning, SourceError
 from tests.e2e.scenes import QI, patients, rows
 from tests.examples import slowly
 from tests.oracle import k_anonymity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 POLICY = duckanon.Policy(
     quasi_identifiers=["age", "zip"], sensitive=["charge"], identifiers="id", insensitive="*", k=3, t=0.4
@@ -154,3 +160,37 @@ def test_a_k_above_the_records_says_which_would_work(records: int, k: int, words
         with pytest.raises(DuckanonError) as wrong:
             duckanon.anonymize(con, "t", duckanon.Policy(quasi_identifiers="a", k=k), name="v")
     assert words in str(wrong.value)
+
+
+PATIENTS_OF_PYTHON = duckanon.Policy(quasi_identifiers="age", sensitive="charge", k=2)
+
+# The names of the arguments are the variables that the statements name.
+# ruff: noqa: ARG005
+READS: dict[str, Callable[[duckanon.Connection, pa.Table], object]] = {
+    "sql": lambda con, frame: con.sql("FROM frame"),
+    "execute": lambda con, frame: con.execute("SELECT 1;\nFROM frame"),
+    "CREATE": lambda con, frame: con.sql(
+        "CREATE ANONYMIZED VIEW v AS FROM frame WITH (quasi_identifiers = age, sensitive = charge, k = 2)"
+    ),
+    "anonymize": lambda con, frame: duckanon.anonymize(con, "frame", PATIENTS_OF_PYTHON, name="v"),
+    "stream": lambda con, frame: con.stream("FROM frame", "t", quasi_identifiers="age", k=2, delay=20),
+}
+
+
+@pytest.mark.parametrize("door", READS)
+def test_a_table_of_python_is_registered_as_the_error_says(door: str) -> None:
+    """Its variables are no tables, so that a script means the same everywhere."""
+    table = pa.table({"age": [1, 1, 2, 2], "charge": [1, 2, 1, 2]})
+    way_out = "con.duckdb.register('frame', frame)"
+    words = (
+        f"'frame' is a variable of Python and no table: register it on the DuckDB connection, as by {way_out}"
+    )
+    with duckanon.connect() as con:
+        with pytest.raises((DuckanonError, duckdb.Error)) as refused:
+            READS[door](con, table)
+        assert words in str(refused.value)
+        with pytest.raises((DuckanonError, duckdb.Error)) as refused:
+            con.sql("FROM door")
+        assert "variable of Python" not in str(refused.value)
+        eval(way_out, {"con": con, "frame": table})
+        READS[door](con, table)

@@ -121,3 +121,29 @@ def test_a_replaced_view_gives_way_to_a_new_release(con: duckanon.Connection) ->
     con.sql(CREATE)
     assert len(rows(con, "FROM duckanon.releases")) == 1
     assert all(row["passed"] is not False for row in rows(con, "AUDIT VIEW v"))
+
+
+@pytest.mark.parametrize("release", ["table", "anatomy"])
+@pytest.mark.filterwarnings("ignore::duckanon.errors.DuckanonWarning")
+def test_a_database_that_was_exported_and_imported_gets_its_marks_back_as_the_error_says(
+    con: duckanon.Connection, tmp_path: Path, release: str
+) -> None:
+    """EXPORT DATABASE writes no comments; nothing is taken for a release without its mark."""
+    if release == "anatomy":
+        con.sql("DROP ANONYMIZED VIEW v")
+        con.sql(
+            "CREATE ANONYMIZED VIEW v AS SELECT age, diagnosis FROM patients "
+            "WITH (quasi_identifiers = age, sensitive = diagnosis, k = 2, l = 2, release = 'anatomy')"
+        )
+    con.execute(f"EXPORT DATABASE '{tmp_path / 'dump'}'")
+    with duckanon.connect() as other:
+        other.execute(f"IMPORT DATABASE '{tmp_path / 'dump'}'")
+        for statement in (*STATEMENTS[3:], CREATE, CREATE.replace("CREATE", "CREATE OR REPLACE")):
+            with pytest.raises(ReleaseError, match="without the comment that marks it, which IMPORT") as lost:
+                other.sql(statement)
+        way_out = str(lost.value).partition("leaves out: ")[2].partition(" brings it back")[0]
+        other.execute(way_out)
+        assert [row["view_name"] for row in rows(other, "SHOW ANONYMIZED VIEWS")] == ["v"]
+        assert all(row["passed"] is not False for row in rows(other, "AUDIT VIEW v"))
+        other.sql("DROP ANONYMIZED VIEW v")
+        assert rows(other, "SELECT view_name FROM duckdb_views() WHERE NOT internal") == []
