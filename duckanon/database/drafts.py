@@ -32,8 +32,8 @@ _MARK = b"a draft of duckanon: it is removed when nobody writes it any more\n"
 _PLAINLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """How a file of others is opened: not behind a link, and without waiting for the other end of a pipe."""
 
-_OURS = re.compile(r"(tmp_)?draft(\.\w+)*")
-"""Files in the folder: COPY of DuckDB puts ``tmp_`` before a name until the file is whole."""
+_OURS = re.compile(r"(tmp_)?draft(\.\w+)*|duckdb_temp_[\w.-]+")
+"""Files in the folder: COPY of DuckDB puts ``tmp_`` before a name until the file is whole; what it spills."""
 
 
 @contextlib.contextmanager
@@ -61,6 +61,21 @@ def draft(file: Path) -> Iterator[Path]:
         _make(file.parent, begun, held)
         ending = file.suffix if _OURS.fullmatch(f"draft{file.suffix}") else ""
         yield held[0][0] / f"draft{ending}"
+
+
+@contextlib.contextmanager
+def spill(parent: Path) -> Iterator[Path | None]:
+    """Give a folder for what DuckDB spills, for its owner only; None where none can be made.
+
+    DuckDB would make one that everybody can read, with values of the source.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            place = stack.enter_context(draft(parent / "spill"))
+        except OSError:
+            yield None
+            return
+        yield place.parent
 
 
 def sweep(parent: Path) -> None:

@@ -14,7 +14,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from duckanon.database import engine, templates
+from duckanon.database import drafts, engine, templates
 from duckanon.database.relations import Target
 from duckanon.errors import ReleaseError, SourceError
 from duckanon.release.metadata import METADATA, SCHEMA, is_release_view
@@ -40,12 +40,19 @@ def opened(
     """Give a connection in memory that reaches nothing but the named files, and writes to the named folders.
 
     Without the names of Python and a progress bar; no setting can be changed and no extension fetched or
-    loaded, unless the caller trusts what is read.
+    loaded, unless the caller trusts what is read. It spills to the first of the folders, where only the owner
+    reads it; without folders where DuckDB does by default.
     """
     config: dict[str, str | bool | int | float | list[str]] = {"python_enable_replacements": False}
     if not trust:
         config |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    with engine.in_memory(**config) as con:
+    folders = list(folders)
+    with contextlib.ExitStack() as stack:
+        # Where something is written, DuckDB spills, too: values of the source, for no other eyes.
+        spill = stack.enter_context(drafts.spill(folders[0])) if folders else None
+        if spill is not None:
+            config["temp_directory"] = spill.absolute().as_posix()
+        con = stack.enter_context(engine.in_memory(**config))
         if not trust:
             statement = templates.render(
                 "files/lock.sql.j2",

@@ -6,6 +6,7 @@ import itertools
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import duckanon
+from duckanon.api import files
 from duckanon.database import drafts
 from tests.e2e.file_scene import run, write
 from tests.e2e.scenes import CREATE, ROOT, patients
@@ -256,3 +258,35 @@ def test_a_lock_that_is_no_plain_file_stops_nobody_and_stays(kind: str, tmp_path
     assert written.read_text() == "whole"
     assert os.path.lexists(lock)
     assert [path.name for path in tmp_path.glob(".duckanon-*")] == [folder.name]
+
+
+def test_what_is_spilled_is_for_its_owner_only(tmp_path: Path) -> None:
+    """DuckDB makes its files for everybody, so that the folder must keep others out; nothing of it stays."""
+    source = tmp_path / "p.csv"
+    source.write_text("a\n1\n", encoding="utf-8")
+    with files.opened(str(source), folders=[tmp_path], trust=True) as con:
+        con.execute("SET threads = 1; SET memory_limit = '30MB'")
+        con.execute("CREATE TABLE t AS SELECT hash(i) AS a, hash(-i) AS b FROM range(3000000) AS r(i)")
+        (folder,) = tmp_path.glob(".duckanon-*")
+        assert any(path.name.startswith("duckdb_temp_") for path in folder.iterdir()), "this test spills"
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert not (tmp_path / ".tmp").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["p.csv"]
+
+
+def test_what_a_killed_command_spilled_is_swept(tmp_path: Path) -> None:
+    with drafts.spill(tmp_path) as folder:
+        assert folder is not None
+        kept = {path.name: path.read_bytes() for path in folder.iterdir()}
+    left = tmp_path / ".duckanon-0123abcd"
+    left.mkdir(mode=0o700)
+    for name, data in kept.items():
+        (left / name).write_bytes(data)
+    (left / "duckdb_temp_13734_0_storage_S128K-0.tmp").write_bytes(b"values of the source")
+    drafts.sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_no_folder_can_be_made_nothing_is_said(tmp_path: Path) -> None:
+    with drafts.spill(tmp_path / "none") as folder:
+        assert folder is None
