@@ -267,7 +267,14 @@ def _batches(
     first = max(warm_up, SNIFFED) if whole else max(warm_up, 1)
     # Classes are to keep t and l where they are read: what a file does not tell apart is one value.
     guarded = options["sensitive"] if {"t", "l"} & options.keys() and "sensitive" in options else ()
-    batches = read(con, chunks, first=first, numbers=asked | set(options["scale"]), waiting=done.wait)
+    numbers = asked | set(options["scale"])
+    batches: Iterator[pa.RecordBatch]
+    if job.forms == ("csv", "csv"):
+        # What is neither recoded nor measured leaves as it was written.
+        typed = {*options["quasi_identifiers"], *options.get("subject", ()), *guarded, *numbers}
+        batches = csv_batches(con, chunks, first=first, numbers=numbers, waiting=done.wait, typed=typed)
+    else:
+        batches = read(con, chunks, first=first, numbers=numbers, waiting=done.wait)
     return (untold(batch, job.forms[1], guarded) for batch in batches)
 
 

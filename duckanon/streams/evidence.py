@@ -42,7 +42,13 @@ def of_file(report: StreamReport, output: Path, writer: Writer, policy: StreamPo
         if writer.form == "csv":
             kinds = [(name, kind if _PLAIN.fullmatch(kind) else "VARCHAR") for name, kind in writer.columns]
             relation = templates.render(
-                "export/read_csv.sql.j2", path=output, columns=kinds, escaped=[], restored=[], spans={}
+                "export/read_csv.sql.j2",
+                path=output,
+                columns=kinds,
+                escaped=[],
+                restored=[],
+                spans={},
+                written={},
             ).strip()
         else:
             relation = templates.render(

@@ -62,12 +62,14 @@ def csv_batches(
     first: int,
     numbers: Collection[str] = (),
     waiting: Callable[[int], object] = _untold,
+    typed: Collection[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Record batches of a CSV with a header; the types are those of the first tuples, `first` of them.
 
-    Codes with leading zeros are text, an empty field is NULL. Of a column without any value the type is text,
-    or a number where it is one of `numbers`. A SourceError names the line of what cannot be read, or is no
-    value of the type of its column. `waiting` is told how many tuples wait for the types, after each read.
+    Columns that are not `typed` (None: all are) stay texts. Codes with leading zeros are text, an empty field
+    is NULL. Of a column without any value the type is text, or a number where it is one of `numbers`. A
+    SourceError names the line of what cannot be read, or is no value of the type of its column. `waiting` is
+    told how many tuples wait for the types, after each read.
     """
     begin, header = _header(chunks)
     delimiter = _delimiter(header)
@@ -77,7 +79,9 @@ def csv_batches(
         raise SourceError("the input is empty: there is no line with the names of the columns")
     names, block = _names(block)
     tables = (_of_csv(one, names) for one in itertools.chain([block], records))
-    head, types = _first(con, tables, first, dict.fromkeys(names, _OF_CSV), numbers, waiting)
+    needed = {fold(name) for name in (names if typed is None else typed)}
+    possible = {name: _OF_CSV if fold(name) in needed else () for name in names}
+    head, types = _first(con, tables, first, possible, numbers, waiting)
     yield from _typed(con, itertools.chain(head, tables), types)
 
 

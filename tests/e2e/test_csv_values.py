@@ -307,3 +307,15 @@ def test_a_file_of_utf_16_is_named(tmp_path: Path) -> None:
         code, _, err = run(tmp_path, "audit", "p.csv", "--qi", "age")
         assert (code, len(err.splitlines())) == (2, 1)
         assert "is UTF-16, not UTF-8: convert it" in err
+
+
+def test_a_stream_writes_what_it_does_not_recode_as_it_stood(tmp_path: Path) -> None:
+    """Of two CSV files; fields alone, since a stream need not quote as its input does."""
+    source(tmp_path)
+    call = ["stream", "p.csv", "o.csv", "--qi", "age", "-k", "3", "--delay", "6", "--subject", "row"]
+    code, _, err = run(tmp_path, *call, "--sensitive", "mixed,yes", "--class-id")
+    assert code == 0, err
+    with (tmp_path / "o.csv").open(newline="", encoding="utf-8") as file:
+        found = list(csv.DictReader(file))
+    wanted = sorted(tuple(record[name] for name in NAMES) for record in records())
+    assert sorted(tuple(row[name] for name in NAMES) for row in found) == wanted
