@@ -249,7 +249,15 @@ class cleanup:  # noqa: N801 - used like a function, as contextlib's are
         self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._entry in _state.entries:
-            _clean(_state, self._entry)
+            try:
+                _clean(_state, self._entry)
+            except Exception as left:
+                if failure is None:
+                    raise
+                # The first error is the cause: an engine that it has ended cannot clean up either.
+                if _state.depth == 0:
+                    _state.entries.remove(self._entry)
+                logger.warning("a clean-up failed, so close the connection: %s", left)
             _deliver(_state)
 
 

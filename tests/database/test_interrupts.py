@@ -111,3 +111,36 @@ def test_ctrl_c_while_duckdb_asks_python_is_no_error_of_duckdb() -> None:
     with duckdb.connect() as con, pytest.raises(KeyboardInterrupt):
         read(con)
     assert seen == [KeyboardInterrupt]
+
+
+def test_what_a_clean_up_says_does_not_hide_why_it_was_due(caplog: pytest.LogCaptureFixture) -> None:
+    """An engine that an error has ended refuses the clean-up, too: the user is told of the first error."""
+
+    def refuse() -> None:
+        raise duckdb.FatalException("database has been invalidated")
+
+    with pytest.raises(ValueError, match="the cause"), interrupts.cleanup(None, refuse):
+        raise ValueError("the cause")
+    assert "a clean-up failed, so close the connection: database has been invalidated" in caplog.text
+    with pytest.raises(duckdb.FatalException, match="invalidated"), interrupts.cleanup(None, refuse):
+        pass
+
+
+@interrupts.interruptible
+def cleaned_in_vain(tries: list[int]) -> None:
+    """Raise, with a clean-up that fails the first time."""
+
+    def refuse_once() -> None:
+        tries.append(1)
+        if len(tries) == 1:
+            raise duckdb.FatalException("not now")
+
+    with interrupts.cleanup(None, refuse_once):
+        raise ValueError("the cause")
+
+
+def test_a_clean_up_that_failed_is_done_at_the_end_of_the_call() -> None:
+    tries: list[int] = []
+    with pytest.raises(ValueError, match="the cause"):
+        cleaned_in_vain(tries)
+    assert tries == [1, 1]
