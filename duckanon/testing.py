@@ -12,6 +12,7 @@ from duckanon.api import files, python
 from duckanon.api.frames import arrow_table
 from duckanon.audits.run import audit_relation
 from duckanon.database import engine, paths
+from duckanon.database.intake import register_source
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.names import twice
 from duckanon.policy.policy import AuditPolicy, hierarchy_names
@@ -135,7 +136,7 @@ def _opened(
     """Give a connection that sees a file or a table in memory, the relation as SQL text, and its name."""
     if not isinstance(table, str | Path):
         with engine.in_memory() as con:
-            con.register("assert_private", arrow_table(table))
+            register_source(con, arrow_table(table), "assert_private")
             yield con, "assert_private", f"the {type(table).__name__}"
         return
     if not paths.split(str(table))[0].suffix:

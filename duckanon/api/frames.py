@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.api import objects
+from duckanon.api.enums import with_enums
 from duckanon.errors import ReleaseError, SourceError, tell
 from duckanon.policy.names import twice
 
@@ -268,13 +269,4 @@ def _of_polars(frame: Any) -> pa.Table:
 
 
 def _polars(released: pa.Table, given: Any) -> Any:
-    polars = objects.library("polars")
-    frame = polars.from_arrow(released)
-    for name in frame.columns:
-        was = given.schema.get(name)
-        texts = isinstance(frame.schema[name], polars.String | polars.Categorical | polars.Enum)
-        if isinstance(was, polars.Enum) and texts and frame.schema[name] != was:
-            values = frame[name].cast(polars.String)
-            kept = polars.Enum([one for one in was.categories if one in set(values)])
-            frame = frame.with_columns(values.cast(kept).alias(name))
-    return frame
+    return with_enums(objects.library("polars").from_arrow(released), given, released)

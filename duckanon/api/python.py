@@ -11,9 +11,9 @@ from duckanon.api import sql_functions
 from duckanon.api.connection import Connection
 from duckanon.api.frames import TEXTS, arrow_table, as_given, in_other_form
 from duckanon.audits.run import audit_relation
-from duckanon.database import engine, templates
+from duckanon.database import engine, outgoing, templates
 from duckanon.database.handover import same_column
-from duckanon.database.intake import readable, register_source
+from duckanon.database.intake import plain_type, readable, register_source
 from duckanon.database.interrupts import interruptible
 from duckanon.database.relations import named, resolve
 from duckanon.errors import SourceError
@@ -170,7 +170,7 @@ def anonymize_table(table: object, policy: Policy) -> Any:
         given, a pyarrow.Table for any other Arrow stream. A column has the type that it had, if that can hold
         the released values: a mean of instants in milliseconds has microseconds, a range is a struct, a set a
         list. Of categories (pandas, polars, an Arrow dictionary) those that no record is released with are
-        left out. A pandas table has a new index.
+        left out, and so are attributes and metadata. A pandas table has a new index.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def anonymize_table(table: object, policy: Policy) -> Any:
     """
     source = arrow_table(table)
     with engine.in_memory() as con:
-        register_source(con, readable(source))
+        register_source(con, source)
         query = templates.render("relation/rows.sql.j2", relation="source")
         released = pipeline.released_rows(con, query, policy, plain=True).table
         for place, name in enumerate(released.column_names):
@@ -194,7 +194,7 @@ def anonymize_table(table: object, policy: Policy) -> Any:
                 # The number of the class.
                 continue
             audited = released.column(name)
-            column = _typed(audited, source.column(name))
+            column = _returned(audited, source.column(name))
             if column.type != audited.type and _is_same(con, audited, column):
                 released = released.set_column(place, pa.field(name, column.type), column)
     return as_given(released, table, source)
@@ -266,9 +266,10 @@ def anonymize_stream(
     Notes
     -----
     The first batch is read at once. The output does not depend on how the input is cut into batches. Columns
-    that are not named are written as they are. Texts are as far from each other as the ends of a range of
-    numbers; beyond 16 different ones some count as equal. O(delay d) a class, with 'castle' O(clusters d) a
-    tuple more; memory of delay + 1 tuples and two batches, and of 1,000 classes that 'castle' may use again.
+    that are not named are written as they are; a dictionary has the values of its batch alone. Texts are as
+    far from each other as the ends of a range of numbers; beyond 16 different ones some count as
+    equal. O(delay d) a class, with 'castle' O(clusters d) a tuple more; memory of delay + 1 tuples and two
+    batches, and of 1,000 classes that 'castle' may use again.
     For t and l O(v) a class more, v different sensitive values, which are kept: of all that were read, or of
     the window.
 
@@ -299,6 +300,16 @@ def _is_same(con: duckdb.DuckDBPyConnection, audited: pa.ChunkedArray, column: p
         return False
 
 
+def _returned(column: pa.ChunkedArray, like: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Released values in the type that the source had, encodings too; or as they are."""
+    kind = outgoing.bare(like.type)
+    typed = _typed(column, pa.chunked_array([], plain_type(kind)))
+    try:
+        return outgoing.encoded(typed, kind, outgoing.orders(like.chunks))
+    except (pa.ArrowException, TypeError, ValueError):
+        return typed
+
+
 def _typed(column: pa.ChunkedArray, like: pa.ChunkedArray) -> pa.ChunkedArray:
     """Released values in the type that the source had, or as they are where Arrow cannot do that."""
     kind = like.type
@@ -308,40 +319,9 @@ def _typed(column: pa.ChunkedArray, like: pa.ChunkedArray) -> pa.ChunkedArray:
         instead = in_other_form(column, kind)
         if instead is not None:
             return instead
-        if pa.types.is_dictionary(kind):
-            return _categories(column, like)
-        if pa.types.is_duration(kind) and column.type == pa.month_day_nano_interval():
-            return _durations(column).cast(kind)
         if pa.types.is_timestamp(kind) and pa.types.is_timestamp(column.type):
             # The mean of two whole seconds may not be one.
             column = column.cast(pa.timestamp(column.type.unit, kind.tz))
         return column.cast(kind)
     except (pa.ArrowException, TypeError, ValueError):
         return column
-
-
-def _categories(column: pa.ChunkedArray, like: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Dictionary of the released values in the order of the source's: others must not leave."""
-    # A tenth of the start of every command, which few of them need.
-    import pyarrow.compute as pc
-
-    values = column.cast(like.type.value_type)
-    present = set(values.to_pylist())
-    known = dict.fromkeys(value for chunk in like.chunks for value in chunk.dictionary.to_pylist())
-    kept = [value for value in known if value is not None and value in present]
-    if len(kept) < len(present - {None}):
-        return values
-    places = pc.index_in(column, value_set=pa.array(kept, column.type)).combine_chunks()
-    indices = places.cast(like.type.index_type)
-    dictionary = pa.array(kept, like.type.value_type)
-    return pa.chunked_array([pa.DictionaryArray.from_arrays(indices, dictionary, ordered=like.type.ordered)])
-
-
-def _durations(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Intervals without months as durations: DuckDB has one type for both."""
-    amounts = column.to_pylist()
-    if any(amount is not None and amount.months for amount in amounts):
-        raise ValueError("a month has no length")
-    day = 86_400_000_000_000
-    counted = [None if one is None else one.days * day + one.nanoseconds for one in amounts]
-    return pa.chunked_array([pa.array(counted, pa.int64()).cast(pa.duration("ns"))])

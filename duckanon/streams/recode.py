@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from duckanon.database import arrow, engine, templates
+from duckanon.database import arrow, engine, outgoing, templates
+from duckanon.database.intake import plain_type
+from duckanon.errors import SourceError
 from duckanon.policy.bind import Role
 from duckanon.policy.names import CLASS
 from duckanon.release.stages.stage import Field
@@ -33,16 +35,43 @@ class Recoder:
     """How the tuples of a stream are written."""
 
     fields: tuple[Field, ...]
-    types: dict[str, pa.DataType]  # of the input, by column
+    types: dict[str, pa.DataType]  # of the tuples, plain, by column
     class_id: bool
     climbs: Mapping[str, str]  # tables of hierarchies, by column of their field
+    kinds: Mapping[str, pa.DataType] = dataclasses.field(default_factory=dict)  # of the input; see `encoded`
     _queries: dict[tuple[bool, bool], str] = dataclasses.field(default_factory=dict)  # see `_query`
+    _orders: dict[str, outgoing.Orders] = dataclasses.field(default_factory=dict)  # see `learn`
+
+    def learn(self, batch: pa.RecordBatch) -> None:
+        """Keep the order of the values of ordered dictionaries, by which they are written."""
+        for name in self.kinds:
+            told = outgoing.orders([batch.column(name)], declared=True)
+            if told:
+                self._orders[name] = outgoing.joined(self._orders.get(name, {}), told)
 
     def schema(self, con: duckdb.DuckDBPyConnection) -> pa.Schema:
         """Columns that are written, with their types."""
         nothing = pa.Table.from_batches([], pa.schema(self.types.items()))
         none = np.zeros(0, np.int64)
-        return self.written(con, nothing, Left(none, none, none, none > 0, none, {}), None)[0].schema
+        made = self.written(con, nothing, Left(none, none, none, none > 0, none, {}), None)[0]
+        return self.encoded(made).schema
+
+    def encoded(self, made: pa.Table) -> pa.Table:
+        """Tuples that are written, in the types of the input, with dictionaries of their own values."""
+        columns = {name: made.column(name) for name in made.column_names}
+        for field in self.fields:
+            column, kind = columns[field.name], self.kinds[field.name]
+            # Means of half floats are none.
+            if field.quasi and (column.type != plain_type(kind) or pa.types.is_float16(kind)):
+                continue
+            try:
+                columns[field.name] = outgoing.encoded(column, kind, self._orders.get(field.name, {}))
+            except pa.ArrowInvalid as beyond:
+                raise SourceError(
+                    f"column {field.name!r} of type {kind} cannot hold what leaves together: "
+                    f"{engine.first_line(beyond)}; give int32 codes to its dictionary"
+                ) from beyond
+        return pa.table(columns)
 
     def written(
         self, con: duckdb.DuckDBPyConnection, tuples: pa.Table, left: Left, before: pa.Table | None
@@ -120,9 +149,7 @@ class Recoder:
 
 
 def _written_as(kind: pa.DataType) -> pa.DataType:
-    """Type of the values of classes: texts for a dictionary; instants may lie between those of the input."""
-    if pa.types.is_dictionary(kind):
-        return kind.value_type
+    """Type of the values of classes; instants may lie between those of the input."""
     return pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) and kind.tz else kind
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from duckanon.database import arrow, engine, templates
 from duckanon.database.intake import readable, register_source
@@ -161,7 +160,7 @@ class _State:
         attributes, self._tellers = _bound(con, policy, schema)
         sensitive = guarded(attributes)
         self._kept = [one.name for one in attributes if one.role is not Role.IDENTIFIER]
-        read = _read(pa.Table.from_batches([], schema)).schema
+        read = readable(pa.Table.from_batches([], schema), categories=False).schema
         types = {name: read.field(name).type for name in self._kept}
         quasi = [one for one in attributes if one.role is Role.QUASI_IDENTIFIER]
         check_scales(quasi, policy)
@@ -169,7 +168,8 @@ class _State:
         self._coordinates = Coordinates(quasi, policy, climbs)
         fields = fields_of(attributes)
         tables = {one.column: climbs[one.name].table for one in fields if one.name in climbs}
-        self._recoder = Recoder(fields, types, policy.class_id, tables)
+        kinds = {name: schema.field(name).type for name in self._kept}
+        self._recoder = Recoder(fields, types, policy.class_id, tables, kinds)
         self._method = METHODS[policy.method]
         self._sensitive = Values(sensitive, types)
         self.guard = Guard(sensitive, policy.window)
@@ -188,9 +188,10 @@ class _State:
         self._batches += 1
         if not batch.schema.equals(self._input):
             raise SourceError(f"batch {self._batches} {_other_schema(batch.schema, self._input)}")
-        table = _read(pa.Table.from_batches([batch]))
+        table = readable(pa.Table.from_batches([batch]), categories=False)
         if not len(table):
             return
+        self._recoder.learn(batch)
         subjects = self._numbers_of_subjects(table)
         self._waiting.append(table.select(self._kept))
         self._subjects.append(subjects)
@@ -266,7 +267,8 @@ class _State:
         self.guard.forget(read, oldest)
         self._values = known(self._values, values, self._method.public(self._buffer))
         self._counts.add(left, points, came, read=read, oldest=oldest)
-        for batch in made.combine_chunks().to_batches():  # one, or none if nothing is left
+        written = self._recoder.encoded(made).combine_chunks()
+        for batch in written.to_batches():  # one, or none if nothing is left
             yield Part(batch, np.append(left.starts[1:], len(left.positions)), left.alone[left.starts])
 
     def _check(self, made: pa.Table, left: Left, whose: NDArray[np.int64]) -> None:
@@ -309,34 +311,11 @@ class _State:
         return arrow.numbers(found)
 
 
-def _read(table: pa.Table) -> pa.Table:
-    """Return rows in types that DuckDB reads and of which Arrow takes some rows, as not of views of text."""
-    for place, field in enumerate(table.schema):
-        given = table.column(place)
-        column = _taken(given)
-        if column is not given:
-            table = table.set_column(place, pa.field(field.name, column.type), column)
-    return readable(table)
-
-
-def _taken(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return values of which Arrow takes some and puts several parts together, or the same."""
-    kind = column.type
-    if kind in (pa.string_view(), pa.binary_view()):
-        return column.cast(pa.string() if kind == pa.string_view() else pa.binary())
-    if pa.types.is_run_end_encoded(kind):
-        return pa.chunked_array([pc.run_end_decode(part) for part in column.chunks], kind.value_type)
-    if pa.types.is_dictionary(kind) and any(part.dictionary.null_count for part in column.chunks):
-        parts = [part.dictionary_decode().dictionary_encode().cast(kind) for part in column.chunks]
-        return pa.chunked_array(parts, kind)
-    return column
-
-
 def _bound(
     con: duckdb.DuckDBPyConnection, policy: StreamPolicy, schema: pa.Schema
 ) -> tuple[tuple[Attribute, ...], tuple[Teller, ...]]:
     """Return the columns with their roles, and those that tell a subject."""
-    register_source(con, _read(pa.Table.from_batches([], schema)))
+    register_source(con, readable(pa.Table.from_batches([], schema), categories=False))
     columns = columns_of(con, "source", STAGE)
     con.unregister("source")
     check_kinds(policy, columns)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from duckanon.database import arrow, engine, interrupts, templates
+from duckanon.database.intake import readable
 from duckanon.database.relations import columns_of, lookup, relation_of, resolve, subquery
 from duckanon.errors import AuditFailure, DuckanonError, ReleaseError
 from duckanon.statements.names import parse_name
@@ -66,7 +67,7 @@ def _appended(writer: duckdb.DuckDBPyConnection, target: Target, made: Anonymize
         append = templates.render("stream/append.sql.j2", target=relation_of(target), relation=_CLASSES)
         try:
             for batch in made:
-                tuples = {_CLASSES: pa.Table.from_batches([batch])}
+                tuples = {_CLASSES: readable(pa.Table.from_batches([batch]))}
                 with interrupts.undivided():
                     with engine.transaction(writer, last=False), engine.registered(writer, tuples):
                         engine.run(writer, append, STAGE, error=ReleaseError)
@@ -113,7 +114,7 @@ def _cursor(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnectio
 def _create(writer: duckdb.DuckDBPyConnection, target: Target, schema: pa.Schema) -> None:
     with (
         engine.transaction(writer, last=False),
-        engine.registered(writer, {_CLASSES: pa.Table.from_batches([], schema)}),
+        engine.registered(writer, {_CLASSES: readable(pa.Table.from_batches([], schema))}),
     ):
         statement = templates.render("stream/create.sql.j2", target=relation_of(target), relation=_CLASSES)
         engine.run(writer, statement, STAGE, error=ReleaseError)

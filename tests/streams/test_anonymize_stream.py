@@ -250,7 +250,7 @@ TYPES = {
     "half": pa.array([1.0, 2.0, 3.0, 4.0], pa.float32()).cast(pa.float16()),
     "paris": pa.array([1, 2, 3, 5], pa.timestamp("ms", "Europe/Paris")),
 }
-AS = {"category": pa.string(), "view": pa.string(), "half": pa.float32(), "paris": pa.timestamp("us", "Europe/Paris")}  # fmt: skip
+AS = {"half": pa.float32(), "paris": pa.timestamp("us", "Europe/Paris")}
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -260,8 +260,7 @@ def test_quasi_identifiers_keep_their_types(name: str) -> None:
     stream = duckanon.anonymize_stream(table.to_batches(), "a", k=2, delay=10)
     kind = TYPES[name].type
     assert stream.schema.field("a").type == AS.get(name, kind)
-    # A type of which Arrow takes no rows, or that DuckDB does not read, is another one in all columns.
-    assert stream.schema.field("b").type == (AS[name] if name in ("view", "half") else kind)
+    assert stream.schema.field("b").type == kind
     batches = list(stream)
     assert {batch.schema for batch in batches} == {stream.schema}
     assert sum(map(len, batches)) == 4

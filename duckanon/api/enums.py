@@ -1,0 +1,44 @@
+"""Enums of polars, at any depth, whose categories are those of released records."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from duckanon.database.intake import children, plain_type, readable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+
+def with_enums(frame: Any, given: Any, released: pa.Table) -> Any:
+    """The frame of released records with the Enums that were given, without the categories of others."""
+    polars = sys.modules["polars"]
+    for name, kind in given.schema.items():
+        if "Enum(" not in str(kind) or name not in frame.columns:
+            continue
+        column = released.select([name])
+        if plain_type(column.schema.types[0]) == column.schema.types[0]:
+            # Sets, say, which have no dictionary.
+            continue
+        # Only texts can become an Enum below an array.
+        texts = polars.from_arrow(readable(column, categories=False))[name]
+        frame = frame.with_columns(texts.cast(_kept(kind, column.column(0).chunks)))
+    return frame
+
+
+def _kept(kind: Any, parts: Sequence[pa.Array]) -> Any:
+    """Return a type with the categories that the dictionaries of Arrow have in its place."""
+    polars = sys.modules["polars"]
+    if isinstance(kind, polars.Enum):
+        return polars.Enum(parts[0].dictionary.to_pylist())
+    if not isinstance(kind, polars.List | polars.Array | polars.Struct):
+        return kind
+    inner = list(zip(*map(children, parts), strict=True))
+    if isinstance(kind, polars.Struct):
+        pairs = zip(kind.fields, inner, strict=True)
+        return polars.Struct([polars.Field(one.name, _kept(one.dtype, below)) for one, below in pairs])
+    within = _kept(kind.inner, inner[0])
+    return polars.List(within) if isinstance(kind, polars.List) else polars.Array(within, kind.size)
