@@ -189,6 +189,9 @@ def anonymize_table(table: object, policy: Policy) -> Any:
         register_source(con, source)
         query = templates.render("relation/rows.sql.j2", relation="source")
         released = pipeline.released_rows(con, query, policy, plain=True).table
+        if isinstance(table, pa.RecordBatch):
+            # Arrow does not put together chunks of every encoding.
+            released = released.combine_chunks()
         for place, name in enumerate(released.column_names):
             if name not in source.column_names:
                 # The number of the class.

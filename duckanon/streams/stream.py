@@ -267,7 +267,7 @@ class _State:
         self.guard.forget(read, oldest)
         self._values = known(self._values, values, self._method.public(self._buffer))
         self._counts.add(left, points, came, read=read, oldest=oldest)
-        written = self._recoder.encoded(made).combine_chunks()
+        written = self._recoder.encoded(made.combine_chunks())
         for batch in written.to_batches():  # one, or none if nothing is left
             yield Part(batch, np.append(left.starts[1:], len(left.positions)), left.alone[left.starts])
 
