@@ -3798,6 +3798,30 @@ duckanon_released AS MATERIALIZED (
     FROM duckanon_row UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE (class_id)))) AS long
     GROUP BY ALL
 ),
+duckanon_digit AS MATERIALIZED (
+    SELECT one.folded, min(one.digits) AS digits
+    FROM (
+        SELECT
+            released.folded, place.digits,
+            bool_and(CASE
+                WHEN released.value IS NULL
+                THEN TRUE
+                WHEN duckanon_type.type = 'FLOAT' AND place.digits < 0
+                THEN TRY_CAST(round(released.value / pow(10, -place.digits)) * pow(10, -place.digits) AS FLOAT) = TRY_CAST(released.value AS FLOAT)
+                WHEN duckanon_type.type = 'FLOAT'
+                THEN TRY_CAST(round(released.value * pow(10, place.digits)) / pow(10, place.digits) AS FLOAT) = TRY_CAST(released.value AS FLOAT)
+                WHEN place.digits < 0
+                THEN round(released.value / pow(10, -place.digits)) * pow(10, -place.digits) = released.value
+                ELSE round(released.value * pow(10, place.digits)) / pow(10, place.digits) = released.value
+            END) AS alike
+        FROM duckanon_released AS released
+        JOIN duckanon_type ON duckanon_type.folded = released.folded
+        CROSS JOIN range(-18, 16) AS place(digits)
+        GROUP BY released.folded, place.digits
+    ) AS one
+    WHERE one.alike
+    GROUP BY one.folded
+),
 duckanon_subject AS MATERIALIZED (
     SELECT
         row_number() OVER () AS who, {'s': COLUMNS(coalesce(TRY_CAST(subject AS VARCHAR[]), ['class_id']))} AS "s \0"
@@ -3874,9 +3898,11 @@ duckanon_flaw AS MATERIALIZED (
     SELECT
         count(CASE WHEN coalesce(one.records, 0) <> coalesce(other.records, 0) THEN 1 END) AS sizes,
         min(CASE
-            WHEN (one.value IS NULL) <> (other.value IS NULL)
-                OR abs(one.value - other.value) > 1e-6 * other.largest
-                + CASE WHEN duckanon_type.type IN ('DOUBLE', 'FLOAT') THEN 0 ELSE 0.5 / pow(10, duckanon_type.decimals) END
+            WHEN (one.value IS NOT NULL AND other.value IS NULL)
+                OR abs(one.value - other.value) > 1e-6 * other.largest + greatest(
+                    CASE WHEN duckanon_type.type IN ('DOUBLE', 'FLOAT') THEN 0 ELSE 0.5 / pow(10, duckanon_type.decimals) END,
+                    coalesce(0.5 * pow(10, -duckanon_digit.digits), 0)
+                )
             THEN other.name
         END) AS not_mean,
         (
@@ -3888,6 +3914,7 @@ duckanon_flaw AS MATERIALIZED (
     FROM duckanon_released AS one
     FULL JOIN duckanon_mean AS other ON other.class_id = one.class_id AND other.folded = one.folded
     LEFT JOIN duckanon_type ON duckanon_type.folded = one.folded
+    LEFT JOIN duckanon_digit ON duckanon_digit.folded = one.folded
 ),
 duckanon_fault AS (
     SELECT CASE

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tests.oracle import Row, key
 
@@ -21,7 +24,13 @@ EPOCH = date(1970, 1, 1)
 """Zero of dates and timestamps: half away from zero means the earlier day before it."""
 
 
-def class_value(values: Sequence[Any], recode: str, duckdb_type: str) -> Any:
+WRITTEN, SIGNIFICANT = 6, 6
+"""Digits after the point of written decimals, and digits of the largest value otherwise; docs/options.md."""
+
+
+def class_value(
+    values: Sequence[Any], recode: str, duckdb_type: str, *, digits: int | None = None, least: int = 1
+) -> Any:
     """Return the value that a class of these values releases.
 
     Parameters
@@ -33,6 +42,10 @@ def class_value(values: Sequence[Any], recode: str, duckdb_type: str) -> Any:
         away from zero; of equally frequent values 'mode' takes the smallest, NULL being a value and the last.
     duckdb_type : str
         Type of the column, for example ``DECIMAL(9,2)``.
+    digits : int, optional
+        Digits after the point to which means and medians are rounded, half away from zero.
+    least : int
+        Values that are not NULL below which 'mean', 'median' and 'range' release None.
 
     Returns
     -------
@@ -44,14 +57,53 @@ def class_value(values: Sequence[Any], recode: str, duckdb_type: str) -> Any:
     if recode == "set":
         return [value for _, value in sorted({key(v): v for v in values}.items())]
     present = sorted((value for value in values if value is not None), key=key)
-    if not present:
+    if len(present) < max(least, 1):
         return None
     if recode == "range":
         return {"low": present[0], "high": present[-1]}
     if recode == "median":
         present = [present[(len(present) - 1) // 2], present[len(present) // 2]]
     units = [to_units(value, duckdb_type) for value in present]
-    return from_units(Fraction(sum(units), len(units)), duckdb_type)
+    mean = Fraction(sum(units), len(units))
+    if digits is not None:
+        step = Fraction(10) ** (scale_of(duckdb_type) - digits)
+        mean = half_away(mean / step) * step if step > 1 or is_float(duckdb_type) else mean
+    return from_units(mean, duckdb_type)
+
+
+def is_float(duckdb_type: str) -> bool:
+    """Tell whether a type has floating-point numbers."""
+    return duckdb_type in {"DOUBLE", "FLOAT", "REAL"}
+
+
+def digits_of(values: Sequence[float | None], duckdb_type: str) -> int:
+    """Return the digits after the point of means of a floating-point column: as many as its values have.
+
+    Where all values are decimals of at most `WRITTEN` digits as their shortest text writes them, that many. Else
+    the fewest of which the last is no more than the least difference of two values, and at most so many that the
+    largest value has `SIGNIFICANT` in all.
+    """
+    present = sorted({float(value) for value in values if value is not None})
+    written = [np.float32(value) if duckdb_type == "FLOAT" else value for value in present]
+    texts = [Decimal(np.format_float_positional(value, unique=True)) for value in written]
+    after = [0 if abs(text) >= 2**53 else decimals(text) for text in texts]
+    if max(after, default=0) <= WRITTEN:
+        return max(after, default=0)
+    noise = Fraction(1, 2**20 if duckdb_type == "FLOAT" else 2**40)
+    gaps = [
+        Fraction(after) - Fraction(before)
+        for before, after in itertools.pairwise(present)
+        if Fraction(after) - Fraction(before) > abs(Fraction(after)) * noise
+    ]
+    most = max(SIGNIFICANT - 1 - Decimal(max(map(abs, present))).adjusted(), 0)
+    return next((d for d in range(most) if not gaps or Fraction(10) ** -d <= min(gaps)), most)
+
+
+def decimals(number: Decimal) -> int:
+    """Return the digits after the point of a decimal, without zeros at its end."""
+    exponent = number.normalize().as_tuple().exponent
+    assert isinstance(exponent, int)
+    return max(-exponent, 0)
 
 
 def recoded(

@@ -121,7 +121,7 @@ def test_a_valid_release_passes() -> None:
         ([{**row, "age": str(row["age"])} for row in RELEASE], {}, "types"),
         ([{**row, "age": 30 + (row["age"] == 42)} for row in RELEASE], {}, "total"),
         ([{**row, "age": row["age"] + 3} for row in RELEASE], {}, "outside"),
-        ([{**row, "age": None} for row in RELEASE], {}, "NULLs"),
+        ([{**row, "age": None} for row in RELEASE], {}, "NULL is released"),
         ([{**row, "city": "z"} for row in RELEASE], {"t": 1}, "not a value"),
         ([{**RELEASE[0], "city": "b"}, *RELEASE[1:]], {}, "a class of 1"),
         ([], {}, "empty"),

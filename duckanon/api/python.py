@@ -240,12 +240,13 @@ def anonymize_stream(
         A class leaves if it has l values and its EMD from the tuples that were read by then is at most t;
         else it takes more tuples, those that help most, or its oldest is dropped; not with 'castle'.
         ``reference``: 'all', or 'window', the last ``window`` of them, 10 (delay + 1) if it is not given.
-        ``identifiers``: columns that are dropped. ``recode``, ``weights``,
+        ``identifiers``: columns that are dropped. ``recode``, ``weights``, ``min_values``, ``digits``,
         ``hierarchies`` (rows or files): as in `Policy`; a value that is no leaf is an error. With 'castle'
         all are 'range', of numbers, dates and timestamps. ``nulls``: 'category'
         (NULL is a value; among numbers it lies a range below the least), not with 'castle'; or 'error'.
         ``scale``: ends of the range of a number or date, ``{'age': (0, 120)}``; else from the least
-        to the largest of the first ``warm_up`` tuples, delay + 1 if it is not given, which is the most.
+        to the largest of the first ``warm_up`` tuples, delay + 1 if it is not given, which is the most; these
+        tell, too, to how many digits means of floating-point numbers and timestamps are rounded.
         ``cluster``: 'nearest' (the others of a class are the nearest to the tuple whose delay is over) or
         'grow' (each is the nearest to the centre of those before), of 'steered'. ``clusters``: how many
         wait at a time, 50; ``recent``: of how many classes the mean loss decides what a cluster may lose and

@@ -77,6 +77,8 @@ def anonymize(
     insensitive: Names = None,
     subject: Names = None,
     p_percent: Number = None,
+    min_values: Annotated[int | None, typer.Option(help="values of a class that a mean is of; k")] = None,
+    digits: Numbers = None,
     k: K = None,
     t: T = None,
     l: L = None,  # noqa: E741 - l-diversity has this name everywhere

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LISTS = ("quasi_identifiers", "sensitive", "identifiers", "insensitive", "subject")
-NUMBERS = ("t", "l", "c", "p_percent", "weights", "suppression_limit")
+NUMBERS = ("t", "l", "c", "p_percent", "digits", "weights", "suppression_limit")
 
 _QUOTED = r'"(?:[^"]|"")*"'
 _VALUE = rf'(?P<value>{_QUOTED}|[^,"\s][^,]*?|)\s*(?:,|\Z)'

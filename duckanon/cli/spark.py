@@ -61,6 +61,8 @@ def anonymize(
     c: Number = None,
     distance: Words = None,
     recode: Words = None,
+    min_values: Annotated[int | None, typer.Option(help="values of a class that a mean is of; k")] = None,
+    digits: Numbers = None,
     weights: Numbers = None,
     suppression_limit: Number = None,
     nulls: Annotated[str | None, typer.Option(help="category, suppress or error")] = None,
@@ -74,7 +76,7 @@ def anonymize(
         "quasi_identifiers": qi, "sensitive": sensitive, "identifiers": identifiers,
         "insensitive": insensitive, "k": k, "t": t, "l": l, "l_diversity": l_diversity, "c": c,
         "distance": distance, "recode": recode, "weights": weights, "nulls": nulls, "effort": effort,
-        "suppression_limit": suppression_limit,
+        "suppression_limit": suppression_limit, "min_values": min_values, "digits": digits,
     }  # fmt: skip
     asked = policy_of_flags(flags, policy)
     from duckanon.spark import anonymize as release

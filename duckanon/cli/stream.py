@@ -60,6 +60,8 @@ def stream(
     window: Annotated[int | None, typer.Option(help="how many of the last tuples that is")] = None,
     identifiers: Names = None,
     recode: Words = None,
+    min_values: Annotated[int | None, typer.Option(help="values of a class that a mean is of; k")] = None,
+    digits: Numbers = None,
     weights: Numbers = None,
     hierarchies: Trees = None,
     scale: Annotated[
@@ -102,10 +104,11 @@ def stream(
         if not isinstance(values, dict):
             raise PolicyError(f"{flag(name)} takes column=value pairs, not {values!r}")
     options = {
-        **names, **by_column, **read_flags({"t": t, "l": l}), "scale": _scale(by_column.get("scale", {})),
+        **names, **by_column, **read_flags({"t": t, "l": l, "digits": digits}),
+        "scale": _scale(by_column.get("scale", {})),
         "k": k, "delay": delay, "order_weight": order_weight, "nulls": nulls, "method": method,
         "cluster": cluster, "clusters": clusters, "recent": recent, "class_id": class_id,
-        "warm_up": warm_up, "reference": reference, "window": window,
+        "warm_up": warm_up, "reference": reference, "window": window, "min_values": min_values,
     }  # fmt: skip
     job = _job(source, target, options, form, report, follow=follow)
     done = _Done()

@@ -37,6 +37,9 @@ _INSTEAD = {
     "BIGNUM": "CAST it to DOUBLE",
     '"NULL"': "CAST it to the type that it should have",
 }
+_LARGEST_STEP = 28
+"""Power of ten beyond which twice a step times the records of a class leaves 128 bits."""
+
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _ARRAY_IN_TUPLE = re.compile(r"\bTUPLE\(.*\[\d+\].*\)")
 _UNION = re.compile(r"\bUNION\(")
@@ -72,6 +75,7 @@ class Attribute:
     recode: Recode | AsItIs | None = None  # of a quasi-identifier: see `recodes.rule_of`
     weight: float = 1.0  # of a quasi-identifier: factor of its squared distance, above 0
     distance: Distance | None = None  # of a sensitive column
+    digits: int | None = None  # of a quasi-identifier: to which its means are rounded, if asked
     hierarchy: Hierarchy | None = None  # of a quasi-identifier, or a sensitive column of such a distance
     t: Decimal | None = None  # threshold of a sensitive column, as l is
     l: Decimal | None = None  # noqa: E741 - l-diversity has this name everywhere
@@ -243,6 +247,7 @@ def _quasi(policy: Policy, name: str, type_text: str) -> Attribute:
             f"recode of {name!r} cannot be {recode!r}, which is for numbers, dates and timestamps: "
             f"use {able} for {_short(type_text)}"
         )
+    digits = _digits(policy, name, type_text, recode)
     hierarchy = policy.hierarchies.get(name)
     if hierarchy is not None and recodes.rule_of(recode).kinds == NUMBERS:
         raise PolicyError(
@@ -256,8 +261,29 @@ def _quasi(policy: Policy, name: str, type_text: str) -> Attribute:
         kind,
         recode=recode,
         weight=policy.weights.get(name, 1.0),
+        digits=digits,
         hierarchy=hierarchy,
     )
+
+
+def _digits(policy: Policy, name: str, type_text: str, recode: Recode | AsItIs) -> int | None:
+    """Return the digits that are asked of the means of a column; an error where it is named and has none."""
+    kind = kind_of(type_text)
+    rounded = recodes.rule_of(recode).rounds and kind in {"integer", "decimal", "float"}
+    if isinstance(policy.digits, Mapping) and name in policy.digits and not rounded:
+        what = f"{kind}s are" if kind in NUMBERS - {"integer", "decimal", "float"} else f"{recode!r} is"
+        raise PolicyError(
+            f"digits names {name!r}, and {what} not rounded to digits: it is for numbers recoded by 'mean' "
+            "or 'median'; leave it out"
+        )
+    digits = _of(policy.digits, name) if rounded else None
+    scale = int(type_text.rstrip(")").rpartition(",")[2]) if kind == "decimal" else 0
+    if digits is not None and scale - digits > _LARGEST_STEP:
+        raise PolicyError(
+            f"digits = {digits} of {name!r}, which is {type_text}: no exact mean is rounded by more than "
+            f"{_LARGEST_STEP} digits; CAST it to DOUBLE in the source query"
+        )
+    return digits
 
 
 def _recode(policy: Policy, name: str, kind: Kind) -> Recode | AsItIs:

@@ -102,6 +102,23 @@ def _k(option: str, value: Any) -> int:
     return k
 
 
+def _min_values(option: str, value: Any) -> int:
+    least = _integer(option, value)
+    if least < 1:
+        raise PolicyError(f"{option} = {least}: use an integer of at least 1")
+    return least
+
+
+def _digits(option: str, value: Any) -> int:
+    digits = _integer(option, value)
+    if abs(digits) > _LIMIT:
+        raise PolicyError(
+            f"{option} = {digits}: use an integer from -{_LIMIT} to {_LIMIT}, as in 2 for hundredths or -2 "
+            "for hundreds"
+        )
+    return digits
+
+
 def _number(option: str, value: Any) -> Decimal:
     number = decimal(value)
     if number is None:
@@ -374,6 +391,8 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "subject": _columns,
     "on_intersection": _word(get_args(Intersection)),
     "p_percent": _optional(_per_cent),
+    "min_values": _optional(_min_values),
+    "digits": _one_or_by_column(_digits),
     "suppression_limit": _fraction,
     "nulls": _word(get_args(Nulls)),
     "refine": _boolean,

@@ -199,6 +199,12 @@ class Policy:
     p_percent : number, optional
         Per cent, above 0, within which no record, or subject, of a class can be estimated from the mean of a
         numeric quasi-identifier (p % rule); rounded up to 12 decimals.
+    min_values : int, optional
+        Least number of records, or subjects, of a class that have a value, at least 1: a class of fewer
+        releases NULL where a quasi-identifier is recoded by 'mean', 'median' or 'range'; by default k.
+    digits : int, or mapping from column to int, optional
+        Digits after the point of released means and medians of numbers, negative before the point; by default
+        those that the values of the column have.
     release : {'table', 'anatomy', 'swap'}
         'table': quasi-identifiers recoded, one value a class. 'anatomy': quasi-identifiers as they are in one
         table, and sensitive values, counted in each class, in another; no value has more than 1 / l of a
@@ -250,6 +256,8 @@ class Policy:
     weights: ByColumn[float] = _NO_COLUMN
     subject: tuple[str, ...] = ()
     p_percent: Decimal | None = None
+    min_values: int | None = None
+    digits: int | ByColumn[int] | None = None
     release: Release = "table"
     on_intersection: Intersection = "warn"
     suppression_limit: float = 0.0
@@ -280,6 +288,8 @@ class Policy:
         weights: Mapping[str, Number] | None = None,
         subject: Columns = (),
         p_percent: Number | None = None,
+        min_values: SupportsIndex | None = None,
+        digits: SupportsIndex | Mapping[str, SupportsIndex] | None = None,
         release: Release = "table",
         on_intersection: Intersection = "warn",
         suppression_limit: Number = 0,
@@ -300,6 +310,12 @@ class Policy:
         _check_as_it_is(self)
         _check_anatomy(self)
         _check_p_percent(self)
+        _check_means(self)
+
+    @property
+    def least_values(self) -> int:
+        """Records, or subjects, of a class that have a value where one is released: `min_values`, or k."""
+        return self.k if self.min_values is None else self.min_values
 
     def audited(self) -> AuditPolicy:
         """Return the part of this policy that an audit checks."""
@@ -519,6 +535,17 @@ def _check_p_percent(policy: Policy) -> None:
     if policy.p_percent is not None and (full or policy.release != "table"):
         what = "method = 'full_domain'" if full else f"release = {policy.release!r}"
         raise PolicyError(f"p_percent protects class means and {what} releases none: leave it out")
+
+
+def _check_means(policy: Policy) -> None:
+    """Raise where an option speaks of class means, and no mean is released."""
+    if isinstance(policy.digits, Mapping):
+        check_columns("digits", policy.digits, "quasi_identifiers", policy.quasi_identifiers)
+    full = policy.method == "full_domain"
+    for option in ("min_values", "digits"):
+        if getattr(policy, option) is not None and (full or policy.release != "table"):
+            what = "method = 'full_domain'" if full else f"release = {policy.release!r}"
+            raise PolicyError(f"{option} is of class means and {what} releases none: leave it out")
 
 
 def _whole_l(l: Decimal | ByColumn[Decimal]) -> int:  # noqa: E741 - as above

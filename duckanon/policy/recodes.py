@@ -25,12 +25,18 @@ _ALL: frozenset[Kind] = frozenset(get_args(Kind)) - {"other"}
 
 @dataclass(frozen=True)
 class Rule:
-    """A recode rule; it `shows` one or all values of its records as they are, None where it need be none."""
+    """A recode rule.
+
+    It `shows` one or all values of its records as they are, None where it need be none. A rule that is
+    `of_values` leaves NULL out: of few values what it releases tells them.
+    """
 
     name: Recode | AsItIs
     kinds: frozenset[Kind]  # of columns that it takes: all but `other`, or only those of `NUMBERS`
     released: str = "{0}"  # type of the released values, {0} for the type of the column
     shows: Literal["one", "all"] | None = None
+    of_values: bool = False
+    rounds: bool = False  # whether it makes a number that no record need have
 
     @property
     def keeps_type(self) -> bool:
@@ -41,10 +47,10 @@ class Rule:
 RULES: Mapping[str, Rule] = {
     rule.name: rule
     for rule in (
-        Rule("mean", NUMBERS),
-        Rule("median", NUMBERS),
+        Rule("mean", NUMBERS, of_values=True, rounds=True),
+        Rule("median", NUMBERS, of_values=True, rounds=True),
         Rule("mode", _ALL, shows="one"),
-        Rule("range", NUMBERS, released="STRUCT(low {0}, high {0})"),
+        Rule("range", NUMBERS, released="STRUCT(low {0}, high {0})", of_values=True),
         Rule("set", _ALL, released="{0}[]", shows="all"),
         Rule("hierarchy", _ALL, released="VARCHAR"),
     )

@@ -46,7 +46,16 @@ DOMINANCE = (
 )
 """What `P_PERCENT` is."""
 
-OF_THE_RECORDS = (SUBJECTS, P_PERCENT)
+MIN_VALUES = "min_values"
+"""The measure of a release whose class means leave NULLs out, by column: of how many each is at least."""
+
+ENOUGH = (
+    f"no class mean is of fewer values than {MIN_VALUES}, which was proved at release, not from the rows: "
+    "these do not tell how many a mean is of"
+)
+"""What `MIN_VALUES` is."""
+
+OF_THE_RECORDS = (SUBJECTS, P_PERCENT, MIN_VALUES)
 """Measures of which a release keeps what was found when it was made."""
 
 DIGITS = 3
@@ -75,7 +84,7 @@ def told(policy: Policy) -> tuple[str, ...]:
 
 def proved(measures: Collection[str]) -> tuple[str, ...]:
     """What is to be told of a release that has some of `OF_THE_RECORDS` among its thresholds."""
-    texts = {SUBJECTS: PROVED, P_PERCENT: DOMINANCE}
+    texts = {SUBJECTS: PROVED, P_PERCENT: DOMINANCE, MIN_VALUES: ENOUGH}
     return tuple(texts[measure] for measure in OF_THE_RECORDS if measure in measures)
 
 

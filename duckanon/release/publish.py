@@ -12,7 +12,7 @@ from duckanon.database import engine, templates
 from duckanon.database.engine import transaction
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import ReleaseError
-from duckanon.policy.told import P_PERCENT, SUBJECTS
+from duckanon.policy.told import MIN_VALUES, P_PERCENT, SUBJECTS
 from duckanon.release import metadata, successive
 from duckanon.release.chain import record, renew
 from duckanon.release.drawn import drawn_columns
@@ -235,6 +235,8 @@ def _thresholds(made: Ready) -> list[dict[str, object]]:
     if policy.p_percent is not None:
         p = policy.p_percent
         entries += [_entry(P_PERCENT, field.name, p) for field in judged(made.candidate.staged)]
+    few = [one for one in made.report.measures if one.measure == MIN_VALUES]
+    entries += [_entry(MIN_VALUES, one.attribute, one.threshold) for one in few]
     for one in made.sensitive:
         if one.l is not None:
             entry = _entry("l_diversity", one.name, one.l)

@@ -276,7 +276,7 @@ def _dominated(made: Made, policy: Policy) -> Iterator[str]:
     if any(row[1:]) and row[0] != made.classes:
         # Some are released with equal values, and are one class to whoever looks at them. With others added
         # no more is told than before: where nothing was, nothing is.
-        classes = _summed(*_together(made, classes), found)
+        classes = _summed(*_together(made, classes, policy), found)
         [row] = classes.agg(sf.count(sf.lit(1)), *map(sf.count_if, tells)).collect()
     for field, count in zip(found, row[1:], strict=True):
         if count:
@@ -370,11 +370,11 @@ def _tells(field: Field, low: float, high: float) -> Column:
     return (far == 1) & (most * sf.lit((high / 2 - low / 2) / GRID) <= NEAR * sf.abs(value / 2))
 
 
-def _together(made: Made, classes: DataFrame) -> tuple[DataFrame, list[str]]:
+def _together(made: Made, classes: DataFrame, policy: Policy) -> tuple[DataFrame, list[str]]:
     """Classes with their released values, and the names of these: they are recoded once more."""
     fields = (*made.staged.bound.quasi, _NUMBERED)
     names = tuple(field.column for field in fields)
     numbered = made.final.withColumn(_NUMBERED.column, sf.col("class_id"))
-    values = recoded(numbered, Bound(fields, names, names)).dropDuplicates([_NUMBERED.column])
+    values = recoded(numbered, Bound(fields, names, names), policy).dropDuplicates([_NUMBERED.column])
     same = classes.withColumnRenamed("class_id", _NUMBERED.column)
     return same.join(values, _NUMBERED.column), [*names[:-1]]

@@ -19,6 +19,7 @@ from duckanon.spark.advice import Made, advice
 from duckanon.spark.audits import audited
 from duckanon.spark.class_sums import information_loss
 from duckanon.spark.columns import bound
+from duckanon.spark.digits import with_digits
 from duckanon.spark.embed import embed
 from duckanon.spark.evidence import fingerprint
 from duckanon.spark.files import Written
@@ -103,6 +104,7 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
         spark, columns = check_session(df), bound(df, policy)
     with told(), place_of(spark, path) as place:
         staged = stage(df, columns, policy, place.folder("staged"))
+        staged = replace(staged, bound=with_digits(staged))
         embedded = embed(staged, policy, place.folder("values"))
         dealt = tiled(staged, embedded, policy, place.folder("tiled"))
         labelled = partition(dealt, staged, embedded, policy, place.folder("labelled"))
@@ -113,7 +115,7 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
         written = Written(candidate, staged.size - suppressed)
         # Without suppression both are one. Merged across tiles, records are those of no folder.
         folders = {left: place.folder("left"), labelled: place.folder("labelled")}
-        recoded(final, columns, folders.get(final)).toDF(*columns.names).write.parquet(candidate)
+        recoded(final, staged.bound, policy, folders.get(final)).toDF(*columns.names).write.parquet(candidate)
         released = spark.read.parquet(candidate)
         report = audited(released, policy, name=path, written=written)
         if report.violated:

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from pyspark import Broadcast
     from pyspark.sql import DataFrame
 
+    from duckanon.policy.policy import Policy
     from duckanon.spark.columns import Bound
 
 
-def recoded(labelled: DataFrame, bound: Bound, folder: str | None = None) -> DataFrame:
+def recoded(labelled: DataFrame, bound: Bound, policy: Policy, folder: str | None = None) -> DataFrame:
     """Return the released records, their columns under safe names; in a class by their other values.
 
     All records of a class are in one task: the one of the tile whose number the class has. `folder` is where
@@ -35,12 +36,21 @@ def recoded(labelled: DataFrame, bound: Bound, folder: str | None = None) -> Dat
     """
     columns = [field.column for field in bound.fields]
     given = labelled.select(*columns).limit(0).toArrow().schema
-    recoder = Recoder(bound.fields, {name: given.field(name).type for name in columns}, False, {})
+    recoder = Recoder(
+        bound.fields,
+        {name: given.field(name).type for name in columns},
+        False,
+        {},
+        policy.k,
+        policy.least_values,
+    )
     with engine.in_memory(threads=1) as con:
         released = as_spark_has_it(recoder.schema(con).empty_table(), pa.schema([])).schema
     context = labelled.sparkSession.sparkContext.broadcast((recoder, released))
     tiles = mapped(labelled.select("class_id", *columns), _by_tile, PACKED, folder=folder)
-    return tiles.groupBy("part").applyInArrow(alone(partial(_written, context)), from_arrow_schema(released))
+    return tiles.groupBy("part").applyInArrow(
+        alone(partial(_written, context)), from_arrow_schema(released, prefer_timestamp_ntz=True)
+    )
 
 
 def _by_tile(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -90,6 +90,8 @@ def stream_policy(
     window: int | None = None,
     identifiers: str | Sequence[str] = (),
     recode: Mapping[str, Recode] | None = None,
+    min_values: int | None = None,
+    digits: int | Mapping[str, int] | None = None,
     weights: Mapping[str, float] | None = None,
     hierarchies: Mapping[str, HierarchyRows] | None = None,
     nulls: Literal["category", "error"] | None = None,
@@ -117,7 +119,8 @@ def stream_policy(
     rows = Policy(
         quasi_identifiers=quasi_identifiers, sensitive=sensitive, identifiers=identifiers,
         subject=subject or (), insensitive="*", k=k, t=t, l=l, distance=distance, recode=recode,
-        weights=weights, nulls=nulls or "category", hierarchies=hierarchies,
+        weights=weights, nulls=nulls or "category", hierarchies=hierarchies, min_values=min_values,
+        digits=digits,
     )  # fmt: skip
     if method == "castle":
         rows = _ranges(rows, nulls)

@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from duckanon.database import arrow, engine, outgoing, templates
 from duckanon.database.intake import plain_type
-from duckanon.errors import SourceError
+from duckanon.errors import ReleaseError, SourceError
 from duckanon.policy.bind import Role
 from duckanon.policy.names import CLASS
+from duckanon.release.stages.digits import asked_of, digits_in, rounding_of, searched, unit_in
 from duckanon.release.stages.stage import Field
 from duckanon.streams.methods import Left
 
@@ -38,9 +39,18 @@ class Recoder:
     types: dict[str, pa.DataType]  # of the tuples, plain, by column
     class_id: bool
     climbs: Mapping[str, str]  # tables of hierarchies, by column of their field
+    k: int
+    least: int  # values that a class mean is of
+    searching: bool = False  # whether some tuples have to tell how finely a mean is rounded; see `fixed`
     kinds: Mapping[str, pa.DataType] = dataclasses.field(default_factory=dict)  # of the input; see `encoded`
-    _queries: dict[tuple[bool, bool], str] = dataclasses.field(default_factory=dict)  # see `_query`
+    _queries: dict[tuple[object, ...], str] = dataclasses.field(default_factory=dict)  # see `_query`
     _orders: dict[str, outgoing.Orders] = dataclasses.field(default_factory=dict)  # see `learn`
+
+    def fixed(self, tuples: pa.Table) -> Recoder:
+        """Return it with the roundings of means that some first tuples ask for."""
+        return dataclasses.replace(
+            self, fields=tuple(_rounded(field, tuples) for field in self.fields), searching=False, _queries={}
+        )
 
     def learn(self, batch: pa.RecordBatch) -> None:
         """Keep the order of the values of ordered dictionaries, by which they are written."""
@@ -74,14 +84,20 @@ class Recoder:
         return pa.table(columns)
 
     def written(
-        self, con: duckdb.DuckDBPyConnection, tuples: pa.Table, left: Left, before: pa.Table | None
+        self,
+        con: duckdb.DuckDBPyConnection,
+        tuples: pa.Table,
+        left: Left,
+        before: pa.Table | None,
+        whose: NDArray[np.int64] | None = None,
     ) -> tuple[pa.Table, pa.Table, NDArray[np.int64]]:
         """Tuples as they are written; of each its class and values; their places in what is given.
 
         What leaves together comes in the order of output, and in each in that of the values that are no
         quasi-identifiers, so that nobody sees which of them came first. A tuple that leaves alone is not
         written, and has no place, if it lies outside of the ranges of its class by less than a coordinate
-        tells: `before` has the values of the classes that left before.
+        tells: `before` has the values of the classes that left before. `whose` numbers the subject of each
+        tuple, if one is told.
         """
         quasi, alone = [one for one in self.fields if one.quasi], bool(left.alone.any())
         members = pa.table(
@@ -90,14 +106,17 @@ class Recoder:
                 "class_id": arrow.arrow(left.classes),
                 "run": arrow.arrow(left.runs),
                 **({"alone": pa.array(left.alone)} if alone else {}),
+                **({} if whose is None else {"subject": arrow.arrow(whose)}),
                 **{field.column: tuples.column(field.name) for field in self.fields},
             }
         )
-        query = self._query(alone, before is not None)
+        sparse = self._sparse(tuples)
+        query = self._query(alone, before is not None, whose is not None, sparse)
         tables = {"duckanon_members": members, "duckanon_means": self._means(tuples, left)}
         with engine.registered(con, tables if before is None else {**tables, "duckanon_before": before}):
             found = engine.table(con, query, STAGE)
         values = found.select(["class_id", *(field.column for field in quasi)])
+        self._check(found, tuples, left, sparse, whose)
         if alone:
             found = found.filter(found.column("inside"))
         places = found.column("place")
@@ -113,9 +132,41 @@ class Recoder:
             names.append(CLASS)
         return pa.table(dict(zip(names, columns, strict=True))), values, arrow.numbers(places)
 
-    def _query(self, alone: bool, before: bool) -> str:
+    def _sparse(self, tuples: pa.Table) -> tuple[str, ...]:
+        """Columns of which a class may have a value in fewer tuples, or subjects, than it needs."""
+        short = self.least > self.k
+        return tuple(
+            field.column
+            for field in self.fields
+            if field.quasi and field.rule.of_values and (short or tuples.column(field.name).null_count)
+        )
+
+    def _check(
+        self,
+        found: pa.Table,
+        tuples: pa.Table,
+        left: Left,
+        sparse: Sequence[str],
+        whose: NDArray[np.int64] | None,
+    ) -> None:
+        """Count anew of how many values each class mean is that is to be written; an error if of too few."""
+        names = {field.column: field.name for field in self.fields}
+        formed = ~left.alone
+        now = formed[arrow.numbers(found.column("place"))]
+        for column in sparse:
+            there = formed & ~np.asarray(tuples.column(names[column]).is_null())
+            pairs = np.stack([left.classes, np.arange(len(left.classes)) if whose is None else whose])
+            classes, held = np.unique(np.unique(pairs[:, there], axis=1)[0], return_counts=True)
+            told = now & ~np.asarray(found.column(column).is_null())
+            if not np.isin(arrow.numbers(found.column("class_id"))[told], classes[held >= self.least]).all():
+                raise ReleaseError(
+                    f"a class would tell a value of {names[column]!r} that fewer than min_values = "
+                    f"{self.least} of it have: nothing of it was written; please report this"
+                )
+
+    def _query(self, alone: bool, before: bool, subject: bool, sparse: tuple[str, ...]) -> str:
         """Return the statement that recodes; rendered once: again for each batch takes a twentieth of all."""
-        asked = alone, before
+        asked = alone, before, subject, sparse
         if asked not in self._queries:
             self._queries[asked] = templates.render(
                 "stream/recode.sql.j2",
@@ -127,6 +178,9 @@ class Recoder:
                 quasi=[one for one in self.fields if one.quasi],
                 climbs=self.climbs,
                 levels={},
+                subject=subject,
+                sparse=sparse,
+                least=self.least,
             )
         return self._queries[asked]
 
@@ -151,6 +205,22 @@ class Recoder:
 def _written_as(kind: pa.DataType) -> pa.DataType:
     """Type of the values of classes; instants may lie between those of the input."""
     return pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) and kind.tz else kind
+
+
+def _rounded(field: Field, tuples: pa.Table) -> Field:
+    """Return a field with the rounding of its means, by the values of some tuples."""
+    if not searched(field):
+        return field
+    column = tuples.column(field.name).drop_null()
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if field.kind == "float":
+        found = digits_in(arrow.numbers(column).astype(np.float64), field.type)
+    else:
+        zone = column.type.tz
+        column = column.cast(pa.timestamp("us" if zone else column.type.unit, zone))
+        found = unit_in(arrow.numbers(column.cast(pa.int64())), field)
+    return dataclasses.replace(field, rounding=rounding_of(field, found))
 
 
 def known(before: pa.Table | None, values: pa.Table, public: NDArray[np.int64]) -> pa.Table | None:
@@ -197,7 +267,11 @@ def class_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def fields_of(attributes: Sequence[Attribute]) -> tuple[Field, ...]:
     """Columns that are written, in the order of the input."""
     kept = [one for one in attributes if one.role is not Role.IDENTIFIER]
-    return tuple(
+    fields = [
         Field(one, f"{'q' if one.role is Role.QUASI_IDENTIFIER else 'o'}{number}")
         for number, one in enumerate(kept, start=1)
+    ]
+    return tuple(
+        dataclasses.replace(field, rounding=asked_of(field)) if field.quasi and field.rule.rounds else field
+        for field in fields
     )

@@ -20,6 +20,7 @@ from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import CLASS, fold, twice
 from duckanon.policy.told import told_figure
+from duckanon.release.stages.digits import searched
 from duckanon.release.stages.stage import tellers_of
 from duckanon.streams.closeness import Guard
 from duckanon.streams.coordinates import Coordinates, check_scales
@@ -169,7 +170,10 @@ class _State:
         fields = fields_of(attributes)
         tables = {one.column: climbs[one.name].table for one in fields if one.name in climbs}
         kinds = {name: schema.field(name).type for name in self._kept}
-        self._recoder = Recoder(fields, types, policy.class_id, tables, kinds)
+        rows, searching = policy.rows, any(map(searched, fields))
+        self._recoder = Recoder(
+            fields, types, policy.class_id, tables, rows.k, rows.least_values, searching, kinds
+        )
         self._method = METHODS[policy.method]
         self._sensitive = Values(sensitive, types)
         self.guard = Guard(sensitive, policy.window)
@@ -195,7 +199,7 @@ class _State:
         subjects = self._numbers_of_subjects(table)
         self._waiting.append(table.select(self._kept))
         self._subjects.append(subjects)
-        if not self._coordinates.known:
+        if not self._coordinates.known or self._recoder.searching:
             if sum(map(len, self._waiting)) < self._policy.warm_up:
                 self._counts.read = sum(map(len, self._waiting))
                 return
@@ -212,6 +216,7 @@ class _State:
     def _fix(self) -> None:
         first = pa.concat_tables(self._waiting).slice(0, self._policy.warm_up)
         self._coordinates.fix(self._con, first)
+        self._recoder = self._recoder.fixed(first)
 
     def _push(self) -> Iterator[Part]:
         """Put the tuples that wait into the buffer."""
@@ -255,7 +260,9 @@ class _State:
             self._counts.add(left, points, left.positions, read=read, oldest=oldest)
             self.guard.forget(read, oldest)
             return
-        made, values, written = self._recoder.written(self._con, tuples, left, self._values)
+        made, values, written = self._recoder.written(
+            self._con, tuples, left, self._values, whose if self._tellers else None
+        )
         came = left.positions[written]
         outside = np.setdiff1d(np.arange(len(left.positions)), written)
         if len(outside):

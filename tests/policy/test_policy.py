@@ -40,12 +40,15 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert (small.suppression_limit, small.refine, small.seed) == (0.0, True, 0)
     assert (small.effort, small.time_limit, small.objective) == ("balanced", None, "loss")
     assert (small.release, small.p_percent, small.on_intersection) == ("table", None, "warn")
+    assert (small.min_values, small.least_values, small.digits) == (None, 2, None)
     assert len(small.distance) == len(small.hierarchies) == len(small.recode) == len(small.weights) == 0
     assert tuple(OPTIONS) == (
         *("quasi_identifiers", "k", "sensitive", "identifiers", "insensitive", "t", "l", "l_diversity", "c"),
         *("distance", "hierarchies", "method", "objective", "recode", "weights", "subject"),
         *(
             "p_percent",
+            "min_values",
+            "digits",
             "release",
             "on_intersection",
             "suppression_limit",

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from duckanon.streams.recode import _means_between
+from duckanon.policy.bind import bind
+from duckanon.policy.policy import Policy
+from duckanon.streams.methods import Left
+from duckanon.streams.recode import Recoder, _means_between, fields_of
 
 NONE = np.nan
 
@@ -31,3 +36,17 @@ def test_each_class_has_its_own_mean(
     found = _means_between(numbers, np.array(begins, dtype=np.int64), np.array(ends, dtype=np.int64))
     np.testing.assert_array_equal(found, means)
     np.testing.assert_array_equal(numbers, kept)
+
+
+@pytest.mark.parametrize(("least", "expected"), [(1, (2, 20)), (2, (None, 20)), (3, (None, None))])
+def test_values_of_one_subject_count_once(least: int, expected: tuple[int | None, int | None]) -> None:
+    """Of two classes the first has values of subject 0 only, the second of subjects 3 and 4."""
+    tuples = pa.table({"x": pa.array([1, 3, None, None, 10, 30, None], pa.int32())})
+    whose, classes = np.array([0, 0, 1, 2, 3, 4, 5]), np.array([0, 0, 0, 0, 1, 1, 1])
+    starts, alone = np.array([0, 4]), np.zeros(7, np.bool_)
+    left = Left(np.arange(7), classes, classes, alone, starts, {})
+    fields = fields_of(bind(Policy(quasi_identifiers="x", k=3), [("x", "INTEGER")]))
+    recoder = Recoder(fields, {"x": pa.int32()}, False, {}, 3, least)
+    with duckdb.connect() as con:
+        made, _, _ = recoder.written(con, tuples, left, None, whose)
+    assert made.column("x").to_pylist() == [expected[0]] * 4 + [expected[1]] * 3

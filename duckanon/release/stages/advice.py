@@ -308,7 +308,7 @@ def _commas(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded) 
 def _collapse(candidate: Candidate, policy: Policy) -> tuple[str, ...]:
     """Loud warning when the thresholds cost the data, with the t that would not."""
     bucketed, thresholds = candidate.bucketed, candidate.bucketed.limited.thresholds
-    loss, told = candidate.recoded.repaired.information_loss, candidate.information_loss is not None
+    loss, told = candidate.loss, candidate.information_loss is not None
     text = collapse(candidate.classes, candidate.released, loss, policy.k, told=told)
     if text is None:
         return ()

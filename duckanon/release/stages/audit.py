@@ -10,10 +10,11 @@ from duckanon.audits.run import audit_columns, audit_sql
 from duckanon.database import engine, templates
 from duckanon.database.relations import named
 from duckanon.errors import AuditFailure, InfeasibleError
-from duckanon.policy.told import P_PERCENT, SUBJECTS, extremes, told
+from duckanon.policy.told import P_PERCENT, SUBJECTS, extremes, proved, told
 from duckanon.release.stages.candidate import Candidate, class_fields
+from duckanon.release.stages.few import kept
 from duckanon.release.stages.protect import judged
-from duckanon.release.stages.recode import label, labelled_relation
+from duckanon.release.stages.recode import classes_relation, label, labelled_relation
 from duckanon.release.verify.record import of_the_source
 
 if TYPE_CHECKING:
@@ -59,8 +60,10 @@ def audit(con: duckdb.DuckDBPyConnection, recoded: Recoded, policy: Policy) -> C
         extra = (*extra, _subjects(con, candidate, policy))
     if policy.p_percent is not None:
         extra = (*extra, *_within(con, candidate, policy))
-    plan = "; ".join([candidate.plan.text, *told(policy), *extremes(policy)])
-    return Candidate(recoded, policy, report.extended(extra, warnings=(), plan=plan))
+    enough, warnings = _enough(con, candidate, policy)
+    known = proved({measure.measure for measure in enough})
+    plan = "; ".join([candidate.plan.text, *told(policy), *known, *extremes(policy)])
+    return Candidate(recoded, policy, report.extended((*extra, *enough), warnings=warnings, plan=plan))
 
 
 def _few_values(field: Field, embedded: Embedded) -> bool:
@@ -100,6 +103,19 @@ def _within(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy
         measures.append(Measure(P_PERCENT, field.name, policy.p_percent, None, candidate.classes, *counted))
     _require_pass(candidate.report.extended(tuple(measures), warnings=(), plan=""), policy)
     return tuple(measures)
+
+
+def _enough(
+    con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy
+) -> tuple[tuple[Measure, ...], tuple[str, ...]]:
+    """Of how many values class means are at least, by column, with warnings; an error if of too few."""
+    staged = candidate.staged
+    if policy.release != "table":
+        return (), ()
+    relations = labelled_relation(staged), classes_relation(staged)
+    measures, warnings = kept(con, staged, policy, candidate.classes, relations=relations)
+    _require_pass(candidate.report.extended(measures, warnings=(), plan=""), policy)
+    return measures, warnings
 
 
 def _require_pass(report: Report, policy: Policy) -> None:

@@ -90,9 +90,14 @@ class Candidate:
         return self.staged.left_out + self.recoded.repaired.suppressed
 
     @property
+    def loss(self) -> float:
+        """IL in per cent, of the values that are released."""
+        return min(self.recoded.repaired.information_loss + self.recoded.lost, 100.0)
+
+    @property
     def information_loss(self) -> float | None:
         """IL in per cent, as it is told."""
-        return told_loss(self.recoded.repaired.information_loss, self.policy)
+        return told_loss(self.loss, self.policy)
 
     @property
     def classes(self) -> int:

@@ -13,6 +13,8 @@ from duckanon.database import arrow, engine, templates
 from duckanon.database.relations import columns_of, named, subquery
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.policy.names import CLASS
+from duckanon.release.stages.digits import with_digits
+from duckanon.release.stages.few import lost, sparse
 from duckanon.release.stages.means import class_means
 from duckanon.release.stages.partition import averaged
 from duckanon.release.tables import counted, whole
@@ -32,6 +34,7 @@ class Recoded:
     repaired: Repaired
     table: str  # temporary table: released columns in source order, rows in the order of their values
     in_step: bool  # whether all records are released, and their classes stand in their order
+    lost: float = 0.0  # information loss, in per cent, of values that are released as NULL
 
 
 def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -> Recoded:
@@ -43,15 +46,16 @@ def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -
     """
     staged = repaired.partitioned.bucketed.limited.embedded.staged
     candidate, means = f"{staged.workspace}_candidate", f"{staged.workspace}_means"
+    more = lost(con, repaired, policy) if policy.release == "table" else 0.0
     _drop_numbers(con, repaired)
     _load(con, _labels(staged), repaired.labels.read())
     if policy.release == "table":
         _load(con, means, _means(con, repaired) if repaired.means is None else repaired.means.read())
-        _value(con, repaired, means)
+        _value(con, repaired, means, policy)
     else:
         _number(con, staged)
     given: dict[str, Any] = {"fields": staged.fields, **_placed(con, repaired)}
-    recoded = Recoded(repaired, candidate, given["in_step"])
+    recoded = Recoded(repaired, candidate, given["in_step"], more)
     if policy.release == "anatomy":
         _in_two_tables(con, staged, candidate, given)
         return recoded
@@ -87,19 +91,23 @@ def _drop_numbers(con: duckdb.DuckDBPyConnection, repaired: Repaired) -> None:
         engine.run(con, templates.render("relation/drop.sql.j2", parts=("temp", table), view=False), "recode")
 
 
-def _value(con: duckdb.DuckDBPyConnection, repaired: Repaired, means: str) -> None:
+def _value(con: duckdb.DuckDBPyConnection, repaired: Repaired, means: str, policy: Policy) -> None:
     """Make the table of the classes with their released values, of which the means of DOUBLEs are there."""
     staged = repaired.partitioned.bucketed.limited.embedded.staged
+    counted = sparse(staged, policy)
     statement = templates.render(
         "recode/class_values.sql.j2",
         classes=classes_relation(staged),
         records=staged.records,
         labels=_labels(staged),
         means=means,
-        quasi=staged.quasi,
+        quasi=with_digits(con, staged),
         climbs=staged.climbs,
         levels=repaired.partitioned.plan.levels,
-        in_sql=[field for field in staged.quasi if field not in averaged(staged)],
+        in_sql=[field for field in staged.quasi if field in counted or field not in averaged(staged)],
+        sparse=[field.column for field in counted],
+        least=policy.least_values,
+        subject=staged.subject is not None,
     )
     try:
         engine.run(con, statement, "recode")

@@ -32,11 +32,21 @@ _BEFORE = 2
 
 
 @dataclass(frozen=True)
+class Rounding:
+    """How finely the means of a column are rounded; see `digits`."""
+
+    digits: int | None = None  # after the point, of floating-point numbers; None leaves them as they are
+    step: int = 1  # of the integers behind other types
+    limit: int | None = None  # largest multiple of the step that the type has, where a mean may exceed it
+
+
+@dataclass(frozen=True)
 class Field:
     """A column of the release and its name inside the pipeline: q1.. , s1.. or o1.. ."""
 
     attribute: Attribute
     column: str
+    rounding: Rounding = Rounding()
 
     @property
     def name(self) -> str:
@@ -138,6 +148,7 @@ class Staged:
     row: str | None = None  # column of it that numbers its rows: the source_row of a record
     in_order: bool = False  # whether the records are stored in the order of their numbers
     columns: tuple[tuple[str, str], ...] = ()  # of the source, names with types, dropped ones among them
+    with_nulls: frozenset[str] = frozenset()  # columns of quasi-identifiers in which some record has NULL
 
     def tree(self, field: Field) -> str:
         """Temporary table (value, level, node) of a field with a hierarchy."""
@@ -194,12 +205,13 @@ def stage(con: duckdb.DuckDBPyConnection, request: Request, policy: Policy) -> S
     engine.run(con, statement, "stage")
     if row is None:
         engine.run(con, templates.render("relation/drop.sql.j2", parts=("temp", raw), view=False), "stage")
-    size, subject, in_order = _check(con, records, fields, policy)
+    size, subject, in_order, with_nulls = _check(con, records, fields, policy)
     source = raw if row else None
     return Staged(
         *(workspace, records, fields, size, total - size, subject, tellers, until, source, row),
         in_order=in_order,
         columns=tuple(columns),
+        with_nulls=with_nulls,
     )
 
 
@@ -230,8 +242,8 @@ def _fields(attributes: tuple[Attribute, ...]) -> tuple[Field, ...]:
 
 def _check(
     con: duckdb.DuckDBPyConnection, records: str, fields: tuple[Field, ...], policy: Policy
-) -> tuple[int, Field | None, bool]:
-    """Return the size, the field of the subject where some have several records, and `Staged.in_order`."""
+) -> tuple[int, Field | None, bool, frozenset[str]]:
+    """Return the size, the field of a subject with several records, `Staged.in_order` and `with_nulls`."""
     query = templates.render("stage/check.sql.j2", records=records, fields=fields, subject=policy.subject)
     size, in_order, subjects, of_nobody, *counts = engine.rows(con, query, "stage")[0]
     if size == 0:
@@ -263,7 +275,9 @@ def _check(
         if size == 1:
             raise SourceError("the source query has one record: nobody can hide in a release of one")
         raise PolicyError(f"k = {policy.k} is more than the {size} records of the source: use k <= {size}")
-    return int(size), None if subjects in (None, size) else _subject_field(policy), bool(in_order)
+    with_nulls = frozenset(field.column for field, nulls in zip(quasi, counts[::2], strict=True) if nulls)
+    several = None if subjects in (None, size) else _subject_field(policy)
+    return int(size), several, bool(in_order), with_nulls
 
 
 def _subject_field(policy: Policy) -> Field:

@@ -61,7 +61,7 @@ def lost(people: dict[str, Any], **asked: Any) -> float:
     with duckanon.connect() as con:
         con.duckdb.register("rows", pa.table(people))
         con.sql("CREATE TABLE people AS FROM rows")
-        policy = {"quasi_identifiers": ["pay", "age"], "sensitive": ["ill"], "k": 4, **asked}
+        policy = {"quasi_identifiers": ["pay", "age"], "sensitive": ["ill"], "k": 4, "digits": 9, **asked}
         report = duckanon.anonymize(con, "people", duckanon.Policy(**policy), name="v").report
         source, found = records_of(con.duckdb, "people"), records_of(con.duckdb, "v")
     if len(source) < 10_000:
