@@ -295,7 +295,7 @@ def _recode(policy: Policy, name: str, kind: Kind) -> Recode | AsItIs:
     if policy.method == "full_domain":
         # A class of it has one value in a column without a hierarchy.
         return "mode"
-    return policy.recode.get(name, recodes.default(kind))
+    return policy.recode.get(name, recodes.default(kind, name))
 
 
 def by_label(policy: Policy, name: str) -> bool:

@@ -190,7 +190,8 @@ class Policy:
     objective : {'loss', 'discernibility', 'c_avg', 'precision'}
         What 'full_domain' makes smallest.
     recode : mapping from column to {'mean', 'median', 'mode', 'range', 'set', 'hierarchy'}, optional
-        How a quasi-identifier is recoded; by default it follows the type.
+        How a quasi-identifier is recoded; by default it follows the type, and whole numbers that are named
+        like a code (``zip``, ``plan_type``) have their mode.
     weights : mapping from column to number, optional
         Importance of a quasi-identifier in the distance, above 0; 1 by default.
     subject : str or iterable of str

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
+from duckanon.policy.codes import code_named
 from duckanon.policy.kinds import NUMBERS, Kind
 
 if TYPE_CHECKING:
@@ -67,6 +68,13 @@ def rule_of(name: str) -> Rule:
     return UNRECODED[name] if name in UNRECODED else RULES[name]
 
 
-def default(kind: Kind) -> Recode:
-    """Rule of a column for which a policy names none: the mean where there is one, else the mode."""
-    return "mean" if kind in NUMBERS else "mode"
+def default(kind: Kind, name: str) -> Recode:
+    """Rule of a column for which a policy names none: the mean of a quantity or time, else the mode."""
+    code = kind == "integer" and code_named(name) == "sure"
+    return "mean" if kind in NUMBERS and not code else "mode"
+
+
+def perhaps_code(kind: Kind, name: str) -> bool:
+    """Whether numbers that are recoded by their mean may be codes, by their name."""
+    found = code_named(name)
+    return (kind == "integer" and found is not None) or (kind in {"decimal", "float"} and found == "sure")

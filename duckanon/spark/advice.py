@@ -20,6 +20,7 @@ from duckanon.release.stages.advice import (
     alone_by,
     alone_together,
     approximate,
+    codes,
     collapse,
     decimal_comma,
     one_value,
@@ -131,6 +132,7 @@ def _of_columns(made: Made, policy: Policy) -> Iterator[str]:
     """Tell what is to be said of single columns, in the order in which a release of DuckDB does."""
     looked, values, bound = _looked(made), made.staged.values, made.staged.bound
     yield from _insensitive(made.staged, looked)
+    yield from codes(bound.quasi, [bound.name_of(field.column) for field in bound.quasi], policy)
     yield from _dominated(made, policy)
     own = [field for field in looked.kept if looked.own(field, values[field.column])]
     own = [field for field in own if field not in looked.commas]

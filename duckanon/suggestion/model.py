@@ -419,7 +419,7 @@ def _maps(
         "recode": {
             column.name: column.recode
             for column in quasi
-            if column.recode != recodes.default(kind_of(column.type))
+            if column.recode != recodes.default(kind_of(column.type), column.name)
         },
     }
     return {option: values for option, values in maps.items() if values}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
+from duckanon.policy.codes import words
+
 Meaning = Literal["identifier", "quasi_identifier", "sensitive"]
 
-_WORD = re.compile(r"[^\W\d_]+|\d+")
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _HEAD = re.compile(r"_(?:of|at|by|per|in|for|since|der|des|de|du)_(?!$)")
 
 SUBJECTS = (
@@ -103,9 +103,6 @@ _BARE_KEY = re.compile(r"^_(?:id|uuid|guid|key|pk|rowid|row|idx|index|nr|number)
 _BARE_SUBJECT = re.compile(rf"^_(?:{SUBJECTS})_$")
 _TITLE = re.compile(r"name_$")
 _PERSON = re.compile(rf"_(?:{PERSONS}|{OTHERS}|by)_$")
-_CODE = re.compile(
-    r"_(?:code|type|kind|class|category|status|flag|group|level|zip|plz|post_?code|postal_?code|icd)_$"
-)
 
 
 def _compiled(table: dict[str, str]) -> dict[str, re.Pattern[str]]:
@@ -125,12 +122,6 @@ class Named(NamedTuple):
 
     role: Meaning
     what: str
-
-
-def words(name: str) -> str:
-    """Words of a name in lower case, each between underscores: ``_date_of_birth_`` of ``dateOfBirth``."""
-    parts = [word for part in _WORD.findall(name) for word in _CAMEL.split(part)]
-    return f"_{'_'.join(parts).lower()}_"
 
 
 def named(name: str) -> Named | None:
@@ -173,11 +164,6 @@ def person_named(name: str) -> bool:
 def title_named(name: str) -> bool:
     """Whether a name ends in "name", of a person, a firm, or of a thing: ``plan_name``, ``UTILNAME``."""
     return _TITLE.search(words(name)) is not None
-
-
-def code_named(name: str) -> bool:
-    """Whether a name is that of a code, whose digits are no quantity: ``zip``, ``plan_type``, ``icd``."""
-    return _CODE.search(words(name)) is not None
 
 
 def _head(text: str) -> str:

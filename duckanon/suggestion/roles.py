@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from duckanon.database import engine, templates
 from duckanon.errors import PolicyError
 from duckanon.policy.bind import Role, bind
+from duckanon.policy.codes import code_named
 from duckanon.policy.kinds import NUMBERS
 from duckanon.policy.policy import Policy
 from duckanon.suggestion.model import ColumnSuggestion
-from duckanon.suggestion.names import code_named, key_named, named, person_named, title_named
+from duckanon.suggestion.names import key_named, named, person_named, title_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,7 +62,7 @@ def is_code(facts: Facts) -> bool:
     """Whether the numbers of a column are codes: whole numbers named as codes, or two values."""
     if facts.column.kind not in _NUMERIC or not facts.whole:
         return False
-    return facts.values <= 2 or code_named(facts.column.name)
+    return facts.values <= 2 or code_named(facts.column.name) is not None
 
 
 def _years(facts: Facts) -> str:

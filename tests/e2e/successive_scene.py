@@ -13,8 +13,14 @@ from duckanon.release.pipeline import equivalence_classes
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-POLICY = {"quasi_identifiers": ["age", "zip"], "sensitive": ["charge"], "subject": "id", "k": 4}
-WITH = "quasi_identifiers = (age, zip), sensitive = charge, subject = id, k = 4, effort = 'fast'"
+POLICY = {
+    "quasi_identifiers": ["age", "zip"],
+    "sensitive": ["charge"],
+    "subject": "id",
+    "k": 4,
+    "recode": {"zip": "mean"},
+}
+WITH = "quasi_identifiers = (age, zip), sensitive = charge, subject = id, k = 4, effort = 'fast', recode = {zip: mean}"
 
 
 def persons(count: int = 60) -> duckanon.Connection:

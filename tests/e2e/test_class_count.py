@@ -209,7 +209,7 @@ def test_every_first_partition_of_auto_is_a_method_that_verify_knows(
 def test_a_release_that_begins_with_anatomize_is_verified(tmp_path: Path) -> None:
     """No charge has more than 1/4 of a class: five charges, which go with the ages."""
     table = "SELECT round(900 * sin(i * i)) AS age, round(900 * cos(3 * i * i)) AS zip FROM range(300) r(i)"
-    options = "quasi_identifiers = (age, zip), sensitive = charge, k = 2, l = 1, l_diversity = 'recursive'"
+    options = "quasi_identifiers = (age, zip), recode = {zip: mean}, sensitive = charge, k = 2, l = 1, l_diversity = 'recursive'"
     with duckanon.connect() as con:
         con.execute(
             f"CREATE TABLE t AS SELECT *, ntile(5) OVER (ORDER BY 2 * age + zip, age) AS charge FROM ({table})"

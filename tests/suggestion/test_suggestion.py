@@ -13,13 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.policy.bind import Role
+from duckanon.policy.codes import code_named, words
 from duckanon.statements.grammar import Create
 from duckanon.statements.options import options_to_policy
 from duckanon.statements.parse import parse
 from duckanon.statements.tokens import split
 from duckanon.suggestion import ColumnSuggestion, suggest
 from duckanon.suggestion.model import statement_of
-from duckanon.suggestion.names import code_named, key_named, named, person_named, words
+from duckanon.suggestion.names import key_named, named, person_named
 from tests.examples import examples
 
 ROLES = {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from duckanon.database import engine, templates
 from duckanon.database.quoting import ident
 from duckanon.policy.bind import Role
+from duckanon.policy.recodes import perhaps_code
 from duckanon.release.stages.candidate import class_fields
 from duckanon.release.stages.embed import EXACT_VALUES
 from duckanon.release.stages.flattened import flattened
@@ -56,9 +57,9 @@ def advise(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy)
     """The candidate with warnings of what its owner should know.
 
     Of sensitive columns that classes reveal; insensitive ones that are nearly unique, each or together;
-    quasi-identifiers released as one person's own value, by a mean that one record dominates, or with
-    approximate distances; numbers written with a comma; records left out for a NULL; and what the thresholds
-    cost.
+    numbers that are, or may be, codes; quasi-identifiers released as one person's own value, by a mean that
+    one record dominates, or with approximate distances; numbers written with a comma; records left out for a
+    NULL; and what the thresholds cost.
     """
     cost = _collapse(candidate, policy)
     # Two tables say of a class, and not of a record, which values it has.
@@ -79,6 +80,7 @@ def _of_columns(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Po
     own_values = {field: text for field, text in own_values.items() if field not in commas}
     classes = class_fields(staged, policy)
     warnings = [*revealed(con, staged, candidate.table, classes), *_insensitive(con, staged)]
+    warnings += codes(staged.quasi, [field.name for field in staged.quasi], policy)
     warnings += [*dominated(con, staged, policy), *own_values.values(), *commas.values()]
     if policy.release != "table":
         warnings += guessed(con, staged)
@@ -90,6 +92,31 @@ def _of_columns(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Po
     if staged.left_out:
         warnings.append(without_nulls(staged.left_out))
     return tuple(warnings)
+
+
+def codes(quasi: Sequence[Field], names: Sequence[str], policy: Policy) -> list[str]:
+    """Numbers that are taken for codes, or may be codes, and that the policy does not say how to recode."""
+    if policy.release != "table" or policy.method == "full_domain":
+        return []
+    return [
+        coded(name, averaged=field.rule.rounds)
+        for field, name in zip(quasi, names, strict=True)
+        if name not in policy.recode and perhaps_code(field.kind, name)
+    ]
+
+
+def coded(name: str, *, averaged: bool) -> str:
+    """What is said of numbers that are codes by their name; `averaged` where they have their mean."""
+    if averaged:
+        return (
+            f"quasi-identifier {name!r} is named like a code, and means of codes say nothing: set recode = "
+            f"{{{name}: 'mode'}}, or {{{name}: 'mean'}} if it is a quantity"
+        )
+    return (
+        f"quasi-identifier {name!r} holds numbers and is named like a code: each class releases its most "
+        f"frequent value; set recode = {{{name}: 'mean'}} if it is a quantity, or {{{name}: 'mode'}} to "
+        "confirm"
+    )
 
 
 def revealed(
