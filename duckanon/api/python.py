@@ -97,10 +97,10 @@ def audit(con: Connection | duckdb.DuckDBPyConnection, relation: str, policy: Po
     ------
     DuckanonError
         The relation or a column does not exist, or the relation is empty: never a pass. A PolicyError where
-        the policy asks for `subject` or `p_percent`, of which rows do not tell.
+        the policy asks for `subject`, `p_percent` or `min_values`, of which rows do not tell.
     """
     if isinstance(policy, Policy):
-        check_of_rows(policy.subject, policy.p_percent)
+        check_of_rows(policy.subject, policy.p_percent, policy.min_values)
     return audit_relation(_plain(con), _relation(parse_name(relation)), policy, name=relation)
 
 

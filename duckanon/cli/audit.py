@@ -172,7 +172,7 @@ def _options(flags: dict[str, Any], file: Path | None) -> dict[str, Any]:
     given = read_flags(flags)
     text = "" if file is None else read_text(file, "policy", error=PolicyError)
     options = stated_options(text, **given)
-    check_of_rows(options.get("subject"), options.get("p_percent"))
+    check_of_rows(*(options.get(name) for name in ("subject", "p_percent", "min_values")))
     if "quasi_identifiers" not in options:
         raise PolicyError(
             "--qi is missing: name the quasi-identifiers, as in --qi age,zip, or give a --policy file"

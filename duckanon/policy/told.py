@@ -88,7 +88,7 @@ def proved(measures: Collection[str]) -> tuple[str, ...]:
     return tuple(texts[measure] for measure in OF_THE_RECORDS if measure in measures)
 
 
-def check_of_rows(subject: object, p_percent: object) -> None:
+def check_of_rows(subject: object, p_percent: object, min_values: object) -> None:
     """Raise where a policy asks what rows do not tell: an audit of them would pass by mistake."""
     told_by = "AUDIT VIEW and 'duckanon verify' say what was proved at release"
     if subject:
@@ -100,6 +100,11 @@ def check_of_rows(subject: object, p_percent: object) -> None:
         raise PolicyError(
             "the p_percent of this policy speaks of values that a mean is of, which the rows of a release do "
             f"not tell: {told_by}; leave p_percent out of the policy"
+        )
+    if min_values is not None:
+        raise PolicyError(
+            "the min_values of this policy speaks of how many values a mean is of, which the rows of a "
+            f"release do not tell: {told_by}; leave min_values out of the policy"
         )
 
 

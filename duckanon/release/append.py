@@ -19,7 +19,7 @@ from duckanon.errors import InfeasibleError, PolicyError, ReleaseError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import ByColumn
-from duckanon.policy.told import P_PERCENT, SUBJECTS, told_loss
+from duckanon.policy.told import MIN_VALUES, P_PERCENT, SUBJECTS, told_loss
 from duckanon.release import metadata, successive
 from duckanon.release.chain import changed_by_hand
 from duckanon.release.drawn import check_hierarchies
@@ -431,7 +431,8 @@ def _audited(
     plan = f"classes of new records beside those published; of the new ones: {candidate.report.plan}"
     warnings = (*revealed(con, staged, table, staged.quasi), *dominated(con, staged, policy))
     within = _within(candidate, report.classes)
-    full = report.extended((*extra, subjects, *within), warnings=warnings, plan=plan)
+    enough = _enough(con, batch, candidate, report.classes)
+    full = report.extended((*extra, subjects, *within, *enough), warnings=warnings, plan=plan)
     return full, next((one for one in full.measures if one.passed is False), None)
 
 
@@ -440,3 +441,14 @@ def _within(candidate: Candidate, classes: int) -> list[Measure]:
     return [
         replace(found, classes=classes) for found in candidate.report.measures if found.measure == P_PERCENT
     ]
+
+
+def _enough(
+    con: duckdb.DuckDBPyConnection, batch: _Batch, candidate: Candidate, classes: int
+) -> list[Measure]:
+    """Of how many values class means are at least, of each column that some of the records lack."""
+    query = templates.render("successive/proved.sql.j2", measure=MIN_VALUES, **_of(batch))
+    names = [name for name, _ in engine.rows(con, query, STAGE)]
+    names += [one.attribute for one in candidate.report.measures if one.measure == MIN_VALUES]
+    least = batch.policy.least_values
+    return [Measure(MIN_VALUES, name, least, float(least), classes, 0, 0, True) for name in sorted({*names})]

@@ -109,6 +109,37 @@ def test_what_is_few_is_told_recorded_and_verified(con: duckanon.Connection, tmp
     assert verify(file) == 0
 
 
+@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
+def test_what_was_published_with_nulls_is_still_recorded_after_an_append(
+    con: duckanon.Connection, tmp_path: Path
+) -> None:
+    """The first records lack ages, those that come later lack zips: the record of both says so."""
+    con.execute(
+        "CREATE TABLE persons AS SELECT i AS id, i // 4 AS age, 1 AS stay, i % 4 AS charge FROM range(40) r(i)"
+    )
+    con.execute("UPDATE persons SET age = NULL WHERE id % 13 = 0")
+    con.sql(
+        "CREATE ANONYMIZED VIEW v AS FROM persons WITH (quasi_identifiers = (age, stay), sensitive = charge, "
+        "subject = id, k = 4)"
+    )
+    recorded = "SELECT DISTINCT attribute FROM duckanon.audits WHERE measure = 'min_values' AND statement = 'release'"
+    assert con.execute(f"{recorded} ORDER BY 1").fetchall() == [("age",)]
+    con.execute(
+        "INSERT INTO persons SELECT 100 + i, 90 + i // 8, CASE WHEN i % 7 > 0 THEN 1 END, i % 4 FROM range(16) r(i)"
+    )
+    con.sql("REFRESH ANONYMIZED VIEW v WITH (mode = 'append')")
+    now = f"{recorded} AND release_id = (SELECT max(release_id) FROM duckanon.audits) ORDER BY 1"
+    assert con.execute(now).fetchall() == [("age",), ("stay",)]
+    con.sql(f"EXPORT ANONYMIZED VIEW v TO '{tmp_path / 'out.duckdb'}'")
+    assert verify(tmp_path / "out.duckdb") == 0
+
+
+def test_an_audit_of_rows_does_not_judge_it(con: duckanon.Connection) -> None:
+    con.execute("CREATE TABLE p AS SELECT 1 AS x FROM range(4)")
+    with pytest.raises(duckanon.DuckanonError, match="leave min_values out of the policy"):
+        duckanon.audit(con, "p", duckanon.Policy(quasi_identifiers="x", k=2, min_values=1))
+
+
 def test_a_column_without_nulls_has_no_such_line(con: duckanon.Connection) -> None:
     released(con, [[1, 2, 3], [4, 5, 9]], "INTEGER", "")
     report = con.sql("REFRESH ANONYMIZED VIEW v")

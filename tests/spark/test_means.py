@@ -65,6 +65,8 @@ def test_means_have_the_digits_and_values_that_the_oracle_says(running: Running,
             else:
                 digits = digits_of(table.column(name).to_pylist(), kind)
                 assert digits == DIGITS.get(name, digits)
-                expected = class_value(held, "mean", kind, digits=digits, least=K)
-                near = None if expected is None else pytest.approx(expected, abs=0.01 * 10.0**-digits)
+                mean = class_value(held, "mean", kind, least=K)
+                # Of a tie the last bit of a sum decides.
+                near = None if mean is None else pytest.approx(mean, abs=0.5001 * 10.0**-digits)
                 assert value == near, (name, held)
+                assert value is None or value == pytest.approx(round(value, digits), rel=1e-6)
