@@ -20,7 +20,10 @@ POLICY = {
     "k": 4,
     "recode": {"zip": "mean"},
 }
-WITH = "quasi_identifiers = (age, zip), sensitive = charge, subject = id, k = 4, effort = 'fast', recode = {zip: mean}"
+MEANS = ", recode = {zip: mean}"
+"""The zip is a number here, and no code."""
+
+WITH = "quasi_identifiers = (age, zip), sensitive = charge, subject = id, k = 4, effort = 'fast'" + MEANS
 
 
 def persons(count: int = 60) -> duckanon.Connection:
