@@ -116,9 +116,13 @@ STORAGE_VERSION v1.2.0 no TUPLE and no VARIANT, a CSV no JSON in a list that is 
 Parquet no arrays, no interval below zero and few times."""
 
 
-def as_released(con: duckdb.DuckDBPyConnection, relation: str, columns: list[str]) -> tuple[Any, Any]:
+def as_released(
+    con: duckdb.DuckDBPyConnection,
+    relation: str,
+    columns: list[str],
+    texts: tuple[str, ...] = ("ENUM", "UUID", "JSON"),
+) -> tuple[Any, Any]:
     """Give columns of a source as a release has them: an ENUM, a UUID and a JSON are text there."""
-    texts = ("ENUM", "UUID", "JSON")
     kinds = [row[:2] for row in con.execute(f"DESCRIBE FROM {relation}").fetchall() if row[0] in columns]
     casts = ", ".join(
         f'CAST("{name}" AS VARCHAR) AS "{name}"' if kind.startswith(texts) and not kind.endswith("]") else f'"{name}"'
@@ -226,8 +230,11 @@ def check(con: duckanon.Connection, table: Made, folder: Path, doors: Collection
                 with duckdb.connect() as other:
                     other.register("given", given)
                     other.register("back", duckanon.anonymize_table(given, table.policy))
-                    assert seen(other, "back", table.kept) == as_released(other, "given", table.kept), door
-                    assert seen(other, "back", ["quasi"]) == seen(db, "v", ["quasi"]), door
+                    # A table in memory keeps the types UUID and JSON.
+                    assert seen(other, "back", table.kept) == as_released(
+                        other, "given", table.kept, ("ENUM",)
+                    ), door
+                    assert as_released(other, "back", ["quasi"]) == seen(db, "v", ["quasi"]), door
             else:
                 file = folder / f"r.{door}"
                 file.unlink(missing_ok=True)
