@@ -103,7 +103,7 @@ def piped(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     ("words", "expected"),
     [
         ("duckanon anon", {"anonymize"}),
-        ("duckanon audit --s", {"--sensitive"}),
+        ("duckanon audit --s", {"--sensitive", "--suppressed"}),
         ("duckanon audit f.csv -k 5 --q", {"--qi", "--quasi-identifiers"}),
     ],
 )
