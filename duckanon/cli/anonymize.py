@@ -35,7 +35,7 @@ from duckanon.cli.options import (
 from duckanon.cli.outcomes import show
 from duckanon.database import paths, templates
 from duckanon.database.csv_files import Csv, written
-from duckanon.database.interrupts import within
+from duckanon.database.interrupts import interruptible, within
 from duckanon.database.relations import Target
 from duckanon.errors import PolicyError
 from duckanon.policy.checks import checked
@@ -131,7 +131,8 @@ def anonymize(
             show(Outcome("plan", explain(con, Source(query, "memory", "main"), release_policy)))
             return PASSED
         name = Target("memory", "main", table or path.stem)
-        made = create(con, query, release_policy, name, effect=effect)
+        # Interruptible of its own: with the view in memory the command is not as good as done.
+        made = interruptible(create)(con, query, release_policy, name, effect=effect)
         report = export(con, name, str(path), written=texts, **formulas)
     # The audit is that of the file; what its rows do not tell is what CREATE found.
     known = {measure.measure for measure in report.measures}

@@ -29,6 +29,10 @@ _SEEN = 20_480
 """Rows in which those are looked for, as many as DuckDB takes to learn the types."""
 
 
+_TOGETHER = 500
+"""Columns whose texts one scan looks at; more in one statement take longer than to read the file again."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """What a user says of the CSV files that a command reads: how dates stand there, what means NULL."""
@@ -66,9 +70,8 @@ class _Form:
         """Return the form with types by column; a column without one is text."""
         return replace(self, columns=tuple((name, types.get(name, "VARCHAR")) for name, _ in self.columns))
 
-    def format_of(self, name: str) -> str | None:
-        """How the dates or timestamps of a column are written; None where a cast reads them."""
-        kind = dict(self.columns)[name]
+    def format_of(self, kind: str) -> str | None:
+        """How dates or timestamps, a type of columns, are written; None where a cast reads them."""
         return {"DATE": self.date_format, "TIME": None}.get(kind, self.timestamp_format)
 
     def relation(self, *, header: bool = True) -> str:
@@ -124,10 +127,13 @@ def read_csv(
     facts = _facts(con, form, inexact)
     types |= {name: one["decimal"] for name, one in facts.items() if one["decimal"]}
     asked = [name for name, _ in inexact if name not in types and fold(name) in needed | kept]
-    found = {name: _type(con, form, name, facts[name], kept=fold(name) in kept) for name in asked}
+    kinds = dict(form.columns)
+    found = {
+        name: _type(con, form, name, kinds[name], facts[name], kept=fold(name) in kept) for name in asked
+    }
     texts = form.typed({}).relation()
     for name in [name for name, kind in found.items() if kind in _TIMES and not form.ordered]:
-        orders = csv_dates.other_orders(con, form.stage, texts, name, form.format_of(name))
+        orders = csv_dates.other_orders(con, form.stage, texts, name, form.format_of(found[name]))
         if orders and fold(name) not in kept:
             raise csv_dates.ambiguous(form.stage, name, orders)
         if orders:
@@ -141,7 +147,7 @@ def read_csv(
         tell(f"{form.stage}: {words}")
     _warn_of_marks(con, form, needed - kept)
     loose = {name: kind for name, kind in loose.items() if name not in merged}
-    rewritten = {name: Rewritten(kind, form.format_of(name)) for name, kind in loose.items()}
+    rewritten = {name: Rewritten(kind, form.format_of(kind)) for name, kind in loose.items()}
     return Csv(form.typed(types | loose).relation(), texts, rewritten, unnamed)
 
 
@@ -287,22 +293,26 @@ def _exact(con: duckdb.DuckDBPyConnection, form: _Form) -> tuple[_Form, set[str]
         with contextlib.suppress(SourceError):
             return _exact(con, replace(form, quote='"', escape='"'))
     columns = [(name, kind) for name, kind in form.columns if kind != "VARCHAR"]
-    query = templates.render("files/exact.sql.j2", relation=form.typed({}).relation(), columns=columns)
-    (row,) = engine.rows(con, query, form.stage, error=SourceError)
-    return form, {name for (name, _), exact in zip(columns, row[1:], strict=True) if exact}
+    exact: set[str] = set()
+    for part in engine.in_parts(columns, _TOGETHER) if columns else [columns]:
+        query = templates.render("files/exact.sql.j2", relation=form.typed({}).relation(), columns=part)
+        (row,) = engine.rows(con, query, form.stage, error=SourceError)
+        exact |= {name for (name, _), same in zip(part, row[1:], strict=True) if same}
+    return form, exact
 
 
 def _facts(
     con: duckdb.DuckDBPyConnection, form: _Form, columns: Sequence[tuple[str, str]]
 ) -> dict[str, dict[str, Any]]:
     """Tell of columns what their type would take from them, and the DECIMAL that takes nothing, if any."""
-    if not columns:
-        return {}
-    query = templates.render(
-        "files/texts.sql.j2", relation=form.typed({}).relation(), columns=columns, numbers=_NUMBERS
-    )
-    (row,) = engine.rows(con, query, form.stage, error=SourceError)
-    return {name: _with_decimal(facts) for (name, _), facts in zip(columns, row, strict=True)}
+    facts: dict[str, dict[str, Any]] = {}
+    for part in engine.in_parts(columns, _TOGETHER):
+        query = templates.render(
+            "files/texts.sql.j2", relation=form.typed({}).relation(), columns=part, numbers=_NUMBERS
+        )
+        (row,) = engine.rows(con, query, form.stage, error=SourceError)
+        facts |= {name: _with_decimal(found) for (name, _), found in zip(part, row, strict=True)}
+    return facts
 
 
 def _with_decimal(facts: dict[str, Any]) -> dict[str, Any]:
@@ -312,10 +322,10 @@ def _with_decimal(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _type(
-    con: duckdb.DuckDBPyConnection, form: _Form, name: str, facts: Mapping[str, bool], *, kept: bool
-) -> str | None:
+    con: duckdb.DuckDBPyConnection, form: _Form, name: str, kind: str, facts: Mapping[str, bool], *,
+    kept: bool,
+) -> str | None:  # fmt: skip
     """Type of a column that looks like numbers, dates, times or booleans; None where none is right."""
-    kind = dict(form.columns)[name]
     if facts["padded"] or facts["words"] or (kept and facts["foreign"]):
         return "VARCHAR"
     if not facts["digits"]:

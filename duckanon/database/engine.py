@@ -7,7 +7,7 @@ import functools
 import itertools
 import logging
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 import numpy as np
@@ -18,10 +18,11 @@ from duckanon.errors import SOURCE_QUERY, DuckanonError, Place, ReleaseError, So
 from duckanon.statements.tokens import split, tokenize
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
+Item = TypeVar("Item")
 
 logger = logging.getLogger("duckanon")
 
@@ -185,6 +186,17 @@ def reader(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa.
     logger.debug("%s\n%s", stage, sql)
     with _translated(sql, stage), interrupts.reading(con, sql) as rows_of_it:
         yield rows_of_it
+
+
+def in_parts(items: Sequence[Item], most: int) -> Iterator[Sequence[Item]]:
+    """Give items in parts of at most `most`, in their order, for a statement each.
+
+    DuckDB plans a statement in a time that grows with the square of its columns, and cannot be stopped then.
+
+    >>> list(in_parts("abcde", 2))
+    ['ab', 'cd', 'e']
+    """
+    return (items[start : start + most] for start in range(0, len(items), most))
 
 
 def column(con: duckdb.DuckDBPyConnection, sql: str, stage: str, size: int) -> npt.NDArray[np.float64]:

@@ -16,11 +16,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import os
 import re
 import signal
+import sys
 import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import duckdb
@@ -48,6 +51,12 @@ OVER = "stopped after --timeout: nothing was written"
 
 LONGEST = 1e8
 """Most seconds of a timeout."""
+
+GRACE = 1.5
+"""Seconds for which a clean end is waited for when the time is over."""
+
+STOPPED = 2
+"""Exit code of a process that is ended because it does not end itself."""
 
 AGAIN = 1.0
 """Seconds after which the clock rings again: Python drops what a signal raises inside a callback."""
@@ -137,7 +146,8 @@ def interruptible(function: Callable[Given, Result]) -> Callable[Given, Result]:
 def within(timeout: float | None) -> Iterator[None]:
     """Stop what goes on when its time, in seconds, is over, in the way of Ctrl-C; None is no limit.
 
-    A DuckanonError then; also where this system has no clock that interrupts.
+    A DuckanonError then; also where this system has no clock that interrupts. For the command line: where
+    nothing looks at the clock, as while DuckDB plans a statement, the process ends `GRACE` seconds later.
     """
     if timeout is None:
         yield
@@ -155,6 +165,8 @@ def within(timeout: float | None) -> Iterator[None]:
                 con.interrupt()
             raise state.raised
 
+    ended = threading.Event()
+    threading.Thread(target=_at_the_latest, args=(vars(state), ended, timeout + GRACE), daemon=True).start()
     before = signal.signal(signal.SIGALRM, ring)
     try:
         signal.setitimer(signal.ITIMER_REAL, timeout, AGAIN)
@@ -165,12 +177,44 @@ def within(timeout: float | None) -> Iterator[None]:
         state.raised = None
         raise DuckanonError(OVER) from failure
     finally:
+        ended.set()
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     if over:
         # Python drops an exception that comes in a destructor.
         state.raised = None
         raise DuckanonError(OVER)
+
+
+def _at_the_latest(state: dict[str, Any], ended: threading.Event, seconds: float) -> None:
+    """End the process after some seconds, unless the work has ended, or is as good as done.
+
+    `state` is that of the thread that works. Databases in memory need no end; files that were begun do.
+    """
+    if ended.wait(seconds):
+        return
+    while state["settled"]:
+        if ended.wait(AGAIN / 10):
+            return
+    for entry in reversed(state["entries"][:]):
+        if entry.con is None:
+            with contextlib.suppress(OSError):
+                entry.action()
+    _forget_spilled()
+    # A terminal that shows progress hides its cursor.
+    sys.stderr.write(("\n\x1b[?25h" if sys.stderr.isatty() else "") + f"error: {OVER}\n")
+    sys.stderr.flush()
+    os._exit(STOPPED)
+
+
+def _forget_spilled() -> None:
+    """Remove the files into which DuckDB spills in this process; only Linux tells which they are."""
+    for opened in Path("/proc/self/fd").glob("*"):
+        with contextlib.suppress(OSError):
+            file = opened.readlink()
+            if file.name.startswith("duckdb_temp_"):
+                file.unlink()
+                file.parent.rmdir()
 
 
 @contextlib.contextmanager

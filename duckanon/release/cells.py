@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 _FORMULA = re.compile(r"'*[=+@\t\r-]")
 """What sql/export/escape.sql.j2 puts a quote in front of."""
 
+_FORMULA_AS_IT_IS = re.compile(r"[=+@\t\r-]")
+"""What sql/export/formulas.sql.j2 looks for in texts."""
+
+TOGETHER = 200
+"""Columns of text that one statement looks through for formulas."""
+
 _PLAIN = re.compile(r"STRUCT\(low (U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DECIMAL\(\d+,\d+\)), .*")
 """Ranges of numbers that are written without a sign but that of one below zero: 1e-05 has another."""
 
@@ -49,13 +55,12 @@ def header_of(columns: Columns) -> list[str]:
 
 def warn_of_formulas(con: duckdb.DuckDBPyConnection, columns: Columns, relation: str, path: str) -> None:
     """Say which texts a spreadsheet would take for formulas."""
-    query = templates.render(
-        "export/formulas.sql.j2",
-        columns=[name for name, _ in columns],
-        texts=texts_of(columns),
-        relation=relation,
-    )
-    names = [name for name, formulas in engine.rows(con, query, "export") if formulas]
+    texts, found = texts_of(columns), set()
+    for part in engine.in_parts(texts, TOGETHER):
+        query = templates.render("export/formulas.sql.j2", columns=part, relation=relation)
+        (row,) = engine.rows(con, query, "export")
+        found |= {name for name, formulas in zip(part, row, strict=True) if formulas}
+    names = [name for name, _ in columns if name in found or _FORMULA_AS_IT_IS.match(name)]
     if names:
         columns_found = listed("columns", names)
         words = f"{path!r}: a spreadsheet takes texts of {columns_found} for formulas: give csv_formulas"

@@ -49,6 +49,9 @@ ALONE = 0.2
 OWN_VALUE = 0.5
 """Different values for each record with one from which the most frequent of a class is one person's own."""
 
+TOGETHER = 16
+"""Columns whose different values one statement counts."""
+
 NEAR = 0.1
 """Share of a value within which it is told by a mean."""
 
@@ -311,11 +314,11 @@ def _own_values(con: duckdb.DuckDBPyConnection, staged: Staged) -> dict[Field, s
 
 def _values(con: duckdb.DuckDBPyConnection, staged: Staged, fields: Sequence[Field]) -> list[tuple[int, int]]:
     """Records with a value in each field, and its different values."""
-    if not fields:
-        return []
-    query = templates.render("advice/columns.sql.j2", records=staged.records, fields=fields)
-    counts = engine.rows(con, query, "advice")[0]
-    return list(zip(counts[::2], counts[1::2], strict=True))
+    counts: list[tuple[int, int]] = []
+    for part in engine.in_parts(fields, TOGETHER):
+        query = templates.render("advice/columns.sql.j2", records=staged.records, fields=part)
+        counts += [(values, different) for _, values, different in engine.rows(con, query, "advice")]
+    return counts
 
 
 def _commas(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded) -> dict[Field, str]:
