@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from duckanon.database import csv_dates, engine, templates
 from duckanon.database.paths import check_encoding
+from duckanon.database.relations import named, subquery
 from duckanon.errors import SourceError, tell
 from duckanon.policy.names import DELIMITERS, fold, twice
 
@@ -28,6 +29,8 @@ _MARKS = ("NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "NaN", "nan", "NaT
 _SEEN = 20_480
 """Rows in which those are looked for, as many as DuckDB takes to learn the types."""
 
+_COUNTED = 16
+"""Columns whose different values one statement counts."""
 
 _TOGETHER = 500
 """Columns whose texts one scan looks at; more in one statement take longer than to read the file again."""
@@ -342,13 +345,22 @@ def _merged(con: duckdb.DuckDBPyConnection, typed: _Form, columns: Sequence[str]
     """Find the columns in which two texts become one value."""
     if not columns:
         return set()
-    texts, values = (
-        engine.rows(
-            con,
-            templates.render("files/distinct.sql.j2", relation=form.relation(), columns=columns),
-            form.stage,
-            error=SourceError,
-        )[0]
-        for form in (typed.typed({}), typed)
-    )
+    texts, values = (_different(con, form, columns) for form in (typed.typed({}), typed))
     return {name for name, text, value in zip(columns, texts, values, strict=True) if value < text}
+
+
+def _different(con: duckdb.DuckDBPyConnection, form: _Form, columns: Sequence[str]) -> list[int]:
+    """Count the different values of columns in one scan; more than a statement counts are kept for it."""
+    with contextlib.ExitStack() as stack:
+        relation = form.relation()
+        if len(columns) > _COUNTED:
+            table = f"{stack.enter_context(engine.temporary(con))}_columns"
+            kept = templates.render("relation/select.sql.j2", columns=columns, relation=relation, order=())
+            load = templates.render("relation/load.sql.j2", table=table, relation=subquery(kept))
+            engine.run(con, load, form.stage, error=SourceError)
+            relation = named("temp", table)
+        counts: list[int] = []
+        for part in engine.in_parts(columns, _COUNTED):
+            query = templates.render("files/distinct.sql.j2", relation=relation, columns=part)
+            counts += engine.rows(con, query, form.stage, error=SourceError)[0]
+        return counts

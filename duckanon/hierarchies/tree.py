@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from duckanon.policy.bind import Attribute
     from duckanon.policy.checks import Hierarchy
 
+LEVELS = 1_000
+"""Most levels above the leaves; a code of a thousand characters has as many prefixes."""
+
 _DATABASES = (".duckdb", ".db", ".ddb")
 _FORMS = {"csv": (".csv", ".tsv", ".csv.gz", ".tsv.gz"), "parquet": (".parquet",)}
 
@@ -109,6 +112,7 @@ def _checked_tree(con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree:
     kind = "VARCHAR" if text else attribute.type
     of = f"of {attribute.name!r}"
     with _rows(con, attribute.hierarchy or "", kind, domain) as rows:
+        _check_height(f"{rows.name} {of}", len(rows.columns) - 1)
         statement = templates.render(
             "tree/tree.sql.j2",
             tree=tree,
@@ -120,11 +124,21 @@ def _checked_tree(con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree:
         )
         engine.run(con, statement, f"{rows.name} {of}", error=PolicyError)
     height = int(engine.rows(con, templates.render("tree/height.sql.j2", tree=tree), "hierarchy")[0][0])
+    _check_height(f"{rows.name} {of}", height)
     query = templates.render("tree/flaws.sql.j2", tree=tree, domain=domain, height=height)
     for flaw, remedy in engine.rows(con, query, "hierarchy"):
         _check_ragged(rows)
         raise PolicyError(f"{rows.name} {of} {flaw}{rows.note}: {remedy}")
     return height
+
+
+def _check_height(hierarchy: str, levels: int) -> None:
+    """Raise where a hierarchy has more levels than are read."""
+    if levels > LEVELS:
+        raise PolicyError(
+            f"{hierarchy} has {levels:,} levels above the leaves, and at most {LEVELS:,} are read: leave out "
+            "levels, above all those that group no more than the one below"
+        )
 
 
 @contextlib.contextmanager

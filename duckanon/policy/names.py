@@ -16,7 +16,7 @@ DELIMITERS = (",", ";", "|", "\t")
 """What parts the columns of a text file as a rule."""
 
 _MOST, _LONGEST = 20, 100
-"""Names in a list that ends an error, and characters of a name in it."""
+"""Names in a list that ends an error, and characters of a name in it, or of one that is near another."""
 
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
@@ -43,7 +43,10 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     >>> suggestion("quasi_identifier", ["k", "quasi_identifiers"])
     ", did you mean 'quasi_identifiers'?"
     """
-    spelled = {fold(other): other for other in known}
+    if len(name) > _LONGEST:
+        # To compare two names takes the product of their lengths.
+        return ""
+    spelled = {fold(other): other for other in known if len(other) <= _LONGEST}
     near = get_close_matches(fold(name), spelled, n=1)
     return f", did you mean {spelled[near[0]]!r}?" if near else ""
 

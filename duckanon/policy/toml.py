@@ -13,6 +13,14 @@ from duckanon.errors import PolicyError
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
+PARTS = 100
+"""Most parts of a key, as two of ``t.charge``: the parser needs memory for the square of their number."""
+
+_PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_LONG_KEY = re.compile(
+    rf"(?:^[ \t]*+\[{{0,2}}|[{{,])[ \t]*+{_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{PARTS}}}", re.MULTILINE
+)
+
 
 def options_to_toml(options: Mapping[str, Any]) -> str:
     """TOML text of options, one line each with its line break; a Decimal is written digit by digit.
@@ -26,10 +34,19 @@ def options_to_toml(options: Mapping[str, Any]) -> str:
 
 def options_from_toml(text: str) -> dict[str, Any]:
     """Options of TOML text by name, floats as Decimal; a PolicyError with its place where it is not TOML."""
+    long = _LONG_KEY.search(text)
+    if long is not None:
+        line = text.count("\n", 0, long.start()) + 1
+        raise PolicyError(
+            f"line {line} of the policy has a name of more than {PARTS} parts with dots between: put it in "
+            "quotes"
+        )
     try:
         return tomllib.loads(text, parse_float=Decimal)
     except ValueError as wrong:
         raise PolicyError(f"the policy is not TOML: {wrong}") from wrong
+    except RecursionError as deep:
+        raise PolicyError("the policy has brackets within brackets without end: write one list") from deep
 
 
 def _key(name: str) -> str:
