@@ -236,3 +236,16 @@ def test_more_values_than_codes_are_an_error_that_says_so() -> None:
     stream = duckanon.anonymize_stream([batch(0), batch(100)], "age", k=200, delay=400)
     with pytest.raises(duckanon.SourceError, match=r"'x' of type dictionary.*int32 codes"):
         list(stream)
+
+
+def test_a_stream_to_a_table_keeps_the_values_of_enums_below_arrays() -> None:
+    """DuckDB gives them to Arrow as dictionaries, and read all of them as the code 0: even rows have a, odd b."""
+    with duckanon.connect() as con:
+        con.execute("CREATE TYPE letter AS ENUM ('never', 'b', 'a')")
+        con.execute(
+            "CREATE TABLE p AS SELECT i // 4 AS age, [IF(i % 2 = 0, 'a', 'b')]::letter[1] AS x, i AS n "
+            "FROM range(12) AS r(i)"
+        )
+        con.stream("FROM p", into="q", quasi_identifiers=["age"], k=2, delay=20)
+        found = con.sql("SELECT DISTINCT n % 2, x[1] FROM q ORDER BY ALL").fetchall()
+    assert found == [(0, "a"), (1, "b")]
