@@ -131,7 +131,9 @@ def test_a_release_between_comparing_and_publishing_stops_it(monkeypatch: pytest
         con.sql(CREATE)
         con.execute(COME.format(1000, 9))
         monkeypatch.setattr(duckanon.release.append, "publish", late)
-        with pytest.raises(ReleaseError, match="another release was made in memory since"):
+        with pytest.raises(
+            ReleaseError, match="another connection made or dropped a release in memory meanwhile"
+        ):
             con.sql(APPEND)
         assert rows(con, "SELECT release_id FROM duckanon.releases") == [{"release_id": 2}]
         assert verify_in_a_file(con)
