@@ -110,6 +110,9 @@ def _min_values(option: str, value: Any) -> int:
 
 
 def _digits(option: str, value: Any) -> int:
+    # The command line gives a number of any kind.
+    if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
+        value = int(value)
     digits = _integer(option, value)
     if abs(digits) > _LIMIT:
         raise PolicyError(
