@@ -403,7 +403,7 @@ def test_times_and_large_numbers_are_written_as_they_were_read(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     same = "2024-01-01 22:00:00+00,2024-01-01 22:00:00,123456789012345678902"
     assert out.read_text() == (
-        f"at,seen,big,at_last\n{same},2024-01-01 00:00:00+00\n{same},2024-01-02 00:00:00+00\n"
+        f"at,seen,big,at_last\n{same},2024-01-01T00:00:00Z\n{same},2024-01-02T00:00:00Z\n"
     )
 
 
