@@ -48,7 +48,7 @@ from duckanon.database import engine, templates
 from duckanon.database.interrupts import within
 from duckanon.database.paths import check_local
 from duckanon.database.relations import current
-from duckanon.errors import PolicyError, SourceError
+from duckanon.errors import DuckanonError, PolicyError, SourceError
 from duckanon.policy.checks import checked
 from duckanon.policy.policy import (
     AUDIT_OPTIONS,
@@ -191,9 +191,9 @@ def _saved(file: Path) -> dict[str, Any]:
     """Audit that was saved as JSON; read before the audit, which may take long."""
     check_local(file)
     try:
-        saved = json.loads(file.read_text(encoding="utf-8"), parse_constant=str.lower)
+        saved = json.loads(read_text(file, "saved audit"), parse_constant=str.lower)
         changes.changes(saved, {"measures": []})
-    except (OSError, ValueError, TypeError, AttributeError) as unread:
+    except (DuckanonError, ValueError, TypeError, AttributeError) as unread:
         raise SourceError(
             f"--against: {str(file)!r} is not a saved audit: {engine.first_line(unread)}; "
             "save an audit with --format json -o FILE"

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duckanon.database.engine import first_line
-from duckanon.database.paths import check_local
+from duckanon.database.paths import check_local, open_plain
 from duckanon.errors import DuckanonError, PolicyError
 from duckanon.policy.checks import decimal
 from duckanon.policy.names import fold
@@ -81,7 +81,11 @@ def read_text(file: Path, what: str, *, error: type[DuckanonError] = DuckanonErr
     """
     check_local(file)
     try:
-        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        if str(file) == "-":
+            data = sys.stdin.buffer.read()
+        else:
+            with open_plain(file) as stream:
+                data = stream.read()
         return io.StringIO(data.decode("utf-8-sig"), newline=None).read()
     except (OSError, UnicodeDecodeError) as unread:
         name = "from the standard input" if str(file) == "-" else repr(str(file))

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from duckanon.errors import SourceError
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+_NO_FILE = "is a pipe or a device: write what it gives to a file first"
 
 _MAGIC = slice(8, 12)
 """Where a database of DuckDB says that it is one."""
@@ -38,12 +47,9 @@ def check_readable(path: Path) -> None:
             raise SourceError(f"{shown} does not exist")
         if path.is_dir():
             raise SourceError(f"{shown} is a folder: give a file")
-        if not path.is_file():
-            raise SourceError(f"{shown} is a pipe or a device: write what it gives to a file first")
-        if not path.stat().st_size:
-            raise SourceError(f"{shown} is empty")
-        with path.open("rb"):
-            pass
+        with open_plain(path) as file:
+            if not os.fstat(file.fileno()).st_size:
+                raise SourceError(f"{shown} is empty")
     except OSError as unread:
         raise SourceError(f"{shown} cannot be read: {unread.strerror}") from unread
 
@@ -51,15 +57,15 @@ def check_readable(path: Path) -> None:
 def database_of(file: Path) -> bool:
     """Whether a file is a database of DuckDB, whatever it is called."""
     try:
-        with file.open("rb") as opened:
-            return opened.read(_MAGIC.stop)[_MAGIC] == b"DUCK" if file.is_file() else False
-    except OSError:
+        with open_plain(file) as opened:
+            return opened.read(_MAGIC.stop)[_MAGIC] == b"DUCK"
+    except (OSError, SourceError):
         return False
 
 
 def check_encoding(path: Path) -> None:
     """Raise where a text is UTF-16, as spreadsheets save "Unicode text": DuckDB would name the byte 0."""
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         begin = file.read(64)
     halves = [(begin[0::2], begin[1::2]), (begin[1::2], begin[0::2])]
     # Without a mark in front every other byte of ASCII is zero.
@@ -68,6 +74,32 @@ def check_encoding(path: Path) -> None:
         raise SourceError(
             f"{str(path)!r} is UTF-16, not UTF-8: convert it, as by iconv -f UTF-16 -t UTF-8, or read it in "
             "SQL by read_csv(..., encoding = 'utf-16')"
+        )
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """Open a file to read its bytes; a SourceError for a pipe or a device, for which that might never end.
+
+    It is opened without waiting and looked at then, so that nothing can take its place in between.
+    """
+    # Windows has text files, and no pipes that are files.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    handle = os.open(path, flags)
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise SourceError(f"{str(path)!r} {_NO_FILE}")
+
+
+def check_log(path: Path) -> None:
+    """Raise where the log of a database, which DuckDB opens with it, is there and is no plain file."""
+    log = path.with_name(f"{path.name}.wal")
+    if os.path.lexists(log) and not log.is_file():
+        raise SourceError(
+            f"{str(log)!r}, which DuckDB would read with the database, is no plain file: remove it"
         )
 
 

@@ -162,7 +162,10 @@ def _named(con: duckdb.DuckDBPyConnection, hierarchy: str, kind: str, domain: st
     check_local(hierarchy)
     name = f"hierarchy {hierarchy!r}"
     form = next((form for form, endings in _FORMS.items() if hierarchy.lower().endswith(endings)), None)
-    if not Path(hierarchy).is_file():
+    file = Path(hierarchy)
+    if not file.is_file():
+        if file.exists() and not file.is_dir():
+            check_readable(file)
         form = None
     elif form is None and Path(hierarchy).suffix.lower() in _DATABASES:
         # DuckDB would attach the file and read whatever is in it, a view as well.

@@ -15,6 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from duckanon.database import drafts, engine, templates
+from duckanon.database.paths import check_log, open_plain
 from duckanon.database.relations import Target
 from duckanon.errors import ReleaseError, SourceError
 from duckanon.release.metadata import METADATA, SCHEMA, is_release_view
@@ -70,8 +71,12 @@ def _reached(file: Path) -> Iterator[str]:
 
 
 def check_database(path: Path) -> None:
-    """Raise unless a file is a DuckDB database, which DuckDB itself would ask an extension about."""
-    with path.open("rb") as head:
+    """Raise unless a file is a DuckDB database, which DuckDB itself would ask an extension about.
+
+    Its log is read with it, and must be a plain file, too.
+    """
+    check_log(path)
+    with open_plain(path) as head:
         if head.read(12)[8:] != _MAGIC:
             raise SourceError(
                 f"{str(path)!r} is no DuckDB database: `duckanon verify` reads an exported .duckdb file or a "

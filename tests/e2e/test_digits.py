@@ -104,9 +104,9 @@ def test_the_command_line_takes_both(tmp_path: Path, capsys: pytest.CaptureFixtu
     source, target = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_text("age,income,ill\n20,120,a\n21,260,b\n20,,a\n", encoding="utf-8")
     command = ["anonymize", str(source), str(target), "--qi", "age,income", "--sensitive", "ill", "-k", "3"]
-    with pytest.raises(SystemExit, match="^0$"):
+    with pytest.raises(SystemExit, match=r"^0$"):
         main([*command, "--digits", "income=-2", "--min-values", "2"])
     assert set(target.read_text(encoding="utf-8").splitlines()[1:]) == {"20,200,a", "20,200,b"}
-    with pytest.raises(SystemExit, match="^2$"):
+    with pytest.raises(SystemExit, match=r"^2$"):
         main([*command, "--digits", "income=x"])
     assert "--digits takes a number or column=number pairs, not 'x'" in capsys.readouterr().err

@@ -376,3 +376,40 @@ def test_a_huge_value_does_not_flood_the_report(tmp_path: Path) -> None:
     code, out, _ = run(tmp_path, "audit", "l.duckdb:t", "--qi", "x", "-k", "2")
     assert code == 1
     assert len(out) < 5000
+
+
+PIPES = {
+    "the log of a database": ("h.duckdb.wal", ["verify", "h.duckdb"]),
+    "the log, audited": ("h.duckdb.wal", ["audit", "h.duckdb:t", "--qi", "x"]),
+    "a policy": ("p.toml", ["audit", "p.csv", "--policy", "p.toml"]),
+    "a saved audit": ("a.json", ["audit", "p.csv", "--qi", "x", "--against", "a.json"]),
+    "queries": ("q.sql", ["compare", "p.csv", "p.csv", "--queries", "q.sql"]),
+    "a script": ("q.sql", ["run", "q.sql"]),
+    **{
+        f"a hierarchy {ending}": (
+            f"tree{ending}",
+            ["audit", "p.csv", "--qi", "x", "--sensitive", "s", "--distance", "s=hierarchical",
+             "--hierarchies", f"s=tree{ending}"],
+        )
+        for ending in (".csv", ".parquet", ".duckdb", "")
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", PIPES)
+def test_no_pipe_is_waited_for(tmp_path: Path, what: str) -> None:
+    """Nobody writes to it, so that whoever opens it waits for ever."""
+    pipe, words = PIPES[what]
+    write(tmp_path / "p.csv", "x,s\n1,a\n1,b\n")
+    with duckdb.connect(str(tmp_path / "h.duckdb")) as con:
+        con.execute("CREATE TABLE t AS SELECT 1 AS x FROM range(4)")
+    os.mkfifo(tmp_path / pipe)
+    call = [
+        sys.executable,
+        "-c",
+        "import sys; from duckanon.cli.main import main; main(sys.argv[1:])",
+        *words,
+    ]
+    ended = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert "pipe or a device" in ended.stderr or "no plain file" in ended.stderr

@@ -11,7 +11,7 @@ from duckanon.audits.run import audit_attributes, roles_of
 from duckanon.audits.unaudited import unaudited
 from duckanon.database import engine, templates
 from duckanon.database.fingerprint import digest, fingerprint, recipe_of
-from duckanon.database.paths import check_readable
+from duckanon.database.paths import check_readable, open_plain
 from duckanon.database.quoting import file_literal
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import DuckanonError, PolicyError, ReleaseError, SourceError
@@ -69,7 +69,7 @@ def _evidence(folder: Path) -> FolderEvidence:
             "of one, or an exported .duckdb file"
         )
     check_readable(file)
-    with file.open("rb") as stream:
+    with open_plain(file) as stream:
         return evidence_from(stream.read(LONGEST + 1), repr(str(file)))
 
 
