@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from duckanon.database import engine, templates
+from duckanon.database import engine, own_copy, templates
 from duckanon.database.csv_files import AS_FOUND, Csv, Reading, read_csv
 from duckanon.database.paths import DATABASES, check_readable, split
 from duckanon.database.relations import Target, databases, relation_of
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.names import fold, listed, suggestion, twice
 from duckanon.release import foreign
+from duckanon.release.metadata import SCHEMA
 from duckanon.release.verify.record import read_releases
 from duckanon.statements.names import parse_name
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from duckanon.release.verify.record import RecordedRelease
+from duckanon.release.verify.record import RecordedRelease
 
 # Catalogs and schemas of DuckDB, and the schema of our metadata, which a database of that name would hide.
 _RESERVED = frozenset(
@@ -51,9 +52,11 @@ def relation(
 ) -> str:
     """Relation, as SQL text, of ``file.csv``, ``file.parquet`` or ``file.duckdb:table`` (``:schema.table``).
 
-    A database is attached, read-only. No two texts of columns `apart` of a CSV become one value, as 1 and 1.0
-    would: whoever has the file tells them apart. Views and computed columns, programs of who made the file,
-    run only with `trust`; the view of a release, as duckanon wrote it, is none. See `read_csv` for `typed`.
+    A database is attached, read-only. Its rows, and those of a Parquet file, are copied to a table of ours,
+    so that what the file states about them decides nothing; a SourceError where that is wrong. No two texts
+    of columns `apart` of a CSV become one value, as 1 and 1.0 would: whoever has the file tells them apart.
+    Views and computed columns, programs of who made the file, run only with `trust`; the view of a release,
+    as duckanon wrote it, is none. See `read_csv` for `typed`.
     """
     found = source(con, name, apart=apart, typed=typed, trust=trust, reading=reading)
     return found.relation if isinstance(found, Csv) else found
@@ -72,7 +75,7 @@ def source(
     path, table = split(name)
     check_readable(path)
     if table is not None:
-        return _table(con, path, table, trust=trust)
+        return _rows(con, path, table, trust=trust)
     if path.suffix.lower() == ".parquet":
         return _parquet(con, path)
     if path.suffix.lower() in {".csv", ".tsv"}:
@@ -81,6 +84,15 @@ def source(
         f"{name}:table" if path.suffix.lower() in DATABASES else "file.csv, file.parquet or file.duckdb:table"
     )
     raise SourceError(f"{name!r}: give {form}")
+
+
+def parts(con: duckdb.DuckDBPyConnection, name: str) -> list[str] | None:
+    """Name of a table as its own database knows it, schema first unless ``main``; None for a plain file."""
+    path, table = split(name)
+    if table is None:
+        return None
+    schema, found, _ = _located(con, _attached(con, path), f"database {str(path)!r}", table)
+    return [found] if schema == "main" else [schema, found]
 
 
 def beside(name: str, ending: str) -> str:
@@ -104,8 +116,13 @@ def recorded(con: duckdb.DuckDBPyConnection, name: str) -> tuple[str, RecordedRe
     kinds = dict(engine.rows(con, templates.read("catalog/with_releases.sql"), "open"))
     if kinds.get(catalog) not in {"releases", "exported"}:
         return name, None
-    foreign.check_metadata(con, catalog, f"database {str(path)!r}")
-    releases = {_shown(release.target): release for release in read_releases(con, catalog)}
+    stage = f"database {str(path)!r}"
+    foreign.check_metadata(con, catalog, stage)
+    with own_copy.room(con, [SCHEMA], stage) as room:
+        lies = foreign.own_metadata(con, catalog, room, stage)
+        if lies:
+            raise SourceError(f"{stage}: {lies[0]}")
+        releases = {_shown(release.target): release for release in read_releases(con, room, called=catalog)}
     if table is not None:
         known = {fold(text): release for text, release in releases.items()}
         return name, known.get(fold(table)) or known.get(fold(table.removeprefix("main.")))
@@ -135,10 +152,11 @@ def check_hierarchies(con: duckdb.DuckDBPyConnection, names: Iterable[str], *, t
         for catalog in _catalogs(con):
             for schema, table, _ in _tables(con, catalog, "hierarchy"):
                 if fold(table) == fold(tree.name):
-                    foreign.stored(con, Target(catalog, schema, table), "hierarchy")
+                    stored = foreign.stored(con, Target(catalog, schema, table), "hierarchy")
+                    foreign.own_rows(con, relation_of(stored), f"hierarchy {name!r}", of=stored)
 
 
-def _table(con: duckdb.DuckDBPyConnection, path: Path, table: str, *, trust: bool) -> str:
+def _rows(con: duckdb.DuckDBPyConnection, path: Path, table: str, *, trust: bool) -> str:
     stage = f"database {str(path)!r}"
     catalog = _attached(con, path)
     stem = path.name.partition(".")[0]
@@ -146,14 +164,16 @@ def _table(con: duckdb.DuckDBPyConnection, path: Path, table: str, *, trust: boo
         file and not path.samefile(file) and fold(name) == fold(stem) for name, file in _catalogs(con).items()
     )
     schema, name, view = _located(con, catalog, stage, table)
+    target = Target(catalog, schema, name)
     if not trust:
-        return relation_of(foreign.stored(con, Target(catalog, schema, name), stage))
+        target = foreign.stored(con, target, stage)
+        return foreign.own_rows(con, relation_of(target), stage, of=target)
     if view and other:
         raise SourceError(
             f"{stage}: two files are called {stem!r}, and a view may take one for the other: "
             "copy one of them to another name"
         )
-    return relation_of(Target(catalog, schema, name))
+    return foreign.own_rows(con, relation_of(target), stage, of=None if view else target)
 
 
 def _attached(con: duckdb.DuckDBPyConnection, path: Path) -> str:
@@ -223,12 +243,22 @@ def _quoted(table: str) -> tuple[str, str] | None:
     return None if parts.catalog else (fold(parts.schema or "main"), fold(parts.name))
 
 
+def read_by_anyone(name: str, relation: str) -> str:
+    """Relation, as SQL text, of a plain file as anybody may read it; `relation` is what is read here."""
+    path, _ = split(name)
+    return _of_parquet(path) if path.suffix.lower() == ".parquet" else relation
+
+
+def _of_parquet(path: Path) -> str:
+    return templates.render("relation/file.sql.j2", name=path, form="parquet").strip()
+
+
 def _parquet(con: duckdb.DuckDBPyConnection, path: Path) -> str:
     stage = f"file {str(path)!r}"
     query = templates.render("files/parquet_names.sql.j2", path=path)
     columns, inside = [], 0
     # The first entry is the root; those that are inside a column follow it.
-    for name, children in engine.rows(con, query, stage, error=SourceError)[1:]:
+    for name, children, _ in engine.rows(con, query, stage, error=SourceError)[1:]:
         if inside:
             inside -= 1
         else:
@@ -237,4 +267,4 @@ def _parquet(con: duckdb.DuckDBPyConnection, path: Path) -> str:
     again = twice(columns)
     if again is not None:
         raise SourceError(f"{stage}: the file has the column {again!r} twice: rename one")
-    return templates.render("relation/file.sql.j2", name=path, form="parquet").strip()
+    return foreign.own_rows(con, _of_parquet(path), stage, of=path)

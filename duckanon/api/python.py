@@ -10,7 +10,7 @@ import pyarrow as pa
 from duckanon.api import sql_functions
 from duckanon.api.connection import Connection
 from duckanon.api.frames import TEXTS, arrow_table, as_given, in_other_form
-from duckanon.audits.run import audit_relation
+from duckanon.audits.run import audit_named
 from duckanon.database import engine, outgoing, templates
 from duckanon.database.handover import same_column
 from duckanon.database.intake import plain_type, readable, register_source
@@ -101,7 +101,7 @@ def audit(con: Connection | duckdb.DuckDBPyConnection, relation: str, policy: Po
     """
     if isinstance(policy, Policy):
         check_of_rows(policy.subject, policy.p_percent, policy.min_values)
-    return audit_relation(_plain(con), _relation(parse_name(relation)), policy, name=relation)
+    return audit_named(_plain(con), parse_name(relation), policy, called=relation)
 
 
 def register(con: Connection | duckdb.DuckDBPyConnection) -> None:

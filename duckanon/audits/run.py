@@ -7,13 +7,14 @@ import operator
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duckanon.audits.evidence import evidence_of
 from duckanon.audits.headers import rows_of
 from duckanon.audits.report import Measure, Report, Violation
 from duckanon.audits.unaudited import Roles, warnings_of
-from duckanon.database import engine, templates
+from duckanon.database import engine, own_copy, templates
 from duckanon.database.engine import temporary, transaction
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import PolicyError, SourceError
@@ -122,9 +123,28 @@ def roles_of(policy: AuditPolicy | Policy) -> Roles:
 
 def audit_table(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Options) -> Report:
     """Audit of a table, view or file by the options of AUDIT TABLE."""
-    parts = [part for part in (name.catalog, name.schema, name.name) if part is not None]
-    relation = named(*parts)
-    return audit_relation(con, relation, options_to_audit(options), name=".".join(parts))
+    called = ".".join(part for part in (name.catalog, name.schema, name.name) if part is not None)
+    return audit_named(con, name, options_to_audit(options), called=called)
+
+
+def audit_named(
+    con: duckdb.DuckDBPyConnection, name: QualifiedName, policy: AuditPolicy | Policy, *, called: str
+) -> Report:
+    """Audit of a table, view or file by its name, as `audit_relation`.
+
+    The rows of a Parquet file are copied first, so that what it states about them decides nothing; a
+    SourceError where that is wrong. In a view, and in a table of another database, DuckDB believes it.
+    """
+    relation, stage = named(name.catalog, name.schema, name.name), f"audit of {called}"
+    file = Path(name.name)
+    if name.schema is not None or file.suffix.lower() != ".parquet" or not file.is_file():
+        return audit_relation(con, relation, policy, name=called)
+    with temporary(con) as workspace:
+        rows = own_copy.copy(con, relation, named("temp", f"{workspace}_rows"), stage)
+        lies = own_copy.lies(con, file, rows, stage)
+        if lies:
+            raise SourceError(f"{stage}: {own_copy.told(lies)}")
+        return audit_relation(con, rows, policy, name=called)
 
 
 def audit_attributes(

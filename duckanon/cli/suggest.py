@@ -26,7 +26,6 @@ from duckanon.cli.output import complain
 from duckanon.database import paths, templates
 from duckanon.database.interrupts import within
 from duckanon.errors import DuckanonError, SourceError
-from duckanon.statements.names import parse_name
 from duckanon.suggestion.find import query_of, suggest_query
 from duckanon.suggestion.model import advice_of, printable
 
@@ -54,16 +53,16 @@ def suggest(
             "--sql is the statement alone, --format json all that was found: give one of both"
         )
     check_output(output, table)
-    path, inner = paths.split(table)
+    path, _ = paths.split(table)
     with progress.shown(sys.stderr), files.opened(table, trust=trust) as con, within(timeout):
         relation = files.relation(con, table, trust=trust, reading=reading)
-        parts = None if inner is None else _within(relation)
+        parts = files.parts(con, table)
         suggestion = suggest_query(
             con,
-            templates.render("relation/rows.sql.j2", relation=relation).strip(),
+            _rows(relation),
             name=table,
             view=f"{path.stem if parts is None else parts[-1]}_anon",
-            source=None if parts is None else query_of(parts),
+            source=_rows(files.read_by_anyone(table, relation)) if parts is None else query_of(parts),
             database=None if parts is None else str(path),
         )
     if sql:
@@ -84,7 +83,5 @@ def _statement(suggestion: Suggestion) -> str:
     return suggestion.statement
 
 
-def _within(relation: str) -> list[str]:
-    """Return the name of a table as its own database knows it."""
-    named = parse_name(relation)
-    return [named.name] if named.schema in {None, "main"} else [str(named.schema), named.name]
+def _rows(relation: str) -> str:
+    return templates.render("relation/rows.sql.j2", relation=relation).strip()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from duckanon.database import arrow, engine, templates
+from duckanon.database import arrow, engine, own_copy, templates
 from duckanon.database.paths import check_encoding, check_local, check_readable
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import PolicyError
@@ -183,7 +183,12 @@ def _named(con: duckdb.DuckDBPyConnection, hierarchy: str, kind: str, domain: st
         _check_ragged(_Rows(name, table, [], csv=Path(hierarchy) if form == "csv" else None))
         raise
     if form != "csv":
-        return _Rows(name, table, columns, listed)
+        own = named("temp", f"{domain}_{engine.workspace()}")
+        own_copy.copy(con, table, own, name)
+        lies = own_copy.lies(con, Path(hierarchy), own, name) if form == "parquet" else []
+        if lies:
+            raise PolicyError(f"{name}: {own_copy.told(lies)}")
+        return _Rows(name, own, columns, listed)
     first = templates.render("relation/file.sql.j2", name=hierarchy, form="lines").strip()
     query = templates.render("relation/rows.sql.j2", relation=first, limit=1)
     cells = engine.rows(con, query, name, error=PolicyError)[0]

@@ -14,9 +14,9 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from duckanon.database import drafts, engine, templates
+from duckanon.database import drafts, engine, own_copy, templates
 from duckanon.database.paths import check_log, open_plain
-from duckanon.database.relations import Target
+from duckanon.database.relations import Target, named, relation_of
 from duckanon.errors import ReleaseError, SourceError
 from duckanon.release.metadata import METADATA, SCHEMA, is_release_view
 
@@ -108,6 +108,18 @@ def stored(con: duckdb.DuckDBPyConnection, target: Target, stage: str) -> Target
     )
 
 
+def own_rows(con: duckdb.DuckDBPyConnection, relation: str, stage: str, *, of: Path | Target | None) -> str:
+    """Table of our own, as SQL text, with the rows of a relation that a Parquet file or a stored table gives.
+
+    A SourceError where the file states of its rows what is not true of them; a view, None, states nothing.
+    """
+    table = own_copy.copy(con, relation, named("temp", f"{engine.workspace()}_rows"), stage)
+    lies = [] if of is None else own_copy.lies(con, of, table, stage)
+    if lies:
+        raise SourceError(f"{stage}: {own_copy.told(lies)}")
+    return table
+
+
 def check_metadata(con: duckdb.DuckDBPyConnection, home: str, stage: str) -> None:
     """Raise unless what has the names of the metadata is stored rows of the types that duckanon writes.
 
@@ -125,6 +137,23 @@ def check_metadata(con: duckdb.DuckDBPyConnection, home: str, stage: str) -> Non
             raise ReleaseError(f"{what}.{column} is computed when it is read, so nothing was read from it")
         if type_text != written:
             raise ReleaseError(f"{what}.{column} is {type_text}, and duckanon writes {written}")
+
+
+def own_table(
+    con: duckdb.DuckDBPyConnection, source: Target, room: str, stage: str
+) -> tuple[Target, list[str]]:
+    """Copy of a stored table in a database of our own, by its schema and name, and where its file lies."""
+    table = Target(room, source.schema, source.name)
+    own_copy.copy(con, relation_of(source), relation_of(table), stage, kept=True)
+    lies = own_copy.lies(con, source, relation_of(table), stage)
+    return table, [f"table {source.schema}.{source.name}: {own_copy.told(lies)}"] if lies else []
+
+
+def own_metadata(con: duckdb.DuckDBPyConnection, home: str, room: str, stage: str) -> list[str]:
+    """Copy the metadata to a database of our own, after `check_metadata`; where the file lies about them."""
+    there = {name for name, *_ in _layout(con, home, stage)}
+    tables = [Target(home, SCHEMA, name) for name in METADATA if name in there]
+    return [lie for table in tables for lie in own_table(con, table, room, stage)[1]]
 
 
 @cache

@@ -52,13 +52,13 @@ class _Written:
     columns: frozenset[str]
 
 
-def held(con: duckdb.DuckDBPyConnection, home: str, recorded: Sequence[RecordedRelease]) -> Held:
+def held(con: duckdb.DuckDBPyConnection, home: str, told: str, recorded: Sequence[RecordedRelease]) -> Held:
     """What a database holds beside its releases, and a file of this version does not.
 
-    In the database of the owner anything may be. On `con` names mean DuckDB's own functions, whatever the
-    file holds.
+    `told` is the database with the copy of its metadata. In the database of the owner anything may be. On
+    `con` names mean DuckDB's own functions, whatever the file holds.
     """
-    differences = list(_metadata(con, home, recorded))
+    differences = list(_metadata(con, told, recorded))
     if not recorded[0].exported:
         return Held(tuple(differences), (), None)
     written = _written()
@@ -77,13 +77,13 @@ def held(con: duckdb.DuckDBPyConnection, home: str, recorded: Sequence[RecordedR
 
 
 def _metadata(
-    con: duckdb.DuckDBPyConnection, home: str, recorded: Sequence[RecordedRelease]
+    con: duckdb.DuckDBPyConnection, told: str, recorded: Sequence[RecordedRelease]
 ) -> Iterator[str]:
     """Tell where the tables of the metadata do not fit together."""
     for number, times in Counter(release.release_id for release in recorded).items():
         if times > 1:
             yield f"{SCHEMA}.releases names release {number} {times} times"
-    query = templates.render("evidence/strays.sql.j2", catalog=home, metadata=METADATA[1:])
+    query = templates.render("evidence/strays.sql.j2", catalog=told, metadata=METADATA[1:])
     for table, number, rows in engine.rows(con, query, STAGE):
         what = f"{rows} row{'' if rows == 1 else 's'} of release {number}"
         yield f"{SCHEMA}.{table} has {what}, which {SCHEMA}.releases does not name"

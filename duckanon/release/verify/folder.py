@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.audits.run import audit_attributes, roles_of
 from duckanon.audits.unaudited import unaudited
-from duckanon.database import engine, templates
+from duckanon.database import engine, own_copy, templates
 from duckanon.database.fingerprint import digest, fingerprint, recipe_of
 from duckanon.database.paths import check_readable, open_plain
 from duckanon.database.quoting import file_literal
@@ -123,6 +123,7 @@ class _Records:
     columns: list[tuple[str, str]]
     fingerprint: str
     number: int
+    lies: tuple[str, ...]  # where the files state what is not true of them
 
 
 def _verified(
@@ -192,10 +193,7 @@ def _writer(evidence: FolderEvidence) -> str | None:
 
 
 def _read(con: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path], recipe: int) -> _Records:
-    """Read the records once, to a table: a Parquet file says of itself what is in it, and may lie.
-
-    Statistics in it, which DuckDB goes by where it looks for some of the values, are not those of the table.
-    """
+    """Read the records once, to a table: a Parquet file says of itself what is in it, and may lie."""
     if not files:
         raise SourceError("no Parquet file of a release is in the folder")
     first = _columns(con, files[:1])
@@ -209,12 +207,11 @@ def _read(con: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path], rec
     odd = [name for name, type_text in first if not released_type(type_text)]
     if odd:
         raise SourceError(f"column {odd[0]!r} has a type that no release on Spark has: {dict(first)[odd[0]]}")
-    query = templates.render("relation/rows.sql.j2", relation=_relation(files))
-    engine.run(con, templates.render("stage/raw.sql.j2", raw=table, query=query, row=None), STAGE)
-    relation = named("temp", table)
+    relation = own_copy.copy(con, _relation(files), named("temp", table), STAGE)
+    lies = own_copy.of_parquet(con, files, relation, STAGE)
     count = engine.rows(con, templates.render("relation/count.sql.j2", relation=relation), STAGE)
     found = fingerprint(con, relation, recipe)
-    return _Records(relation, columns_of(con, relation, STAGE), found, int(count[0][0]))
+    return _Records(relation, columns_of(con, relation, STAGE), found, int(count[0][0]), tuple(lies))
 
 
 def _columns(con: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> list[tuple[str, str]]:
@@ -230,6 +227,8 @@ def _listed(columns: Sequence[tuple[str, str]]) -> str:
 
 
 def _facts(evidence: FolderEvidence, records: _Records) -> Iterator[str]:
+    if records.lies:
+        yield own_copy.told(records.lies)
     if evidence.records != records.number:
         yield f"records recorded {evidence.records}, found {records.number}"
     if evidence.fingerprint != records.fingerprint:

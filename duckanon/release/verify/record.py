@@ -174,19 +174,24 @@ class RecordedRelease:
         return "entropy" if "entropy_l_diversity" in names[:3] else "distinct"
 
 
-def read_releases(con: duckdb.DuckDBPyConnection, home: str) -> list[RecordedRelease]:
+def read_releases(
+    con: duckdb.DuckDBPyConnection, home: str, *, called: str | None = None
+) -> list[RecordedRelease]:
     """Releases that the metadata of a database names, in the order of their numbers.
 
-    A ReleaseError where there is none, the metadata cannot be read, or a newer duckanon wrote it.
+    `home` may be a copy of the metadata; `called` is what errors call the database. A ReleaseError where
+    there is none, the metadata cannot be read, or a newer duckanon wrote it.
     """
     kind = dict(engine.rows(con, templates.read("catalog/with_releases.sql"), STAGE)).get(home)
     if kind not in {"releases", "exported"}:
         other = f": its table {SCHEMA}.releases is of another kind" if kind else ""
-        raise ReleaseError(f"the database {home!r} holds no release of duckanon{other}")
+        raise ReleaseError(f"the database {called or home!r} holds no release of duckanon{other}")
     exported = kind == "exported"
     rows = _rows(con, templates.render("evidence/releases.sql.j2", catalog=home, exported=exported))
     if not rows:
-        raise ReleaseError(f"the database {home!r} holds no release of duckanon: its metadata is empty")
+        raise ReleaseError(
+            f"the database {called or home!r} holds no release of duckanon: its metadata is empty"
+        )
     layout = _rows(con, templates.render("evidence/layout.sql.j2", catalog=home))
     known = {name for (name,) in layout}
     return [_release(con, home, row, exported=exported, layout=known) for row in rows]
@@ -197,7 +202,7 @@ def _release(
 ) -> RecordedRelease:
     number, version, schema, view, table, *sizes = row
     if None in (number, version, schema, view, table):
-        raise ReleaseError(f"the metadata of {home!r} is broken: release {number} has no name or version")
+        raise ReleaseError(f"the metadata is broken: release {number} has no name or version")
     if version > SCHEMA_VERSION:
         raise ReleaseError(
             f"release {number} has metadata of version {version}, and this duckanon reads up to "

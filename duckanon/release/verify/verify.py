@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from duckanon.audits.evidence import canonical, read_canonical, trees_told
 from duckanon.audits.report import COLUMNS, Measure
-from duckanon.database import engine, interrupts, templates
+from duckanon.audits.run import audit_attributes
+from duckanon.database import engine, interrupts, own_copy, templates
 from duckanon.database.fingerprint import by_recipe, digest, recipe_of
 from duckanon.database.relations import Target, columns_of, relation_of
 from duckanon.errors import DuckanonError
+from duckanon.policy.bind import bind_audit
 from duckanon.policy.policy import Policy
 from duckanon.policy.told import OF_THE_RECORDS, P_PERCENT
 from duckanon.release import foreign, metadata
-from duckanon.release.audit import audit_published, trees_of
+from duckanon.release.audit import trees_of
 from duckanon.release.metadata import SCHEMA, Published
 from duckanon.release.tables import parts_of, read
 from duckanon.release.verify.chain import checked
@@ -43,16 +45,18 @@ def verify(
 ) -> Verification:
     """Verification of every release of the current database; nothing is written.
 
-    The database must not change meanwhile: open it read-only. Each expected fingerprint or policy hash must
-    be that of a release, each head a link of the chain of a release, which may have grown since. One audit
-    for each different policy, and one fingerprint, a release.
+    The database must not change meanwhile: open it read-only. Its tables are copied before anything is asked
+    of them, one release at a time, so that what the file states about them decides nothing. Each expected
+    fingerprint or policy hash must be that of a release, each head a link of the chain of a release, which
+    may have grown since. One audit for each different policy, and one fingerprint, a release.
     """
-    with _own_functions(con) as home:
+    with _own_functions(con) as home, own_copy.room(con, [SCHEMA], STAGE) as told:
         foreign.check_metadata(con, home, STAGE)
-        recorded = read_releases(con, home)
+        lies = foreign.own_metadata(con, home, told, STAGE)
+        recorded = read_releases(con, told, called=home)
         releases = tuple(_verified(con, home, release) for release in recorded)
-        beside = held(con, home, recorded)
-    differences = (*missing(releases, expected, heads), *beside.differences)
+        beside = held(con, home, told, recorded)
+    differences = (*missing(releases, expected, heads), *lies, *beside.differences)
     return Verification(home, releases, differences, beside.notes, beside.macros)
 
 
@@ -80,8 +84,13 @@ def _own_functions(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
 
 
 def _verified(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease) -> Verified:
-    relation, differences = _place(con, home, release)
-    chain = checked(con, home, release)
+    with own_copy.room(con, [SCHEMA], STAGE) as room:
+        return _verified_in(con, home, room, release)
+
+
+def _verified_in(con: duckdb.DuckDBPyConnection, home: str, room: str, release: RecordedRelease) -> Verified:
+    relation, differences = _place(con, home, room, release)
+    chain = checked(con, release.target.catalog, release)
     differences += [*misworded(release), *chain.differences]
     empty = Verified(
         release=str(release),
@@ -101,7 +110,8 @@ def _verified(con: duckdb.DuckDBPyConnection, home: str, release: RecordedReleas
     if relation is None:
         return empty
     try:
-        subject = _subject(con, home, release, relation)
+        subject, lies = _subject(con, home, room, release, relation)
+        differences += lies
         asked = release.asked()
         text = canonical(asked, subject.columns, subject.trees)
         report = subject.audit(asked)
@@ -136,27 +146,35 @@ class _Subject:
     audit: Callable[[AuditPolicy], Report]
 
 
-def _subject(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease, relation: str) -> _Subject:
+def _subject(
+    con: duckdb.DuckDBPyConnection, home: str, room: str, release: RecordedRelease, relation: str
+) -> tuple[_Subject, list[str]]:
+    """Return the rows of a release, copies of its trees, and where the file lies about the trees."""
     done: dict[str, Report] = {}
     columns = columns_of(con, relation, STAGE)
+    name = str(replace(release.target, catalog=home))
 
     def audit(policy: AuditPolicy) -> Report:
         key = canonical(policy, columns, {})
         if key not in done:
-            done[key] = audit_published(con, con, _published(release), relation, policy=policy, home=home)
+            attributes = bind_audit(policy, columns)
+            done[key] = audit_attributes(con, relation, attributes, policy, trees, name=name)
         return done[key]
 
-    trees = trees_of(con, _published(release), home)
-    for tree in metadata.trees(con, _published(release)).values():
-        foreign.stored(con, Target(home, SCHEMA, tree), STAGE)
+    lies: list[str] = []
+    for tree in dict.fromkeys(metadata.trees(con, _published(release)).values()):
+        stored = foreign.stored(con, Target(home, SCHEMA, tree), STAGE)
+        lies += foreign.own_table(con, stored, room, STAGE)[1]
+    trees = trees_of(con, _published(release), room)
     count = engine.rows(con, templates.render("relation/count.sql.j2", relation=relation), STAGE)
-    return _Subject(
+    subject = _Subject(
         columns=columns,
         trees=trees_told(con, trees),
         fingerprints=by_recipe(con, relation, [audit.fingerprint for audit in release.audits]),
         records=int(count[0][0]),
         audit=audit,
     )
+    return subject, lies
 
 
 def _published(release: RecordedRelease) -> Published:
@@ -178,9 +196,9 @@ def _published(release: RecordedRelease) -> Published:
 
 
 def _place(
-    con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease
+    con: duckdb.DuckDBPyConnection, home: str, room: str, release: RecordedRelease
 ) -> tuple[str | None, list[str]]:
-    """Find the rows of a release as SQL text, and say what is wrong with the place they are in."""
+    """Copy the rows of a release to a room; return them as SQL text, and what is wrong with their place."""
     query = templates.render("evidence/relations.sql.j2", catalog=home)
     rows = engine.rows(con, query, STAGE)
     parts, there = parts_of(release.released), [row[:3] for row in rows]
@@ -196,9 +214,12 @@ def _place(
         if ("table", table.schema, table.name) not in there:
             return None, [*differences, missing.format(table)]
     try:
+        relations = []
         for table in tables:
-            foreign.stored(con, table, STAGE)
-        return read(con, [relation_of(table) for table in tables], release.released, STAGE), differences
+            own, lies = foreign.own_table(con, foreign.stored(con, table, STAGE), room, STAGE)
+            relations.append(relation_of(own))
+            differences += lies
+        return read(con, relations, release.released, STAGE), differences
     except DuckanonError as failure:
         return None, [*differences, str(failure)]
 

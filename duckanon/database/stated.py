@@ -1,0 +1,199 @@
+"""What a file states about its rows, compared with them: bounds of values, NULLs, numbers of values."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from duckanon.database import engine, templates
+from duckanon.database.quoting import ident
+from duckanon.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    import duckdb
+    from pyarrow import parquet as pq
+
+CELLS = 2_000
+"""Columns times parts of a file that one query compares."""
+
+WHOLE = -1
+"""Part that is the whole of a table."""
+
+TOLD = 10
+"""Contradictions that are told one by one."""
+
+_BATCH = 65_536
+"""Rows that are read at a time where DuckDB would read none."""
+
+_LONGEST = 60
+"""Characters of a value that are shown."""
+
+_NUMBERS = re.compile(r"DOUBLE|FLOAT")
+_VALUES = re.compile(
+    r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|DECIMAL\(\d+,\d+\)|BOOLEAN|DATE|UUID|TIME(_NS)?"
+    r"|TIMESTAMP(_S|_MS|_NS| WITH TIME ZONE)?|TIMESTAMPTZ_NS"
+)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column whose statistics are compared with its values."""
+
+    number: int  # in the statistics
+    name: str
+    type: str
+    form: str  # how its values are compared: text, bytes, number, value; none where they have no order
+    different: bool  # whether the number of its different values is stated
+
+
+def contradictions(
+    con: duckdb.DuckDBPyConnection,
+    stated: str,
+    copy: str,
+    columns: Sequence[tuple[int, str, str]],
+    stage: str,
+    *,
+    first: int = 0,
+    last: int,
+    shortened: bool = False,
+) -> list[str]:
+    """Tell where rows contradict what was stated: `stated` a table of sql/files/stated_*, `copy` a relation.
+
+    `columns` are number, name and type; the rows are those from `first` to before `last`. Each part of the
+    file is compared with its own rows, if there are as many as it states; all together where rows were
+    deleted. O(n) a column, and a sort where the number of different values is stated.
+    """
+    sizes = engine.rows(con, templates.render("files/parts.sql.j2", stated=stated), stage)
+    different = {number for _, _, numbers in sizes for number in numbers or ()}
+    compared = [_column(*column, different=column[0] in different) for column in columns]
+    if first == last or not compared:
+        return []
+    parts, whole = _parts([(part, rows) for part, rows, _ in sizes], first, last)
+    told: list[str] = []
+    for some in _some(parts, len(compared)):
+        query = templates.render(
+            "files/contradicted.sql.j2",
+            stated=stated,
+            copy=copy,
+            parts=some,
+            columns=compared,
+            whole=whole,
+            shortened=shortened,
+        )
+        names = {column.number: column.name for column in compared}
+        told += [
+            _told(names[number], what, one, found)
+            for _, number, what, one, found in engine.rows(con, query, stage)
+        ]
+    told = list(dict.fromkeys(told))
+    return told[:TOLD] + ([f"and {len(told) - TOLD} more of that kind"] if len(told) > TOLD else [])
+
+
+def _column(number: int, name: str, kind: str, *, different: bool) -> _Column:
+    if kind in {"VARCHAR", "JSON"}:
+        form = "text"
+    elif kind == "BLOB":
+        form = "bytes"
+    elif _NUMBERS.fullmatch(kind):
+        form = "number"
+    else:
+        form = "value" if _VALUES.fullmatch(kind) else "none"
+    # Whether 0.0 and -0.0 are two values, writers do not agree.
+    return _Column(number, name, kind, form, different and form not in {"number", "none"})
+
+
+def _parts(
+    sizes: Sequence[tuple[int, int]], first: int, last: int
+) -> tuple[list[tuple[int, int, int]], bool]:
+    """Return number, first row and end of each part, and whether all had to be taken for one."""
+    parts, end = [], first
+    for part, rows in sizes:
+        if part != WHOLE:
+            parts.append((part, end, end + int(rows)))
+            end += int(rows)
+    if end != last:
+        return [(WHOLE, first, last)], True
+    whole = [(WHOLE, first, last)] if sizes and sizes[0][0] == WHOLE else []
+    return [*whole, *parts], False
+
+
+def _some(parts: Sequence[tuple[int, int, int]], columns: int) -> Iterator[Sequence[tuple[int, int, int]]]:
+    step = max(1, CELLS // columns)
+    for start in range(0, len(parts), step):
+        yield parts[start : start + step]
+
+
+def _told(name: str, what: str, stated: str | None, found: str | None) -> str:
+    if stated is None:
+        return f"column {ident(name)}, stated {what}, found {found}"
+    return f"column {ident(name)}, stated {what} {_short(stated)}, found {_short(found or '')}"
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= _LONGEST else f"{value[: _LONGEST - 3]}..."
+
+
+def unread(con: duckdb.DuckDBPyConnection, path: Path, stage: str) -> list[str]:
+    """Tell which columns of a Parquet file state that they are NULL throughout a row group, and are not.
+
+    DuckDB does not read such a column of a row group at all, so that a plain scan gives NULL, too.
+    """
+    found = engine.rows(con, templates.render("files/all_null.sql.j2", path=path), stage, error=SourceError)
+    if not found:
+        return []
+    from pyarrow import parquet  # 50 ms that hardly a file needs
+
+    told = {}
+    try:
+        with parquet.ParquetFile(path, pre_buffer=False) as file:
+            for group, number, name in found:
+                if name not in told and _has_values(file, int(group), int(number)):
+                    told[name] = f"column {ident(name)}, stated NULL throughout, found values"
+    except (OSError, pa.ArrowException) as failure:
+        raise SourceError(f"{stage}: {engine.first_line(failure)}") from failure
+    return list(told.values())
+
+
+def _has_values(file: pq.ParquetFile, group: int, number: int) -> bool:
+    """Whether a column, one below all others, of a row group has a value."""
+    path = file.schema.column(number).path
+    batches = file.iter_batches(_BATCH, row_groups=[group], columns=[path], use_threads=False)
+    return any(_valued(column) for batch in batches for column in batch.columns)
+
+
+def _valued(values: pa.Array) -> bool:
+    """Whether the innermost values of an array are not all NULL."""
+    if isinstance(values, pa.ExtensionArray):
+        return _valued(values.storage)
+    if isinstance(values, pa.StructArray):
+        return any(_valued(child) for child in values.flatten())
+    if isinstance(values, pa.ListArray | pa.LargeListArray | pa.FixedSizeListArray | pa.MapArray):
+        inner = pa.ListArray.flatten(values) if isinstance(values, pa.MapArray) else values.flatten()
+        return _valued(inner)
+    return bool(values.null_count < len(values))
+
+
+def rows(con: duckdb.DuckDBPyConnection, stated: str, stage: str) -> int:
+    """Number of rows that a file states to have, part by part."""
+    sizes = engine.rows(con, templates.render("files/parts.sql.j2", stated=stated), stage)
+    return sum(int(size) for part, size, _ in sizes if part != WHOLE)
+
+
+def flat(con: duckdb.DuckDBPyConnection, path: Path, stage: str) -> dict[str, int]:
+    """Columns of a Parquet file that have none inside: number among the columns below all others, from 0."""
+    query = templates.render("files/parquet_names.sql.j2", path=path)
+    columns: dict[str, int] = {}
+    inside = number = 0
+    # The first entry is the root; those that are inside a column follow it.
+    for name, children, repeated in engine.rows(con, query, stage, error=SourceError)[1:]:
+        if not inside and not children and not repeated:
+            columns[name] = number
+        inside += children - bool(inside)
+        number += not children
+    return columns
