@@ -7,6 +7,7 @@ the place of the list of free ones. No query reads what is behind the last block
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
@@ -19,6 +20,18 @@ _PAGE = 4096
 
 _HEADER = struct.Struct("<8x5Q")
 """Behind a checksum: iteration, first block of metadata, free list, number of blocks, size of a block."""
+
+_FLAGS, _WRITER, _MAIN = 20, 52, 116
+"""Bytes in the first page before its flags, the version of DuckDB, and what is empty."""
+
+_IDENTITY = slice(124, 140)
+"""Number of the database, in files of newer storage."""
+
+_STATE = 64
+"""Bytes of a header of the database, with the size of a vector and the version of the storage."""
+
+_VERSION = re.compile(rb"v\d+\.\d+\.\d+[a-z0-9.-]{0,20}\0*")
+_COMMIT = re.compile(rb"[0-9a-f]+\0*")
 
 _WORD = struct.Struct("<Q")
 
@@ -56,6 +69,22 @@ def room(path: Path) -> Room:
         starts = (3 * _PAGE + size * block for block in _free(file, pointer, count, size))
         free = tuple(start for start in starts if start + size <= end)
     return Room(max(0, end - 3 * _PAGE - count * size), free, size)
+
+
+def strange_headers(path: Path) -> Iterator[str]:
+    """Tell what the pages in front of the blocks hold that DuckDB does not write for EXPORT."""
+    with path.open("rb") as file:
+        pages = [file.read(_PAGE) for _ in range(3)]
+    first = pages[0]
+    names, rest = first[_WRITER:_MAIN], first[_FLAGS:_WRITER] + first[_MAIN : _IDENTITY.start]
+    if any(rest) or any(first[_IDENTITY.stop :]):
+        yield "the first page of the file holds more than the version of DuckDB that wrote it"
+    if not _VERSION.fullmatch(names[:32]) or not _COMMIT.fullmatch(names[32:]):
+        yield "the first page of the file names no version of DuckDB"
+    for number, page in enumerate(pages[1:], start=2):
+        if any(page[_STATE:]):
+            hidden = len(page[_STATE:].rstrip(b"\0"))
+            yield f"page {number} of the file holds {hidden} bytes behind the places of its blocks"
 
 
 def filled(path: Path, space: Room) -> int:

@@ -22,6 +22,9 @@ EVIDENCE = "_duckanon.json"
 LONGEST = 4 * 2**20
 """Bytes of it that are read: ten thousand columns need a quarter of them."""
 
+NAME = "release"
+"""What the recorded audit is called, wherever the folder is."""
+
 NOT_AUDITED = ("violations", "plan", "evidence")
 """What a report may have beside its measures, and the audit of a release on Spark has not."""
 

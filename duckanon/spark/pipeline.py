@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 from duckanon.database.fingerprint import digest
 from duckanon.errors import AuditFailure
 from duckanon.policy.told import told_figure
-from duckanon.release.folders import EVIDENCE, FolderEvidence, policy_told
+from duckanon.release.folders import EVIDENCE, NAME, FolderEvidence, policy_told
 from duckanon.spark.advice import Made, advice
 from duckanon.spark.audits import audited
 from duckanon.spark.class_sums import information_loss
@@ -146,7 +146,7 @@ def _evidence(
         policy_hash=digest(text),
         fingerprint=fingerprint(released, written),
         records=written.records,
-        audit=json.loads(report.to_json()),
+        audit=json.loads(replace(report, name=NAME).to_json()),
         information_loss=loss,
         suppressed=suppressed,
         versions={

@@ -55,7 +55,7 @@ def folder_of(folder: Path, table: pa.Table | None = None, policy: Policy = ASKE
     folder.mkdir(parents=True)
     table = records() if table is None else table
     for name, part in ((FIRST, table.slice(0, 5)), (SECOND, table.slice(5))):
-        pq.write_table(part, folder / name)
+        pq.write_table(part, folder / name, store_schema=False)
         (folder / f".{name}.crc").write_bytes(b"crc")
     (folder / "_SUCCESS").touch()
     with duckdb.connect() as con:
@@ -66,7 +66,7 @@ def folder_of(folder: Path, table: pa.Table | None = None, policy: Policy = ASKE
             "fingerprint": fingerprint(con, "released"),
             "records": table.num_rows,
             "audit": {
-                **json.loads(audit_relation(con, "released", policy, name="x").to_json()),
+                **json.loads(audit_relation(con, "released", policy, name="release").to_json()),
                 "warnings": [],
             },
             "information_loss": 12.5,
@@ -74,7 +74,7 @@ def folder_of(folder: Path, table: pa.Table | None = None, policy: Policy = ASKE
             "versions": {"duckanon": "0.1.0", "duckdb": "2.0.1", "pyspark": "4.1.4", "spark": "4.1.4"},
             "settings": {"spark.sql.ansi.enabled": "true", "spark.sql.session.timeZone": "Europe/Berlin"},
         }
-    (folder / "_duckanon.json").write_text(json.dumps(evidence, indent=2))
+    (folder / "_duckanon.json").write_text(json.dumps(evidence, indent=2) + "\n")
     return folder
 
 
@@ -83,7 +83,7 @@ def rewritten(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     file = folder / "_duckanon.json"
     evidence = json.loads(file.read_text())
     change(evidence)
-    file.write_text(json.dumps(evidence))
+    file.write_text(json.dumps(evidence, indent=2) + "\n")
 
 
 def verified(folder: Path, capsys: pytest.CaptureFixture[str], **options: Any) -> tuple[int, list[str]]:

@@ -15,6 +15,7 @@ from duckanon.audits import macros
 from duckanon.cli.verify import verify
 from duckanon.release.verify.verify import verify as verification
 from tests.e2e.evidence_scene import altered, copied, everything_wrong, rechained, verified, with_evidence
+from tests.e2e.forged_database import mended
 from tests.e2e.scenes import CREATE, ROOT, patients, rows, stock_cli
 from tests.examples import slowly
 
@@ -326,3 +327,36 @@ def test_names_from_the_file_are_printed_in_one_line(
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert not any(line.startswith("verified:") for line in out.splitlines())
+
+
+@pytest.mark.parametrize(("name", "table"), [("file", "v"), ("home", "duckanon.release_1")])
+def test_a_changed_collation_is_a_difference(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, table: str
+) -> None:
+    """The rows stay what they are, and a query of them tells less apart. A column called COLLATE is none."""
+    change = f"ALTER TABLE {table} ALTER diagnosis TYPE VARCHAR COLLATE NOCASE"
+    file = copied(originals / f"{name}.duckdb", tmp_path, change)
+    code, found = verified(file, capsys)
+    (line,) = [each for each in everything_wrong(found) if "collation" in each]
+    place = table if "." in table else f"main.{table}"
+    assert (code, line.partition(",")[0]) == (1, f"a column of {place} has the collation NOCASE")
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        (28, "the first page of the file holds more"), (1000, "the first page of the file holds more"),
+        (60, "the first page of the file names no version"), (90, "the first page of the file names no version"),
+        (4096 + 64, "page 2 of the file holds 7 bytes"), (8192 + 4000, "page 3 of the file holds"),
+    ],
+)  # fmt: skip
+def test_text_in_a_page_in_front_of_the_blocks_is_a_difference(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], place: int, told: str
+) -> None:
+    file = copied(originals / "file.duckdb", tmp_path)
+    pages = bytearray(file.read_bytes())
+    pages[place : place + 7] = b"SECRET!"
+    file.write_bytes(mended(pages))
+    code, found = verified(file, capsys)
+    assert code == 1
+    assert [line for line in found["differences"] if line.startswith(told)], found["differences"]

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import struct
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -18,6 +19,7 @@ import pytest
 from duckanon.audits.run import audit_relation
 from duckanon.cli.verify import verify
 from duckanon.database.fingerprint import digest, fingerprint
+from duckanon.database.parquet_room import SPARK_COLUMNS, SPARK_VERSION
 from duckanon.errors import DuckanonError
 from duckanon.policy.policy import Policy
 from duckanon.release.folders import LONGEST
@@ -90,7 +92,7 @@ def test_a_fingerprint_of_the_first_recipe_is_compared_by_it(
 
 
 def changed(folder: Path, change: Callable[[pa.Table], pa.Table], name: str = SECOND) -> None:
-    pq.write_table(change(pq.read_table(folder / name)), folder / name)
+    pq.write_table(change(pq.read_table(folder / name)), folder / name, store_schema=False)
 
 
 def with_column(table: pa.Table, name: str, values: Any) -> pa.Table:
@@ -298,7 +300,7 @@ def test_what_is_no_part_of_the_release_is_not_read(folder: Path, capsys: pytest
     assert (len(found), found[-1]) == (21, "the folder holds 14 more that are no part of a release")
 
 
-LEAVES_AS_THEY_ARE = {"information_loss", "suppressed", "versions", "settings", "name"}
+LEAVES_AS_THEY_ARE = {"information_loss", "suppressed", "versions", "settings"}
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -322,7 +324,7 @@ def test_no_value_of_the_evidence_can_be_another(folder: Path, capsys: pytest.Ca
             not old if isinstance(old, bool) else f"{old}0" if isinstance(old, str) else 7 if old is None else
             [1] if isinstance(old, list) else old + 1
         )  # fmt: skip
-        (folder / "_duckanon.json").write_text(json.dumps(changed))
+        (folder / "_duckanon.json").write_text(json.dumps(changed, indent=2) + "\n")
         try:
             code, found = verified(folder, capsys)
         except DuckanonError as error:
@@ -355,7 +357,7 @@ def test_a_release_that_breaks_its_policy_is_none_whatever_is_recorded(
         evidence["policy_hash"] = digest(evidence["policy"])
         with duckdb.connect() as con:
             con.register("released", records())
-            report = audit_relation(con, "released", Policy.from_toml(evidence["policy"]), name="x")
+            report = audit_relation(con, "released", Policy.from_toml(evidence["policy"]), name="release")
         evidence["audit"] = {**json.loads(report.to_json()), "warnings": [], "violations": []}
 
     rewritten(folder, violated)
@@ -463,7 +465,7 @@ def test_a_file_that_lies_about_its_values_is_read_all_the_same_and_named(
     folder = folder_of(tmp_path / "released", table, Policy(quasi_identifiers="age", k=5))
     (folder / f".{FIRST}.crc").unlink()
     (folder / FIRST).unlink()
-    pq.write_table(table, folder / SECOND)
+    pq.write_table(table, folder / SECOND, store_schema=False)
     assert verified(folder, capsys) == (0, []), "all records in one file"
     text = (folder / SECOND).read_bytes()
     foot = len(text) - 8 - struct.unpack("<i", text[-8:-4])[0]
@@ -482,3 +484,86 @@ def test_the_scene_has_what_is_hard(folder: Path) -> None:
     assert all(table[name].null_count for name in ("age", ILL, "pay", "note"))
     assert str(table.schema.field("seen").type) == "timestamp[us, tz=UTC]"
     assert ASKED.to_toml() == json.loads((folder / "_duckanon.json").read_text())["policy"]
+
+
+def test_blanks_in_the_evidence_are_a_difference(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = folder / "_duckanon.json"
+    text = file.read_text()
+    file.write_text(text.replace("{", "{" + " " * 3_000_000, 1))
+    bytes_of_it = f"it has {len(text) + 3_000_000} bytes, its content takes {len(text)}"
+    assert verified(folder, capsys) == (1, [f"_duckanon.json is not as duckanon writes it: {bytes_of_it}"])
+
+
+def test_the_name_of_the_audit_is_always_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rewritten(folder, lambda evidence: evidence["audit"].update(name="Ann has the flu"))
+    line = "the recorded audit is called 'Ann has the flu', and duckanon calls it 'release'"
+    assert verified(folder, capsys) == (1, [line])
+
+
+def test_the_head_binds_all_that_the_evidence_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Information loss is what the writer says; whoever kept the SHA-256 of the file knows when it is another."""
+    head = sha256((folder / "_duckanon.json").read_bytes()).hexdigest()
+    assert verified(folder, capsys, head=[head]) == (0, [])
+    rewritten(folder, lambda evidence: evidence.update(information_loss=1.5))
+    assert verified(folder, capsys) == (0, [])
+    code, (line,) = verified(folder, capsys, head=[head])
+    assert (code, line.partition(",")[0]) == (1, f"{head} was expected")
+
+
+def test_a_file_without_records_is_a_difference_but_for_that_of_the_first_task(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spark writes a file of its first partition also where that is empty; of others it writes none."""
+    table = records()
+    pq.write_table(table, folder / SECOND, store_schema=False)
+    pq.ParquetWriter(folder / FIRST, table.schema, store_schema=False).close()
+    assert verified(folder, capsys) == (0, [])
+    third = folder / "part-00002-a-c000.snappy.parquet"
+    pq.ParquetWriter(third, table.schema, store_schema=False).close()
+    code, (line,) = verified(folder, capsys)
+    assert (code, line.partition(",")[0]) == (1, f"{third.name!r}: it has no record")
+
+
+def test_words_in_a_parquet_file_are_differences(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = pq.read_table(folder / SECOND)
+    for words in (
+        {"note": "Ann has the flu"},
+        {SPARK_COLUMNS: '{"type":"struct"}'},
+        {SPARK_VERSION: "4 flu"},
+    ):
+        with pq.ParquetWriter(folder / SECOND, table.schema, store_schema=False) as writer:
+            writer.write_table(table)
+            writer.add_key_value_metadata(words)
+        code, (line,) = verified(folder, capsys)
+        (name,) = words
+        assert (code, f"its footer has {name!r}" in line) == (1, True)
+
+
+def test_what_spark_writes_of_columns_is_no_difference(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pq.read_table(folder / SECOND)
+    fields = [
+        {"name": name, "type": "string", "nullable": True, "metadata": {}} for name in table.column_names
+    ]
+
+    def written(fields: list[dict[str, Any]]) -> tuple[int, list[str]]:
+        columns = json.dumps({"type": "struct", "fields": fields}, separators=(",", ":"), ensure_ascii=False)
+        with pq.ParquetWriter(folder / SECOND, table.schema, store_schema=False) as writer:
+            writer.write_table(table)
+            writer.add_key_value_metadata({SPARK_VERSION: "4.1.4", SPARK_COLUMNS: columns})
+        return verified(folder, capsys)
+
+    assert written(fields) == (0, [])
+    fields[0]["metadata"] = {"comment": "Ann has the flu"}
+    assert written(fields)[0] == 1
+
+
+def test_bytes_between_the_columns_of_a_parquet_file_are_a_difference(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are put in front of the footer, which any reader finds from the end."""
+    data = (folder / SECOND).read_bytes()
+    foot = len(data) - 8 - struct.unpack("<i", data[-8:-4])[0]
+    (folder / SECOND).write_bytes(data[:foot] + b"Ann has the flu" + data[foot:])
+    assert verified(folder, capsys) == (1, [f"{SECOND!r}: it holds 15 bytes that belong to no column"])

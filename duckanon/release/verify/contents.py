@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 _PROGRAMS = ("duckanon", "DuckDB")
 
 _EXCLUDED = re.compile(r"EXCLUDE \(([^()]*)\)")
+
+_WORDS = re.compile(r"\"(?:[^\"]|\"\")*\"|'(?:[^']|'')*'|[\w.]+|\S")
+"""Words of SQL, a quoted name being one."""
 
 Macro = tuple[str, str]
 """Schema and name."""
@@ -58,7 +62,7 @@ def held(con: duckdb.DuckDBPyConnection, home: str, told: str, recorded: Sequenc
     `told` is the database with the copy of its metadata. In the database of the owner anything may be. On
     `con` names mean DuckDB's own functions, whatever the file holds.
     """
-    differences = list(_metadata(con, told, recorded))
+    differences = [*_metadata(con, told, recorded), *_collated(con, home, recorded)]
     if not recorded[0].exported:
         return Held(tuple(differences), (), None)
     written = _written()
@@ -89,6 +93,29 @@ def _metadata(
         yield f"{SCHEMA}.{table} has {what}, which {SCHEMA}.releases does not name"
 
 
+def _collated(
+    con: duckdb.DuckDBPyConnection, home: str, recorded: Sequence[RecordedRelease]
+) -> Iterator[str]:
+    """Tell which columns of a release or of the metadata have a collation: other values are one by it.
+
+    duckanon compares texts byte by byte, and writes COLLATE C at most, which does so, too.
+    """
+    tables = {(SCHEMA, name) for name in METADATA}
+    for release in recorded:
+        schema, name = ("main", release.target.name) if release.exported else (SCHEMA, release.table)
+        tables |= {(schema, part.of(name)) for part in parts_of(release.released)}
+        tables |= {(SCHEMA, str(column.tree)) for column in release.columns}
+    query = templates.render("evidence/declared.sql.j2", catalog=home)
+    for schema, table, text in engine.rows(con, query, STAGE):
+        words = _WORDS.findall(text) if (schema, table) in tables else []
+        for word, collation in pairwise(words):
+            if word == "COLLATE" and collation.strip('"').lower() != "c":
+                yield (
+                    f"a column of {schema}.{table} has the collation {collation}, by which different texts "
+                    "are one value to whoever queries it: duckanon writes none"
+                )
+
+
 def _beside_the_blocks(
     con: duckdb.DuckDBPyConnection, home: str, recorded: Sequence[RecordedRelease]
 ) -> tuple[list[str], tuple[str, ...]]:
@@ -108,6 +135,7 @@ def _beside_the_blocks(
         filled = blocks.filled(file, room)
     except (OSError, ValueError) as failure:
         return [*differences, f"the blocks of the file cannot be told apart: {failure}"], ()
+    differences += blocks.strange_headers(file)
     if room.behind:
         differences.append(f"the file goes on for {room.behind} bytes behind its last block")
     audits = [audit for release in recorded for audit in release.audits if audit.statement == "export"]

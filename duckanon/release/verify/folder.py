@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.audits.run import audit_attributes, roles_of
 from duckanon.audits.unaudited import unaudited
-from duckanon.database import engine, own_copy, templates
+from duckanon.database import engine, own_copy, parquet_room, templates
 from duckanon.database.fingerprint import digest, fingerprint, recipe_of
 from duckanon.database.paths import check_readable, open_plain
 from duckanon.database.quoting import file_literal
@@ -19,7 +20,15 @@ from duckanon.policy.bind import Role, bind_audit
 from duckanon.policy.names import fold
 from duckanon.policy.policy import Policy
 from duckanon.release import foreign
-from duckanon.release.folders import EVIDENCE, LONGEST, NOT_AUDITED, evidence_from, not_yet, released_type
+from duckanon.release.folders import (
+    EVIDENCE,
+    LONGEST,
+    NAME,
+    NOT_AUDITED,
+    evidence_from,
+    not_yet,
+    released_type,
+)
 from duckanon.release.verify.measured import differing
 from duckanon.release.verify.outcome import Verification, Verified, missing
 from duckanon.release.verify.record import STAGE
@@ -37,6 +46,9 @@ if TYPE_CHECKING:
 _DONE = "_SUCCESS"
 """File without content that Spark writes when all others are there."""
 
+_FIRST = "part-00000-"
+"""How the name of the file begins that the first task of Spark writes."""
+
 _TOLD = 20
 """Files of a folder that are told one by one."""
 
@@ -50,18 +62,21 @@ def verify_folder(folder: Path, expected: Sequence[str] = (), *, heads: Sequence
     """Verification of a folder that `duckanon.spark.anonymize` wrote; nothing is written, no Spark is asked.
 
     The folder must not change meanwhile; its records are read once. A ReleaseError where it has no evidence
-    that can be read. What is expected is that of a database; a folder has no chain of audits, so no head.
+    that can be read. What is expected is that of a database; the head is the SHA-256 of the evidence.
     """
     file_literal(folder)  # an error where DuckDB cannot be told of files in it
-    evidence = _evidence(folder)
+    evidence, text = _evidence(folder)
     files, strange = _files(folder)
     with foreign.opened(files) as con, engine.temporary(con) as workspace:
         release = _verified(con, f"{workspace}_records", folder, evidence, files)
-    release = replace(release, differences=(*strange, *release.differences))
+    head = hashlib.sha256(text).hexdigest()
+    differences = (*strange, *_unlike(evidence, text), *release.differences)
+    release = replace(release, heads=(head,), links=(head,), differences=differences)
     return Verification(str(folder), (release,), tuple(missing((release,), expected, heads)))
 
 
-def _evidence(folder: Path) -> FolderEvidence:
+def _evidence(folder: Path) -> tuple[FolderEvidence, bytes]:
+    """Return the evidence and the bytes of its file."""
     file = folder / EVIDENCE
     if not os.path.lexists(file):
         raise ReleaseError(
@@ -70,7 +85,16 @@ def _evidence(folder: Path) -> FolderEvidence:
         )
     check_readable(file)
     with open_plain(file) as stream:
-        return evidence_from(stream.read(LONGEST + 1), repr(str(file)))
+        text = stream.read(LONGEST + 1)
+    return evidence_from(text, repr(str(file))), text
+
+
+def _unlike(evidence: FolderEvidence, text: bytes) -> Iterator[str]:
+    """Tell where the file of the evidence is not written as duckanon writes it: blanks have room."""
+    written = evidence.to_json().encode()
+    if text != written:
+        sizes = f"it has {len(text)} bytes, its content takes {len(written)}"
+        yield f"{EVIDENCE} is not as duckanon writes it: {sizes}"
 
 
 def _files(folder: Path) -> tuple[list[Path], list[str]]:
@@ -123,7 +147,7 @@ class _Records:
     columns: list[tuple[str, str]]
     fingerprint: str
     number: int
-    lies: tuple[str, ...]  # where the files state what is not true of them
+    beside: tuple[str, ...]  # what the files state that is not true of them, and hold beside them
 
 
 def _verified(
@@ -209,9 +233,21 @@ def _read(con: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path], rec
         raise SourceError(f"column {odd[0]!r} has a type that no release on Spark has: {dict(first)[odd[0]]}")
     relation = own_copy.copy(con, _relation(files), named("temp", table), STAGE)
     lies = own_copy.of_parquet(con, files, relation, STAGE)
+    told = [own_copy.told(lies)] if lies else []
+    told += [f"{file.name!r}: {what}" for file in files for what in _beside(con, file, files, first)]
     count = engine.rows(con, templates.render("relation/count.sql.j2", relation=relation), STAGE)
     found = fingerprint(con, relation, recipe)
-    return _Records(relation, columns_of(con, relation, STAGE), found, int(count[0][0]), tuple(lies))
+    return _Records(relation, columns_of(con, relation, STAGE), found, int(count[0][0]), tuple(told[:_TOLD]))
+
+
+def _beside(
+    con: duckdb.DuckDBPyConnection, file: Path, files: Sequence[Path], columns: Sequence[tuple[str, str]]
+) -> Iterator[str]:
+    yield from parquet_room.beside(con, file, [name for name, _ in columns], STAGE)
+    # The first task of Spark writes its file also where it has no record.
+    first = [one for one in files if one.name.startswith(_FIRST)]
+    if [file] != first and not parquet_room.records(con, file, STAGE):
+        yield f"it has no record, and only one file may have none, called {_FIRST}..."
 
 
 def _columns(con: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> list[tuple[str, str]]:
@@ -227,8 +263,7 @@ def _listed(columns: Sequence[tuple[str, str]]) -> str:
 
 
 def _facts(evidence: FolderEvidence, records: _Records) -> Iterator[str]:
-    if records.lies:
-        yield own_copy.told(records.lies)
+    yield from records.beside
     if evidence.records != records.number:
         yield f"records recorded {evidence.records}, found {records.number}"
     if evidence.fingerprint != records.fingerprint:
@@ -261,6 +296,8 @@ def _roles(records: _Records, policy: Policy, attributes: Sequence[Attribute]) -
 def _redone(evidence: FolderEvidence, report: Report) -> Iterator[str]:
     """Compare the recorded audit with the one that was done again."""
     audit = evidence.audit
+    if audit["name"] != NAME and _writer(evidence) == version("duckanon"):
+        yield f"the recorded audit is called {audit['name']!r}, and duckanon calls it {NAME!r}"
     yield from differing(audit["measures"], report.measures, writer=_writer(evidence))
     if audit["passed"] != report.passed:
         yield f"verdict recorded {_verdict(audit['passed'])}, found {_verdict(report.passed)}"

@@ -1,0 +1,96 @@
+"""What a Parquet file of Spark holds beside its records: bytes of no column, and words in its footer.
+
+No query reads them. Page headers, and fields of the footer that nobody knows, are not looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from duckanon.database import engine, templates
+from duckanon.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    import duckdb
+
+_MAGIC, _TAIL = 4, 8
+"""Bytes before the first column, and behind the footer."""
+
+_WRITER = re.compile(r"[A-Za-z0-9 ._()+:-]{1,100}")
+_VERSION = re.compile(r"[0-9][A-Za-z0-9._-]{0,39}")
+_TYPE = re.compile(r"[a-z_]+(\([0-9, ]+\))?")
+
+SPARK_VERSION = "org.apache.spark.version"
+SPARK_COLUMNS = "org.apache.spark.sql.parquet.row.metadata"
+
+
+def records(con: duckdb.DuckDBPyConnection, path: Path, stage: str) -> int:
+    """Number of records that the footer of a file states."""
+    return int(_facts(con, path, stage)[1])
+
+
+def beside(con: duckdb.DuckDBPyConnection, path: Path, columns: Sequence[str], stage: str) -> Iterator[str]:
+    """Tell what a file with these columns holds that Spark does not write."""
+    writer, _, footer, size = _facts(con, path, stage)
+    free = _free(con, path, size - _TAIL - footer, stage)
+    if free:
+        yield f"it holds {free} bytes that belong to no column"
+    if not _WRITER.fullmatch(writer or ""):
+        yield "the name of the program that wrote it is none"
+    query = templates.render("evidence/parquet_words.sql.j2", path=path)
+    for key, value in engine.rows(con, query, stage, error=SourceError):
+        name = bytes(key).decode("utf-8", "replace")
+        if not _expected(name, bytes(value), columns):
+            yield f"its footer has {name[:80]!r}, {len(value)} bytes, which Spark does not write like this"
+
+
+def _facts(con: duckdb.DuckDBPyConnection, path: Path, stage: str) -> tuple[Any, ...]:
+    query = templates.render("evidence/parquet_facts.sql.j2", path=path)
+    (facts,) = engine.rows(con, query, stage, error=SourceError)
+    return facts
+
+
+def _free(con: duckdb.DuckDBPyConnection, path: Path, end: int, stage: str) -> int:
+    """Bytes in front of the footer that belong to no column, its indexes and its filter."""
+    query = templates.render("evidence/parquet_room.sql.j2", path=path)
+    free, at = 0, _MAGIC
+    for first, length in engine.rows(con, query, stage, error=SourceError):
+        free += max(0, first - at)
+        at = max(at, first + length)
+    return int(free + max(0, end - at))
+
+
+def _expected(name: str, value: bytes, columns: Sequence[str]) -> bool:
+    """Whether Spark writes an entry of the footer, of records whose columns have no metadata."""
+    try:
+        text = value.decode("utf-8")
+        if name == SPARK_VERSION:
+            return _VERSION.fullmatch(text) is not None
+        return name == SPARK_COLUMNS and _bare(json.loads(text), text, columns)
+    except ValueError:
+        return False
+
+
+def _bare(schema: Any, text: str, columns: Sequence[str]) -> bool:
+    """Whether a schema of Spark names columns and types, and is written without anything else."""
+    fields = schema.get("fields") if isinstance(schema, dict) else None
+    if not isinstance(fields, list) or schema != {"type": "struct", "fields": fields}:
+        return False
+    names = [field.get("name") for field in fields if isinstance(field, dict)]
+    shortest = len(json.dumps(schema, separators=(",", ":"), ensure_ascii=False))
+    return (
+        names == list(columns)
+        and len(names) == len(fields)
+        and len(text) <= shortest
+        and all(
+            field == {"name": field["name"], "type": field.get("type"), "nullable": True, "metadata": {}}
+            and isinstance(field["type"], str)
+            and _TYPE.fullmatch(field["type"])
+            for field in fields
+        )
+    )
