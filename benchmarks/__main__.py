@@ -18,6 +18,7 @@ BENCHMARKS = (
     "bench_audit",
     "bench_demo",
     "bench_first",
+    "bench_wide",
     "bench_tclose",
     "bench_kanon",
     "bench_never_worse",

@@ -5,6 +5,7 @@ Expected audits are those of single columns, which are one statement each and te
 
 from __future__ import annotations
 
+import json
 import logging
 import random
 import re
@@ -134,6 +135,20 @@ def test_formulas_are_found_in_every_column(tmp_path: Path) -> None:
             duckanon.DuckanonWarning, match="takes texts of columns: 'last', '=two' for formulas"
         ):
             con.sql(f"EXPORT ANONYMIZED VIEW v TO '{tmp_path / 'v.csv'}'")
+
+
+@pytest.mark.parametrize("columns", [10, 40])
+def test_texts_of_many_quasi_identifiers_are_kept_apart(tmp_path: Path, columns: int) -> None:
+    """By hand: 1 and 1.0 are two values of the last column, and would be one number."""
+    names = [f"q{place}" for place in range(columns)]
+    lines = [
+        ",".join(names),
+        *[",".join(["1"] * (columns - 1) + [last]) for last in ("1", "1", "1.0", "1.0")],
+    ]
+    (tmp_path / "p.csv").write_text("\n".join(lines) + "\n")
+    for some, k in ((names, 2), (names[:-1], 4)):
+        done = command("audit", "p.csv", "--qi", ",".join(some), "--format", "json", cwd=tmp_path)
+        assert json.loads(done.stdout)["measures"][0]["value"] == k
 
 
 @pytest.fixture(scope="module")
