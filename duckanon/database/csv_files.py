@@ -135,14 +135,16 @@ def read_csv(
         name: _type(con, form, name, kinds[name], facts[name], kept=fold(name) in kept) for name in asked
     }
     texts = form.typed({}).relation()
-    for name in [name for name, kind in found.items() if kind in _TIMES and not form.ordered]:
-        orders = csv_dates.other_orders(con, form.stage, texts, name, form.format_of(found[name]))
+    for name, kind in [] if form.ordered else list(found.items()):
+        if kind not in _TIMES:
+            continue
+        orders = csv_dates.other_orders(con, form.stage, texts, name, form.format_of(str(kind)))
         if orders and fold(name) not in kept:
             raise csv_dates.ambiguous(form.stage, name, orders)
         if orders:
             found[name] = "VARCHAR"
     lost = {name for name, kind in found.items() if kind is None}
-    loose = {name: kind for name, kind in found.items() if kind not in {None, "VARCHAR"}}
+    loose = {name: kind for name, kind in found.items() if kind is not None and kind != "VARCHAR"}
     checked = [name for name in loose if fold(name) in kept or facts[name]["fine"]]
     merged = _merged(con, form.typed(types | loose), checked)
     for name in (name for name in found if name in lost | merged and fold(name) not in kept):
