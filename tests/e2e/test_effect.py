@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Two classes of two, far apart in every column. By hand: age 20.5 -> 21 and 30.5 -> 31, half away from zero; the
-# most frequent name, of several the first; the day between; 30 seconds become a minute, as all moments are whole ones;
-# one score beside NULL is fewer than k = 2 and becomes NULL, 9.25 becomes 9.3, .3 and .2 from the scores.
+# most frequent name, of several the first; the day between; 30 seconds become a minute, as all moments are whole
+# ones; one score beside NULL is fewer than k = 2 and becomes NULL, 9.25 becomes 9.3, .3 and .2 from the scores.
 TABLE = """
 CREATE TABLE t AS FROM (VALUES
     (20, 'ann', DATE '2024-01-01', TIMESTAMP '2024-01-01 00:00:00', 1.0::DOUBLE, 5, 1, 2.50::DECIMAL(9, 2)),
