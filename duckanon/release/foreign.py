@@ -113,7 +113,9 @@ def own_rows(con: duckdb.DuckDBPyConnection, relation: str, stage: str, *, of: P
 
     A SourceError where the file states of its rows what is not true of them; a view, None, states nothing.
     """
-    table = own_copy.copy(con, relation, named("temp", f"{engine.workspace()}_rows"), stage)
+    # A temporary table is not seen by the cursors on which queries of a user run alone.
+    table = named("memory", "main", f"{engine.workspace()}_rows")
+    own_copy.copy(con, relation, table, stage, kept=True)
     lies = [] if of is None else own_copy.lies(con, of, table, stage)
     if lies:
         raise SourceError(f"{stage}: {own_copy.told(lies)}")
