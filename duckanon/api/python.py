@@ -168,9 +168,9 @@ def anonymize_table(table: object, policy: Policy) -> Any:
     pandas.DataFrame, polars.DataFrame, pyarrow.Table, RecordBatch or RecordBatchReader
         Released columns in source order, rows in the order of the released values, audited; the kind that was
         given, a pyarrow.Table for any other Arrow stream. A column has the type that it had, if that can hold
-        the released values: a mean of instants in milliseconds has microseconds, a range is a struct, a set a
-        list. Of categories (pandas, polars, an Arrow dictionary) those that no record is released with are
-        left out, and so are attributes and metadata. A pandas table has a new index.
+        the released values: a range is a struct, a set a list. Of categories (pandas, polars, an Arrow
+        dictionary) those that no record is released with are left out, and so are attributes and metadata. A
+        pandas table has a new index.
 
     Raises
     ------
