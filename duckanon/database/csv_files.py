@@ -13,7 +13,7 @@ from duckanon.errors import SourceError, tell
 from duckanon.policy.names import DELIMITERS, fold, twice
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import duckdb
@@ -32,8 +32,8 @@ _SEEN = 20_480
 _COUNTED = 16
 """Columns whose different values one statement counts."""
 
-_TOGETHER = 500
-"""Columns whose texts one scan looks at; more in one statement take longer than to read the file again."""
+_TOGETHER = 100
+"""Columns whose texts one statement looks at: DuckDB plans it in the square of their number."""
 
 
 @dataclass(frozen=True)
@@ -299,8 +299,8 @@ def _exact(con: duckdb.DuckDBPyConnection, form: _Form) -> tuple[_Form, set[str]
             return _exact(con, replace(form, quote='"', escape='"'))
     columns = [(name, kind) for name, kind in form.columns if kind != "VARCHAR"]
     exact: set[str] = set()
-    for part in engine.in_parts(columns, _TOGETHER) if columns else [columns]:
-        query = templates.render("files/exact.sql.j2", relation=form.typed({}).relation(), columns=part)
+    for relation, part in _parts(con, form.typed({}), columns, _TOGETHER):
+        query = templates.render("files/exact.sql.j2", relation=relation, columns=part)
         (row,) = engine.rows(con, query, form.stage, error=SourceError)
         exact |= {name for (name, _), same in zip(part, row[1:], strict=True) if same}
     return form, exact
@@ -310,11 +310,11 @@ def _facts(
     con: duckdb.DuckDBPyConnection, form: _Form, columns: Sequence[tuple[str, str]]
 ) -> dict[str, dict[str, Any]]:
     """Tell of columns what their type would take from them, and the DECIMAL that takes nothing, if any."""
+    if not columns:
+        return {}
     facts: dict[str, dict[str, Any]] = {}
-    for part in engine.in_parts(columns, _TOGETHER):
-        query = templates.render(
-            "files/texts.sql.j2", relation=form.typed({}).relation(), columns=part, numbers=_NUMBERS
-        )
+    for relation, part in _parts(con, form.typed({}), columns, _TOGETHER):
+        query = templates.render("files/texts.sql.j2", relation=relation, columns=part, numbers=_NUMBERS)
         (row,) = engine.rows(con, query, form.stage, error=SourceError)
         facts |= {name: _with_decimal(found) for (name, _), found in zip(part, row, strict=True)}
     return facts
@@ -347,22 +347,38 @@ def _merged(con: duckdb.DuckDBPyConnection, typed: _Form, columns: Sequence[str]
     """Find the columns in which two texts become one value."""
     if not columns:
         return set()
-    texts, values = (_different(con, form, columns) for form in (typed.typed({}), typed))
+    asked = [(name, "") for name in columns]
+    texts, values = (
+        [
+            count
+            for relation, part in _parts(con, form, asked, _COUNTED)
+            for count in _different(con, form, relation, [name for name, _ in part])
+        ]
+        for form in (typed.typed({}), typed)
+    )
     return {name for name, text, value in zip(columns, texts, values, strict=True) if value < text}
 
 
-def _different(con: duckdb.DuckDBPyConnection, form: _Form, columns: Sequence[str]) -> list[int]:
-    """Count the different values of columns in one scan; more than a statement counts are kept for it."""
-    with contextlib.ExitStack() as stack:
-        relation = form.relation()
-        if len(columns) > _COUNTED:
-            table = f"{stack.enter_context(engine.temporary(con))}_columns"
-            kept = templates.render("relation/select.sql.j2", columns=columns, relation=relation, order=())
-            load = templates.render("relation/load.sql.j2", table=table, relation=subquery(kept))
-            engine.run(con, load, form.stage, error=SourceError)
-            relation = named("temp", table)
-        counts: list[int] = []
-        for part in engine.in_parts(columns, _COUNTED):
-            query = templates.render("files/distinct.sql.j2", relation=relation, columns=part)
-            counts += engine.rows(con, query, form.stage, error=SourceError)[0]
-        return counts
+def _different(
+    con: duckdb.DuckDBPyConnection, form: _Form, relation: str, columns: Sequence[str]
+) -> tuple[int, ...]:
+    query = templates.render("files/distinct.sql.j2", relation=relation, columns=columns)
+    return engine.rows(con, query, form.stage, error=SourceError)[0]
+
+
+def _parts(
+    con: duckdb.DuckDBPyConnection, form: _Form, columns: Sequence[tuple[str, str]], most: int
+) -> Iterator[tuple[str, Sequence[tuple[str, str]]]]:
+    """Give columns, so many together, and where they are read: from a copy if one statement has not all."""
+    relation = form.relation()
+    if len(columns) <= most:
+        yield relation, columns
+        return
+    with engine.temporary(con) as workspace:
+        table = f"{workspace}_columns"
+        names = [name for name, _ in columns]
+        kept = templates.render("relation/select.sql.j2", columns=names, relation=relation, order=())
+        load = templates.render("relation/load.sql.j2", table=table, relation=subquery(kept))
+        engine.run(con, load, form.stage, error=SourceError)
+        for part in engine.in_parts(columns, most):
+            yield named("temp", table), part
