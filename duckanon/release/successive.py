@@ -309,10 +309,9 @@ def told(
         if not (same_view or _same_source(one, persons)):
             continue
         if one.basis != persons.basis:
-            texts.append(
-                f"{one} knows its subjects by other columns ({one.basis}) than this one ({persons.basis}): "
-                "what both say together is not known"
-            )
+            # A report is given away: which columns these are is not told, for they may be dropped.
+            how = OLDER if one.basis.endswith(OLDER) else "by other columns or types than this one"
+            texts.append(f"{one} knows its subjects {how}: what both say together is not known")
         else:
             finding = _finding(con, catalog, candidate, persons, one, same_view=same_view)
             findings += [finding] if finding else []

@@ -420,6 +420,8 @@ def test_another_view_that_knows_its_subjects_otherwise_is_told_of() -> None:
         )
         (text,) = warned(con, CREATE.replace("VIEW v", "VIEW w"))
         assert "knows its subjects by other columns" in text
+        # Reports have it, and columns of a subject are dropped.
+        assert not {"id", "zip"} & {*re.findall(r"\w+", text)}
         again = (
             CREATE.replace("VIEW v", "VIEW x")
             .replace("subject = id", "subject = (zip, id)")
