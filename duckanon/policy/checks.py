@@ -41,6 +41,9 @@ STEP = Decimal("1e-12")
 """Finest difference in t and c that the audits see: they compare DECIMAL(18, 12)."""
 
 _LIMIT = 18
+_MOST = 999_999
+"""Largest threshold that metadata keep, as DECIMAL(18, 12)."""
+
 V = TypeVar("V")
 
 
@@ -99,14 +102,20 @@ def _k(option: str, value: Any) -> int:
     k = _integer(option, value)
     if k < 2:
         raise PolicyError(f"{option} = {k}: use an integer of at least 2, a class of one record hides nobody")
-    return k
+    return _kept(option, k)
 
 
 def _min_values(option: str, value: Any) -> int:
     least = _integer(option, value)
     if least < 1:
         raise PolicyError(f"{option} = {least}: use an integer of at least 1")
-    return least
+    return _kept(option, least)
+
+
+def _kept(option: str, threshold: int) -> int:
+    if threshold > _MOST:
+        raise PolicyError(f"{option} = {threshold}: use an integer below a million")
+    return threshold
 
 
 def _digits(option: str, value: Any) -> int:
@@ -197,7 +206,7 @@ def _c(option: str, value: Any) -> Decimal:
 
 def _per_cent(option: str, value: Any) -> Decimal:
     number = _number(option, value)
-    if not 0 < number <= 999_999:
+    if not 0 < number <= _MOST:
         raise PolicyError(f"{option} = {_shown(value)}: use per cent, above 0 and below a million, as in 10")
     # As many decimals as metadata keep; more is the stricter side.
     exponent = number.as_tuple().exponent

@@ -135,6 +135,8 @@ def test_policy_is_a_value() -> None:
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"k": 1}, "k = 1: use an integer of at least 2"),
     ({"k": 5.0}, "k = 5.0: use an integer"),
+    ({"k": 1_000_000}, "k = 1000000: use an integer below a million"),
+    ({"min_values": 1_000_000}, "min_values = 1000000: use an integer below a million"),
     ({"k": True}, "k = true: use an integer"),
     ({"k": None}, "k = None: use an integer"),
     ({"t": 0}, "t = 0: use a number above 0 and at most 1"),
