@@ -457,9 +457,10 @@ def _audited(
     asked = audit_columns(sensitive, policy.audited(), trees)
     report = audit_sql(con, named("temp", table), quasi, asked, k=policy.k, name=str(batch.published.target))
     query = templates.render("successive/classes.sql.j2", relation=named("temp", persons.persons))
-    classes, fewest = engine.rows(con, query, STAGE)[0]
+    # New classes that are recoded to published values are one with them: these have the fewest at least.
+    fewest = engine.rows(con, query, STAGE)[0][1]
     few = 0 if fewest >= policy.k else 1
-    subjects = Measure(SUBJECTS, None, policy.k, float(fewest), int(classes), few, few, not few)
+    subjects = Measure(SUBJECTS, None, policy.k, float(fewest), report.classes, few, few, not few)
     extra = of_the_source(report.classes, information_loss=loss, suppressed=candidate.suppressed)
     plan = f"classes of new records beside those published; of the new ones: {candidate.report.plan}"
     warnings = (*revealed(con, staged, table, staged.quasi), *dominated(con, staged, policy))

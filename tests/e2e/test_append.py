@@ -373,6 +373,8 @@ def test_new_classes_with_the_values_of_published_ones_are_one_class_with_them()
         assert "12 records" in appended(con)
         (row,) = rows(con, "SHOW ANONYMIZED VIEWS")
         assert (row["records"], row["classes"]) == (12, 1)
+        recorded = "SELECT DISTINCT classes FROM duckanon.audits WHERE release_id = 2"
+        assert con.execute(recorded).fetchall() == [(1,)]
 
 
 def test_it_joins_a_transaction_and_a_full_refresh_after_it_is_compared() -> None:
