@@ -42,7 +42,7 @@ class Recoder:
     k: int
     least: int  # values that a class mean is of
     searching: bool = False  # whether some tuples have to tell how finely a mean is rounded; see `fixed`
-    kinds: Mapping[str, pa.DataType] = dataclasses.field(default_factory=dict)  # of the input; see `encoded`
+    kinds: Mapping[str, pa.DataType] = dataclasses.field(default_factory=dict)  # of an input; see `encoded`
     _queries: dict[tuple[object, ...], str] = dataclasses.field(default_factory=dict)  # see `_query`
     _orders: dict[str, outgoing.Orders] = dataclasses.field(default_factory=dict)  # see `learn`
 
@@ -70,9 +70,11 @@ class Recoder:
         """Tuples that are written, in the types of the input, with dictionaries of their own values."""
         columns = {name: made.column(name) for name in made.column_names}
         for field in self.fields:
-            column, kind = columns[field.name], self.kinds[field.name]
-            # Means of half floats are none.
-            if field.quasi and (column.type != plain_type(kind) or pa.types.is_float16(kind)):
+            column, kind = columns[field.name], self.kinds.get(field.name)
+            # Tuples of Spark have no other type. Means of half floats are none.
+            if kind is None or (
+                field.quasi and (column.type != plain_type(kind) or pa.types.is_float16(kind))
+            ):
                 continue
             try:
                 columns[field.name] = outgoing.encoded(column, kind, self._orders.get(field.name, {}))
