@@ -81,7 +81,7 @@ def digits_of(values: Sequence[float | None], duckdb_type: str) -> int:
 
     Where all values are decimals of at most `WRITTEN` digits as their shortest text writes them, that many. Else
     the fewest of which the last is no more than the least difference of two values, and at most so many that the
-    largest value has `SIGNIFICANT` in all.
+    largest value has `SIGNIFICANT` in all; so many where all values are one.
     """
     present = sorted({float(value) for value in values if value is not None})
     written = [np.float32(value) if duckdb_type == "FLOAT" else value for value in present]
@@ -96,7 +96,7 @@ def digits_of(values: Sequence[float | None], duckdb_type: str) -> int:
         if Fraction(after) - Fraction(before) > abs(Fraction(after)) * noise
     ]
     most = max(SIGNIFICANT - 1 - Decimal(max(map(abs, present))).adjusted(), 0)
-    return next((d for d in range(most) if not gaps or Fraction(10) ** -d <= min(gaps)), most)
+    return next((d for d in range(most) if gaps and Fraction(10) ** -d <= min(gaps)), most)
 
 
 def decimals(number: Decimal) -> int:

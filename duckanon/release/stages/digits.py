@@ -140,7 +140,7 @@ def _digits(con: duckdb.DuckDBPyConnection, staged: Staged, field: Field) -> int
         half, largest = engine.rows(con, query, "stage")[0]
         found = telling(half, largest)
         # More records have no smaller values between them than those that ask for all digits already.
-        if found == _most(largest):
+        if half is not None and found == _most(largest):
             break
     return found
 
@@ -149,10 +149,10 @@ def telling(half: float | None, largest: float) -> int:
     """Digits after the point at which two different values differ by one at least.
 
     `half` is half the least difference of two values, None where there are no two; `largest` the largest
-    absolute value, of which `SIGNIFICANT` digits count.
+    absolute value, of which `SIGNIFICANT` digits count: a single value keeps these.
     """
     most = _most(largest)
-    return next((d for d in range(most) if half is None or 10.0**-d <= 2 * half), most)
+    return next((d for d in range(most) if half is not None and 10.0**-d <= 2 * half), most)
 
 
 def _most(largest: float) -> int:

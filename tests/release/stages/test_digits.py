@@ -77,7 +77,9 @@ def test_digits_of_random_columns_are_those_of_the_oracle(kind: str, type_text: 
         ([1000 / 3, 1000 / 3 + 1e-9], 3),  # six digits of 333.333
         ([1e9 / 3, 1e9 / 3 + 1e-3], 0),
         ([None, None], 0),
-        ([1 / 3, 1 / 3], 0),
+        ([1 / 3, 1 / 3], 6),  # one value keeps 0.333333: it would leave as 0
+        ([1e-9 / 3, None], 15),  # 0.000000000333333
+        ([1e9 / 3, 1e9 / 3], 0),
     ],
 )
 def test_digits_by_hand(values: list[float | None], expected: int) -> None:
@@ -96,6 +98,12 @@ def test_records_beyond_the_first_count(monkeypatch: pytest.MonkeyPatch, places:
     assert found_by_duckdb(values, "DOUBLE").rounding.digits == 2
     values[places[0]] += 1 / 3
     assert found_by_duckdb(values, "DOUBLE").rounding.digits == digits_of(values, "DOUBLE")
+
+
+def test_records_beyond_the_first_count_where_these_have_one_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first records are a third each, another is two thirds: tenths tell them apart."""
+    monkeypatch.setattr(digits, "FIRST", 8)
+    assert found_by_duckdb([1 / 3] * 20 + [2 / 3], "DOUBLE").rounding.digits == 1
 
 
 UNITS = {
