@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,15 +11,16 @@ import pyarrow as pa
 
 from duckanon.database import arrow, engine, interrupts, templates
 from duckanon.database.intake import readable
-from duckanon.database.relations import columns_of, lookup, relation_of, resolve, subquery
-from duckanon.errors import AuditFailure, DuckanonError, ReleaseError
+from duckanon.database.relations import columns_of, lookup, named, relation_of, resolve, subquery
+from duckanon.errors import AuditFailure, DuckanonError, ReleaseError, SourceError
+from duckanon.policy.names import fold
 from duckanon.statements.names import parse_name
 from duckanon.streams import evidence
 from duckanon.streams.stream import AnonymizedStream
 from duckanon.streams.trees import with_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     import duckdb
 
@@ -29,6 +31,12 @@ if TYPE_CHECKING:
 STAGE = "stream"
 
 _CLASSES = "duckanon_classes"
+
+_TEXT = re.compile(r"ENUM\('(?:[^']|'')*'(?:, '(?:[^']|'')*')*\)|\b(?:UUID|JSON)\b")
+"""Types, also within others, whose values leave as texts."""
+
+_WHOLE = re.compile(r"\bHUGEINT\b")
+"""Type that leaves as a DECIMAL of 38 digits."""
 
 
 def stream_to_table(
@@ -49,9 +57,13 @@ def stream_to_table(
         raise ReleaseError(f"{target} exists and a stream never overwrites: drop it or choose another name")
     rows = templates.render("relation/rows.sql.j2", relation=subquery(engine.one_query(con, query)))
     policy = with_rows(con, policy)
+    given = columns_of(con, subquery(rows), STAGE)
+    whole = [name for name, kind in given if _WHOLE.search(kind)]
     with _cursor(con) as writer:
         with engine.reader(con, rows, STAGE) as reader:
-            report = _appended(writer, target, AnonymizedStream(_batches(reader), policy))
+            made = AnonymizedStream(_batches(reader, whole), policy)
+            _check_types(writer, given, (reader.schema, made.schema), policy.rows.quasi_identifiers)
+            report = _appended(writer, target, made)
         try:
             return _proved(writer, target, report, policy)
         except (DuckanonError, KeyboardInterrupt) as ended:
@@ -97,10 +109,48 @@ def _proved(
     return report
 
 
-def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """Batches of a query, an empty one first: it tells the columns of a query without rows, too."""
+def _check_types(
+    writer: duckdb.DuckDBPyConnection,
+    given: Sequence[tuple[str, str]],
+    schemas: tuple[pa.Schema, pa.Schema],
+    quasi: Collection[str],
+) -> None:
+    """Raise a SourceError where a column would leave as other values than it has, such as a BIT as bytes.
+
+    `schemas` are those of what is read, of which quasi-identifiers are recoded, and of what is written.
+    """
+    read, written = (dict(_columns_of(writer, schema)) for schema in schemas)
+    recoded = {fold(name) for name in quasi}
+    for name, kind in given:
+        found = read[name] if fold(name) in recoded else written.get(name)
+        if found is not None and _plain(found) != _plain(kind):
+            raise SourceError(
+                f"column {name!r} has type {kind}, and a stream would make {found} of it: CAST it to VARCHAR "
+                "in the query"
+            )
+
+
+def _plain(kind: str) -> str:
+    """Return a type with those in place that its values leave in."""
+    return _WHOLE.sub("DECIMAL(38,0)", _TEXT.sub("VARCHAR", kind))
+
+
+def _batches(reader: pa.RecordBatchReader, whole: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Batches of a query, an empty one first: it tells the columns of a query without rows, too.
+
+    A SourceError where a column of `whole` numbers has one of more digits than it can leave with.
+    """
     yield arrow.nothing(reader.schema)
-    yield from reader
+    for batch in reader:
+        for name in whole:
+            try:
+                batch.column(name).validate(full=True)
+            except pa.ArrowInvalid as beyond:
+                raise SourceError(
+                    f"column {name!r} of type HUGEINT has a number of more than 38 digits: CAST it to "
+                    "VARCHAR in the query"
+                ) from beyond
+        yield batch
 
 
 @contextlib.contextmanager
@@ -109,6 +159,12 @@ def _cursor(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnectio
     with con.cursor() as cursor:
         engine.quiet(cursor)
         yield cursor
+
+
+def _columns_of(writer: duckdb.DuckDBPyConnection, schema: pa.Schema) -> list[tuple[str, str]]:
+    nothing = readable(pa.Table.from_batches([], schema))
+    with engine.registered(writer, {_CLASSES: nothing}):
+        return columns_of(writer, named("temp", _CLASSES), STAGE)
 
 
 def _create(writer: duckdb.DuckDBPyConnection, target: Target, schema: pa.Schema) -> None:

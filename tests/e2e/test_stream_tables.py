@@ -85,6 +85,48 @@ def test_a_table_that_is_there_is_left(con: duckanon.Connection) -> None:
     assert con.duckdb.sql("FROM mine").fetchall() == [(1,)]
 
 
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("'101'::BIT", "BIT"),
+        ("['101'::BIT]", "BIT[]"),
+        ("TIMETZ '01:02:03+01'", "TIME WITH TIME ZONE"),
+        ("{'z': TIMETZ '01:02:03+01'}", "STRUCT(z TIME WITH TIME ZONE)"),
+        ("340282366920938463463374607431768211455::UHUGEINT", "UHUGEINT"),
+        ("9::BIGNUM", "BIGNUM"),
+        ("'a'::VARIANT", "VARIANT"),
+        ("'POINT(1 2)'::GEOMETRY", "GEOMETRY"),
+    ],
+)
+def test_a_type_that_would_leave_as_other_values_is_refused(
+    con: duckanon.Connection, value: str, kind: str
+) -> None:
+    """Bits left as the bytes below them, times without their zone, the largest UHUGEINT below 0."""
+    query = f"SELECT age, {value} AS v, n FROM visits"
+    with pytest.raises(duckanon.SourceError, match=re.escape(f"column 'v' has type {kind}, and a stream")):
+        con.stream(query, into="released", quasi_identifiers="age", k=4, delay=40)
+    report = con.stream(query, into="released", quasi_identifiers="age", identifiers="v", k=4, delay=40)
+    assert report.written == 1000
+
+
+def test_types_that_leave_as_texts_or_decimals_keep_their_values(con: duckanon.Connection) -> None:
+    con.execute("CREATE TYPE mood AS ENUM ('it''s), ', 'b')")
+    values = """
+        'b'::mood AS e, ['it''s), '::mood] AS es, MAP {uuid(): i::HUGEINT} AS m, {'UUID': '{}'::JSON} AS s,
+        (99999999999999999999999999999999999999 - i)::HUGEINT AS h, (i % 7)::HUGEINT AS q
+    """
+    con.execute(f"CREATE TABLE others AS SELECT {values} FROM range(40) AS r(i)")
+    con.stream("FROM others", into="released", quasi_identifiers="q", k=4, delay=40)
+    texts = "SELECT COLUMNS(* EXCLUDE q)::VARCHAR FROM"
+    given, found = (
+        con.duckdb.sql(f"{texts} {name} ORDER BY h").fetchall() for name in ("others", "released")
+    )
+    assert found == given
+    query = "SELECT * EXCLUDE h, h + 1 AS h FROM others"
+    with pytest.raises(duckanon.SourceError, match="column 'h' of type HUGEINT has a number of more than 38"):
+        con.stream(query, into="again", quasi_identifiers="q", k=4, delay=40)
+
+
 def test_an_open_transaction_is_refused_and_kept(con: duckanon.Connection) -> None:
     con.execute("BEGIN")
     con.execute("DELETE FROM visits WHERE n = 0")
