@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _NUMBERS = ("BIGINT", "HUGEINT", "DOUBLE")
 _TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
+_WIDER = {"BIGINT": "DOUBLE", "HUGEINT": "DOUBLE", "DATE": "TIMESTAMP", "TIME": "VARCHAR"}
+"""Type of a column of which later rows have numbers or times that the type of the first rows would cut."""
+
 _ROOM = 38
 """Digits of the widest DECIMAL."""
 
@@ -111,11 +114,12 @@ def read_csv(
 ) -> Csv:
     """CSV file with a header: a scan of all rows, and more for columns that are not written as DuckDB does.
 
-    A column has the type of its first 20,480 rows where DuckDB writes every value back as it stands, or is a
-    DECIMAL where all numbers have as many digits after the point. Of the others those `typed` (None: all)
-    have a type, without which they have no order, and the rest are text. Codes with leading zeros stay text,
-    and numbers that DOUBLE does not keep apart are DECIMAL. No two texts of a column `apart` become one
-    value, as 1 and 1.0 would: it stays text, with a DuckanonWarning, where no type keeps them apart.
+    A column has the type of its first 20,480 rows, or a wider one that later rows have, where DuckDB writes
+    every value back as it stands, or is a DECIMAL where all numbers have as many digits after the point. Of
+    the others those `typed` (None: all) have a type, without which they have no order, and the rest are text.
+    Codes with leading zeros stay text, and numbers that DOUBLE does not keep apart are DECIMAL. No two texts
+    of a column `apart` become one value, as 1 and 1.0 would: it stays text, with a DuckanonWarning, where no
+    type keeps them apart.
     SourceError where the dates of a column `typed` can be read in two ways.
     """
     check_encoding(path)
@@ -127,7 +131,8 @@ def read_csv(
     form, exact = _exact(con, form)
     types = {name: kind for name, kind in form.columns if name in exact}
     inexact = [(name, kind) for name, kind in form.columns if kind != "VARCHAR" and name not in exact]
-    facts = _facts(con, form, inexact)
+    inexact, facts = _widened(con, form, inexact)
+    form = form.typed(dict(form.columns) | dict(inexact))
     types |= {name: one["decimal"] for name, one in facts.items() if one["decimal"]}
     asked = [name for name, _ in inexact if name not in types and fold(name) in needed | kept]
     kinds = dict(form.columns)
@@ -318,6 +323,16 @@ def _facts(
         (row,) = engine.rows(con, query, form.stage, error=SourceError)
         facts |= {name: _with_decimal(found) for (name, _), found in zip(part, row, strict=True)}
     return facts
+
+
+def _widened(
+    con: duckdb.DuckDBPyConnection, form: _Form, columns: Sequence[tuple[str, str]]
+) -> tuple[list[tuple[str, str]], dict[str, dict[str, Any]]]:
+    """Give columns the types that all their rows have, and tell their `_facts`."""
+    facts = _facts(con, form, columns)
+    wider = {name: _WIDER[kind] for name, kind in columns if facts[name]["wider"]}
+    facts |= _facts(con, form, list(wider.items()))
+    return [(name, wider.get(name, kind)) for name, kind in columns], facts
 
 
 def _with_decimal(facts: dict[str, Any]) -> dict[str, Any]:

@@ -102,6 +102,44 @@ def test_a_csv_leaves_as_it_was_written(tmp_path: Path, role: str, release: str)
         assert {name: found[record["row"]][name] for name in NAMES} == {name: record[name] for name in NAMES}
 
 
+LATER = {
+    "parts": ("0", ["0.1", "0.4", "0.6", "0.9"]),
+    "time": ("2020-01-01", ["2020-01-01 08:00:00", "2020-01-01 12:00:00", "2020-01-02 16:00", "2020-01-03"]),
+    "large": ("7", ["9223372036854775808", "9223372036854775809", "9223372036854775807", "-8"]),
+    "day": ("08:00", ["2020-01-01 08:00:00", "2020-01-02 08:00:00", "09:00", "10:00"]),
+}
+"""Of a column: what its first 20,480 rows have, of which DuckDB learns the type, and what the last ones have."""
+
+
+def later(folder: Path) -> None:
+    """Write 20,500 records in one class, and then 4 with other values in another."""
+    rows = [[str(number), "1", *(first for first, _ in LATER.values())] for number in range(20_500)]
+    rows += [[f"l{number}", "2", *(values[number] for _, values in LATER.values())] for number in range(4)]
+    lines = [",".join(row) for row in [["row", "age", *LATER], *rows]]
+    write(folder / "p.csv", "\n".join(lines) + "\n")
+
+
+def test_a_sensitive_column_keeps_what_only_later_rows_have(tmp_path: Path) -> None:
+    """0.1 and 0.4 left as 0, 0.9 as 0.6, and a timestamp as its day."""
+    later(tmp_path)
+    command = ["--qi", "age", "--sensitive", ",".join(LATER), "--insensitive", "row", "-k", "4"]
+    code, _, err = run(tmp_path, "anonymize", "p.csv", "o.csv", *command)
+    assert code == 0, err
+    found = by_row(tmp_path / "o.csv")
+    for name, (first, values) in LATER.items():
+        assert [found[f"l{number}"][name] for number in range(4)] == values
+        assert found["0"][name] == first
+
+
+def test_means_are_of_what_only_later_rows_have(tmp_path: Path) -> None:
+    """By hand: (0.1 + 0.4 + 0.6 + 0.9) / 4 = 0.5, and of whole numbers 0, 0, 1, 1 it would be 1."""
+    later(tmp_path)
+    command = ["--qi", "age,parts", "--identifiers", "time,large,day", "--insensitive", "row", "-k", "4"]
+    code, _, err = run(tmp_path, "anonymize", "p.csv", "o.csv", *command, "--effort", "fast")
+    assert code == 0, err
+    assert [by_row(tmp_path / "o.csv")[f"l{number}"]["parts"] for number in range(4)] == ["0.5"] * 4
+
+
 @pytest.mark.slow
 def test_swapped_quasi_identifiers_are_the_texts_of_the_source(tmp_path: Path) -> None:
     source(tmp_path)
