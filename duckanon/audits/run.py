@@ -15,8 +15,9 @@ from duckanon.audits.headers import rows_of
 from duckanon.audits.report import Measure, Report, Violation
 from duckanon.audits.unaudited import Roles, warnings_of
 from duckanon.database import engine, own_copy, templates
+from duckanon.database.csv_files import read_csv
 from duckanon.database.engine import temporary, transaction
-from duckanon.database.relations import columns_of, named
+from duckanon.database.relations import columns_of, lookup, named, resolve
 from duckanon.errors import PolicyError, SourceError
 from duckanon.hierarchies.tree import audit_tree
 from duckanon.policy import bind
@@ -133,11 +134,17 @@ def audit_named(
     """Audit of a table, view or file by its name, as `audit_relation`.
 
     The rows of a Parquet file are copied first, so that what it states about them decides nothing; a
-    SourceError where that is wrong. In a view, and in a table of another database, DuckDB believes it.
+    SourceError where that is wrong. In a view, and in a table of another database, DuckDB believes it. A CSV
+    is read as `duckanon audit` does: DuckDB alone rounds numbers to the type of its first rows.
     """
     relation, stage = named(name.catalog, name.schema, name.name), f"audit of {called}"
     file = Path(name.name)
-    if name.schema is not None or file.suffix.lower() != ".parquet" or not file.is_file():
+    alone = name.schema is None and file.is_file()
+    if alone and file.suffix.lower() in {".csv", ".tsv"} and lookup(con, resolve(con, name)) is None:
+        asked = [*policy.quasi_identifiers, *policy.sensitive]
+        read = read_csv(con, file, apart=policy.quasi_identifiers, typed=asked)
+        return audit_relation(con, read.relation, policy, name=called)
+    if not alone or file.suffix.lower() != ".parquet":
         return audit_relation(con, relation, policy, name=called)
     with temporary(con) as workspace:
         rows = own_copy.copy(con, relation, named("temp", f"{workspace}_rows"), stage)

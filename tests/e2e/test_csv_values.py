@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
+import duckanon
 from tests.e2e.file_scene import run, write
 from tests.examples import slowly
 
@@ -138,6 +139,20 @@ def test_means_are_of_what_only_later_rows_have(tmp_path: Path) -> None:
     code, _, err = run(tmp_path, "anonymize", "p.csv", "o.csv", *command, "--effort", "fast")
     assert code == 0, err
     assert [by_row(tmp_path / "o.csv")[f"l{number}"]["parts"] for number in range(4)] == ["0.5"] * 4
+
+
+def test_an_audit_in_sql_sees_what_only_later_rows_have(tmp_path: Path) -> None:
+    """The last four records are alone with 0.1, 0.4, 0.6 and 0.9; DuckDB reads 0, 0, 1, 1, which is k = 2."""
+    later(tmp_path)
+    file = str(tmp_path / "p.csv")
+    with duckanon.connect() as con:
+        audited = con.sql(f"AUDIT TABLE '{file}' WITH (quasi_identifiers = (age, parts), k = 2)").fetchall()
+        assert audited[0][:4] == ("k_anonymity", None, 2.0, 1.0)
+        policy = duckanon.AuditPolicy(quasi_identifiers=["age", "parts"], k=2)
+        assert not duckanon.audit(con, f"'{file}'", policy).passed
+        # A table of that name is what DuckDB means by it.
+        con.execute(f'CREATE TABLE "{file}" AS SELECT 1 AS age, 0 AS parts FROM range(4)')
+        assert duckanon.audit(con, f"'{file}'", policy).passed
 
 
 @pytest.mark.slow
