@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import re
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from duckanon.database import engine, own_copy, templates
 from duckanon.database.csv_files import read_csv
 from duckanon.database.engine import temporary, transaction
 from duckanon.database.relations import columns_of, lookup, named, resolve
-from duckanon.errors import PolicyError, SourceError
+from duckanon.errors import PolicyError, ReleaseError, SourceError
 from duckanon.hierarchies.tree import audit_tree
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
@@ -133,25 +134,48 @@ def audit_named(
 ) -> Report:
     """Audit of a table, view or file by its name, as `audit_relation`.
 
-    The rows of a Parquet file are copied first, so that what it states about them decides nothing; a
-    SourceError where that is wrong. In a view, and in a table of another database, DuckDB believes it. A CSV
-    is read as `duckanon audit` does: DuckDB alone rounds numbers to the type of its first rows.
+    The rows of all but stored tables are copied first, so that what Parquet files state about them decides
+    nothing. A SourceError where that is wrong in one of the files that the name stands for. In a table of
+    another database DuckDB believes it. A CSV is read as `duckanon audit` does: DuckDB alone rounds numbers
+    to the type of its first rows.
     """
     relation, stage = named(name.catalog, name.schema, name.name), f"audit of {called}"
+    if _stored(con, name):
+        return audit_relation(con, relation, policy, name=called)
     file = Path(name.name)
-    alone = name.schema is None and file.is_file()
-    if alone and file.suffix.lower() in {".csv", ".tsv"} and lookup(con, resolve(con, name)) is None:
+    alone = name.schema is None and file.is_file() and lookup(con, resolve(con, name)) is None
+    if alone and file.suffix.lower() in {".csv", ".tsv"}:
         asked = [*policy.quasi_identifiers, *policy.sensitive]
         read = read_csv(con, file, apart=policy.quasi_identifiers, typed=asked)
         return audit_relation(con, read.relation, policy, name=called)
-    if not alone or file.suffix.lower() != ".parquet":
-        return audit_relation(con, relation, policy, name=called)
     with temporary(con) as workspace:
         rows = own_copy.copy(con, relation, named("temp", f"{workspace}_rows"), stage)
-        lies = own_copy.lies(con, file, rows, stage)
+        lies = own_copy.of_parquet(con, _files(con, name, stage), rows, stage)
         if lies:
             raise SourceError(f"{stage}: {own_copy.told(lies)}")
         return audit_relation(con, rows, policy, name=called)
+
+
+def _stored(con: duckdb.DuckDBPyConnection, name: QualifiedName) -> bool:
+    try:
+        relation = lookup(con, resolve(con, name))
+    except ReleaseError:
+        return False
+    return relation is not None and relation.kind == "table"
+
+
+_PARQUET = re.compile(r"\.parquet(\?.*)?$", re.IGNORECASE | re.DOTALL)
+"""How a name ends that DuckDB takes for Parquet files; also where a pattern ends in a question mark."""
+
+
+def _files(con: duckdb.DuckDBPyConnection, name: QualifiedName, stage: str) -> list[Path]:
+    """Parquet files of this machine that DuckDB reads for a name, in the order in which it reads them."""
+    if name.schema is not None or not _PARQUET.search(name.name):
+        return []
+    if lookup(con, resolve(con, name)) is not None:
+        return []
+    rows = engine.rows(con, templates.render("files/meant.sql.j2", name=name.name), stage, error=SourceError)
+    return [Path(file) for (file,) in rows if Path(file).is_file()]
 
 
 def audit_attributes(

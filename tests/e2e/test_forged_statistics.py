@@ -215,6 +215,35 @@ def test_a_forged_file_changes_no_command(tmp_path: Path) -> None:
         con.sql(f'AUDIT TABLE "{tmp_path / "f.parquet"}" {asked}')
 
 
+@pytest.mark.parametrize(
+    "name", ["*.parquet", "f?.parquet", "{0}/**/*.parquet", "file://{0}/f1.parquet", "~/f1.parquet"]
+)
+def test_no_file_is_believed_whatever_stands_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """DuckDB takes patterns, addresses and ~ for files; a file called f[1].parquet is none of them."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    scene(tmp_path, "INTEGER")
+    shutil.move("honest.parquet", "f1.parquet")
+    forged(tmp_path / "f1.parquet", "s", max=struct.pack("<i", 50))
+    asked = "WITH (quasi_identifiers = (age), sensitive = (s), t = 0.1, distance = {s: 'equal'})"
+    with duckanon.connect() as con, pytest.raises(duckanon.SourceError, match="stated max 50"):
+        con.sql(f'AUDIT TABLE "{name.format(tmp_path)}" {asked}')
+
+
+def test_a_view_over_a_forged_file_is_not_led_by_it(tmp_path: Path) -> None:
+    """The rows of a view are copied by a plain scan: t = 0.99 by hand, as for the honest file."""
+    scene(tmp_path, "INTEGER")
+    forged(tmp_path / "honest.parquet", "s", max=struct.pack("<i", 50))
+    policy = AuditPolicy(quasi_identifiers="age", sensitive="s", t=0.1, distance={"s": "equal"})
+    with duckdb.connect() as con:
+        con.execute(f"CREATE VIEW v AS SELECT * FROM '{tmp_path / 'honest.parquet'}' WHERE s IS NOT NULL")
+        report = duckanon.audit(con, "v", policy)
+    assert not report.passed
+    assert {each.measure: each.value for each in report.measures}["t_closeness"] == pytest.approx(0.99)
+
+
 def test_all_null_inside_a_struct_is_not_believed(tmp_path: Path) -> None:
     """DuckDB does not read what a row group states to be NULL throughout, so not even a plain scan finds it."""
     file = tmp_path / "s.parquet"
