@@ -8,6 +8,7 @@ plain scan reads the rows. What is asked of the copy is answered by statistics t
 from __future__ import annotations
 
 import contextlib
+import threading
 from typing import TYPE_CHECKING
 
 from duckanon.database import engine, interrupts, stated, templates
@@ -23,22 +24,43 @@ if TYPE_CHECKING:
 BELIEVERS = ("statistics_propagation", "compressed_materialization")
 """Optimizers of DuckDB that compute with what a file states."""
 
-_SETTING = "disabled_optimizers"
+_OPTIMIZERS, _ORDER = "disabled_optimizers", "preserve_insertion_order"
+
+_ALONE = threading.RLock()
+"""Held while a setting of a database, which all its connections have, is another one."""
 
 
 @contextlib.contextmanager
 def plain_scans(con: duckdb.DuckDBPyConnection, stage: str) -> Iterator[None]:
-    """Let no optimizer believe what a file states, also where the rows are those of a view of the user."""
-    query = templates.render("session/setting.sql.j2", name=_SETTING)
-    before = str(engine.rows(con, query, stage)[0][0] or "")
+    """Let no optimizer believe what a file states, also where the rows are those of a view of the user.
 
-    def switch_off(names: str) -> None:
-        statement = templates.render("session/set.sql.j2", name=_SETTING, value=names, session=False)
-        engine.run(con, statement, stage)
+    Rows keep the order in which they stand in the file, by which they are compared with what it states.
+    """
+    with _ALONE:
+        before = _setting(con, _OPTIMIZERS, stage)
+        off = ",".join(dict.fromkeys([*filter(None, before.split(",")), *BELIEVERS]))
+        with _changed(con, _OPTIMIZERS, off, stage), _changed(con, _ORDER, "true", stage):
+            yield
 
-    with interrupts.cleanup(con, lambda: switch_off(before)):
-        switch_off(",".join(dict.fromkeys([*filter(None, before.split(",")), *BELIEVERS])))
+
+@contextlib.contextmanager
+def _changed(con: duckdb.DuckDBPyConnection, name: str, value: str, stage: str) -> Iterator[None]:
+    before = _setting(con, name, stage)
+
+    def change(to: str) -> None:
+        engine.run(con, templates.render("session/set.sql.j2", name=name, value=to, session=False), stage)
+
+    if before == value:
         yield
+        return
+    with interrupts.cleanup(con, lambda: change(before)):
+        change(value)
+        yield
+
+
+def _setting(con: duckdb.DuckDBPyConnection, name: str, stage: str) -> str:
+    ((value,),) = engine.rows(con, templates.render("session/setting.sql.j2", name=name), stage)
+    return "" if value is None else str(value).lower()
 
 
 def copy(con: duckdb.DuckDBPyConnection, relation: str, table: str, stage: str, *, kept: bool = False) -> str:

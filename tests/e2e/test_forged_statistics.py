@@ -13,6 +13,7 @@ import math
 import re
 import shutil
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -242,6 +243,36 @@ def test_a_view_over_a_forged_file_is_not_led_by_it(tmp_path: Path) -> None:
         report = duckanon.audit(con, "v", policy)
     assert not report.passed
     assert {each.measure: each.value for each in report.measures}["t_closeness"] == pytest.approx(0.99)
+
+
+def test_rows_are_compared_in_their_order_whatever_the_settings(tmp_path: Path) -> None:
+    """DuckDB copies row groups as they come unless it is to keep their order; the setting stays the user's."""
+    file = tmp_path / "x.parquet"
+    policy = AuditPolicy(quasi_identifiers="age", k=10)
+    with duckdb.connect(config={"threads": 4}) as con:
+        con.execute(
+            f"COPY (SELECT i // 10 AS age FROM range(600000) AS r(i)) TO '{file}' (ROW_GROUP_SIZE 2048)"
+        )
+        con.execute("SET preserve_insertion_order = false")
+        for _ in range(3):
+            assert duckanon.audit(con, f'"{file}"', policy).passed
+        assert con.execute("SELECT current_setting('preserve_insertion_order')").fetchall() == [(False,)]
+
+
+def test_audits_at_a_time_leave_the_settings_of_the_user(tmp_path: Path) -> None:
+    """The setting is that of the database: who restores it must not undo, nor keep, what another one needs."""
+    scene(tmp_path, "INTEGER")
+    policy = AuditPolicy(quasi_identifiers="age", sensitive="s", t=0.1, distance={"s": "equal"})
+    with duckdb.connect() as con:
+        con.execute("SET disabled_optimizers = 'join_order'")
+
+        def audits(other: duckdb.DuckDBPyConnection) -> list[bool]:
+            name = f'"{tmp_path / "honest.parquet"}"'
+            return [duckanon.audit(other, name, policy).passed for _ in range(8)]
+
+        with ThreadPoolExecutor(4) as pool:
+            assert not any(any(each) for each in pool.map(audits, [con.cursor() for _ in range(4)]))
+        assert con.execute("SELECT current_setting('disabled_optimizers')").fetchall() == [("join_order",)]
 
 
 def test_all_null_inside_a_struct_is_not_believed(tmp_path: Path) -> None:
