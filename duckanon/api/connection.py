@@ -14,7 +14,8 @@ from duckanon.api.execute import Outcome, run_statement
 from duckanon.api.sql_functions import add_called
 from duckanon.database import engine, variables
 from duckanon.database.interrupts import interruptible, watching
-from duckanon.errors import SOURCE_QUERY, DuckanonError, Place, StatementError
+from duckanon.errors import SOURCE_QUERY, DuckanonError, Place, StatementError, tell
+from duckanon.release.audit import UNRECORDED
 from duckanon.statements import misspelt
 from duckanon.statements.parse import parse
 from duckanon.statements.tokens import Piece, place_of, split, tokenize
@@ -259,6 +260,10 @@ class Connection:
             return relation.materialize()
 
     def _relation(self, outcome: Outcome) -> DuckDBPyRelation | None:
+        # The rows are those of an audit that was recorded, and nobody sees the title.
+        for warning in () if outcome.report is None else outcome.report.warnings:
+            if warning.startswith(UNRECORDED):
+                tell(warning)
         return None if outcome.table is None else self._connection.from_arrow(outcome.table)
 
 

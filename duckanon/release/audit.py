@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from duckanon.statements.options import Options
 
 
+UNRECORDED = "this audit was not recorded"
+
+
 def audit_named(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Options) -> Report:
     """Audit of the anonymized view of a name; its warnings say why, where it was not recorded.
 
@@ -54,12 +59,21 @@ def audit_view(con: duckdb.DuckDBPyConnection, target: Target, options: Options)
     """Audit of an anonymized view by the policy of its release, some of whose thresholds the options replace.
 
     From the released columns alone. An open transaction is joined by the record; where there can be none, the
-    warnings say why.
+    warnings say why. Audits of other threads that join no transaction wait for each other.
     """
+    joined = engine.in_transaction(con)
+    with contextlib.nullcontext() if joined else _IN_LINE:
+        return _audit_view(con, target, options, joined=joined)
+
+
+_IN_LINE = threading.RLock()
+"""Held by an audit until its record is committed; one process alone writes a database."""
+
+
+def _audit_view(con: duckdb.DuckDBPyConnection, target: Target, options: Options, *, joined: bool) -> Report:
     report: Report | None = None
     try:
         # One transaction, so that the fingerprint is of the rows that the audit saw.
-        joined = engine.in_transaction(con)
         with transaction(con, whole=False):
             report, published, evidence = _audit_release(con, target, options)
             obstacle = _obstacle(con, published, joined=joined)
@@ -141,4 +155,4 @@ def _obstacle(con: duckdb.DuckDBPyConnection, published: Published, *, joined: b
 
 
 def _unrecorded(report: Report, obstacle: str) -> Report:
-    return replace(report, warnings=(*report.warnings, f"this audit was not recorded: {obstacle}"))
+    return replace(report, warnings=(*report.warnings, f"{UNRECORDED}: {obstacle}"))
