@@ -15,7 +15,7 @@ from duckanon.cli.codes import ERROR, PASSED, VIOLATION
 from duckanon.cli.options import Database, ShowEffect
 from duckanon.cli.outcomes import show
 from duckanon.cli.output import complain
-from duckanon.database.paths import check_local, database_of
+from duckanon.database.paths import check_local, check_opened, database_of
 from duckanon.errors import SourceError
 from duckanon.release import ahead
 from duckanon.release.frontier import picture as drawn
@@ -55,6 +55,7 @@ def run_text(
     done = 0
     if database is not None:
         check_local(database)
+        check_opened(database)
     if picture is not None and picture.exists():
         raise SourceError(f"{str(picture)!r} exists: a picture never overwrites, give a new name")
     try:

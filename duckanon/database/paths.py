@@ -94,6 +94,13 @@ def open_plain(path: Path) -> BinaryIO:
     raise SourceError(f"{str(path)!r} {_NO_FILE}")
 
 
+def check_opened(path: Path) -> None:
+    """Raise where a database, or its log, that DuckDB would open is there and is a pipe or a device."""
+    if path.exists() and not path.is_dir():
+        open_plain(path).close()
+    check_log(path)
+
+
 def check_log(path: Path) -> None:
     """Raise where the log of a database, which DuckDB opens with it, is there and is no plain file."""
     log = path.with_name(f"{path.name}.wal")

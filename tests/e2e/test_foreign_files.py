@@ -379,6 +379,8 @@ def test_a_huge_value_does_not_flood_the_report(tmp_path: Path) -> None:
 
 
 PIPES = {
+    "the database of sql": ("q.duckdb", ["sql", "--database", "q.duckdb", "SELECT 1"]),
+    "its log": ("h.duckdb.wal", ["sql", "--database", "h.duckdb", "SELECT 1"]),
     "the log of a database": ("h.duckdb.wal", ["verify", "h.duckdb"]),
     "the log, audited": ("h.duckdb.wal", ["audit", "h.duckdb:t", "--qi", "x"]),
     "a policy": ("p.toml", ["audit", "p.csv", "--policy", "p.toml"]),
