@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from duckanon.database import blocks, engine, templates
+from duckanon.database.fingerprint import digest
 from duckanon.database.relations import columns_of, databases, subquery
 from duckanon.errors import DuckanonError
 from duckanon.release.export import attach, detach, write_macros
@@ -36,6 +37,9 @@ _WORDS = re.compile(r"\"(?:[^\"]|\"\")*\"|'(?:[^']|'')*'|[\w.]+|\S")
 
 Macro = tuple[str, str]
 """Schema and name."""
+
+_EARLIER = {"dominance": "3b9a288539ba1eaf33d85460e0a72e4f7dc30f9984c377061152d8ae46e3707d"}
+"""SHA-256 of forms of macros that an earlier state of this version wrote, as DuckDB 2.0.1 gives them back."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +76,15 @@ def held(con: duckdb.DuckDBPyConnection, home: str, told: str, recorded: Sequenc
     ]
     beside, notes = _beside_the_blocks(con, home, recorded)
     differences += beside
-    macros = list(_macros_that_differ(con, home, written))
+    earlier = _earlier(con, home, written)
+    macros = [text for key, text in _macros_that_differ(con, home, written) if key not in earlier]
     programs = version("duckanon"), duckdb.__version__
     writers = _writers(recorded)
+    if earlier:
+        older = [f"the macro {'.'.join(key)} is that of an earlier state of duckanon" for key in earlier]
+        notes = (*notes, "; ".join(older) + ": ask that of sql/install.sql")
     if programs in writers or not macros:
-        return Held((*differences, *macros), notes, not macros)
+        return Held((*differences, *macros), notes, not macros and not earlier)
     return Held(tuple(differences), (*notes, _unknown(macros, programs, writers[0])), macros=False)
 
 
@@ -189,18 +197,31 @@ def _others(
             yield what
 
 
-def _macros_that_differ(con: duckdb.DuckDBPyConnection, home: str, written: _Written) -> Iterator[str]:
+def _earlier(con: duckdb.DuckDBPyConnection, home: str, written: _Written) -> list[Macro]:
+    """Macros that are not those of today, and that an earlier state of this version wrote."""
+    return [
+        key
+        for key, forms in _macros(con, home).items()
+        if key in written.macros
+        and digest(repr(forms)) == _EARLIER.get(key[1])
+        and _defaults(con, home, key) == written.defaults[key]
+    ]
+
+
+def _macros_that_differ(
+    con: duckdb.DuckDBPyConnection, home: str, written: _Written
+) -> Iterator[tuple[Macro, str]]:
     macros = _macros(con, home)
     program = f"duckanon {version('duckanon')}"
     for key, forms in written.macros.items():
         name = ".".join(key)
         if key not in macros:
-            yield f"the macro {name} is missing"
+            yield key, f"the macro {name} is missing"
         elif macros[key] != forms or _defaults(con, home, key) != written.defaults[key]:
-            yield f"the macro {name} is not the one that {program} writes: ask it nothing"
+            yield key, f"the macro {name} is not the one that {program} writes: ask it nothing"
     for key in macros:
         if key not in written.macros:
-            yield f"the file holds the macro {'.'.join(key)}, which EXPORT does not write"
+            yield key, f"the file holds the macro {'.'.join(key)}, which EXPORT does not write"
 
 
 @cache
