@@ -14,7 +14,7 @@ from duckanon.api.execute import Outcome
 from duckanon.cli.codes import ERROR, PASSED, VIOLATION
 from duckanon.cli.options import Database, ShowEffect
 from duckanon.cli.outcomes import show
-from duckanon.cli.output import complain
+from duckanon.cli.output import complain, tell
 from duckanon.database.paths import check_local, check_opened, database_of
 from duckanon.errors import SourceError
 from duckanon.release import ahead
@@ -64,9 +64,8 @@ def run_text(
                 show(outcome)
                 if isinstance(outcome, Outcome) and outcome.violated:
                     where = "" if outcome.place is None else f" ({outcome.place})"
-                    complain(
-                        f"error: {outcome.title}: the audit found a violation; the rest was not run{where}"
-                    )
+                    why = f"{outcome.title}: the audit found a violation; the rest was not run{where}"
+                    tell("error", why)
                     return VIOLATION
                 if picture is not None and (rows := _frontier_rows(outcome)) is not None:
                     picture.write_text(drawn(rows), encoding="utf-8")

@@ -80,7 +80,7 @@ CALLS = {
         ["sql", STATEMENTS],
         ["sql", f"CREATE ANONYMIZED VIEW v AS SELECT 1 AS {QUOTED} WITH (k = 2)"],
     ],
-    "run": [["run", "fine.sql"], ["run", f"{NAME}.sql"], ["run", f"no{NAME}.sql"]],
+    "run": [["run", "fine.sql"], ["run", f"{NAME}.sql"], ["run", f"no{NAME}.sql"], ["run", "violated.sql"]],
     "stream": [
         ["stream", f"{NAME}.csv", "--qi", QUOTED, "-k", "2", "--delay", "10"],
         ["stream", f"{NAME}.csv", "--qi", "nothing"],
@@ -110,6 +110,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             con.execute(f"ATTACH 'h.duckdb' AS h; CREATE TABLE h.{name} AS FROM p; DETACH h")
         Path("good.sql").write_text(f"SELECT s, avg({QUOTED}) AS {QUOTED} FROM data GROUP BY s")
         Path("bad.sql").write_text(f"SELECT {ident('no' + NAME)} FROM data")
+        asked = f"(quasi_identifiers = ({QUOTED}), k = 99)"
+        Path("violated.sql").write_text(
+            f"ATTACH 'h.duckdb' AS h (READ_ONLY); AUDIT TABLE h.{QUOTED} WITH {asked}"
+        )
         Path("fine.sql").write_text(f"SELECT 1 AS {QUOTED}")
         Path(f"{NAME}.sql").write_text(f"SELECT 1 AS {QUOTED}; SELECT {ident('no' + NAME)}")
         view = f"CREATE ANONYMIZED VIEW v AS FROM 'p.parquet' WITH (quasi_identifiers = ({QUOTED}), insensitive = *, k = 2)"
