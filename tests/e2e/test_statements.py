@@ -261,7 +261,8 @@ def test_a_read_only_database_is_refused_and_can_be_audited(tmp_path: Path) -> N
     with patients(file) as con:
         con.sql(CREATE)
     with duckanon.connect(file, read_only=True) as con:
-        assert measure(con, "AUDIT VIEW v", "k_anonymity")["passed"] is True
+        with pytest.warns(duckanon.DuckanonWarning, match="this audit was not recorded"):
+            assert measure(con, "AUDIT VIEW v", "k_anonymity")["passed"] is True
         for statement in (CREATE.replace("VIEW v", "VIEW w"), "REFRESH ANONYMIZED VIEW v"):
             with pytest.raises(ReleaseError, match="read-only"):
                 con.sql(statement)
