@@ -95,7 +95,8 @@ def digits_of(values: Sequence[float | None], duckdb_type: str) -> int:
         for before, after in itertools.pairwise(present)
         if Fraction(after) - Fraction(before) > abs(Fraction(after)) * noise
     ]
-    most = max(SIGNIFICANT - 1 - Decimal(max(map(abs, present))).adjusted(), 0)
+    # A power of ten beyond 10^300 is no DOUBLE to multiply a number by.
+    most = min(max(SIGNIFICANT - 1 - Decimal(max(map(abs, present))).adjusted(), 0), 300)
     return next((d for d in range(most) if gaps and Fraction(10) ** -d <= min(gaps)), most)
 
 

@@ -9,6 +9,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tests.oracle import (
     class_emds,
     classes,
@@ -226,7 +228,9 @@ def _beyond(known: Sequence[Any]) -> Fraction:
     """Return how far rounding may move a mean of floating-point numbers: half a unit of its last digit."""
     if not known or not isinstance(known[0], float):
         return Fraction(0)
-    digits = min(digits_of(known, "DOUBLE"), digits_of(known, "FLOAT"))
+    # A number beyond the largest FLOAT is of a DOUBLE column.
+    types = ("DOUBLE", "FLOAT") if max(map(abs, known)) <= float(np.finfo(np.float32).max) else ("DOUBLE",)
+    digits = min(digits_of(known, name) for name in types)
     return Fraction(1, 2) * Fraction(10) ** -digits
 
 

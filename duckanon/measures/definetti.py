@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -155,6 +154,9 @@ def _balanced(likely: Floats, record: Ints, place: Ints, target: Floats) -> Floa
 
 def _matched(weights: Floats, record: Ints, place: Ints, classes: Ints, held: Held) -> Ints:
     """Return a value for each record: of the likeliest assignment of a class, or each its likeliest."""
+    # A fifth of a second at the start of every command, which few of them need.
+    from scipy.optimize import linear_sum_assignment
+
     order = np.lexsort((-weights, record))
     guessed = held.values[place[order[np.flatnonzero(np.diff(record[order], prepend=-1))]]]
     members = np.argsort(classes, kind="stable")

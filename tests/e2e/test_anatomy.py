@@ -358,12 +358,12 @@ def test_both_views_come_and_go_together(con: duckanon.Connection) -> None:
     con.execute("DROP ANONYMIZED VIEW w")
     assert (views_of(con), tables_of(con)) == (
         [],
-        ["audits", "columns", "history", "patients", "releases", "thresholds"],
+        ["audits", "columns", "history", "patients", "releases", "sources", "thresholds"],
     )
     con.execute(f"{CREATE}; DROP VIEW v; SHOW ANONYMIZED VIEWS")
     assert (views_of(con), tables_of(con)) == (
         [],
-        ["audits", "columns", "history", "patients", "releases", "thresholds"],
+        ["audits", "columns", "history", "patients", "releases", "sources", "thresholds"],
     )
 
 

@@ -94,7 +94,8 @@ def test_the_report_says_which_method_was_picked_and_why(con: duckanon.Connectio
         row["property"]: row for row in con.run_script("EXPLAIN ANONYMIZED VIEW v")[-1].table.to_pylist()
     }
     assert said.startswith(explained["method"]["value"])
-    assert said.endswith(explained["method"]["reason"])
+    # What is proved at release, not from the rows, follows.
+    assert explained["method"]["reason"] in said
 
 
 @pytest.mark.parametrize("best", [0, 1])

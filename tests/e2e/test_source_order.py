@@ -168,7 +168,10 @@ def test_a_mean_is_never_minus_zero(con: duckanon.Connection) -> None:
     rows = con.duckdb.execute(
         "SELECT DISTINCT CAST(wide AS VARCHAR), CAST(narrow AS VARCHAR), CAST(middle AS VARCHAR) FROM v"
     ).fetchall()
-    assert rows == [("0.0", "0.0", "0.0")]
+    ((wide, narrow, middle),) = rows
+    assert (wide, narrow) == ("0.0", "0.0")
+    # Half of the least negative FLOAT is as near to it as to zero.
+    assert middle in ("0.0", "-1e-45")
 
 
 @pytest.mark.parametrize("columns", ["age, city, pay, code", "pay, age, city, code", "age, pay, city, code"])

@@ -153,7 +153,7 @@ of"
         run(con, found)
     rows = [line for line in found.to_text().splitlines() if line.startswith("Diagnosis")]
     assert len(rows) == 1, "a line break in a name breaks no line of the text"
-    assert rows[0].startswith("Diagnosis of ")
+    assert rows[0].startswith("Diagnosis\\nof ")
 
 
 def test_a_taken_name_is_not_proposed_again() -> None:

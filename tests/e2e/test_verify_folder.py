@@ -254,7 +254,7 @@ TAMPERED: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a policy with a remark": (asking("# k = 1000\n"), "is not written as duckanon writes it"),
     "a policy that is none": (asking("zip\n"), "the recorded policy cannot be read: the policy is not TOML"),
-    "a policy without end": (asking("seed = " + "[" * 100_000), "the recorded policy cannot be read: it is nested"),
+    "a policy without end": (asking("seed = " + "[" * 100_000), "the recorded policy cannot be read: the policy has brackets"),
     "a policy with an option that is unknown": (asking("q = 1\n"), "cannot be read: unknown option 'q'"),
     "a policy with a hierarchy": (
         asking("hierarchies = {age = '/etc/passwd'}\n"),

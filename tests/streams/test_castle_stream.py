@@ -68,10 +68,11 @@ def check_report(report: Any, left: list[Any], points: list[tuple[float, float]]
         sum(float(x - (low + high) / 2) ** 2 for x, (low, high) in zip(points[member], box, strict=True))
         for _, box, member in tuples
     ]
-    assert report.mse == pytest.approx(np.mean(squares))
-    assert report.mae == pytest.approx(np.mean(np.sqrt(squares)))
+    # They are told in three digits.
+    assert report.mse == pytest.approx(np.mean(squares), rel=5e-3)
+    assert report.mae == pytest.approx(np.mean(np.sqrt(squares)), rel=5e-3)
     widths = [float(high - low) for _, box, _ in tuples for low, high in box]
-    assert report.mean_width == pytest.approx(np.mean(widths))
+    assert report.mean_width == pytest.approx(np.mean(widths), rel=5e-3)
     assert report.largest_delay == max(time - member for time, _, member in tuples)
     spans = [members[-1] - members[0] for _, _, alone, _, members in left if not alone]
     assert report.mean_span == pytest.approx(np.mean(spans))

@@ -29,6 +29,9 @@ WRITTEN = 6
 SIGNIFICANT = 6
 """Digits, from the first of the largest value on, that means of other floating-point columns have at most."""
 
+FINEST = 300
+"""Digits after the point that a mean has at most: a power of ten beyond is no DOUBLE."""
+
 WHOLE = 2**53
 """From here on floating-point numbers have no digits after the point."""
 
@@ -157,7 +160,7 @@ def telling(half: float | None, largest: float) -> int:
 
 def _most(largest: float) -> int:
     """Digits after the point of `SIGNIFICANT` digits of the largest value; 0 if more stand before it."""
-    return max(SIGNIFICANT - 1 - Decimal(largest).adjusted(), 0) if largest > 0 else 0
+    return min(max(SIGNIFICANT - 1 - Decimal(largest).adjusted(), 0), FINEST) if largest > 0 else 0
 
 
 def digits_in(values: NDArray[np.float64], type_text: str) -> int:

@@ -53,6 +53,7 @@ def released(monkeypatch: pytest.MonkeyPatch, options: str, *, anew: bool) -> tu
         ("sensitive = kind, k = 4", False),
     ],
 )
+@pytest.mark.filterwarnings("ignore:insensitive column 'ill' singles out:duckanon.DuckanonWarning")
 def test_what_was_tried_is_what_is_released(
     monkeypatch: pytest.MonkeyPatch, options: str, *, handed_on: bool
 ) -> None:
