@@ -109,6 +109,9 @@ def check(running: Running, draw: random.Random, *, size: int, **more: Any) -> N
     rows, asked = table(draw, size), policy(draw)
     answer = running.anonymize(rows, asked, partitions=draw.randint(1, 7), **more)
     if "error" in answer:
+        if "out of reach" in answer["error"] and asked["suppression_limit"] and "l_diversity" in asked:
+            # DuckDB looks for a part of the table that has the l, Spark does not: see docs/spark.md.
+            return
         # A rule may be out of reach of the whole table: then DuckDB says so, too.
         with pytest.raises(duckanon.DuckanonError) as other:
             duckanon.anonymize_table(rows, duckanon.Policy(**asked))
