@@ -97,7 +97,7 @@ def full_domain_finds(rows: list[tuple[int, int]], most: int, asked: dict[str, A
     return False
 
 
-@settings(max_examples=examples(400, 25), deadline=None)
+@settings(max_examples=examples(150, 15), deadline=None)
 @given(
     rows=st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 0, 0, 1, 2, 3])), min_size=3, max_size=10),
     asked=ASKED,
@@ -149,7 +149,7 @@ def test_the_error_says_what_suppression_leaves(con: duckanon.Connection) -> Non
     assert raised.value.best == pytest.approx(5 / 2**0.4)
 
 
-@settings(max_examples=examples(400), deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(counts=st.lists(st.integers(1, 6), min_size=1, max_size=4), most=st.integers(0, 12))
 def test_the_most_even_part_has_the_most_entropy(counts: list[int], most: int) -> None:
     def entropy(left: Any) -> float:
