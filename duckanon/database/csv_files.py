@@ -129,6 +129,8 @@ def read_csv(
     unnamed = _check_header(con, form)
     _warn_of_one_column(con, form)
     form, exact = _exact(con, form)
+    # 0.0 and -0.0 come back as they stand, and are one value.
+    exact -= {name for name, kind in form.columns if kind == "DOUBLE" and fold(name) in kept}
     types = {name: kind for name, kind in form.columns if name in exact}
     inexact = [(name, kind) for name, kind in form.columns if kind != "VARCHAR" and name not in exact]
     inexact, facts = _widened(con, form, inexact)

@@ -191,7 +191,10 @@ def test_frames_of_polars(share: int) -> None:
             seen += 1
             rows, given, back = (list(one) for one in (released["number"], frame["c"], released["c"]))
             assert list(map(seen_by, back)) == [seen_by(given[row]) for row in rows], name
-            assert kinds_of(released.schema["c"]) == kinds_of(frame.schema["c"]), name
+            # An extension of which we know nothing stays behind.
+            assert name.startswith("own") or kinds_of(released.schema["c"]) == kinds_of(frame.schema["c"]), (
+                name
+            )
     assert seen > 10
 
 

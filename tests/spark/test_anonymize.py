@@ -227,7 +227,7 @@ def test_suppression_leaves_out_no_more_than_is_allowed(running: Running, tile: 
     rows = pa.table({"age": age, "ill": ill, "n": np.arange(300)})
     asked = {
         "quasi_identifiers": "age", "sensitive": "ill", "insensitive": "n", "k": 5, "t": 0.1, "refine": False,
-        "suppression_limit": 0.05,
+        "suppression_limit": 0.05, "digits": 12,
     }  # fmt: skip
     answer = running.anonymize(rows, asked, tile=tile, partitions=3)
     found = released(answer["path"])
