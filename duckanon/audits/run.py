@@ -140,10 +140,11 @@ def audit_named(
     to the type of its first rows.
     """
     relation, stage = named(name.catalog, name.schema, name.name), f"audit of {called}"
-    if _stored(con, name):
+    kind = _kind(con, name)
+    if kind == "table":
         return audit_relation(con, relation, policy, name=called)
     file = Path(name.name)
-    alone = name.schema is None and file.is_file() and lookup(con, resolve(con, name)) is None
+    alone = name.schema is None and file.is_file() and kind is None
     if alone and file.suffix.lower() in {".csv", ".tsv"}:
         asked = [*policy.quasi_identifiers, *policy.sensitive]
         read = read_csv(con, file, apart=policy.quasi_identifiers, typed=asked)
@@ -153,15 +154,20 @@ def audit_named(
         lies = own_copy.of_parquet(con, _files(con, name, stage), rows, stage)
         if lies:
             raise SourceError(f"{stage}: {own_copy.told(lies)}")
-        return audit_relation(con, rows, policy, name=called)
+        report = audit_relation(con, rows, policy, name=called)
+    if kind is not None:
+        # A view that gives other rows each time it is read is an error, which its copy does not show.
+        audit_relation(con, relation, policy, name=called)
+    return report
 
 
-def _stored(con: duckdb.DuckDBPyConnection, name: QualifiedName) -> bool:
+def _kind(con: duckdb.DuckDBPyConnection, name: QualifiedName) -> str | None:
+    """Kind of the table or view of a name; None where there is none, as of a file."""
     try:
         relation = lookup(con, resolve(con, name))
     except ReleaseError:
-        return False
-    return relation is not None and relation.kind == "table"
+        return None
+    return None if relation is None else relation.kind
 
 
 _PARQUET = re.compile(r"\.parquet(\?.*)?$", re.IGNORECASE | re.DOTALL)

@@ -235,6 +235,7 @@ def test_quoted_columns() -> None:
         assert k_anonymity(released, ['a "b', "select"]) >= 3
 
 
+@pytest.mark.filterwarnings("ignore:this audit was not recorded:duckanon.DuckanonWarning")
 def test_attached_databases_hold_their_own_releases(tmp_path: Path) -> None:
     with patients() as con:
         con.execute(f"ATTACH '{tmp_path / 'other.duckdb'}' AS other")
