@@ -95,7 +95,7 @@ def here(processor: str) -> dict[str, Any]:
     return {
         "python": _python(),
         "sources": _sources(),
-        "numba": metadata.version("numba"),
+        "numba": numba_version(),
         "system": system(),
         "processor": processor,
     }
@@ -110,6 +110,11 @@ def is_current(place: Path) -> bool:
 def digests(place: Path) -> dict[str, str]:
     """Return the SHA-256 of each file in a folder, by its name."""
     return {file.name: _digest(file) for file in sorted(place.iterdir())}
+
+
+def numba_version() -> str:
+    """Return the version of numba but for its last number, which does not change machine code."""
+    return ".".join(metadata.version("numba").split(".")[:2])
 
 
 def system() -> str:

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from duckanon.kernels.compiled import inner, spliced
+from duckanon.kernels.compiled import compiled, spliced
 
 STEP = np.uint64(0x9E3779B97F4A7C15)
 """From one counter to the next."""
@@ -30,7 +30,7 @@ def mixed(counter: Bits) -> Bits:
 _mixed = spliced(mixed)
 
 
-@inner
+@compiled
 def draw(random_state: NDArray[np.uint64], below: int) -> int:
     """Return the next random number 0..below-1 of a state, an array of one counter."""
     random_state[0] += STEP

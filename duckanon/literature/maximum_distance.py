@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.first.one_by_one import (
     Formation,
     farthest_from_centroid,
@@ -121,7 +121,7 @@ def _run(state: Formation, reach: Reach, k: int) -> None:
         join_nearest(state)
 
 
-@inner
+@compiled
 def most_distant(state: Formation, reach: Reach) -> int:
     """Return the lowest record without a class that is in a most distant pair of such records.
 
@@ -145,7 +145,7 @@ def most_distant(state: Formation, reach: Reach) -> int:
     return best
 
 
-@inner
+@compiled
 def _renew(state: Formation, reach: Reach, record: int) -> None:
     """Search for the partner of a record if it has none, or one that has a class by now."""
     partner = reach.partner[record]

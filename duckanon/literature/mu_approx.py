@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.neighbours.heap import NO_RECORD, ascend, offer
 from duckanon.kernels.points import check_class_size, distance_points
 from duckanon.literature.mu_trees import NONE, Forest, beyond, copied, cut, forest_of, length, shift, survey
@@ -115,7 +115,7 @@ def _cut_up(
             _part(forest, pending, root, k)
 
 
-@inner
+@compiled
 def _records(forest: Forest, count: int) -> NDArray[np.int64]:
     """Return the records among the vertices of the tree last surveyed, ascending."""
     records, size = np.empty(count, np.int64), 0
@@ -127,7 +127,7 @@ def _records(forest: Forest, count: int) -> NDArray[np.int64]:
     return records[:size]
 
 
-@inner
+@compiled
 def _push(pending: Pending, vertex: int, root: int) -> None:
     """Put a tree on the stack."""
     at = pending.height[0]
@@ -135,7 +135,7 @@ def _push(pending: Pending, vertex: int, root: int) -> None:
     pending.height[0] += 1
 
 
-@inner
+@compiled
 def _part(forest: Forest, pending: Pending, root: int, k: int) -> None:
     """Part the tree last surveyed in two, or dissolve a Steiner vertex of it."""
     n, s, u = len(forest.points), forest.size[root], root
@@ -159,7 +159,7 @@ def _part(forest: Forest, pending: Pending, root: int, k: int) -> None:
         _gather(forest, pending, root, u, k)
 
 
-@inner
+@compiled
 def _heaviest(forest: Forest, root: int, u: int) -> int:
     """Return the half-edge from u to most records; of several the shortest, then to the lowest vertex."""
     best = forest.head[u]
@@ -176,7 +176,7 @@ def _heaviest(forest: Forest, root: int, u: int) -> int:
     return int(best)
 
 
-@inner
+@compiled
 def _moved(forest: Forest, vertex: int, kept: int) -> int:
     """Move all edges of a vertex but one to a new Steiner vertex in its place."""
     copy = copied(forest, vertex)
@@ -189,7 +189,7 @@ def _moved(forest: Forest, vertex: int, kept: int) -> int:
     return copy
 
 
-@inner
+@compiled
 def _gather(forest: Forest, pending: Pending, root: int, u: int, k: int) -> None:
     """Part subtrees of u, none of them of k records or more, from the others."""
     weight = 1 if u < len(forest.points) else 0
@@ -220,7 +220,7 @@ def _gather(forest: Forest, pending: Pending, root: int, u: int, k: int) -> None
     _push(pending, u if with_gathered else copy, NONE)
 
 
-@inner
+@compiled
 def _dissolve(forest: Forest, pending: Pending, u: int) -> None:
     """Join the neighbours of a Steiner vertex to the nearest of them, without it."""
     hub = forest.head[u]
@@ -240,7 +240,7 @@ def _dissolve(forest: Forest, pending: Pending, u: int) -> None:
     _push(pending, vertex, NONE)
 
 
-@inner
+@compiled
 def _label(
     points: NDArray[np.float64],
     members: NDArray[np.int64],
@@ -274,7 +274,7 @@ def _label(
     formed[0] += 1
 
 
-@inner
+@compiled
 def _squared(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     """Return the squared distance of two points, summed column by column."""
     total = 0.0

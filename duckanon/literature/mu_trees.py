@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.first.one_by_one import LEAF_SIZE, TREE_RECORDS
 from duckanon.kernels.neighbours.boxtree import BoxTree, box_tree_of, nearest
 from duckanon.kernels.neighbours.heap import NO_RECORD
@@ -100,7 +100,7 @@ def _grow(forest: Forest, tree: BoxTree, k: int) -> None:
             record = following[record]
 
 
-@inner
+@compiled
 def _add_edge(forest: Forest, a: int, b: int) -> None:
     """Add an edge."""
     edge = forest.used[1]
@@ -110,14 +110,14 @@ def _add_edge(forest: Forest, a: int, b: int) -> None:
     _link(forest, edge + 1, b)
 
 
-@inner
+@compiled
 def _link(forest: Forest, edge: int, vertex: int) -> None:
     """Put a half-edge into the list of a vertex."""
     forest.after[edge] = forest.head[vertex]
     forest.head[vertex] = edge
 
 
-@inner
+@compiled
 def _unlink(forest: Forest, edge: int) -> None:
     """Take a half-edge out of the list that it is in."""
     vertex = forest.to[edge ^ 1]
@@ -130,14 +130,14 @@ def _unlink(forest: Forest, edge: int) -> None:
     forest.after[at] = forest.after[edge]
 
 
-@inner
+@compiled
 def cut(forest: Forest, edge: int) -> None:
     """Remove an edge, given by either of its half-edges."""
     _unlink(forest, edge)
     _unlink(forest, edge ^ 1)
 
 
-@inner
+@compiled
 def shift(forest: Forest, edge: int, vertex: int) -> None:
     """Let the edge that the half-edge leads along start at another vertex."""
     _unlink(forest, edge)
@@ -145,7 +145,7 @@ def shift(forest: Forest, edge: int, vertex: int) -> None:
     _link(forest, edge, vertex)
 
 
-@inner
+@compiled
 def copied(forest: Forest, vertex: int) -> int:
     """Return a new Steiner vertex, without edges, in the place of a vertex."""
     copy = forest.used[0]
@@ -154,7 +154,7 @@ def copied(forest: Forest, vertex: int) -> int:
     return int(copy)
 
 
-@inner
+@compiled
 def survey(forest: Forest, root: int) -> int:
     """Write order, neighbours towards the root and sizes of a tree into the forest; return its vertices."""
     forest.order[0], forest.up[root] = root, NONE
@@ -176,14 +176,14 @@ def survey(forest: Forest, root: int) -> int:
     return count
 
 
-@inner
+@compiled
 def beyond(forest: Forest, root: int, edge: int) -> int:
     """Return the records that a half-edge leads to, in the tree last surveyed from that root."""
     near, far = forest.to[edge ^ 1], forest.to[edge]
     return int(forest.size[root] - forest.size[near] if forest.up[near] == far else forest.size[far])
 
 
-@inner
+@compiled
 def length(forest: Forest, edge: int) -> float:
     """Return the squared length of the edge of a half-edge, summed column by column."""
     a, b = forest.place[forest.to[edge]], forest.place[forest.to[edge ^ 1]]

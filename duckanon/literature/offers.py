@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.kernels.closeness.threshold import Rules, rule_violation
-from duckanon.kernels.compiled import compiled, inner, uncounted
+from duckanon.kernels.compiled import compiled, inner
 from duckanon.literature.parts import Parts, count_sides, separate, width_between
 
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ def offers_of(
     return offers
 
 
-@uncounted
+@inner
 def _rate(size: int, records: int, gained: float, price: float) -> float:
     """Return what is gained for each suppressed record: by each of the others, less what they lose more."""
     return ((size - records) * gained - records * price) / records
 
 
-@inner
+@compiled
 def _collect(
     parts: Parts,
     first: int,
@@ -94,7 +94,7 @@ def _collect(
     return count
 
 
-@uncounted
+@inner
 def _insert(
     tried: NDArray[np.float64], count: int, rate: float, records: int, column: int, border: float, low: bool
 ) -> int:
@@ -112,14 +112,14 @@ def _insert(
     return count
 
 
-@uncounted
+@inner
 def _squared(parts: Parts, column: int, low: float, high: float, scales: NDArray[np.float64]) -> float:
     """Return the loss in a column of a class with these least and greatest values."""
     share = width_between(parts, column, low, high) / scales[column]
     return float(share * share)
 
 
-@uncounted
+@inner
 def _loss_of_kept(parts: Parts, first: int, last: int, scales: NDArray[np.float64]) -> float:
     """Return the loss of each record of the marked side of a part, as one class."""
     total = 0.0
@@ -132,21 +132,21 @@ def _loss_of_kept(parts: Parts, first: int, last: int, scales: NDArray[np.float6
     return total
 
 
-@uncounted
+@inner
 def _mark_all(parts: Parts, first: int, last: int) -> None:
     """Put the whole part on the left."""
     for i in range(first, last):
         parts.on_left[i] = 1
 
 
-@uncounted
+@inner
 def _mark_beyond(parts: Parts, first: int, last: int, column: int, border: float, low: bool) -> None:
     """Put those on the left that are kept: above the border if the low side is cut off, else up to it."""
     for i in range(first, last):
         parts.on_left[i] = int((parts.columns[column, i] > border) == low)
 
 
-@inner
+@compiled
 def _keeps(parts: Parts, rules: Rules, first: int, last: int, size: int, side: int) -> bool:
     """Tell whether the left side (1) or the right one (0), of so many records, satisfies every threshold."""
     if len(parts.orders) > 0:

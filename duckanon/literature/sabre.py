@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from duckanon.kernels.closeness.threshold import rules_of
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.neighbours.slots import Slots, farthest_in, fill, nearest_in, remove
 from duckanon.kernels.points import check_class_size, distance_points
 
@@ -234,7 +234,7 @@ def _redistribute(
                     rest[j] -= points[record, j]
 
 
-@inner
+@compiled
 def _outermost(slots: Slots, centre: NDArray[np.float64], due: NDArray[np.int64]) -> int:
     """Return the record farthest from the centre in the buckets from which records are due."""
     best_distance, best_record = -1.0, -1

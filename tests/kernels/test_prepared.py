@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -84,6 +85,22 @@ def test_machine_code_for_something_else(folder: Path, named: str, other: str) -
     tell(folder, {**json.loads((folder / prepared.MADE).read_text()), named: other})
     assert prepared.folder() is None
     assert not prepared.has(logarithm.py_func)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("numba", "fits"), [("{}.999", True), ("{}9.0", False)])
+def test_the_last_number_of_a_version_of_numba_does_not_matter(
+    folder: Path, numba: str, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = numba.format(prepared.numba_version())
+    monkeypatch.setattr(prepared.metadata, "version", lambda _: version)
+    assert prepared.folder() == (folder if fits else None)
+
+
+def test_the_newest_numba_that_pip_installs_fits_the_machine_code_of_a_wheel() -> None:
+    """A wheel is built with the newest numba below the bound, so that the bound is the next version."""
+    text = (ROOT / "pyproject.toml").read_text()
+    (bound,) = re.findall(r'"numba>=[\d.]+,<0\.(\d+)"', text)
+    assert prepared.numba_version() == f"0.{int(bound) - 1}"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '"made"', "{}", b"\xff\xfe".decode("latin-1")])
@@ -226,6 +243,11 @@ told = {**prepared.here("x86-64-v3"), prepared.FILES: prepared.digests(folder)}
 """
 CALL = """
 import sys
+if "without a class" in sys.argv:
+    sys.modules["duckanon.kernels.machine_code"] = None  # importing it is an ImportError then
+if "other files" in sys.argv:
+    from duckanon.kernels import machine_code
+    machine_code._file = lambda *_: object()
 import kernels
 for given in (3, 1.5):
     print(kernels.outer(given))
@@ -265,3 +287,16 @@ def test_another_processor_takes_what_was_kept_and_compiles_what_was_not(tmp_pat
     file.write_bytes(file.read_bytes()[:-100])
     cut_off = {**uncompiled(tmp_path / "fourth"), prepared.VARIABLE: str(code)}
     assert call(CALL, tmp_path, cut_off) == everything
+
+
+@pytest.mark.skipif(
+    prepared.processor_of(prepared.system()) == "generic", reason="no x86-64, of which all models do"
+)
+@pytest.mark.parametrize("numba", ["without a class", "other files"])
+def test_where_numba_has_other_private_parts_kernels_are_compiled(tmp_path: Path, numba: str) -> None:
+    (tmp_path / "kernels.py").write_text(KERNELS)
+    (code := tmp_path / "code").mkdir()
+    made_for = {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": ""}
+    call(KEEP, tmp_path, {**uncompiled(tmp_path / "one"), **made_for}, str(code))
+    taking = {**uncompiled(tmp_path / "other"), prepared.VARIABLE: str(code)}
+    assert call(CALL, tmp_path, taking, numba) == ["8", "0 1", "5.0", "0 2"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.castle.clusters import FORMED, HELD, NONE, OPEN, PUBLIC, READ, Castle, under_tau
-from duckanon.kernels.compiled import inner, uncounted
+from duckanon.kernels.compiled import compiled, inner
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,7 +70,7 @@ def parting_of(castle: Castle) -> Parting:
     )  # fmt: skip
 
 
-@uncounted
+@inner
 def gather(castle: Castle, parting: Parting, home: int) -> int:
     """Write the members of a cluster and how many they are, and return of how many subjects."""
     mask, members, buckets = len(castle.homes) - 1, 0, 0
@@ -95,7 +95,7 @@ def gather(castle: Castle, parting: Parting, home: int) -> int:
     return buckets
 
 
-@inner
+@compiled
 def leave(castle: Castle, parting: Parting, home: int, room: Written, written: int) -> int:
     """Let a cluster of at least k subjects leave, split if it has 2 k; return how many tuples are written."""
     buckets = gather(castle, parting, home)
@@ -126,7 +126,7 @@ def leave(castle: Castle, parting: Parting, home: int, room: Written, written: i
     return out - written
 
 
-@uncounted
+@inner
 def write(
     castle: Castle, room: Written, place: int, position: int, number: int, alone: bool,
     lows: NDArray[np.float64], highs: NDArray[np.float64],
@@ -138,7 +138,7 @@ def write(
         room.lows[place, j], room.highs[place, j] = lows[j], highs[j]
 
 
-@uncounted
+@inner
 def _publish(castle: Castle, lows: NDArray[np.float64], highs: NDArray[np.float64]) -> None:
     """Count a class and its loss, and keep it to be used again if that is below the mean of the last ones."""
     loss = 0.0
@@ -154,7 +154,7 @@ def _publish(castle: Castle, lows: NDArray[np.float64], highs: NDArray[np.float6
         castle.counts[PUBLIC] += 1
 
 
-@uncounted
+@inner
 def _split(castle: Castle, parting: Parting, members: int, buckets: int) -> int:
     """Give the members of a cluster their classes: k of k subjects, and what is left; return how many.
 
@@ -186,7 +186,7 @@ def _split(castle: Castle, parting: Parting, members: int, buckets: int) -> int:
     return part
 
 
-@uncounted
+@inner
 def _pick(castle: Castle, parting: Parting, members: int, part: int) -> int:
     """Give a class its first k members, and return of how many subjects nothing is left."""
     first, last, done = NONE, castle.k - 1, 0
@@ -218,7 +218,7 @@ def _pick(castle: Castle, parting: Parting, members: int, part: int) -> int:
     return done
 
 
-@uncounted
+@inner
 def _reach(castle: Castle, parting: Parting, members: int, part: int) -> None:
     """Write the ranges of a class."""
     for j in range(castle.points.shape[1]):
@@ -228,7 +228,7 @@ def _reach(castle: Castle, parting: Parting, members: int, part: int) -> None:
             _widen(castle, parting, i, part)
 
 
-@uncounted
+@inner
 def _widen(castle: Castle, parting: Parting, member: int, part: int) -> None:
     """Widen the ranges of a class by a member."""
     for j in range(castle.points.shape[1]):

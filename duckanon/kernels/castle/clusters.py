@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import uncounted
+from duckanon.kernels.compiled import inner
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -130,7 +130,7 @@ def open_clusters(
     )  # fmt: skip
 
 
-@uncounted
+@inner
 def hold(castle: Castle, point: NDArray[np.float64], subject: int) -> None:
     """Put the next tuple of the stream into the best cluster, or one of its own. O(clusters d)."""
     position = castle.counts[READ]
@@ -156,7 +156,7 @@ def hold(castle: Castle, point: NDArray[np.float64], subject: int) -> None:
     castle.counts[READ] += 1
 
 
-@uncounted
+@inner
 def _best(castle: Castle, point: NDArray[np.float64]) -> int:
     """Return the cluster that a tuple is to join, -1 for a new one (best selection).
 
@@ -182,7 +182,7 @@ def _best(castle: Castle, point: NDArray[np.float64]) -> int:
     return best
 
 
-@uncounted
+@inner
 def _before(castle: Castle, fine: bool, home: int, other_fine: bool, other: int) -> bool:
     """Tell whether a cluster is to be taken before another that is widened as little."""
     if fine != other_fine:
@@ -192,7 +192,7 @@ def _before(castle: Castle, fine: bool, home: int, other_fine: bool, other: int)
     return bool(castle.births[home] < castle.births[other])
 
 
-@uncounted
+@inner
 def under_tau(castle: Castle, loss: float) -> float:
     """Return by how much tau, the mean loss of the last classes, exceeds a loss, times how many these are.
 
@@ -204,7 +204,7 @@ def under_tau(castle: Castle, loss: float) -> float:
     return float(total - loss * max(classes, 1))
 
 
-@uncounted
+@inner
 def _has(castle: Castle, home: int, subject: int) -> bool:
     """Tell whether a cluster has a tuple of a subject. O(delay)."""
     for slot in range(len(castle.homes)):
@@ -213,7 +213,7 @@ def _has(castle: Castle, home: int, subject: int) -> bool:
     return False
 
 
-@uncounted
+@inner
 def within(castle: Castle, slot: int) -> int:
     """Return the place of the oldest class within whose ranges a tuple lies, -1 if there is none."""
     reusable, attributes = castle.public_lows.shape
@@ -229,7 +229,7 @@ def within(castle: Castle, slot: int) -> int:
     return NONE
 
 
-@uncounted
+@inner
 def enough(castle: Castle, room: NDArray[np.int64]) -> bool:
     """Tell whether tuples of k different subjects are held, with room for k numbers. At worst O(delay k)."""
     if not castle.by_subject or castle.counts[HELD] < castle.k:
@@ -249,7 +249,7 @@ def enough(castle: Castle, room: NDArray[np.int64]) -> bool:
     return False
 
 
-@uncounted
+@inner
 def take(castle: Castle, slot: int) -> None:
     """Take one tuple out of its cluster, whose ranges are those of the others from now on. O(delay d)."""
     home = castle.homes[slot]
@@ -269,7 +269,7 @@ def take(castle: Castle, slot: int) -> None:
                 castle.highs[home, j] = max(castle.highs[home, j], castle.points[other, j])
 
 
-@uncounted
+@inner
 def merge(castle: Castle, home: int) -> None:
     """Add to a cluster the one that widens it least, of several the earliest. O(clusters d + delay)."""
     best, least = NONE, np.inf

@@ -20,7 +20,7 @@ import numpy as np
 
 from duckanon.kernels.castle.classes import Parting, Written, gather, leave, parting_of, write
 from duckanon.kernels.castle.clusters import HELD, NONE, OPEN, READ, Castle, enough, hold, merge, take, within
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -158,7 +158,7 @@ def _empty(castle: Castle, parting: Parting, room: Written) -> tuple[int, int]:
     return written, lost
 
 
-@inner
+@compiled
 def _expire(castle: Castle, parting: Parting, position: int, room: Written, written: int) -> int:
     """Let a tuple leave, alone or with its cluster; return how many are written, 0 if it cannot leave."""
     slot = position & (len(castle.homes) - 1)

@@ -12,7 +12,7 @@ import numpy as np
 from duckanon.kernels.closeness.emd import edge_sum
 from duckanon.kernels.closeness.histograms import Histograms, checked_offsets, class_histograms
 from duckanon.kernels.closeness.reference import LARGEST_LISTED, Edges
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.logarithm import logarithm
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _least(threshold: Threshold) -> float:
     return float(threshold.l) if threshold.l_kind == "entropy" else float(math.ceil(threshold.l))
 
 
-@inner
+@compiled
 def rule_violation(
     values: NDArray[np.int64], weights: NDArray[np.int64], size: int, rules: Rules, which: int
 ) -> float:
@@ -123,7 +123,7 @@ def rule_violation(
     return total
 
 
-@inner
+@compiled
 def rule_edges(rules: Rules, which: int) -> Edges:
     """Return the table's distribution for one threshold, as views."""
     rule = rules.table[which]
@@ -138,7 +138,7 @@ def rule_edges(rules: Rules, which: int) -> Edges:
     return Edges(rule["total"], arrays[a:b], arrays[b:c], arrays[c:d], arrays[d:e], arrays[e:f])
 
 
-@inner
+@compiled
 def t_violation(total: tuple[int, float], size: int, rule: np.void) -> float:
     """Return s (EMD - t) from the edge sum, or 0.0 if that is within the bound.
 
@@ -153,14 +153,14 @@ def t_violation(total: tuple[int, float], size: int, rule: np.void) -> float:
     return max(rounded, 1.0 / STEPS) / rule["whole"] if violated else 0.0
 
 
-@inner
+@compiled
 def _scaled(size: int, rest: int, parts: int, extra: int) -> int:
     """Return floor((size * rest + extra) / parts) for size below 2^31 and the others up to 10^12."""
     carried = (size >> 16) * rest
     return (carried // parts << 16) + ((carried % parts << 16) + (size & 0xFFFF) * rest + extra) // parts
 
 
-@inner
+@compiled
 def _entropy_violation(weights: NDArray[np.int64], size: int, least: float) -> float:
     """Return s (ln l - H) / ln l, or 0.0 if exp(H) reaches l; equal counts have exp(H) = their number."""
     if least <= 1.0 or size == 0:
@@ -178,7 +178,7 @@ def _entropy_violation(weights: NDArray[np.int64], size: int, least: float) -> f
     return size * max(shortfall, ENTROPY_MARGIN) / logarithm(least)
 
 
-@inner
+@compiled
 def _recursive_violation(weights: NDArray[np.int64], size: int, place: int, steps: int) -> float:
     """Return 1 + r_1 - c (r_l + ... + r_m) with c in steps of 10^-12, or 0.0 if r_1 is below."""
     most, tail, left = 0, size, place - 1

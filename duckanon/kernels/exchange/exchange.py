@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, spliced, uncounted
+from duckanon.kernels.compiled import compiled, inner, spliced
 from duckanon.kernels.exchange.ledger import prepare_swaps, violation_after_swap, violation_with
 from duckanon.kernels.exchange.ledger_path import path_prices
 from duckanon.kernels.exchange.ledger_state import CODE, MOVES, NONE, NOTHING, SWAPS, WINDOWS, list_of
@@ -60,7 +60,7 @@ def sweep(state: ExchangeState, neighbours: NDArray[np.int64], seen: NDArray[np.
     return total
 
 
-@uncounted
+@inner
 def exchange(
     state: ExchangeState, a: int, others: NDArray[np.int64], since: int, pairs: int, most: int, total: float
 ) -> float:

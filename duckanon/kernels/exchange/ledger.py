@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from duckanon.kernels.closeness.threshold import rule_violation
-from duckanon.kernels.compiled import spliced, uncounted
+from duckanon.kernels.compiled import inner, spliced
 from duckanon.kernels.exchange.ledger_path import enter_path, fill_path, path_join, path_moves, path_swap
 from duckanon.kernels.exchange.ledger_state import (
     ASCENDING,
@@ -222,7 +222,7 @@ def _order_by_counts(
         ranks[i] = lower[own[i]]
 
 
-@uncounted
+@inner
 def _histogram_violation(
     ledger: Ledger, rules: Rules, a: int, c: int, size: int, gone: int, new: int
 ) -> float:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from duckanon.kernels.closeness.reference import LARGEST_LISTED
-from duckanon.kernels.compiled import spliced, uncounted
+from duckanon.kernels.compiled import inner, spliced
 from duckanon.kernels.exchange.costs import before, cost, path_of
 from duckanon.kernels.exchange.ledger_state import (
     ASCENDING,
@@ -161,7 +161,7 @@ def path_moves(ledger: Ledger, rules: Rules, a: int, c: int, members: NDArray[np
     ledger.sums[a, c, TOTAL_MORE] = before(rules.arrays, path, size + 1, size + 1, path.values)
 
 
-@uncounted
+@inner
 def _prefix(
     ledger: Ledger, arrays: NDArray[np.int64], path: Path, a: int, c: int, size: int, as_of: int,
     same: int, lower: int, higher: int,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from duckanon.kernels.compiled import spliced, uncounted
+from duckanon.kernels.compiled import inner, spliced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -143,7 +143,7 @@ def make_room(ledger: Ledger, c: int, size: int) -> None:
     ledger.filled[end] += need
 
 
-@uncounted
+@inner
 def lower_than(ascending: NDArray[np.int64], size: int, code: int) -> int:
     """Return how many of the first so many positions are below the given one."""
     low, high = 0, size
@@ -156,14 +156,14 @@ def lower_than(ascending: NDArray[np.int64], size: int, code: int) -> int:
     return low
 
 
-@uncounted
+@inner
 def bound_of(rules: Rules, a: int, size: int) -> int:
     """Return the greatest edge sum that t allows to a class of a size."""
     rule = rules.table[a]
     return int(size * rule["step"] + size * rule["rest"] // rule["parts"])
 
 
-@uncounted
+@inner
 def excess_of(rules: Rules, a: int, total: int, bound: int) -> float:
     """Return by how much an edge sum exceeds its bound, in records."""
     return (total - bound) / rules.table[a]["whole"] if total > bound else 0.0

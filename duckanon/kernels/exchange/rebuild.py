@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, spliced, uncounted
+from duckanon.kernels.compiled import compiled, inner, spliced
 from duckanon.kernels.exchange.exchange import ANY, exchange
 from duckanon.kernels.exchange.ledger_state import NONE
 from duckanon.kernels.exchange.state import ExchangeState, add, forget, sse_of, touch, update_violations
@@ -92,7 +92,7 @@ def rebuild(
     return total
 
 
-@uncounted
+@inner
 def _gather(
     state: ExchangeState, options: NDArray[np.int64], a: int, neighbourhood: Neighbourhood, most: int
 ) -> int:
@@ -155,7 +155,7 @@ def _accept(
     return spare
 
 
-@uncounted
+@inner
 def _value(state: ExchangeState, classes: NDArray[np.int64]) -> float:
     """Return the SSE of some classes, and the price of their violations."""
     total = 0.0
@@ -243,7 +243,7 @@ def _next_seed(neighbourhood: Neighbourhood, used: int, random_state: NDArray[np
     return place
 
 
-@uncounted
+@inner
 def _least(distance: NDArray[np.float64], first: int, last: int) -> int:
     """Return the place of the least distance from first on and before last."""
     best, least = first, distance[first]
@@ -253,7 +253,7 @@ def _least(distance: NDArray[np.float64], first: int, last: int) -> int:
     return best
 
 
-@uncounted
+@inner
 def _join(state: ExchangeState, classes: NDArray[np.int64], record: int) -> None:
     """Add a record to the class that may grow and whose SSE rises least."""
     best, least = NONE, np.inf
@@ -270,7 +270,7 @@ def _join(state: ExchangeState, classes: NDArray[np.int64], record: int) -> None
     add(state, best, record)
 
 
-@uncounted
+@inner
 def _ascend(codes: NDArray[np.int64], number: NDArray[np.int64], records: NDArray[np.int64]) -> None:
     """Sort records by their codes, the first attribute first, then by number."""
     for i in range(1, len(records)):
@@ -281,7 +281,7 @@ def _ascend(codes: NDArray[np.int64], number: NDArray[np.int64], records: NDArra
         records[at] = record
 
 
-@uncounted
+@inner
 def _after(codes: NDArray[np.int64], number: NDArray[np.int64], one: int, other: int) -> bool:
     """Tell whether one record comes after another."""
     for a in range(codes.shape[0]):
@@ -290,7 +290,7 @@ def _after(codes: NDArray[np.int64], number: NDArray[np.int64], one: int, other:
     return bool(number[one] > number[other])
 
 
-@uncounted
+@inner
 def _squared(points: NDArray[np.float64], one: int, other: int) -> float:
     """Return the squared distance of two records."""
     here, there, total = points[one], points[other], 0.0
@@ -300,7 +300,7 @@ def _squared(points: NDArray[np.float64], one: int, other: int) -> float:
     return total
 
 
-@uncounted
+@inner
 def clear(state: ExchangeState, classes: NDArray[np.int64]) -> None:
     """Take all records out of some classes."""
     for c in classes:

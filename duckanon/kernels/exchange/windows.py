@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from duckanon.kernels.compiled import spliced, uncounted
+from duckanon.kernels.compiled import inner, spliced
 from duckanon.kernels.exchange.costs import path_of
 from duckanon.kernels.exchange.ledger_path import enter_path, path_swap
 from duckanon.kernels.exchange.ledger_state import (
@@ -55,7 +55,7 @@ have it; and the ends of windows there but for what depends on the member that g
 lower and where it is not."""
 
 
-@uncounted
+@inner
 def fill_windows(ledger: Ledger, rules: Rules, c: int, size: int) -> None:
     """Fill the windows of the members of a class within t, whose ledger is filled for swaps. O(S s^2)."""
     for a in range(len(ledger.quick)):
@@ -93,7 +93,7 @@ def kept_swaps(ledger: Ledger, first: int, size: int, second: int, others: int) 
     return int(kept)
 
 
-@uncounted
+@inner
 def keeps_t(
     ledger: Ledger, rules: Rules, first: int, size: int, second: int, others: int, i: int, j: int
 ) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.first.divide import partitioned
 from duckanon.kernels.first.mdav import mdav1
 from duckanon.kernels.neighbours.kd import kd_blocks
@@ -130,7 +130,7 @@ def _grow(slots: Slots, points: NDArray[np.float64], tree: SpanningTree) -> None
         newest = best
 
 
-@inner
+@compiled
 def _before(tree: SpanningTree, a: int, b: int) -> bool:
     """Tell whether the edge of record a is shorter than that of b, or as long with lower ends."""
     if tree.length[a] != tree.length[b]:
@@ -166,7 +166,7 @@ def _cut(
     return _named(parent, tree.order)
 
 
-@inner
+@compiled
 def _named(parent: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the number of the tree of each record, trees in the order of their lowest records."""
     root, number = np.empty(len(parent), np.int64), np.full(len(parent), -1)

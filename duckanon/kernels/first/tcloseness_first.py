@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.exact import exact_t
 from duckanon.kernels.neighbours.kd import NEARLY
 from duckanon.kernels.neighbours.slots import Slots, farthest_in, fill, nearest_in, remove
@@ -259,7 +259,7 @@ def _run(
                 rest[j] -= points[record, j]
 
 
-@inner
+@compiled
 def _farthest(strata: Slots, query: NDArray[np.float64]) -> int:
     """Return the record left that is farthest from the query, of several the lowest."""
     best_distance, best_record = -1.0, -1
@@ -271,7 +271,7 @@ def _farthest(strata: Slots, query: NDArray[np.float64]) -> int:
     return best_record
 
 
-@inner
+@compiled
 def _form(strata: Slots, query: NDArray[np.float64]) -> NDArray[np.int64]:
     """Take the record nearest to the query from each stratum, once a second one where there are extras."""
     size = len(strata.start)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.dominance import PARTS, ROUNDING, reached
 from duckanon.kernels.neighbours.centroids import nearest, principal
 
@@ -142,7 +142,7 @@ def _merge_round(
                     break
 
 
-@inner
+@compiled
 def _holder(parent: NDArray[np.int64], c: int) -> int:
     """Return the class that holds a class now, and shorten the way there."""
     while parent[c] != c:
@@ -151,7 +151,7 @@ def _holder(parent: NDArray[np.int64], c: int) -> int:
     return c
 
 
-@inner
+@compiled
 def _join(
     sums: NDArray[np.float64],
     sizes: NDArray[np.float64],
@@ -170,7 +170,7 @@ def _join(
     return low
 
 
-@inner
+@compiled
 def _loss(sums: NDArray[np.float64], sizes: NDArray[np.float64], x: int, y: int) -> float:
     """Return what the union of two classes adds to SSE."""
     total = 0.0
@@ -180,7 +180,7 @@ def _loss(sums: NDArray[np.float64], sizes: NDArray[np.float64], x: int, y: int)
     return float(total * sizes[x] * sizes[y] / (sizes[x] + sizes[y]))
 
 
-@inner
+@compiled
 def _unite(one: NDArray[np.float64], other: NDArray[np.float64], union: NDArray[np.float64]) -> None:
     """Write the parts (q, 6) of a union, which may be those of one of the two."""
     for column in range(len(one)):
@@ -197,7 +197,7 @@ def _unite(one: NDArray[np.float64], other: NDArray[np.float64], union: NDArray[
             union[column, sign + 2] = rest + c + d
 
 
-@inner
+@compiled
 def _keeps(parts: NDArray[np.float64], bound: float) -> bool:
     """Whether a class keeps the p % rule in all columns: `dominance.reached` without a division."""
     for column in range(len(parts)):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.neighbours.heap import NO_RECORD, offer
 from duckanon.kernels.neighbours.kd import kd_order
 from duckanon.kernels.neighbours.slots import CHUNK, Slots, farthest_in, fill, measure, remove
@@ -78,7 +78,7 @@ def _fit_all(tree: BoxTree) -> None:
         _fit_inner(tree, node)
 
 
-@inner
+@compiled
 def _fit_leaf(tree: BoxTree, leaf: int) -> None:
     """Fit box and lowest number of a leaf to the records left in it."""
     slots, node = tree.slots, len(tree.slots.start) - 1 + leaf
@@ -98,7 +98,7 @@ def _fit_leaf(tree: BoxTree, leaf: int) -> None:
     tree.lowest[node] = lowest
 
 
-@inner
+@compiled
 def _fit_inner(tree: BoxTree, node: int) -> bool:
     """Fit box and lowest number of an inner node to its children; tell whether they changed."""
     left, right = 2 * node + 1, 2 * node + 2
@@ -118,7 +118,7 @@ def _fit_inner(tree: BoxTree, node: int) -> bool:
     return changed
 
 
-@inner
+@compiled
 def take(tree: BoxTree, records: NDArray[np.int64]) -> None:
     """Remove records, all different and none of them removed before, and shrink the boxes above them."""
     leaves = len(tree.slots.start)
@@ -137,7 +137,7 @@ def take(tree: BoxTree, records: NDArray[np.int64]) -> None:
                 changed = _fit_inner(tree, node)
 
 
-@inner
+@compiled
 def farthest(tree: BoxTree, query: NDArray[np.float64]) -> int:
     """Return the record left that is farthest from the query (d,), of several the lowest; one is left."""
     first_leaf = len(tree.slots.start) - 1
@@ -166,7 +166,7 @@ def farthest(tree: BoxTree, query: NDArray[np.float64]) -> int:
     return best_record
 
 
-@inner
+@compiled
 def nearest(
     tree: BoxTree, query: NDArray[np.float64], distances: NDArray[np.float64], records: NDArray[np.int64]
 ) -> None:
@@ -199,7 +199,7 @@ def nearest(
                 height += 1
 
 
-@inner
+@compiled
 def _offer_leaf(
     tree: BoxTree,
     node: int,
@@ -219,7 +219,7 @@ def _offer_leaf(
                 offer(distances, records, buffer[i], tree.slots.record[first + i])
 
 
-@inner
+@compiled
 def _inner_bound(tree: BoxTree, node: int, query: NDArray[np.float64]) -> float:
     """Return a squared distance that no record below the node undercuts; inf for none left."""
     if tree.left[node] == 0:
@@ -231,7 +231,7 @@ def _inner_bound(tree: BoxTree, node: int, query: NDArray[np.float64]) -> float:
     return total
 
 
-@inner
+@compiled
 def _outer_bound(tree: BoxTree, node: int, query: NDArray[np.float64]) -> float:
     """Return a squared distance that no record below the node exceeds; -inf for none left."""
     if tree.left[node] == 0:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ def kd_order(points: NDArray[np.float64], depth: int) -> tuple[NDArray[np.int64]
     return order, sizes
 
 
-@inner
+@compiled
 def _widest_range(points: NDArray[np.float64], records: NDArray[np.int64]) -> int:
     """Return the column with the greatest range among the records, of several the first."""
     widest, width = 0, -1.0
@@ -83,7 +83,7 @@ def _widest_range(points: NDArray[np.float64], records: NDArray[np.int64]) -> in
     return widest
 
 
-@inner
+@compiled
 def _select(
     values: NDArray[np.float64], order: NDArray[np.int64], first: int, last: int, middle: int
 ) -> None:

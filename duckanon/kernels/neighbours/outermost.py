@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.neighbours.boxtree import BoxTree, farthest
 from duckanon.kernels.neighbours.heap import NO_RECORD, offer
 from duckanon.kernels.neighbours.slots import CHUNK, Slots, farthest_in, measure, remove
@@ -57,7 +57,7 @@ def empty_outermost(n: int, d: int) -> Outermost:
     return Outermost(slots, np.zeros(d), np.full(1, np.inf), np.full(1, PATIENCE))
 
 
-@inner
+@compiled
 def discard(outermost: Outermost, records: NDArray[np.int64]) -> None:
     """Take records that leave the tree out, if they are there. O(d) each."""
     for record in records:
@@ -66,7 +66,7 @@ def discard(outermost: Outermost, records: NDArray[np.int64]) -> None:
             outermost.slots.slot[record] = -1
 
 
-@inner
+@compiled
 def farthest_from_centre(outermost: Outermost, tree: BoxTree, centre: NDArray[np.float64]) -> int:
     """Return the record left in the tree that is farthest from the centre, as `farthest(tree, centre)` does.
 
@@ -87,7 +87,7 @@ def farthest_from_centre(outermost: Outermost, tree: BoxTree, centre: NDArray[np
     return farthest(tree, centre)
 
 
-@inner
+@compiled
 def _renew(outermost: Outermost, tree: BoxTree, centre: NDArray[np.float64]) -> None:
     """Look for the records of the tree that are farthest from the centre."""
     for at in range(outermost.slots.left[0]):
@@ -106,7 +106,7 @@ def _renew(outermost: Outermost, tree: BoxTree, centre: NDArray[np.float64]) -> 
     outermost.age[0] = 0
 
 
-@inner
+@compiled
 def _farthest_records(slots: Slots, centre: NDArray[np.float64], records: NDArray[np.int64]) -> float:
     """Write as many of the farthest records as are asked for, and return the least of their distances."""
     nearness, distances = np.empty(len(records)), np.empty(CHUNK)

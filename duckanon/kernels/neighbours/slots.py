@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import inner
+from duckanon.kernels.compiled import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,7 +63,7 @@ def fill(points: NDArray[np.float64], order: NDArray[np.int64], sizes: NDArray[n
     )
 
 
-@inner
+@compiled
 def measure(
     slots: Slots, first: int, last: int, query: NDArray[np.float64], distances: NDArray[np.float64]
 ) -> None:
@@ -79,7 +79,7 @@ def measure(
             distances[i] += difference * difference
 
 
-@inner
+@compiled
 def farthest_in(slots: Slots, start: int, stop: int, query: NDArray[np.float64]) -> tuple[float, int]:
     """Return squared distance and number of the farthest record of the slots start..stop-1.
 
@@ -99,7 +99,7 @@ def farthest_in(slots: Slots, start: int, stop: int, query: NDArray[np.float64])
     return best_distance, best_record
 
 
-@inner
+@compiled
 def nearest_in(slots: Slots, start: int, stop: int, query: NDArray[np.float64]) -> tuple[float, int]:
     """Return squared distance and number of the nearest record of the slots start..stop-1.
 
@@ -119,7 +119,7 @@ def nearest_in(slots: Slots, start: int, stop: int, query: NDArray[np.float64]) 
     return best_distance, best_record
 
 
-@inner
+@compiled
 def remove(slots: Slots, record: int) -> None:
     """Take a record, not removed before, out of its bin, whose last one moves into its slot. O(d)."""
     hole = slots.slot[record]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import uncounted
+from duckanon.kernels.compiled import inner
 from duckanon.kernels.points import LARGEST
 from duckanon.kernels.steered.seen import Asked, Seen, seen_of
 
@@ -169,7 +169,7 @@ def limit_of(waiting: Waiting) -> float:
     return LARGEST / (waiting.k if waiting.grow else 1)
 
 
-@uncounted
+@inner
 def hold(waiting: Waiting, point: NDArray[np.float64], subject: int) -> None:
     """Put the next tuple of the stream into the first free slot. O(d)."""
     slot, position = waiting.counts[HELD], waiting.counts[READ]
@@ -181,14 +181,14 @@ def hold(waiting: Waiting, point: NDArray[np.float64], subject: int) -> None:
     waiting.counts[READ] += 1
 
 
-@uncounted
+@inner
 def put_codes(waiting: Waiting, codes: NDArray[np.int64], i: int) -> None:
     """Give the tuple that was held last its sensitive values, column i of codes. O(S)."""
     for s in range(len(codes)):
         waiting.codes[s, waiting.counts[HELD] - 1] = codes[s, i]
 
 
-@uncounted
+@inner
 def remove(waiting: Waiting, slot: int) -> None:
     """Take a tuple out of the buffer: it changes places with the last one held. O(d + S)."""
     mask = len(waiting.slots) - 1
@@ -208,7 +208,7 @@ def remove(waiting: Waiting, slot: int) -> None:
     waiting.slots[positions[slot] & mask] = slot
 
 
-@uncounted
+@inner
 def put_back(waiting: Waiting, count: int) -> None:
     """Let the last tuples that were taken out be held again."""
     first = waiting.counts[HELD]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import inner, uncounted
+from duckanon.kernels.compiled import compiled, inner
 from duckanon.kernels.neighbours.heap import NO_RECORD, ascend
 from duckanon.kernels.steered.buffer import FORMED, HELD, READ, Waiting, put_back, remove
 from duckanon.kernels.steered.closeness import ahead, excess, look_ahead, missing
@@ -50,7 +50,7 @@ def forming_of(waiting: Waiting) -> Forming:
     )
 
 
-@uncounted
+@inner
 def enough(waiting: Waiting, forming: Forming) -> bool:
     """Tell whether tuples of k different subjects are held. At worst O(held k)."""
     if not waiting.by_subject or waiting.counts[HELD] < waiting.k:
@@ -65,7 +65,7 @@ def enough(waiting: Waiting, forming: Forming) -> bool:
     return False
 
 
-@uncounted
+@inner
 def _among(number: int, numbers: NDArray[np.int64], count: int) -> bool:
     """Tell whether a number is one of the first `count`."""
     place = 0
@@ -74,7 +74,7 @@ def _among(number: int, numbers: NDArray[np.int64], count: int) -> bool:
     return place < count
 
 
-@inner
+@compiled
 def form(waiting: Waiting, seen: Seen, forming: Forming, expiring: int) -> int:
     """Take a class of different subjects out of the buffer, the expiring tuple and k - 1 others or more.
 
@@ -100,7 +100,7 @@ def form(waiting: Waiting, seen: Seen, forming: Forming, expiring: int) -> int:
     return size
 
 
-@inner
+@compiled
 def _grown(waiting: Waiting, seen: Seen, forming: Forming, size: int) -> int:
     """Let a class grow until it keeps t and l; return its size, 0 if none helps and all are held again."""
     codes, tuples = waiting.codes, waiting.counts[READ]
@@ -122,7 +122,7 @@ def _grown(waiting: Waiting, seen: Seen, forming: Forming, size: int) -> int:
     return size
 
 
-@inner
+@compiled
 def _helper(waiting: Waiting, seen: Seen, forming: Forming, size: int) -> tuple[int, int, float]:
     """Return which tuple of another subject helps a class most, by its position, and what is missing then.
 
@@ -143,7 +143,7 @@ def _helper(waiting: Waiting, seen: Seen, forming: Forming, size: int) -> tuple[
     return found, fewer, less
 
 
-@uncounted
+@inner
 def _join(waiting: Waiting, forming: Forming, place: int) -> None:
     """Move a member of the class, given by its position, out of the waiting. O(d)."""
     position = forming.members[place]
@@ -155,7 +155,7 @@ def _join(waiting: Waiting, forming: Forming, place: int) -> None:
     remove(waiting, slot)
 
 
-@uncounted
+@inner
 def _find(waiting: Waiting, forming: Forming, size: int) -> None:
     """Write the next members, those nearest to the centroid of the `size` there are, of other subjects."""
     distances, nearest, measured = forming.distances, forming.nearest, forming.measured
@@ -173,7 +173,7 @@ def _find(waiting: Waiting, forming: Forming, size: int) -> None:
                 _insert(forming, place, measured[i], waiting.positions[first + i])
 
 
-@uncounted
+@inner
 def _insert(forming: Forming, place: int, distance: float, position: int) -> None:
     """Put a tuple among the nearest, by distance and then position, for that in a place if it is worse."""
     distances, nearest = forming.distances, forming.nearest
@@ -192,7 +192,7 @@ def _insert(forming: Forming, place: int, distance: float, position: int) -> Non
     distances[place], nearest[place] = distance, position
 
 
-@uncounted
+@inner
 def _measure(waiting: Waiting, forming: Forming, size: int, first: int, count: int) -> None:
     """Write squared distances, times the square of its size, from the centroid of the class; CHUNK at most.
 
@@ -214,7 +214,7 @@ def _measure(waiting: Waiting, forming: Forming, size: int, first: int, count: i
             measured[i] += difference * difference
 
 
-@uncounted
+@inner
 def _place(waiting: Waiting, forming: Forming, size: int, subject: int) -> int:
     """Return which of the nearest a tuple may replace: the one of its subject, or else the last.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import uncounted
+from duckanon.kernels.compiled import inner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,7 +123,7 @@ def recoded(codes: NDArray[np.int64], places: Sequence[NDArray[np.int64]]) -> ND
     return found
 
 
-@uncounted
+@inner
 def read(seen: Seen, position: int, codes: NDArray[np.int64], i: int) -> None:
     """Count the tuple at a position in the stream, the values of which are column i of codes. O(S)."""
     window = seen.recent.shape[1]
@@ -137,14 +137,14 @@ def read(seen: Seen, position: int, codes: NDArray[np.int64], i: int) -> None:
             seen.recent[s, place] = code
 
 
-@uncounted
+@inner
 def number_of(seen: Seen, tuples: int) -> int:
     """Return how many of the tuples that were read count."""
     window = seen.recent.shape[1]
     return int(min(tuples, window) if window > 0 else tuples)
 
 
-@uncounted
+@inner
 def enter(seen: Seen, codes: NDArray[np.int64], slot: int) -> None:
     """Count the tuple in a slot as a member of the class that is being formed. O(S)."""
     for s in range(len(seen.ordered)):
@@ -153,7 +153,7 @@ def enter(seen: Seen, codes: NDArray[np.int64], slot: int) -> None:
         seen.members[s, code] += 1
 
 
-@uncounted
+@inner
 def forget(seen: Seen, codes: NDArray[np.int64], first: int, count: int) -> None:
     """Forget the members of the class, the tuples in some slots. O(count S)."""
     for s in range(len(seen.ordered)):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.steered.buffer import (
     FORMED,
     HELD,
@@ -253,7 +253,7 @@ def _empty(waiting: Waiting, seen: Seen, forming: Forming, room: Written) -> tup
     return out, lost
 
 
-@inner
+@compiled
 def _put(waiting: Waiting, forming: Forming, size: int, room: Written, out: int) -> int:
     """Write the members of a class that was formed; return how many tuples are put out by then."""
     for j in range(size):
@@ -262,7 +262,7 @@ def _put(waiting: Waiting, forming: Forming, size: int, room: Written, out: int)
     return out + size
 
 
-@inner
+@compiled
 def _drop(waiting: Waiting, position: int, apart: bool, room: Written, lost: int) -> int:
     """Drop a tuple; return how many are dropped by then."""
     remove(waiting, waiting.slots[position & (len(waiting.slots) - 1)])
