@@ -87,6 +87,7 @@ def export(
         # The file of the name that was asked for comes last: where it is, the other one is.
         parts = [table.part for table in release.tables[: 1 if writer is _to_database else None]]
         _settle_all([(_aside(draft, part), _beside(file, part.ending)) for part in reversed(parts)])
+        interrupts.wrote()
     return report
 
 
