@@ -6,8 +6,9 @@ import hashlib
 import os
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from duckanon.audits.report import Measure
 from duckanon.audits.run import audit_attributes, roles_of
 from duckanon.audits.unaudited import unaudited
 from duckanon.database import engine, own_copy, parquet_room, templates
@@ -19,6 +20,7 @@ from duckanon.errors import DuckanonError, PolicyError, ReleaseError, SourceErro
 from duckanon.policy.bind import Role, bind_audit
 from duckanon.policy.names import fold
 from duckanon.policy.policy import Policy
+from duckanon.policy.told import MIN_VALUES, proved
 from duckanon.release import foreign
 from duckanon.release.folders import (
     EVIDENCE,
@@ -34,7 +36,7 @@ from duckanon.release.verify.outcome import Verification, Verified, missing
 from duckanon.release.verify.record import STAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import duckdb
@@ -154,6 +156,7 @@ def _verified(
     con: duckdb.DuckDBPyConnection, table: str, folder: Path, evidence: FolderEvidence, files: Sequence[Path]
 ) -> Verified:
     policy, differences = _asked(evidence)
+    recorded = {row["measure"] for row in evidence.audit["measures"]}
     policy_hash = digest(evidence.policy)
     if evidence.policy_hash != policy_hash:
         differences.append(
@@ -172,7 +175,7 @@ def _verified(
         audits=1,
         report=None,
         differences=tuple(differences),
-        notes=(_NOT_COMPARED,),
+        notes=(_NOT_COMPARED, *proved(recorded & {MIN_VALUES})),
     )
     try:
         records = _read(con, table, files, recipe_of(evidence.fingerprint))
@@ -183,7 +186,7 @@ def _verified(
     if policy is not None:
         try:
             report, found = _audited(con, records, policy, folder)
-            differences += [*found, *_redone(evidence, report)]
+            differences += [*found, *_redone(evidence, policy, report)]
         except DuckanonError as failure:
             differences.append(f"the release cannot be audited: {failure}")
     return replace(
@@ -293,12 +296,24 @@ def _roles(records: _Records, policy: Policy, attributes: Sequence[Attribute]) -
             yield f"the recorded policy releases the column {name!r}, and the records do not have it"
 
 
-def _redone(evidence: FolderEvidence, report: Report) -> Iterator[str]:
+def _of_the_source(
+    recorded: Sequence[Mapping[str, Any]], policy: Policy, classes: int
+) -> Iterator[Measure]:
+    """Give the rows of `min_values` as they have to be recorded: released records do not tell them."""
+    names = {fold(name) for name in policy.quasi_identifiers}
+    for row in recorded:
+        name, least = row["attribute"], policy.least_values
+        if row["measure"] == MIN_VALUES and name is not None and fold(name) in names:
+            yield Measure(MIN_VALUES, name, least, float(least), classes, 0, 0, True)
+
+
+def _redone(evidence: FolderEvidence, policy: Policy, report: Report) -> Iterator[str]:
     """Compare the recorded audit with the one that was done again."""
     audit = evidence.audit
     if audit["name"] != NAME and _writer(evidence) == version("duckanon"):
         yield f"the recorded audit is called {audit['name']!r}, and duckanon calls it {NAME!r}"
-    yield from differing(audit["measures"], report.measures, writer=_writer(evidence))
+    again = (*report.measures, *_of_the_source(audit["measures"], policy, report.classes))
+    yield from differing(audit["measures"], again, writer=_writer(evidence))
     if audit["passed"] != report.passed:
         yield f"verdict recorded {_verdict(audit['passed'])}, found {_verdict(report.passed)}"
     for name in NOT_AUDITED:
