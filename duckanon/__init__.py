@@ -6,7 +6,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-
 if TYPE_CHECKING:
     from duckanon.api.connection import Connection, connect
     from duckanon.api.python import (
