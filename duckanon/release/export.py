@@ -285,7 +285,6 @@ def _to_csv(
 
 def _to_database(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) -> Report:
     published = release.published
-    metadata.check_told(con, published)
 
     def written(table: _Table, _: Columns) -> str:
         return named("export", "main", table.part.of(published.target.name))
