@@ -126,10 +126,12 @@ def plain(value: object) -> Any:
 
 
 def steady(text: str) -> str:
-    """Return a text without times and paths."""
+    """Return a text without times, paths, what compiling says, and the class that stands for equally bad ones."""
     text = text.replace(str(ROOT), "<root>").replace(tempfile.gettempdir(), "<tmp>")
     text = re.sub(r"<tmp>/golden\w*", "<tmp>", text)
     text = re.sub(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?( UTC|Z)?", "<time>", text)
+    text = re.sub(r"as the class \([^)]*\)", "as the class <one>", text)
+    text = re.sub(r"^compiling .*\n?", "", text, flags=re.MULTILINE)
     return re.sub(r"\b\d+(\.\d+)?(e-?\d+)? s\b", "<seconds> s", text)
 
 
