@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Any
 
 from golden_parts import (
-    CASES,
     FIXTURES,
     Parts,
     arrow_rows,
@@ -76,17 +75,22 @@ simple("t_equal", "age, weight, diagnosis", f"{T_QI}, sensitive = diagnosis, k =
 simple("t_hierarchical", "age, weight, diagnosis", f"{T_QI}, sensitive = diagnosis, k = 4, t = 0.2, distance = {{diagnosis: 'hierarchical'}}, hierarchies = {{diagnosis: 'icd'}}", hierarchies=True)
 simple("t_several", "age, weight, charge, diagnosis, day", f"{T_QI}, sensitive = (charge, diagnosis, day), k = 4, t = {{charge: 0.25, day: 0.3}}, l = {{diagnosis: 3}}", 400)
 simple("t_unrefined", "age, weight, charge", f"{T_QI}, sensitive = charge, k = 5, t = 0.15, refine = false", 800)
-simple("t_suppression", "age, weight, charge", f"{T_QI}, sensitive = charge, k = 4, t = 0.12, suppression_limit = 0.05", 300)
-simple("t_suppression_unrefined", "age, weight, diagnosis", f"{T_QI}, sensitive = diagnosis, k = 4, t = 0.25, suppression_limit = 0.1, refine = false", 300)
+# Far records of one value, which suppression leaves out.
+FAR = "CASE WHEN id % {0} = 1 THEN 2000 + age ELSE age END AS age, weight, CASE WHEN id % {0} = 1 THEN 'hiv' ELSE diagnosis END AS diagnosis"
+simple("t_suppression", FAR.format(60), f"{T_QI}, sensitive = diagnosis, k = 4, t = 0.78, suppression_limit = 0.1")
+simple("t_suppression_unrefined", FAR.format(60), f"{T_QI}, sensitive = diagnosis, k = 4, t = 0.78, suppression_limit = 0.1, refine = false")
+simple("l_suppression", FAR.format(60), f"{T_QI}, sensitive = diagnosis, k = 4, l = 2, suppression_limit = 0.1")
+simple("l_suppression_unrefined", FAR.format(60), f"{T_QI}, sensitive = diagnosis, k = 4, l = 2, suppression_limit = 0.02, refine = false")
+simple("l_suppression_mondrian", FAR.format(60), f"{T_QI}, sensitive = diagnosis, k = 4, l = 2, suppression_limit = 0.1, method = 'mondrian'")
 simple("t_collapses", "age, weight, cost", f"{T_QI}, sensitive = cost, k = 3, t = 0.001", 150)
 simple("t_subject", "person, age, weight, charge", f"subject = person, {T_QI}, sensitive = charge, k = 3, t = 0.3", 240)
 simple("t_date", "height, city, day", "quasi_identifiers = (height, city), sensitive = day, k = 4, t = 0.3, distance = {day: 'equal'}", 200)
 simple("t_mondrian_suppression", "age, weight, charge", f"{T_QI}, sensitive = charge, k = 4, t = 0.15, method = 'mondrian', suppression_limit = 0.05")
 simple("l_distinct", "age, weight, diagnosis", f"{T_QI}, sensitive = diagnosis, k = 3, l = 4")
+simple("l_clusters", "city, smoker, visits, diagnosis", "quasi_identifiers = (city, smoker, visits), sensitive = diagnosis, k = 6, l = 2")
 simple("l_entropy", "age, weight, diagnosis", f"{T_QI}, sensitive = diagnosis, k = 3, l = 3.2, l_diversity = 'entropy'")
 simple("l_recursive", "age, weight, diagnosis", f"{T_QI}, sensitive = diagnosis, k = 3, l = 2, l_diversity = 'recursive', c = 1.5")
-simple("l_share", "age, weight, diagnosis", f"{T_QI}, sensitive = diagnosis, k = 3, l = 1, l_diversity = 'recursive', c = 0.4")
-simple("l_suppression", "age, weight, diagnosis", f"{T_QI}, sensitive = diagnosis, k = 3, l = 4, suppression_limit = 0.1")
+simple("l_share", "age, weight, diagnosis", f"{T_QI}, sensitive = diagnosis, k = 4, l = 1, l_diversity = 'recursive', c = 0.35")
 simple("l_error", "age, diagnosis", "quasi_identifiers = age, sensitive = diagnosis, k = 3, l = 9")
 
 # ---------------------------------------------------------------- recoding, p %, few values, forms
@@ -122,26 +126,31 @@ simple("auto_hierarchies", "age, zip, diagnosis", "quasi_identifiers = (age, zip
 
 # ---------------------------------------------------------------- several tiles
 
-CENSUS_QI = "quasi_identifiers = (age, sex, education, wage_per_hour), sensitive = (weeks_worked, occupation)"
-CENSUS = "SELECT age, sex, education, wage_per_hour, weeks_worked, occupation FROM census"
+
+@case
+def census_fast() -> Parts:
+    """Return a release of the bundled census."""
+    with connected(0) as con:
+        census(con, 10_000)
+        query = "SELECT age, sex, education, wage_per_hour, weeks_worked, occupation FROM census"
+        options = "quasi_identifiers = (age, sex, education, wage_per_hour), sensitive = (weeks_worked, occupation), k = 5, effort = 'fast'"
+        return released(con, query, options)
 
 
-def tiled(name: str, count: int, options: str) -> None:
-    """Enter a case over the bundled census."""
-
-    def run() -> Parts:
-        with connected(0) as con:
-            census(con, count)
-            return released(con, CENSUS, f"{CENSUS_QI}, {options}", explain="effort" in options)
-
-    CASES[name] = run
-
-
-tiled("census_fast", 10_000, "k = 5, effort = 'fast'")
-tiled("census_mdav_tiles", 5_000, "k = 5, method = 'mdav', l = {occupation: 2}")
-tiled("census_t_tiles", 10_000, "k = 5, t = {weeks_worked: 0.3}, refine = false")
-tiled("census_t_suppressed_tiles", 6_000, "k = 5, t = {weeks_worked: 0.3}, refine = false, suppression_limit = 0.1")
-tiled("census_merge_tiles", 5_000, "k = 5, t = {weeks_worked: 0.4, occupation: 0.6}, method = 'tcloseness_merge'")
+TILED_QI = "quasi_identifiers = (age, weight, income), sensitive = (charge, diagnosis)"
+for _name, _options in {
+    "k": "k = 5, method = 'tfrp1'",
+    "k_refined": "k = 10, effort = 'fast'",
+    "t": "k = 5, t = {charge: 0.12}, refine = false",
+    "t_refined": "k = 20, t = {charge: 0.2}, effort = 'fast'",
+    "merged": "k = 5, t = {charge: 0.25, diagnosis: 0.5}, method = 'tcloseness_merge'",
+    "p_percent": "k = 3, p_percent = 8, refine = false",
+    "mondrian": "k = 5, t = {charge: 0.3}, method = 'mondrian'",
+    "swap": "k = 5, release = 'swap', refine = false",
+}.items():
+    simple(f"tiles_{_name}", "age, weight, income, charge, diagnosis", f"{TILED_QI}, {_options}", 9_000 if "refined" not in _name else 18_000)
+simple("tiles_t_suppressed", "age, weight, charge", f"{T_QI}, sensitive = charge, k = 4, t = 0.05, suppression_limit = 0.2, refine = false", 9_000)
+simple("tiles_l_suppressed", FAR.format(60), f"{T_QI}, sensitive = diagnosis, k = 4, l = 2, suppression_limit = 0.1, method = 'mdav'", 9_000)
 
 
 # ---------------------------------------------------------------- one release after the other
