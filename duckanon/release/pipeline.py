@@ -10,8 +10,6 @@ from duckanon.database import engine, interrupts, templates
 from duckanon.database.handover import handed_over
 from duckanon.database.relations import named
 from duckanon.errors import PolicyError, SourceError, tell
-from duckanon.kernels.closeness.threshold import work_of
-from duckanon.kernels.plain import small
 from duckanon.release.stages.advice import advise
 from duckanon.release.stages.audit import audit
 from duckanon.release.stages.bucket import bucket
@@ -66,15 +64,12 @@ def through(
 
     The source has to have the columns that it is `drawn` with, if that is given.
     """
-    with engine.temporary(con) as workspace, contextlib.ExitStack() as kernels:
+    with engine.temporary(con) as workspace:
         result: Any = Request(query, workspace, keep_source, drawn)
         for each in STAGES[: STAGES.index(last) + 1]:
             # Partition shows its tiles itself.
             with contextlib.nullcontext() if each is partition else progress.step(each.__name__):
                 result = each(con, result, policy)
-            if each is limit:
-                effort = policy.effort if policy.refine else None
-                kernels.enter_context(small(result.embedded.staged.size, effort, work_of(result.thresholds)))
         yield result
 
 

@@ -14,7 +14,7 @@ from duckanon.database.relations import columns_of, named
 from duckanon.errors import ReleaseError
 from duckanon.policy.told import MIN_VALUES, P_PERCENT, SUBJECTS
 from duckanon.release import metadata, successive
-from duckanon.release.chain import record, renew
+from duckanon.release.chain import record
 from duckanon.release.drawn import drawn_columns
 from duckanon.release.stages.candidate import released_of
 from duckanon.release.stages.protect import judged
@@ -82,7 +82,6 @@ def publish(
             if now is None or (now.policy, now.source_sql) != (refreshed.policy, refreshed.source_sql):
                 raise metadata.meanwhile(target.catalog)
         _render(con, "publish/metadata.sql.j2", catalog=target.catalog)
-        renew(con, target.catalog)
         number = engine.rows(
             con, templates.render("catalog/next_release.sql.j2", catalog=target.catalog), "publish"
         )

@@ -12,7 +12,7 @@ from duckanon.audits.report import Measure
 from duckanon.audits.run import audit_attributes, roles_of
 from duckanon.audits.unaudited import unaudited
 from duckanon.database import engine, own_copy, parquet_room, templates
-from duckanon.database.fingerprint import digest, fingerprint, recipe_of
+from duckanon.database.fingerprint import digest, fingerprint
 from duckanon.database.paths import check_readable, open_plain
 from duckanon.database.quoting import file_literal
 from duckanon.database.relations import columns_of, named
@@ -167,7 +167,6 @@ def _verified(
         created_at=None,
         records=None,
         fingerprint=None,
-        earlier_fingerprints=(),
         policy_hash=policy_hash,
         policy=None if policy is None else policy.to_toml(),
         heads=(),
@@ -178,7 +177,7 @@ def _verified(
         notes=(_NOT_COMPARED, *proved(recorded & {MIN_VALUES})),
     )
     try:
-        records = _read(con, table, files, recipe_of(evidence.fingerprint))
+        records = _read(con, table, files)
     except DuckanonError as failure:
         return replace(release, differences=(*differences, f"the records cannot be read: {failure}"))
     differences += _facts(evidence, records)
@@ -219,7 +218,7 @@ def _writer(evidence: FolderEvidence) -> str | None:
     return evidence.versions.get("duckanon")
 
 
-def _read(con: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path], recipe: int) -> _Records:
+def _read(con: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> _Records:
     """Read the records once, to a table: a Parquet file says of itself what is in it, and may lie."""
     if not files:
         raise SourceError("no Parquet file of a release is in the folder")
@@ -239,7 +238,7 @@ def _read(con: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path], rec
     told = [own_copy.told(lies)] if lies else []
     told += [f"{file.name!r}: {what}" for file in files for what in _beside(con, file, files, first)]
     count = engine.rows(con, templates.render("relation/count.sql.j2", relation=relation), STAGE)
-    found = fingerprint(con, relation, recipe)
+    found = fingerprint(con, relation)
     return _Records(relation, columns_of(con, relation, STAGE), found, int(count[0][0]), tuple(told[:_TOLD]))
 
 
