@@ -295,9 +295,7 @@ def _roles(records: _Records, policy: Policy, attributes: Sequence[Attribute]) -
             yield f"the recorded policy releases the column {name!r}, and the records do not have it"
 
 
-def _of_the_source(
-    recorded: Sequence[Mapping[str, Any]], policy: Policy, classes: int
-) -> Iterator[Measure]:
+def _of_the_source(recorded: Sequence[Mapping[str, Any]], policy: Policy, classes: int) -> Iterator[Measure]:
     """Give the rows of `min_values` as they have to be recorded: released records do not tell them."""
     names = {fold(name) for name in policy.quasi_identifiers}
     for row in recorded:
