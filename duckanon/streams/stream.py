@@ -305,7 +305,7 @@ class _State:
         if not self._tellers:
             return np.zeros(len(table), np.int64)
         query = templates.render(
-            "stream/subjects.sql.j2",
+            "stream/quasi.sql.j2:subjects",
             relation="source",
             tellers=[(one.name, one.type) for one in self._tellers],
         )
