@@ -45,3 +45,9 @@ def _environment() -> jinja2.Environment:
 def render(name: str, /, **values: object) -> str:
     """SQL text of a template, a path below ``sql/``; a name in it without a value is an error."""
     return _environment().get_template(name).render(**values)
+
+
+def macros(name: str, /, **values: object) -> dict[str, jinja2.runtime.Macro]:
+    """Macros of a template, by name; they know the values, and their names begin without an underscore."""
+    module = _environment().get_template(name).make_module(values)
+    return {key: macro for key, macro in vars(module).items() if isinstance(macro, jinja2.runtime.Macro)}

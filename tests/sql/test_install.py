@@ -1,7 +1,8 @@
-"""The generated macros: up to date, documented, self-contained, and alive in a file of the oldest format."""
+"""The generated macros: up to date, documented, safe from foreign macros, and alive in a file of the oldest format."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from duckanon.audits import macros
 from duckanon.audits.listing import listed
 from duckanon.database import templates
 from tests.examples import slowly
+from tests.sql.gates import runs_in_1_2_2
 from tests.sql.stock import stock_command
 
 if TYPE_CHECKING:
@@ -131,6 +133,66 @@ def test_the_macros_of_a_release_work_from_outside_the_file(released: Path) -> N
         assert con.execute("SELECT k FROM other.k_anonymity('other.released', ['k'])").fetchone() == (3,)
         query = "SELECT max(emd) FROM other.t_closeness_ordered('other.released', ['k'], ['s'])"
         assert con.execute(query).fetchone() == (pytest.approx(1 / 6),)
+
+
+PART = re.compile(r"\bduckanon_\w+(?=\()")
+
+
+def test_install_sql_says_once_what_several_audits_have_in_common() -> None:
+    """Each part is made before who reads it, so none can be left over; and the file stays one that can be read."""
+    text = (templates.folder() / "install.sql").read_text(encoding="utf-8")
+    made = re.findall(r"^CREATE OR REPLACE TEMP MACRO (\w+)\(", text, flags=re.MULTILINE)
+    assert len(made) == len(set(made)) == text.count("CREATE OR REPLACE")
+    files = (templates.folder() / "macro" / "part").glob("*.sql.j2")
+    written = [re.findall(r"\{% macro ([a-z]\w*)\(", file.read_text(encoding="utf-8")) for file in files]
+    assert set(made) == {*NAMES, *(f"duckanon_{name}" for names in written for name in names)}
+    assert text.count("\n") < 2000
+
+
+def test_the_macros_of_a_release_read_no_other() -> None:
+    """DuckDB looks for a macro that another reads where the caller stands, not in the file of the other."""
+    for statement in macros.macro_statements(temporary=False):
+        assert not PART.search(statement)
+
+
+# Whatever these macros of a foreign file are asked, all is well.
+FOREIGN = """
+CREATE TABLE t AS FROM (VALUES (1, 3), (1, 5), (2, 9)) AS v(q, s);
+CREATE MACRO duckanon_fault(macro, tbl, qi) AS TABLE SELECT FALSE AS found;
+CREATE MACRO duckanon_sensitive_fault(macro, tbl, qi, s) AS TABLE SELECT FALSE AS found;
+CREATE MACRO duckanon_ordered_emd(members_in) AS TABLE
+    SELECT 1 AS attribute, 1 AS class, 3 AS class_size, 0 AS emd_numerator, 1 AS emd_denominator, 0.0 AS emd;
+CREATE MACRO k_anonymity(tbl, qi, subject := NULL) AS TABLE SELECT 99 AS k, 1 AS classes, 99 AS records;
+CREATE MACRO audit(tbl, qi, s, k := NULL, l := NULL, t := NULL, distance := NULL, l_diversity := 'distinct', c := NULL)
+    AS TABLE SELECT 'k_anonymity' AS measure, TRUE AS passed;
+"""
+# By hand: ranks 1, 2, 3; class {9} is (1/3 + 2/3) / 2 = 1/2 away from the table.
+ASKED = """
+SELECT (SELECT k FROM k_anonymity('t', ['q'])) || ' ' || string_agg(measure || ' ' || value || ' ' || passed, ', ')
+FROM audit('t', ['q'], ['s'], k := 2, t := 0.4) WHERE NOT passed
+"""
+
+
+def test_the_macros_of_install_sql_ask_none_of_a_foreign_file(tmp_path: Path) -> None:
+    install = (templates.folder() / "install.sql").read_text(encoding="utf-8")
+    with duckdb.connect() as con:
+        con.execute(f"ATTACH '{tmp_path / 'foreign.duckdb'}' AS foreign_file (STORAGE_VERSION 'v1.2.0')")
+        con.execute(f"USE foreign_file; {FOREIGN}")
+    said = "1 k_anonymity 1.0 false, t_closeness 0.5 false"
+    attached = f"{install}ATTACH 'foreign.duckdb' AS foreign_file (READ_ONLY); USE foreign_file; {ASKED}"
+    with duckdb.connect() as con:
+        relative = attached.replace("'foreign.duckdb'", f"'{tmp_path / 'foreign.duckdb'}'")
+        assert con.execute(relative).fetchall() == [(said,)]
+    # The foreign file itself may be open, read-only: temporary macros are written nowhere.
+    command = [str(stock_command()), "-readonly", "-list", "-noheader", str(tmp_path / "foreign.duckdb")]
+    done = subprocess.run(
+        [*command, "-c", f".read '{templates.folder() / 'install.sql'}'", "-c", ASKED],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.stdout.strip(), done.stderr) == (said, "")
+    assert runs_in_1_2_2(tmp_path, [(":memory:", False, attached), ("foreign.duckdb", False, install + ASKED)]) == [
+        said, said,
+    ]  # fmt: skip
 
 
 def test_null_stays_last_whatever_the_reader_has_set() -> None:
