@@ -23,7 +23,7 @@ from duckanon.audits.listing import listed
 from duckanon.database import templates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 _WITHOUT_ATTRIBUTE = frozenset({"tree"})
 _ATTRIBUTE = "attribute"
@@ -68,18 +68,19 @@ def macro_names() -> list[tuple[str, bool]]:
 
 def macro_statement(name: str, *, temporary: bool) -> str:
     """Statement that makes one audit macro, from the files as they are now; it reads no other macro."""
-    return _made(name, bindings()[name], temporary, None)
+    return _made(name, bindings()[name], temporary, _given(None))
 
 
 @cache
 def _statements(temporary: bool) -> tuple[str, ...]:
-    return tuple(_made(name, template, temporary, None) for name, template in bindings().items())
+    given = _given(None)
+    return tuple(_made(name, template, temporary, given) for name, template in bindings().items())
 
 
 def macro_statements(*, temporary: bool) -> list[str]:
     """Statements that make the audit macros, one a macro, without a semicolon; they read no other macro.
 
-    Temporary ones vanish with the connection. Some 0.1 s for parsing at the first call, kept after that.
+    Temporary ones vanish with the connection. Some 0.2 s for parsing at the first call, kept after that.
     """
     return list(_statements(temporary))
 
@@ -87,52 +88,45 @@ def macro_statements(*, temporary: bool) -> list[str]:
 def installed() -> list[tuple[str, str]]:
     """Statements of ``sql/install.sql`` with their questions: each part, without one, before who reads it."""
     made: dict[str, str] = {}
+    given = _given(made)
+    questions: dict[str, str] = {}
     for name, template in bindings().items():
-        made[name] = _made(name, template, True, made)
-    return [(_question(name), layout.in_lines(text)) for name, text in made.items()]
+        made[name] = _made(name, template, True, given)
+        file = f"audit/{name}.sql" if template == _PLAIN_TEMPLATE else template
+        questions[name] = headers.entries(templates.read(file))["question"]
+    return [(questions.get(name, ""), layout.in_lines(text)) for name, text in made.items()]
 
 
-def _question(macro: str) -> str:
-    """What a macro answers; empty for a part."""
-    if macro not in bindings():
-        return ""
-    file = f"macro/{macro}.sql.j2" if bindings()[macro] != _PLAIN_TEMPLATE else f"audit/{macro}.sql"
-    return headers.entries(templates.read(file))["question"]
+def _made(macro: str, template: str, temporary: bool, given: Mapping[str, object]) -> str:
+    return templates.render(template, macro=macro, temporary=temporary, **given).strip()
 
 
-def _made(name: str, template: str, temporary: bool, parts: dict[str, str] | None) -> str:
-    """Statement of a macro; `parts` takes the statements of the parts that it reads, None writes them out."""
-    diversities = [measure for measure in headers.verdicts() if measure.endswith(_DIVERSITY_SUFFIX)]
-    kinds = {measure.removesuffix(_DIVERSITY_SUFFIX): headers.rows_of(measure) for measure in diversities}
-    given = {"macro": name, "temporary": temporary, "columns_of": _columns, "kinds": kinds, **_writers(parts)}
-    return templates.render(template, **given).strip()
+def _given(parts: dict[str, str] | None) -> dict[str, object]:
+    """What a template is given: functions that read audits, relations and the parts in ``sql/macro/part``.
 
-
-def _writers(parts: dict[str, str] | None) -> dict[str, Callable[..., str]]:
-    """Functions by which a template reads an audit, a relation, and a part of ``sql/macro/part``."""
+    `parts` takes the statements of the parts that are read; where it is None, parts are written out.
+    """
 
     def use(part: str, **arguments: str) -> str:
-        macro = known[part]
-        given = {"part": part, "parameters": macro.arguments}
+        macro, name = known[part], f"duckanon_{part}"
+        given = {"name": name, "parameters": macro.arguments}
         if parts is None:
             return templates.render(_PART_TEMPLATE, form="text", body=macro(**arguments).strip(), **given)
-        if f"duckanon_{part}" not in parts:
+        if name not in parts:
             body = macro(*macro.arguments).strip()
-            parts[f"duckanon_{part}"] = templates.render(_PART_TEMPLATE, form="macro", body=body, **given)
+            parts[name] = templates.render(_PART_TEMPLATE, form="macro", body=body, **given)
         return templates.render(_PART_TEMPLATE, form="call", arguments=arguments, **given)
 
-    writers: dict[str, Callable[..., str]] = {
-        "body": _body,
-        "plain": _plain,
-        "relation": _relation,
-        "use": use,
-    }
+    # An audit that several macros read is parsed once.
+    writers = {"body": cache(_body), "plain": _plain, "relation": _relation, "use": use}
     known = {
         name: macro
         for path in sorted((templates.folder() / "macro" / "part").glob("*.sql.j2"))
         for name, macro in templates.macros(f"macro/part/{path.name}", **writers).items()
     }
-    return writers
+    diversities = [measure for measure in headers.verdicts() if measure.endswith(_DIVERSITY_SUFFIX)]
+    kinds = {measure.removesuffix(_DIVERSITY_SUFFIX): headers.rows_of(measure) for measure in diversities}
+    return {**writers, "columns_of": _columns, "kinds": kinds}
 
 
 def _relation(given: str) -> str:
