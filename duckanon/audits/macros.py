@@ -158,12 +158,12 @@ class _Explicit(DuckDBGenerator):
 
 def _body(audit: str, **relations: str) -> str:
     """An audit for every sensitive column; keywords say what stands for the relations that it reads."""
-    return for_every_attribute(templates.read(f"audit/{audit}.sql"), relations)
+    return for_every_attribute(templates.read(headers.audit_file(audit)), relations)
 
 
 def _plain(audit: str, **relations: str) -> str:
     """An audit as it is written; keywords say what stands for the relations that it reads."""
-    text = headers.split(templates.read(f"audit/{audit}.sql"))[1]
+    text = headers.split(templates.read(headers.audit_file(audit)))[1]
     for name, other in relations.items():
         text = re.sub(rf"\b(FROM|JOIN) {name}\b(?! AS)", rf"\1 {name} AS {name}", text)
         text = re.sub(rf"\b(FROM|JOIN) {name} AS\b", rf"\1 {other} AS", text)
