@@ -35,7 +35,7 @@ each_file = pytest.mark.parametrize("path", FILES + OWN, ids=lambda path: str(pa
 
 
 def test_all_audits_are_there() -> None:
-    """The names of contract section 5 that are definitions, not bindings."""
+    """The audits that users are promised: definitions, not bindings."""
     promised = (
         "class_sizes k_anonymity l_diversity t_closeness_ordered t_closeness_equal t_closeness_hierarchical"
     )
