@@ -1,6 +1,6 @@
 """Break every audit in every way of `benchmarks.mutants`, and see that the tests notice.
 
-Run from the repository: ``python -m benchmarks.mutate_audits [AUDIT ...]``. A broken ``sql/audit/*.sql`` goes
+Run from the repository: ``python -m benchmarks.mutate_audits [AUDIT ...]``. A broken text of an audit goes
 the way of the real one (templates, macros), then the ``.test`` files that call its macros run on it, and the
 rows of ``tests/trust/direct.py``. A mutant that no test catches and that ``equivalent_mutants.toml`` does not
 explain makes the exit code 1; so does an audit with fewer than ten mutants, an explanation that no survivor
@@ -88,8 +88,8 @@ def macro(name: str) -> str:
 
 
 def body(audit: str) -> str:
-    """Give the SELECT of an audit."""
-    return headers.split(templates.read(f"audit/{audit}.sql"))[1]
+    """Give the SELECT that runs for an audit."""
+    return headers.split(templates.read(headers.audit_file(audit)))[1]
 
 
 @cache
@@ -124,7 +124,7 @@ def tests_of(audit: str) -> tuple[tuple[str, tuple[slt.Block, ...]], ...]:
 
 def tried(mutant: Mutant) -> Outcome:
     """Run the tests on a mutant until one fails."""
-    file = f"audit/{mutant.audit}.sql"
+    file = headers.audit_file(mutant.audit)
     # The header stays: it says which macros there are.
     head, _ = headers.split(templates.read(file))
     try:

@@ -33,7 +33,7 @@ from duckanon.spark.steps import apart
 
 source, text, master = sys.argv[1:]
 if text == "plain":
-    portable.audit_file = lambda name, engine: f"audit/{name}.sql"
+    portable.audit_file = lambda name, engine: f"audit/fast/{name}.sql"
 spark = session(master)
 begin, cpu = time.monotonic(), processes()
 with apart(spark.read.parquet(source)) as steps:

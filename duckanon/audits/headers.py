@@ -49,6 +49,15 @@ def audit_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (templates.folder() / "audit").glob("*.sql")))
 
 
+def audit_file(name: str, engine: str = "duckdb") -> str:
+    """Path below ``sql/`` of the text that runs for an audit on an engine, of those that give the same rows.
+
+    The engine's own text, or the fast one of all engines, or the audit as it is defined.
+    """
+    others = (f"audit/fast/{engine}/{name}.sql", f"audit/fast/{name}.sql")
+    return next((file for file in others if (templates.folder() / file).is_file()), f"audit/{name}.sql")
+
+
 def verdict_name(measure: str) -> str:
     """Name of the audit that compares a measure with its threshold."""
     return _VERDICT + measure
@@ -74,6 +83,7 @@ def entries(text: str) -> dict[str, str]:
 def header(name: str) -> Header:
     """What an audit says of itself; ValueError if a part is missing, or the name is not that of the file."""
     parts = entries(split(templates.read(f"audit/{name}.sql"))[0])
+    parts.pop("formula", None)
     keys = list(Header.__dataclass_fields__)
     if [*parts] != keys or parts["audit"] != name:
         raise ValueError(f"sql/audit/{name}.sql begins with {', '.join(f'-- {key}:' for key in keys)}")

@@ -348,11 +348,9 @@ def versions(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
 
 
 def audits() -> list[tuple[str, str, str]]:
-    """Files of ``sql/audit`` as they were run: name, the question that each answers, and its text."""
-    return [
-        (name, headers.header(name).question, templates.read(f"audit/{name}.sql"))
-        for name in headers.audit_names()
-    ]
+    """Every audit as it was run: its file below ``sql/``, the question that it answers, and its text."""
+    files = {name: headers.audit_file(name) for name in headers.audit_names()}
+    return [(file, headers.header(name).question, templates.read(file)) for name, file in files.items()]
 
 
 def install_hash() -> tuple[str, str]:
