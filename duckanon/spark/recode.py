@@ -1,4 +1,4 @@
-"""Recode: the tuples of a class get its values, by the rules and the engine of every release."""
+"""Recode: the records of a class get its values, by the recoder of `release.recoding`."""
 
 from __future__ import annotations
 
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 
 
 def recoded(labelled: DataFrame, bound: BoundColumns, policy: Policy, folder: str | None = None) -> DataFrame:
-    """Return the released records, their columns under safe names; in a class by their other values.
+    """Return the released records under safe names, in the order of all their values in each tile.
 
-    All records of a class are in one task: the one of the tile whose number the class has. `folder` is where
-    the labelled records are in files, if all of them are.
+    The number of a class names the tile, whose task recodes it. `folder` has files of the labelled records.
     """
     columns = [field.column for field in bound.fields]
     given = labelled.select(*columns).limit(0).toArrow().schema
@@ -47,13 +46,13 @@ def recoded(labelled: DataFrame, bound: BoundColumns, policy: Policy, folder: st
 
 
 def _by_tile(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Pack the records by the tile whose number their class has."""
+    """Pack the records by the tile that the number of their class names, in a task."""
     for table in many(batches):
         yield packed(table, arrow.numbers(table.column("class_id")).astype(np.int64) >> CLASS_BITS)
 
 
 def _written(context: Broadcast[tuple[Recoder, pa.Schema]], table: pa.Table) -> pa.Table:
-    """Recode the classes of a tile, whose records are packed: the work of a task."""
+    """Recode the classes of a packed tile, in a task."""
     recoder, released = context.value
     table = unpacked(table.column("packed"))
     order = np.argsort(arrow.numbers(table.column("class_id")), kind="stable")
@@ -62,5 +61,5 @@ def _written(context: Broadcast[tuple[Recoder, pa.Schema]], table: pa.Table) -> 
     starts = np.flatnonzero(np.diff(classes, prepend=-1))
     members = Members(classes, starts, np.zeros(len(rows), np.bool_))
     made, _, _ = recoder.written(database(), rows.drop_columns("class_id"), members, None)
-    # Which class came first, and so what its records were before, is nobody's business.
+    # The order of the classes would tell where their records were before.
     return as_spark_has_it(in_order(made), released)

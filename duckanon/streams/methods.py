@@ -1,4 +1,4 @@
-"""The methods of a stream, in one shape: tuples are pushed into what waits, and leave it with a class."""
+"""The methods of a stream behind one set of functions: tuples enter a buffer and leave in classes."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
     from duckanon.streams.policy import StreamPolicy
 
 REUSABLE_CLASSES = 1_000
-"""Classes of CASTLE that are kept to be used again: the memory of a stream has a bound."""
+"""Classes of CASTLE that are kept for single tuples: the memory of a stream has a bound."""
 
 
 @dataclass(frozen=True)
 class Left:
-    """Tuples that left, in the order of output: whole classes, and single ones of classes before."""
+    """Tuples that left, in the order of output: whole classes, and single tuples of earlier classes."""
 
     positions: NDArray[np.int64]  # (r,), places in the stream
     classes: NDArray[np.int64]  # (r,), whose values they are released with
     times: NDArray[np.int64]  # (r,), place of the last tuple that was read before
     alone: NDArray[np.bool_]  # (r,), whether the class left before
     dropped: NDArray[np.int64]  # (q,), places of the tuples that are not written, ascending
-    why: Mapping[str, int]  # how many of these, by reason
+    why: Mapping[str, int]  # number of dropped tuples, by reason
     ranges: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None  # (r, d) each, where they are known
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
-        """Where what leaves together begins, a class or a tuple alone."""
+        """Where each run begins: a class, or a tuple alone."""
         begins = np.ones(len(self.classes), np.bool_)
-        for told in (self.times, self.classes, self.alone):
-            begins[1:] &= told[1:] == told[:-1]
+        for column in (self.times, self.classes, self.alone):
+            begins[1:] &= column[1:] == column[:-1]
         begins[1:] = ~begins[1:]
         return np.flatnonzero(begins)
 
@@ -52,7 +52,7 @@ class Left:
         return Members(self.classes, self.starts, self.alone)
 
     def without(self, outside: NDArray[np.int64]) -> Left:
-        """Return the same with some tuples of these (places among them) dropped."""
+        """Return the same without the tuples at some places, which are dropped."""
         stay = np.ones(len(self.positions), np.bool_)
         stay[outside] = False
         ranges = None if self.ranges is None else (self.ranges[0][stay], self.ranges[1][stay])
@@ -65,13 +65,13 @@ class Left:
 
 @dataclass(frozen=True)
 class MethodFunctions:
-    """Functions of what waits, `Any` to all others: its counts[0] is how many tuples were read."""
+    """What a method does with its buffer, which nobody else looks into but for the tuples read, counts[0]."""
 
-    opened: Callable[[StreamPolicy, int, Sequence[stream.Asked]], Any]  # of so many coordinates
+    opened: Callable[[StreamPolicy, int, Sequence[stream.Asked]], Any]  # with the number of coordinates
     push: Callable[[Any, NDArray[np.float64], NDArray[np.int64] | None, NDArray[np.int64] | None], Left]
     finish: Callable[[Any], Left]
     held: Callable[[Any], NDArray[np.int64]]  # places in the stream, ascending
-    public: Callable[[Any], NDArray[np.int64]]  # classes with which tuples may leave alone
+    public: Callable[[Any], NDArray[np.int64]]  # classes with which single tuples may leave
 
 
 def _open_steered(policy: StreamPolicy, dimensions: int, asked: Sequence[stream.Asked]) -> stream.Buffer:
@@ -146,7 +146,7 @@ METHODS: Mapping[str, MethodFunctions] = {
 
 
 def opened(policy: StreamPolicy, dimensions: int, asked: Sequence[stream.Asked]) -> Any:
-    """Return what waits, without tuples yet; a PolicyError where the kernel refuses a number."""
+    """Return an empty buffer; a PolicyError where the kernel refuses a number."""
     try:
         return METHODS[policy.method].opened(policy, dimensions, asked)
     except ValueError as cause:
