@@ -15,7 +15,7 @@ from duckanon.policy.policy import Policy
 from duckanon.spark.columns import column, duckdb_columns
 from duckanon.spark.parts import in_parts
 from duckanon.spark.session import check_session, one_line_errors
-from duckanon.spark.steps import BROADCAST_MAX_ROWS, again, apart
+from duckanon.spark.steps import BROADCAST_MAX_ROWS, own_session, retried
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,7 +80,7 @@ def audited(
     where = (written.folder, (*quasi, *(one.name for one in columns))) if written else None
 
     def computed() -> Report:
-        with apart(audited_columns) as steps:
+        with own_session(audited_columns) as steps:
             count = written.records if written else steps.keep("record", steps.frame("record"))
             if not count:
                 raise SourceError(f"{name} is empty: there is nothing to audit")
@@ -89,7 +89,7 @@ def audited(
             return Report(name, found or tuple(_measures(steps, columns, asked.k, count)))
 
     # A DataFrame that is not stored may give other rows the next time.
-    return again(computed) if written else computed()
+    return retried(computed) if written else computed()
 
 
 def _number(steps: Steps, values: int, count: int) -> int:

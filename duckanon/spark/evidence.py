@@ -14,7 +14,7 @@ from duckanon.database import engine, sorted_rows
 from duckanon.database.fingerprint import named
 from duckanon.database.relations import columns_of
 from duckanon.spark.files import mapped
-from duckanon.spark.handed import as_spark_has_it, many
+from duckanon.spark.handed import as_spark_has_it, combined
 from duckanon.spark.packed import PACKED, packed, unpacked
 from duckanon.spark.worker import database, in_utc
 
@@ -75,7 +75,7 @@ def _dealt(
 ) -> Iterator[pa.RecordBatch]:
     """Give the written rows packed by part, in a task."""
     query = sorted_rows.in_order(_ROWS, columns, _BOUNDS)
-    for table in many(batches):
+    for table in combined(batches):
         with _holding(database(), table, bounds):
             found = engine.table(database(), query, STAGE).combine_chunks()
         bound = found.column("is_bound").to_numpy()

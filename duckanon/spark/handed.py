@@ -13,7 +13,7 @@ BATCH_ROWS, BATCH_BYTES = 100_000, 1 << 26
 """Rows, about, and bytes of small batches that a task handles at a time."""
 
 
-def alone(task: Callable[[pa.Table], pa.Table]) -> Callable[..., pa.Table]:
+def without_key(task: Callable[[pa.Table], pa.Table]) -> Callable[..., pa.Table]:
     """Return a function of one argument: by their number Spark knows whether to give the key of a group."""
 
     def handed(table: pa.Table) -> pa.Table:
@@ -31,7 +31,7 @@ def with_key(task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]) -> Cal
     return handed
 
 
-def many(batches: Iterator[pa.RecordBatch], rows: int = 0) -> Iterator[pa.Table]:
+def combined(batches: Iterator[pa.RecordBatch], rows: int = 0) -> Iterator[pa.Table]:
     """Put batches together, to `BATCH_ROWS` or more rows: a step costs as much for few as for many."""
     waiting: list[pa.RecordBatch] = []
     found, size = 0, 0

@@ -15,7 +15,7 @@ from duckanon.database import arrow, engine, templates
 from duckanon.errors import SourceError
 from duckanon.spark.columns import handed_over
 from duckanon.spark.files import mapped
-from duckanon.spark.handed import as_spark_has_it, many
+from duckanon.spark.handed import as_spark_has_it, combined
 from duckanon.spark.packed import PACKED, packed, unpacked
 from duckanon.spark.worker import database
 
@@ -114,7 +114,7 @@ def _domains(steps: Steps, columns: int, count: int) -> dict[str, pa.Table] | No
 def _dealt(quasi: Sequence[str], parts: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Pack the records of a task by the parts of their classes."""
     query = templates.render("spark/part.sql.j2", relation=_RELATION, quasi=quasi, parts=parts)
-    for table in many(batches):
+    for table in combined(batches):
         rows = as_spark_has_it(table, pa.schema([]))
         with engine.registered(database(), {_RELATION: rows}):
             numbers = arrow.numbers(engine.table(database(), query, STAGE).column("part"))

@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from duckanon.database import arrow, engine
 from duckanon.release.recoding.recoder import Members, Recoder
 from duckanon.spark.files import mapped
-from duckanon.spark.handed import alone, as_spark_has_it, many
+from duckanon.spark.handed import as_spark_has_it, combined, without_key
 from duckanon.spark.packed import PACKED, packed, unpacked
 from duckanon.spark.partition import CLASS_BITS, in_order
 from duckanon.spark.worker import database
@@ -41,13 +41,13 @@ def recoded(labelled: DataFrame, bound: BoundColumns, policy: Policy, folder: st
     context = labelled.sparkSession.sparkContext.broadcast((recoder, released))
     tiles = mapped(labelled.select("class_id", *columns), _by_tile, PACKED, folder=folder)
     return tiles.groupBy("part").applyInArrow(
-        alone(partial(_written, context)), from_arrow_schema(released, prefer_timestamp_ntz=True)
+        without_key(partial(_written, context)), from_arrow_schema(released, prefer_timestamp_ntz=True)
     )
 
 
 def _by_tile(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Pack the records by the tile that the number of their class names, in a task."""
-    for table in many(batches):
+    for table in combined(batches):
         yield packed(table, arrow.numbers(table.column("class_id")).astype(np.int64) >> CLASS_BITS)
 
 

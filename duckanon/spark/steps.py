@@ -135,7 +135,7 @@ class Steps:
                     frame._jdf.queryExecution().logical().rdd().unpersist(False)
 
 
-def again(ask: Callable[[], Found]) -> Found:
+def retried(ask: Callable[[], Found]) -> Found:
     """Return a result, computed anew if an executor was lost with kept rows; the third loss is an error."""
     for _ in range(AUDIT_TRIES - 1):
         try:
@@ -147,7 +147,7 @@ def again(ask: Callable[[], Found]) -> Found:
 
 
 @contextlib.contextmanager
-def apart(records: DataFrame) -> Iterator[Steps]:
+def own_session(records: DataFrame) -> Iterator[Steps]:
     """Give steps that begin with `record`, in a copy of the session, whose own settings stay."""
     spark, name = records.sparkSession, f"duckanon_{uuid.uuid4().hex}"
     records.createOrReplaceTempView(name)

@@ -16,7 +16,7 @@ from duckanon.kernels.merging.merge import class_members, merge_classes, violati
 from duckanon.release.stages.class_sums import sums_of
 from duckanon.release.stages.leave_out import worst_classes
 from duckanon.spark.embed import limited
-from duckanon.spark.handed import alone
+from duckanon.spark.handed import without_key
 from duckanon.spark.partition import CLASS_BITS, in_order, with_class_figures, with_classes
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def suppress(
     new = limited(embedded, replace(staged, frame=kept, folder=None, size=size), policy, f"{folder}_values")
     context = spark.sparkContext.broadcast(new)
     columns = [field for field in labelled.schema.fields if field.name not in _REPORTED_COLUMNS]
-    task = alone(partial(_merged, context))
+    task = without_key(partial(_merged, context))
     tile = sf.shiftright("class_id", CLASS_BITS).alias("tile")
     kept.groupBy(tile).applyInArrow(task, with_classes(StructType(columns))).write.parquet(folder)
     return spark.read.parquet(folder), new, staged.size - size

@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 from duckanon.kernels import recipes
 from duckanon.release.stages.bucket import LARGEST, Cut, cuts_of, tile_size
 from duckanon.spark.files import mapped
-from duckanon.spark.handed import many
+from duckanon.spark.handed import combined
 from duckanon.spark.packed import PACKED, packed
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _deal(
 ) -> Iterator[pa.RecordBatch]:
     """Pack the records of each tile, in a task: the more tiles, the more records at a time."""
     embedded, bounds = context.value
-    for table in many(
+    for table in combined(
         batches,
         rows=min(PACKED_MAX_RECORDS, PACKED_RECORDS_PER_TILE * math.prod(cut.parts for cut in bounds.cuts)),
     ):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from duckanon.policy.bind import Attribute
-    from duckanon.streams.methods import Left
+    from duckanon.streams.methods import Departure
     from duckanon.streams.sensitive import Renumbering
 
 
@@ -60,7 +60,7 @@ class ClosenessGuard:
         """Read the values (S, m) of the next tuples."""
         self._codes = np.hstack([self._codes, codes])
 
-    def check(self, left: Left, codes: NDArray[np.int64]) -> None:
+    def check(self, left: Departure, codes: NDArray[np.int64]) -> None:
         """Check each class against what was read when it leaves; a ReleaseError where it misses t or l.
 
         `codes` (S, r) are the values of what is to be written, in the order of output.

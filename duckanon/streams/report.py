@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from duckanon.audits.report import Report
-    from duckanon.streams.methods import Left
+    from duckanon.streams.methods import Departure
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,13 @@ class Counts:
     _gone_before: int = 0
 
     def add(
-        self, left: Left, points: NDArray[np.float64], came: NDArray[np.int64], *, read: int, oldest: int
+        self,
+        left: Departure,
+        points: NDArray[np.float64],
+        came: NDArray[np.int64],
+        *,
+        read: int,
+        oldest: int,
     ) -> None:
         """Count tuples that left, with coordinates (r, d); `oldest` is the place of the oldest held tuple.
 
@@ -173,7 +179,11 @@ class Counts:
         self._settle(oldest)
 
     def _squared(
-        self, left: Left, points: NDArray[np.float64], firsts: NDArray[np.int64], sizes: NDArray[np.int64]
+        self,
+        left: Departure,
+        points: NDArray[np.float64],
+        firsts: NDArray[np.int64],
+        sizes: NDArray[np.int64],
     ) -> NDArray[np.float64]:
         """Return squared distances (r,) of tuples from the centres of their classes or ranges."""
         if left.ranges is not None:

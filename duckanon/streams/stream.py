@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from duckanon.policy.bind import Attribute
     from duckanon.release.stages.stage import Teller
-    from duckanon.streams.methods import Left
+    from duckanon.streams.methods import Departure
 
 STAGE = "stream"
 
@@ -243,7 +243,7 @@ class _State:
         self.guard.read(codes)
         return codes
 
-    def _leave(self, left: Left) -> Iterator[Part]:
+    def _leave(self, left: Departure) -> Iterator[Part]:
         """Give what leaves as a batch of whole runs, and forget it."""
         read, waiting = int(self._buffer.counts[0]), self._method.held(self._buffer)
         oldest = int(waiting[0]) if len(waiting) else read
@@ -283,7 +283,7 @@ class _State:
         for batch in encoded.to_batches():  # one, or none if all tuples are outside their ranges
             yield Part(batch, np.append(left.starts[1:], len(left.positions)), left.alone[left.starts])
 
-    def _check(self, made: pa.Table, left: Left, subjects: NDArray[np.int64]) -> None:
+    def _check(self, made: pa.Table, left: Departure, subjects: NDArray[np.int64]) -> None:
         """Raise a ReleaseError unless each run shares its values and each class has k subjects."""
         runs = left.members.runs
         heads = arrow.arrow(left.starts[runs])
