@@ -123,15 +123,15 @@ def anonymize(
         _check_unnamed(read, release_policy)
         texts = _written(con, read, release_policy) if path.suffix.lower() == ".csv" else {}
         rows = read.relation if isinstance(read, Csv) else read
-        query = templates.render("relation/rows.sql.j2", relation=rows)
+        query = templates.render("relation.sql.j2:rows", relation=rows)
         files.check_hierarchies(con, trees, trust=trust)
         if dry_run:
             show(Outcome("plan", explain(con, Source(query, "memory", "main"), release_policy)))
             return PASSED
         name = Target("memory", "main", table or path.stem)
         # Interruptible of its own: with the view in memory the command is not as good as done.
-        made = interruptible(create)(con, query, release_policy, name, effect=effect)
-        report = interruptible(export)(con, name, str(path), written=texts, **formulas)
+        made = interruptible(create)(con, query, release_policy, name, effect=effect, only=True)
+        report = interruptible(export)(con, name, str(path), written=texts, just_made=True, **formulas)
     # The audit is that of the file; what its rows do not tell is what CREATE found.
     known = {measure.measure for measure in report.measures}
     beside = tuple(measure for measure in made.report.measures if measure.measure not in known)

@@ -220,7 +220,7 @@ def _read(
             f"({basis}) than when it was released ({known.basis}): REFRESH it without "
             "mode = 'append'"
         )
-    _run(con, "successive/new.sql.j2", batch, new=batch.new, source=batch.all)
+    _run(con, "successive/append.sql.j2:new", batch, new=batch.new, source=batch.all)
     return batch
 
 
@@ -235,14 +235,16 @@ def _of(batch: _Batch) -> dict[str, object]:
         "release_id": batch.known.release_id,
         "salt": batch.known.salt,
         "tellers": [
-            (templates.render("relation/named.sql.j2", parts=[one.name]), one.type) for one in batch.tellers
+            (templates.render("relation.sql.j2:named", parts=[one.name]), one.type) for one in batch.tellers
         ],
     }
 
 
 def _usable(con: duckdb.DuckDBPyConnection, batch: _Batch) -> int:
     """Count the new subjects that are not left out for a NULL."""
-    query = templates.render("successive/usable.sql.j2", new=batch.new, quasi=_quasi(batch), **_of(batch))
+    query = templates.render(
+        "successive/append.sql.j2:usable", new=batch.new, quasi=_quasi(batch), **_of(batch)
+    )
     return int(engine.rows(con, query, STAGE)[0][0])
 
 
@@ -257,7 +259,7 @@ def _columns(batch: _Batch, *roles: Role) -> list[tuple[str, str]]:
 
 def _since(con: duckdb.DuckDBPyConnection, batch: _Batch, relation: str) -> Since:
     query = templates.render(
-        "successive/since.sql.j2",
+        "successive/append.sql.j2:since",
         source=relation,
         quasi=_quasi(batch),
         columns=_columns(batch, Role.QUASI_IDENTIFIER, Role.SENSITIVE, Role.INSENSITIVE),
@@ -283,7 +285,7 @@ def _limits(con: duckdb.DuckDBPyConnection, batch: _Batch) -> dict[str, Decimal]
         columns = [(one.name, types[one.name]) for one in measured]
         flag = "is_new" + "_" * max(len(one.name) for one in measured)
         query = templates.render(
-            "successive/batch.sql.j2",
+            "successive/append.sql.j2:batch",
             relation=relation_of(batch.published.target),
             new=batch.new,
             columns=columns,
@@ -315,22 +317,22 @@ def _released(
 ) -> Appended:
     """Publish the release with the new classes, or tell why it would miss its policy."""
     policy = replace(batch.policy, t=ByColumn(limits)) if limits else batch.policy
-    query = templates.render("relation/rows.sql.j2", relation=named("temp", batch.new))
+    query = templates.render("relation.sql.j2:rows", relation=named("temp", batch.new))
     # What is advised of some new records alone would be noise: of all, what classes reveal is told.
     with through(audit, con, query, policy, drawn=batch.source.drawn) as candidate:
         if batch.source.drawn is not None:
             check_hierarchies(con, batch.source.drawn, candidate.staged)
-        made, failed = _beside(con, batch, candidate)
+        made, persons, failed = _beside(con, batch, candidate)
         if failed is not None:
             return Appended(None, since, _missed(failed))
         target = batch.published.target
         report = successive.compared(
-            con, replace(candidate, report=made.report), made.persons, target, batch.earlier, on_intersection
+            con, replace(candidate, report=made.report), persons, target, batch.earlier, on_intersection
         ).report
         made = replace(made, report=report)
         warn(replace(candidate, report=report))
         with progress.step("publish"):
-            number = publish(con, made, batch.source, target, refreshed=batch.published)
+            number = publish(con, made, batch.source, target, persons=persons, refreshed=batch.published)
     now = replace(batch, known=replace(batch.known, release_id=number))
     return Appended(made, _since(con, now, named("temp", batch.all)), None)
 
@@ -345,8 +347,8 @@ def _missed(failed: Measure) -> str:
 
 def _beside(
     con: duckdb.DuckDBPyConnection, batch: _Batch, candidate: Candidate
-) -> tuple[Ready, Measure | None]:
-    """Put the new classes beside the published ones and audit all; with it the measure that fails, if any."""
+) -> tuple[Ready, Persons, Measure | None]:
+    """Put the new classes beside the published ones and audit all; who is in them, the measure that fails."""
     published, table = batch.published, f"{batch.workspace}_combined"
     relation = relation_of(published.target)
     columns = columns_of(con, relation, STAGE)
@@ -371,11 +373,10 @@ def _beside(
         candidate.suppressed,
         loss,
         report,
-        persons,
         tuple(one for one in batch.attributes if one.role is Role.SENSITIVE),
         "append",
     )
-    return made, failed
+    return made, persons, failed
 
 
 def _all_persons(
@@ -384,11 +385,13 @@ def _all_persons(
     """Make the rows of all classes, published and new, and who is in them."""
     news = successive.persons_of(con, candidate, batch.source, batch.earlier)
     old = metadata.backing(batch.home, successive.tables_of(batch.known.release_id)[0])
-    offset = int(engine.rows(con, templates.render("successive/classes.sql.j2", relation=old), STAGE)[0][0])
+    offset = int(
+        engine.rows(con, templates.render("successive/kept.sql.j2:classes", relation=old), STAGE)[0][0]
+    )
     workspace = batch.workspace
     _run(
         con,
-        "successive/combined.sql.j2",
+        "successive/append.sql.j2:combined",
         batch,
         combined=table,
         relation=relation_of(batch.published.target),
@@ -422,7 +425,7 @@ def _audited(
     quasi = [field.name for field in staged.quasi]
     asked = audit_columns(sensitive, policy.audited(), trees)
     report = audit_sql(con, named("temp", table), quasi, asked, k=policy.k, name=str(batch.published.target))
-    query = templates.render("successive/classes.sql.j2", relation=named("temp", persons.persons))
+    query = templates.render("successive/kept.sql.j2:classes", relation=named("temp", persons.persons))
     # New classes that are recoded to published values are one with them: these have the fewest at least.
     fewest = engine.rows(con, query, STAGE)[0][1]
     few = 0 if fewest >= policy.k else 1
@@ -447,7 +450,7 @@ def _enough(
     con: duckdb.DuckDBPyConnection, batch: _Batch, candidate: Candidate, classes: int
 ) -> list[Measure]:
     """Of how many values class means are at least, of each column that some of the records lack."""
-    query = templates.render("successive/proved.sql.j2", measure=MIN_VALUES, **_of(batch))
+    query = templates.render("successive/append.sql.j2:proved", measure=MIN_VALUES, **_of(batch))
     names = [name for name, _ in engine.rows(con, query, STAGE)]
     names += [one.attribute for one in candidate.report.measures if one.measure == MIN_VALUES]
     least = batch.policy.least_values

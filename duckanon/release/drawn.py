@@ -28,7 +28,9 @@ def drawn(con: duckdb.DuckDBPyConnection, published: Published) -> Drawn:
     """
     catalog = published.target.catalog
     if SOURCES in metadata.tables(con, catalog):
-        query = templates.render("catalog/sources.sql.j2", catalog=catalog, release_id=published.release_id)
+        query = templates.render(
+            "catalog/releases.sql.j2:sources", catalog=catalog, release_id=published.release_id
+        )
         rows = engine.rows(con, query, "catalog", error=ReleaseError)
         if rows:
             return Drawn(str(published.target), tuple(SourceColumn(*row) for row in rows))
@@ -56,9 +58,10 @@ def check_hierarchies(con: duckdb.DuckDBPyConnection, source: Drawn, staged: Sta
 
 
 def _fingerprints(con: duckdb.DuckDBPyConnection, staged: Staged) -> dict[str, str]:
+    climbs = staged.climbs
     with_tree = [
         field
         for field in staged.fields
-        if field.column in staged.climbs or field.attribute.distance == "hierarchical"
+        if field.column in climbs or field.attribute.distance == "hierarchical"
     ]
     return {field.name: fingerprint(con, named("temp", staged.tree(field))) for field in with_tree}

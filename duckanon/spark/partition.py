@@ -137,7 +137,7 @@ def with_class_figures(
 
 def in_order(table: pa.Table) -> pa.Table:
     """Rows in the order of all their values."""
-    query = templates.render("spark/in_order.sql.j2", relation="duckanon_tile")
+    query = templates.render("spark.sql.j2:in_order", relation="duckanon_tile")
     with engine.registered(database(), {"duckanon_tile": table}):
         return engine.table(database(), query, "partition")
 

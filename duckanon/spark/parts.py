@@ -84,7 +84,7 @@ def in_parts(
     reports = parted.mapInArrow(partial(_audited, context), _REPORT_ROWS).toArrow()
     if reports.column("measure").null_count:
         return None
-    query = templates.render("spark/together.sql.j2", relation="reports", records=count)
+    query = templates.render("spark.sql.j2:together", relation="reports", records=count)
     with engine.in_memory(threads=1) as con, engine.registered(con, {"reports": reports}):
         rows = engine.rows(con, query, STAGE)
     _check(min((row[0] for row in rows), default=0), count)
@@ -113,7 +113,7 @@ def _domains(steps: Steps, columns: int, count: int) -> dict[str, pa.Table] | No
 
 def _dealt(quasi: Sequence[str], parts: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Pack the records of a task by the parts of their classes."""
-    query = templates.render("spark/part.sql.j2", relation=_RELATION, quasi=quasi, parts=parts)
+    query = templates.render("spark.sql.j2:part", relation=_RELATION, quasi=quasi, parts=parts)
     for table in combined(batches):
         rows = as_spark_has_it(table, pa.schema([]))
         with engine.registered(database(), {_RELATION: rows}):

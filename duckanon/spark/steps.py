@@ -94,8 +94,8 @@ class Steps:
         return self._spark.table(name)
 
     def rendered(self, template: str, **values: object) -> DataFrame:
-        """Return the rows of a template of `sql/spark` over the present relations."""
-        return self._spark.sql(templates.render(f"spark/{template}.sql.j2", **values))
+        """Return the rows of a section of `sql/spark.sql.j2` over the present relations."""
+        return self._spark.sql(templates.render(f"spark.sql.j2:{template}", **values))
 
     def define(self, name: str, frame: DataFrame) -> None:
         """Name a relation that is computed wherever it is read."""

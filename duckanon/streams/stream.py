@@ -309,7 +309,7 @@ class _State:
         if not self._subject_columns:
             return np.zeros(len(table), np.int64)
         query = templates.render(
-            "stream/subjects.sql.j2",
+            "stream/quasi.sql.j2:subjects",
             relation="source",
             subject=[(one.name, one.type) for one in self._subject_columns],
         )
