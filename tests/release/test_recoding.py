@@ -9,8 +9,8 @@ import pytest
 
 from duckanon.policy.bind import bind
 from duckanon.policy.policy import Policy
-from duckanon.streams.methods import Left
-from duckanon.streams.recode import Recoder, _means_between, fields_of
+from duckanon.release.recoding.means import means_between
+from duckanon.release.recoding.recoder import Members, Recoder, fields_of
 
 NONE = np.nan
 
@@ -33,7 +33,7 @@ def test_each_class_has_its_own_mean(
 ) -> None:
     numbers = np.array(values, dtype=np.float64)
     kept = numbers.copy()
-    found = _means_between(numbers, np.array(begins, dtype=np.int64), np.array(ends, dtype=np.int64))
+    found = means_between(numbers, np.array(begins, dtype=np.int64), np.array(ends, dtype=np.int64))
     np.testing.assert_array_equal(found, means)
     np.testing.assert_array_equal(numbers, kept)
 
@@ -43,10 +43,9 @@ def test_values_of_one_subject_count_once(least: int, expected: tuple[int | None
     """Of two classes the first has values of subject 0 only, the second of subjects 3 and 4."""
     tuples = pa.table({"x": pa.array([1, 3, None, None, 10, 30, None], pa.int32())})
     whose, classes = np.array([0, 0, 1, 2, 3, 4, 5]), np.array([0, 0, 0, 0, 1, 1, 1])
-    starts, alone = np.array([0, 4]), np.zeros(7, np.bool_)
-    left = Left(np.arange(7), classes, classes, alone, starts, {})
+    members = Members(classes, np.array([0, 4]), np.zeros(7, np.bool_))
     fields = fields_of(bind(Policy(quasi_identifiers="x", k=3), [("x", "INTEGER")]))
-    recoder = Recoder(fields, {"x": pa.int32()}, False, {}, 3, least)
+    recoder = Recoder(fields, {"x": pa.int32()}, 3, least)
     with duckdb.connect() as con:
-        made, _, _ = recoder.written(con, tuples, left, None, whose)
+        made, _, _ = recoder.written(con, tuples, members, None, whose)
     assert made.column("x").to_pylist() == [expected[0]] * 4 + [expected[1]] * 3
