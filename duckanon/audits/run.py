@@ -193,7 +193,7 @@ def _found(con: duckdb.DuckDBPyConnection, name: QualifiedName, stage: str) -> t
         return None, False, False
     database = databases(con, stage).get(target.catalog)
     query = templates.render(
-        "files/relation.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
+        "files/stored.sql.j2:relation", catalog=target.catalog, schema=target.schema, name=target.name
     )
     computed = any(row[3] for row in engine.rows(con, query, stage))
     return relation.kind, database is not None and database.path is not None, computed

@@ -238,7 +238,7 @@ def _sniff(con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, *, plai
         usual = _dialect(con, path, reading, plain=plain, quote='"')
         if len(usual.columns) != len(form.columns):
             return form
-        query = templates.render("relation/count.sql.j2", relation=usual.typed({}).relation())
+        query = templates.render("relation.sql.j2:count", relation=usual.typed({}).relation())
         engine.rows(con, query, form.stage, error=SourceError)
     except SourceError:
         return form
