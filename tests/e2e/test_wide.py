@@ -1,4 +1,4 @@
-"""Wide tables: no statement grows with all columns, and --timeout ends commands that nothing else can stop (issue 47, E6).
+"""Wide tables: no statement grows with all columns, and --timeout ends commands that nothing else can stop.
 
 Expected audits are those of single columns, which are one statement each and tested elsewhere.
 """
