@@ -78,8 +78,8 @@ def kept_relation(con: duckdb.DuckDBPyConnection, relation: str, policy: AuditPo
         return relation
     values = {"relation": relation, "columns": policy.quasi_identifiers, "mark": policy.suppressed}
     kept = templates.render("audit_bind/kept.sql.j2", **values).strip()
-    query = templates.render("relation/any_record.sql.j2", relation=kept)
-    any_record = templates.render("relation/any_record.sql.j2", relation=relation)
+    query = templates.render("relation.sql.j2:any_record", relation=kept)
+    any_record = templates.render("relation.sql.j2:any_record", relation=relation)
     if engine.rows(con, any_record, stage, error=SourceError) and not engine.rows(con, query, stage):
         raise SourceError(
             f"{stage}: every record is suppressed = {policy.suppressed!r}: there is nothing to audit"
@@ -193,7 +193,7 @@ def _found(con: duckdb.DuckDBPyConnection, name: QualifiedName, stage: str) -> t
         return None, False, False
     database = databases(con, stage).get(target.catalog)
     query = templates.render(
-        "files/relation.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
+        "files/stored.sql.j2:relation", catalog=target.catalog, schema=target.schema, name=target.name
     )
     computed = any(row[3] for row in engine.rows(con, query, stage))
     return relation.kind, database is not None and database.path is not None, computed
@@ -209,7 +209,9 @@ def _files(con: duckdb.DuckDBPyConnection, name: QualifiedName, stage: str) -> l
         return []
     if lookup(con, resolve(con, name)) is not None:
         return []
-    rows = engine.rows(con, templates.render("files/meant.sql.j2", name=name.name), stage, error=SourceError)
+    rows = engine.rows(
+        con, templates.render("files/stored.sql.j2:meant", name=name.name), stage, error=SourceError
+    )
     return [Path(file) for (file,) in rows if Path(file).is_file()]
 
 

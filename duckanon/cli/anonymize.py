@@ -41,7 +41,6 @@ from duckanon.errors import PolicyError
 from duckanon.policy.checks import checked
 from duckanon.policy.names import fold
 from duckanon.policy.policy import hierarchy_names
-from duckanon.release import ahead
 from duckanon.release.explain import explain
 from duckanon.release.export import check_target, export, files_of
 from duckanon.release.stages.candidate import Source
@@ -117,14 +116,14 @@ def anonymize(
     formulas = {} if csv_formulas is None else {"csv_formulas": checked("csv_formulas", csv_formulas)}
     trees = hierarchy_names(release_policy)
     opened = files.opened(source, *trees, folders=[path.parent], trust=trust)
-    with ahead.allowed(), progress.shown(sys.stderr), opened as con:
+    with progress.shown(sys.stderr), opened as con:
         read = files.source(
             con, source, typed=_typed(release_policy), trust=trust, reading=reading_of(dateformat, null)
         )
         _check_unnamed(read, release_policy)
         texts = _written(con, read, release_policy) if path.suffix.lower() == ".csv" else {}
         rows = read.relation if isinstance(read, Csv) else read
-        query = templates.render("relation/rows.sql.j2", relation=rows)
+        query = templates.render("relation.sql.j2:rows", relation=rows)
         files.check_hierarchies(con, trees, trust=trust)
         if dry_run:
             show(Outcome("plan", explain(con, Source(query, "memory", "main"), release_policy)))

@@ -18,7 +18,6 @@ from duckanon.cli.output import complain, tell
 from duckanon.database.interrupts import DONE
 from duckanon.database.paths import check_local, check_opened, database_of
 from duckanon.errors import SourceError
-from duckanon.release import ahead
 from duckanon.release.frontier import picture as drawn
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def run_text(
     if picture is not None and picture.exists():
         raise SourceError(f"{str(picture)!r} exists: a picture never overwrites, give a new name")
     try:
-        with ahead.allowed(), progress.shown(sys.stderr), connect(database or ":memory:") as con:
+        with progress.shown(sys.stderr), connect(database or ":memory:") as con:
             for outcome in con.outcomes(text, name=name, effect=effect):
                 show(outcome)
                 if isinstance(outcome, Outcome) and outcome.violated:
