@@ -25,7 +25,7 @@ from duckanon.streams.guard import guarded
 from duckanon.streams.output import Writer, created, passing
 from duckanon.streams.policy import stream_options
 from duckanon.streams.stream import AnonymizedStream
-from duckanon.streams.texts import SNIFFED, csv_batches, json_batches, untold
+from duckanon.streams.texts import SNIFFED_TUPLES, csv_batches, json_batches, untold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -269,7 +269,7 @@ def _batches(
     asked = {name for name, rule in options.get("recode", {}).items() if rule in _OF_NUMBERS}
     chunks = feed.chunks(descriptor, job.source if job.follow else None)
     read = csv_batches if job.forms[0] == "csv" else json_batches
-    first = max(warm_up, SNIFFED) if whole else max(warm_up, 1)
+    first = max(warm_up, SNIFFED_TUPLES) if whole else max(warm_up, 1)
     # Classes are to keep t and l where they are read: what a file does not tell apart is one value.
     guarded = options["sensitive"] if {"t", "l"} & options.keys() and "sensitive" in options else ()
     numbers = asked | set(options["scale"])
