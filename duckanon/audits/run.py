@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import operator
 import re
 from collections import Counter
@@ -312,7 +311,10 @@ def audit_sql(
         report = Report(name, measures)
         if report.passed or not any(measure.violations for measure in measures):
             return report
-        rows = _worst(con, values, parts, stage)
+        # The worst class of every measure comes before the second of any: others do not get on the list.
+        worst = {measure.attribute for measure in [one for one in measures if one.violations][:WORST]}
+        columns = [column for column in audit_columns if column.name in worst]
+        rows = _worst(con, values, columns, stage)
     return Report(name, measures, tuple(_violation(row, quasi_identifiers) for row in rows))
 
 
@@ -339,17 +341,18 @@ def _measures(
 def _worst(
     con: duckdb.DuckDBPyConnection,
     values: Mapping[str, object],
-    parts: Sequence[Sequence[AuditColumn]],
+    columns: Sequence[AuditColumn],
     stage: str,
-) -> list[dict[str, object]]:
-    """Violating classes of an audit, the worst of every measure first, in the order of the measures."""
-    places = {column.name: place for place, column in enumerate(itertools.chain(*parts))}
-    found: list[tuple[tuple[int, int, int], dict[str, object]]] = []
+) -> list[tuple[object, ...]]:
+    """Classes that violate k, or a threshold of some columns, the worst of every measure first."""
+    places = {column.name: place for place, column in enumerate(columns)}
+    parts = list(engine.in_parts(columns, TOGETHER)) or [()]
+    found: list[tuple[tuple[int, int, int], tuple[object, ...]]] = []
     severities: Counter[tuple[object, object]] = Counter()
     for part in parts:
         query = templates.render("audit_bind/classes.sql.j2", **values, attributes=list(part), limit=WORST)
-        for row in engine.table(con, query, stage).to_pylist():
-            measure, attribute = row["measure"], row["attribute"]
+        for row in engine.rows(con, query, stage):
+            measure, attribute, *_ = row
             if attribute is None and part is not parts[0]:
                 continue
             severities[measure, attribute] += 1
@@ -358,14 +361,15 @@ def _worst(
     return [row for _, row in sorted(found, key=operator.itemgetter(0))[:WORST]]
 
 
-def _violation(row: dict[str, object], quasi_identifiers: Sequence[str]) -> Violation:
+def _violation(row: tuple[object, ...], quasi_identifiers: Sequence[str]) -> Violation:
+    measure, attribute, *texts, size, value = row
     return Violation(
-        measure=str(row["measure"]),
-        attribute=None if row["attribute"] is None else str(row["attribute"]),
+        measure=str(measure),
+        attribute=None if attribute is None else str(attribute),
         class_values={
-            name: None if row[f"qi_{number}"] is None else str(row[f"qi_{number}"])
-            for number, name in enumerate(quasi_identifiers, start=1)
+            name: None if text is None else str(text)
+            for name, text in zip(quasi_identifiers, texts, strict=True)
         },
-        class_size=int(str(row["class_size"])),
-        value=float(str(row["value"])),
+        class_size=int(str(size)),
+        value=float(str(value)),
     )

@@ -130,8 +130,8 @@ def anonymize(
             return PASSED
         name = Target("memory", "main", table or path.stem)
         # Interruptible of its own: with the view in memory the command is not as good as done.
-        made = interruptible(create)(con, query, release_policy, name, effect=effect)
-        report = interruptible(export)(con, name, str(path), written=texts, **formulas)
+        made = interruptible(create)(con, query, release_policy, name, effect=effect, only=True)
+        report = interruptible(export)(con, name, str(path), written=texts, just_made=True, **formulas)
     # The audit is that of the file; what its rows do not tell is what CREATE found.
     known = {measure.measure for measure in report.measures}
     beside = tuple(measure for measure in made.report.measures if measure.measure not in known)

@@ -107,7 +107,10 @@ def test_no_statement_of_a_release_counts_the_values_of_all_columns(caplog: pyte
     columns = 3 * advice.TOGETHER + 2
     with duckanon.connect() as con:
         stated = ", ".join(f"i * {place} % 7 AS c{place}" for place in range(columns))
-        con.execute(f"CREATE TABLE t AS SELECT i % 10 AS age, i AS own, {stated} FROM range(60) AS r(i)")
+        alone = "greatest(i, 47) AS fifth, greatest(i, 48) AS less"
+        con.execute(
+            f"CREATE TABLE t AS SELECT i % 10 AS age, i AS own, {alone}, {stated} FROM range(60) AS r(i)"
+        )
         with (
             caplog.at_level(logging.DEBUG, logger="duckanon"),
             pytest.warns(duckanon.DuckanonWarning) as told,
@@ -117,9 +120,11 @@ def test_no_statement_of_a_release_counts_the_values_of_all_columns(caplog: pyte
             )
     most = max(len(re.findall(r"count\(DISTINCT \w", record.getMessage())) for record in caplog.records)
     assert 1 <= most <= advice.TOGETHER
-    assert "insensitive column 'own' has 60 values in 60 records" in "\n".join(
-        str(one.message) for one in told
-    )
+    said = "\n".join(str(one.message) for one in told)
+    assert "insensitive column 'own' has 60 values in 60 records" in said
+    # By hand: the values 48 to 59 of 60 records are those of one record each, a fifth; 49 to 59 are fewer.
+    assert "insensitive column 'fifth' singles out 12 of 60 records" in said
+    assert "'less'" not in said
 
 
 def test_formulas_are_found_in_every_column(tmp_path: Path) -> None:
