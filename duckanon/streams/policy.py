@@ -19,9 +19,9 @@ from duckanon.policy.policy import Policy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from duckanon.policy.audit_policy import HierarchyRows
     from duckanon.policy.checks import Distance
     from duckanon.policy.checks import Number as Threshold
-    from duckanon.policy.policy import HierarchyRows
     from duckanon.policy.recodes import Recode
 
 Cluster = Literal["nearest", "grow"]
