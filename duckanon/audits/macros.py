@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 _SHARED = frozenset({"tree"})
 _ATTRIBUTE = "attribute"
-_FEW = frozenset({"faced"})
+_SMALL_CTES = frozenset({"faced"})
 """CTEs with few rows, one for each row that they are joined to; DuckDB cannot know that they are few."""
 _PLACE = re.compile(r"^-- place: (\d+)$", re.MULTILINE)
 _KIND = "_l_diversity"
-_PLAIN = "macro/plain.sql.j2"
-_LAST = 900
+_PLAIN_TEMPLATE = "macro/plain.sql.j2"
+_PLACE_WITHOUT_TEMPLATE = 900
 """Place of the macros without a template of their own: behind the others, before `audit`."""
 
 
@@ -56,7 +56,7 @@ def bindings() -> dict[str, str]:
                 raise ValueError(
                     f"sql/audit/{name}.sql reads values: write {template}, as that of l_diversity"
                 )
-            places[name] = (_LAST, _PLAIN)
+            places[name] = (_PLACE_WITHOUT_TEMPLATE, _PLAIN_TEMPLATE)
     return {name: places[name][1] for name in sorted(places, key=lambda name: (places[name][0], name))}
 
 
@@ -93,7 +93,7 @@ def macro_statements(*, temporary: bool) -> list[str]:
 def generated() -> dict[str, str]:
     """Text of the files below ``sql/`` that are made from others, by name."""
     statements = macro_statements(temporary=False)
-    plain = {name: _columns(name) for name, template in bindings().items() if template == _PLAIN}
+    plain = {name: _columns(name) for name, template in bindings().items() if template == _PLAIN_TEMPLATE}
     return {
         "install.sql": templates.render("macro/install.sql.j2", statements=statements),
         "gate.sql": templates.render("gate/gate.sql.j2"),
@@ -216,14 +216,14 @@ def _partition(query: exp.Select, first: str) -> None:
 
 
 def _look_up(query: exp.Select) -> None:
-    """Read `_FEW` for each row of the relation that they are joined to.
+    """Read `_SMALL_CTES` for each row of the relation that they are joined to.
 
     DuckDB takes them for the larger side of the join, whose few rows one thread then goes through. What a
     subquery finds is always the side that is kept in memory. Its columns are the fields of one column.
     """
     for select in list(query.find_all(exp.Select)):
         for join in list(select.args.get("joins") or []):
-            if join.this.name in _FEW:
+            if join.this.name in _SMALL_CTES:
                 source, alias = select.args["from_"].this, join.this.alias_or_name
                 found = exp.select(exp.column(alias)).from_(join.this.copy()).where(join.args["on"].copy())
                 with_it = exp.select("*", exp.alias_(exp.paren(found), alias)).from_(source.copy())

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 ROUNDS = 30
 """Times that is learned from the assignment, and assigned by what is learned."""
 
-BALANCED = 8
+BALANCING_PASSES = 8
 """Times a round that rows and columns of a class are scaled, so that each record has one value and each value
 as many records as the class holds."""
 
-SMOOTHED = 1.0
+SMOOTHING_RECORDS = 1.0
 """Records that are added to each combination of a known value and a sensitive one (Laplace)."""
 
-MATCHED = 256
+MATCHING_MAX_RECORDS = 256
 """Records of a class that is matched as a whole; of larger ones each record gets its likeliest value."""
 
 
@@ -58,7 +58,7 @@ def definetti(classes: Ints, known: Ints, held: Held) -> Ints:
     -------
     ndarray of shape (n,), int64
         A value for each record that its class holds, at most as often as it holds it in classes of up to
-        `MATCHED` records.
+        `MATCHING_MAX_RECORDS` records.
 
     Notes
     -----
@@ -94,8 +94,8 @@ def definetti(classes: Ints, known: Ints, held: Held) -> Ints:
         for column in known.T:
             kinds = int(column.max()) + 1
             cell = column[record] * count + value
-            table = np.bincount(cell, weights=weights, minlength=kinds * count) + SMOOTHED
-            likely += np.log(table[cell]) - np.log(total[value] + SMOOTHED * kinds)
+            table = np.bincount(cell, weights=weights, minlength=kinds * count) + SMOOTHING_RECORDS
+            likely += np.log(table[cell]) - np.log(total[value] + SMOOTHING_RECORDS * kinds)
         weights = _balanced(likely, record, place, target)
     return _matched(weights, record, place, classes, held)
 
@@ -145,7 +145,7 @@ def _balanced(likely: Floats, record: Ints, place: Ints, target: Floats) -> Floa
     greatest = np.full(int(record.max()) + 1, -np.inf)
     np.maximum.at(greatest, record, likely)
     weights = np.exp(np.maximum(likely - greatest[record], -50.0))
-    for _ in range(BALANCED):
+    for _ in range(BALANCING_PASSES):
         sums = np.bincount(place, weights=weights, minlength=len(target))
         weights *= target[place] / sums[place]
         weights /= np.bincount(record, weights=weights)[record]
@@ -164,7 +164,7 @@ def _matched(weights: Floats, record: Ints, place: Ints, classes: Ints, held: He
     for some in np.split(members, np.flatnonzero(np.diff(classes[members])) + 1):
         first, last = np.searchsorted(held.classes, [classes[some[0]], classes[some[0]] + 1])
         here = np.arange(first, last)
-        if not 1 < len(some) <= MATCHED or len(here) == 1:
+        if not 1 < len(some) <= MATCHING_MAX_RECORDS or len(here) == 1:
             continue
         likely = np.log(weights[begins[some][:, None] + np.arange(len(here))] + 1e-300)
         values = np.repeat(np.arange(len(here)), np.minimum(held.records[here], len(some)))
