@@ -18,7 +18,7 @@ from duckanon.cli.options import L, Names, Numbers, QuasiIdentifiers, T, Trees, 
 from duckanon.cli.output import complain
 from duckanon.database import engine, templates
 from duckanon.database.interrupts import interruptible, terminable
-from duckanon.database.paths import check_local
+from duckanon.database.paths import check_local, check_unpacked
 from duckanon.errors import DuckanonError, PolicyError
 from duckanon.streams import evidence, feed
 from duckanon.streams.guard import guarded
@@ -162,6 +162,8 @@ def _form(file: Path | None, given: str | None) -> Form:
     """Form of a file by its ending, of what has none by --format."""
     known = None if file is None else _FORMS.get(file.suffix.lower())
     if known is None and file is not None and given is None and not passing(file):
+        if file.exists():
+            check_unpacked(file)
         raise DuckanonError(f"{str(file)!r} ends in none of {', '.join(_FORMS)}: give --format")
     return known or ("jsonl" if given == "jsonl" else "csv")
 

@@ -39,7 +39,8 @@ def opened(path: Path | None) -> int:
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     except OSError as unread:
-        raise SourceError(f"{shown} cannot be read: {unread.strerror}") from unread
+        why = "it is a socket" if path.is_socket() else unread.strerror
+        raise SourceError(f"{shown} cannot be read: {why}") from unread
     if stat.S_ISDIR(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise SourceError(f"{shown} is a folder: give a file")
