@@ -108,19 +108,21 @@ def by_counts(classes: Ints, held: Held) -> float:
     return float((most / whole)[classes].mean())
 
 
-def share_right(person: Ints, guesses: Ints, owner: Ints, true: Ints) -> float:
-    """Share of guesses (n,) that are right, where records of one person number cannot be told apart.
+def share_right(subject: Ints, guesses: Ints, known_subject: Ints, true: Ints) -> float:
+    """Share of guesses (n,) that are right, where records of one subject cannot be told apart.
 
-    `owner` (t,) and `true` (t,) are the person numbers and values of all who have one: of those with the same
-    number guesses and values are dealt at random, so that g equal guesses beside t of n such values are
-    g t / n. A true value below 0 is never guessed.
+    `known_subject` (t,) and `true` (t,) are the subjects and values of all records that have one. Guesses and
+    values of one subject are dealt at random, so that g equal guesses beside t of n such values are g t / n.
+    A true value below 0 is never guessed.
     """
     size = max(int(guesses.max(initial=0)), int(true.max(initial=0))) + 2
-    count = max(int(person.max(initial=0)), int(owner.max(initial=0))) + 1
-    mine = np.bincount(person * size + guesses + 1, minlength=count * size)
-    theirs = np.bincount(owner * size + np.maximum(true, -1) + 1, minlength=count * size)
+    count = max(int(subject.max(initial=0)), int(known_subject.max(initial=0))) + 1
+    mine = np.bincount(subject * size + guesses + 1, minlength=count * size)
+    theirs = np.bincount(known_subject * size + np.maximum(true, -1) + 1, minlength=count * size)
     right = (mine * theirs).reshape(count, size)[:, 1:].sum(axis=1)
-    return float((right / np.maximum(np.bincount(owner, minlength=count), 1)).sum() / max(len(guesses), 1))
+    return float(
+        (right / np.maximum(np.bincount(known_subject, minlength=count), 1)).sum() / max(len(guesses), 1)
+    )
 
 
 def binned(ranks: Ints) -> Ints:
