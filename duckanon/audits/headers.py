@@ -33,7 +33,7 @@ class Header:
     source: str
 
 
-class Rows(NamedTuple):
+class SharedRows(NamedTuple):
     """Rows of another audit that a verdict reads: under which name, of which audit, and which columns.
 
     The ``*`` in the name of an audit stands for a distance.
@@ -98,7 +98,7 @@ def rule(measure: str) -> str:
     return f"{said.question} Violated: {said.violation}."
 
 
-def rows_of(measure: str) -> Rows | None:
+def rows_of(measure: str) -> SharedRows | None:
     """Rows of another audit that the verdict of a measure reads, as its header says; None without such."""
     name = verdict_name(measure)
     source = _ROWS.search(header(name).reads)
@@ -106,4 +106,4 @@ def rows_of(measure: str) -> Rows | None:
         return None
     relation, audit = source.groups()
     _, query = split(templates.read(f"audit/{name}.sql"))
-    return Rows(relation, audit, tuple(dict.fromkeys(re.findall(rf"\b{relation}\.(\w+)", query))))
+    return SharedRows(relation, audit, tuple(dict.fromkeys(re.findall(rf"\b{relation}\.(\w+)", query))))

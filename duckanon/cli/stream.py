@@ -212,11 +212,11 @@ class _Done:
 
     def tell(self, begin: str = "") -> None:
         """Say on stderr what became of the tuples; stdout may be their way."""
-        told = self.report
-        if told is None:
+        report = self.report
+        if report is None:
             complain(f"{begin}{self.waiting} tuples read: 0 written, 0 dropped, {self.waiting} held")
             return
-        complain(f"{begin}{told.to_text()}")
+        complain(f"{begin}{report.to_text()}")
 
 
 @interruptible
