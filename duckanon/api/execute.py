@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from duckanon.audits.report import Report
     from duckanon.errors import Place
-    from duckanon.release.stages.change import Effect
+    from duckanon.release.effect import Effect
     from duckanon.statements.grammar import Statement
 
 REPORT_SCHEMA = pa.schema(

@@ -24,11 +24,11 @@ from duckanon.policy.told import MIN_VALUES, P_PERCENT, SUBJECTS, told_loss
 from duckanon.release import metadata, successive
 from duckanon.release.chain import changed_by_hand
 from duckanon.release.drawn import check_hierarchies
+from duckanon.release.drift import in_step
 from duckanon.release.pipeline import names_of, through, warn
 from duckanon.release.publish import Ready, publish
-from duckanon.release.stages.advice import dominated, revealed
+from duckanon.release.stages.advise.advise import dominated, revealed
 from duckanon.release.stages.audit import audit
-from duckanon.release.stages.drift import in_step
 from duckanon.release.stages.stage import read_source, tellers_of
 from duckanon.release.verify.record import of_the_source
 

@@ -12,7 +12,7 @@ from duckanon.policy.bind import Role
 from duckanon.policy.names import fold
 from duckanon.policy.policy import Policy
 from duckanon.release import metadata
-from duckanon.release.stages.drift import Drawn, SourceColumn
+from duckanon.release.drift import Drawn, SourceColumn
 from duckanon.release.tables import parts_of
 
 if TYPE_CHECKING:

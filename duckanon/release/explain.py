@@ -10,9 +10,9 @@ import pyarrow as pa
 from duckanon.database import arrow
 from duckanon.release.pipeline import names_of, through
 from duckanon.release.stages.bucket import WHOLE, bucket, tile_size
-from duckanon.release.stages.embed import EXACT_VALUES
-from duckanon.release.stages.generalize import generalize, minimal_levels
-from duckanon.release.stages.plan import choose_plan
+from duckanon.release.stages.embed.embed import EXACT_VALUES
+from duckanon.release.stages.partition.generalize import generalize, minimal_levels
+from duckanon.release.stages.partition.plan import choose_plan
 
 if TYPE_CHECKING:
     import duckdb
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Bucketed
     from duckanon.release.stages.candidate import Source
-    from duckanon.release.stages.embed import Embedded
-    from duckanon.release.stages.plan import Plan
+    from duckanon.release.stages.embed.embed import Embedded
+    from duckanon.release.stages.limit.limit import Limited
+    from duckanon.release.stages.partition.plan import Plan
     from duckanon.release.stages.stage import Staged
-    from duckanon.release.stages.thresholds import Limited
 
 EFFORTS = {
     None: "the partition as it is",

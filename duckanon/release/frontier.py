@@ -24,9 +24,9 @@ from duckanon.policy.bind import Role
 from duckanon.policy.told import told_figure
 from duckanon.release.pipeline import names_of, through
 from duckanon.release.stages.bucket import BY_CUTS
-from duckanon.release.stages.embed import coordinates, cut_points
-from duckanon.release.stages.plan import candidates, classes_of
-from duckanon.release.stages.thresholds import limit, thresholds_without
+from duckanon.release.stages.embed.embed import coordinates, cut_points
+from duckanon.release.stages.limit.limit import limit, thresholds_without
+from duckanon.release.stages.partition.plan import candidates, classes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from duckanon.kernels.recipes import Recipe
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.candidate import Source
-    from duckanon.release.stages.embed import Cuts
-    from duckanon.release.stages.thresholds import Limited
+    from duckanon.release.stages.embed.embed import Cuts
+    from duckanon.release.stages.limit.limit import Limited
 
 SAMPLE = 2000
 """At most so many records are partitioned for each k and t."""

@@ -12,17 +12,17 @@ from duckanon.database.relations import named
 from duckanon.errors import PolicyError, SourceError, tell
 from duckanon.kernels.closeness.threshold import work_of
 from duckanon.kernels.plain import small
-from duckanon.release.stages.advice import advise
+from duckanon.release.stages.advise.advise import advise
 from duckanon.release.stages.audit import audit
 from duckanon.release.stages.bucket import bucket
-from duckanon.release.stages.embed import embed
+from duckanon.release.stages.embed.embed import embed
 from duckanon.release.stages.least_loss import least_loss
-from duckanon.release.stages.partition import partition
+from duckanon.release.stages.limit.limit import limit
+from duckanon.release.stages.partition.partition import partition
 from duckanon.release.stages.protect import protect
-from duckanon.release.stages.recode import classes_relation, labelled_relation, recode
+from duckanon.release.stages.recode.recode import classes_relation, labelled_relation, recode
 from duckanon.release.stages.repair import repair
 from duckanon.release.stages.stage import Request, stage
-from duckanon.release.stages.thresholds import limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from duckanon.database.handover import Handover
     from duckanon.policy.policy import Policy
+    from duckanon.release.drift import Drawn
     from duckanon.release.stages.candidate import Candidate, Source
-    from duckanon.release.stages.drift import Drawn
 
 STAGES: tuple[Callable[[duckdb.DuckDBPyConnection, Any, Policy], object], ...] = (
     stage,

@@ -23,7 +23,12 @@ from duckanon.database.relations import columns_of
 from duckanon.errors import ReleaseError
 from duckanon.policy.names import fold
 from duckanon.release import metadata
-from duckanon.release.stages.recode import classes_relation, in_step, labelled_relation, placed_relation
+from duckanon.release.stages.recode.recode import (
+    classes_relation,
+    in_step,
+    labelled_relation,
+    placed_relation,
+)
 from duckanon.statements.tokens import tokenize, unquoted
 
 if TYPE_CHECKING:
@@ -35,7 +40,7 @@ if TYPE_CHECKING:
     from duckanon.policy.checks import Intersection
     from duckanon.release.metadata import Published
     from duckanon.release.stages.candidate import Candidate, Source
-    from duckanon.release.stages.embed import Embedded
+    from duckanon.release.stages.embed.embed import Embedded
     from duckanon.release.stages.stage import Field, Teller
 
 C = TypeVar("C", "Field", "Attribute")

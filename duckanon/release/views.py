@@ -21,11 +21,11 @@ from duckanon.release import metadata, successive
 from duckanon.release.append import append
 from duckanon.release.audit import audit_published
 from duckanon.release.drawn import drawn
+from duckanon.release.effect import effect_text, effects
 from duckanon.release.pipeline import names_of, through, warn
 from duckanon.release.publish import forget, forget_orphans, publish, ready
-from duckanon.release.stages.advice import advise
+from duckanon.release.stages.advise.advise import advise
 from duckanon.release.stages.candidate import Source
-from duckanon.release.stages.change import effect_text, effects
 from duckanon.release.successive import compared, kept, persons_of
 from duckanon.release.tables import BESIDE
 
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from duckanon.audits.report import Report
     from duckanon.policy.checks import Intersection, Mode
     from duckanon.release.append import Since
+    from duckanon.release.drift import Drawn
+    from duckanon.release.effect import Effect
     from duckanon.release.metadata import Published
-    from duckanon.release.stages.change import Effect
-    from duckanon.release.stages.drift import Drawn
 
 
 @dataclass(frozen=True)

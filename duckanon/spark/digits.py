@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from duckanon.database import arrow
-from duckanon.release.stages.digits import (
+from duckanon.release.stages.recode.digits import (
     NOISE,
     WHOLE,
     asked_of,

@@ -13,7 +13,7 @@ from duckanon.database.intake import plain_type
 from duckanon.errors import ReleaseError, SourceError
 from duckanon.policy.bind import Role
 from duckanon.policy.names import CLASS
-from duckanon.release.stages.digits import asked_of, digits_in, rounding_of, searched, unit_in
+from duckanon.release.stages.recode.digits import asked_of, digits_in, rounding_of, searched, unit_in
 from duckanon.release.stages.stage import Field
 from duckanon.streams.methods import Left
 

@@ -20,7 +20,7 @@ from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import CLASS, fold, twice
 from duckanon.policy.told import told_figure
-from duckanon.release.stages.digits import searched
+from duckanon.release.stages.recode.digits import searched
 from duckanon.release.stages.stage import tellers_of
 from duckanon.streams.closeness import Guard
 from duckanon.streams.coordinates import Coordinates, check_scales

@@ -19,7 +19,7 @@ from duckanon.cli.main import main
 from duckanon.kernels.compiled import COMPILING
 from duckanon.kernels.exchange.exchange import sweep
 from duckanon.release import ahead
-from duckanon.release.stages import workers
+from duckanon.release.stages.partition import workers
 from tests.e2e.scenes import ROOT, uncompiled
 
 if TYPE_CHECKING:

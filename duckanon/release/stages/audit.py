@@ -12,9 +12,9 @@ from duckanon.database.relations import named
 from duckanon.errors import AuditFailure, InfeasibleError
 from duckanon.policy.told import P_PERCENT, SUBJECTS, extremes, proved, told
 from duckanon.release.stages.candidate import Candidate, class_fields
-from duckanon.release.stages.few import kept
 from duckanon.release.stages.protect import judged
-from duckanon.release.stages.recode import classes_relation, label, labelled_relation
+from duckanon.release.stages.recode.few import kept
+from duckanon.release.stages.recode.recode import classes_relation, label, labelled_relation
 from duckanon.release.verify.record import of_the_source
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed import Embedded
-    from duckanon.release.stages.recode import Recoded
+    from duckanon.release.stages.embed.embed import Embedded
+    from duckanon.release.stages.recode.recode import Recoded
     from duckanon.release.stages.stage import Field
 
 

@@ -15,7 +15,7 @@ from duckanon.database.spool import Spool, spool_folder
 from duckanon.kernels import recipes
 from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.dealing import bounds_of, chances, dealt
-from duckanon.release.stages.embed import dimensions
+from duckanon.release.stages.embed.embed import dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed import Coordinates
-    from duckanon.release.stages.thresholds import Limited
+    from duckanon.release.stages.embed.embed import Coordinates
+    from duckanon.release.stages.limit.limit import Limited
 
 TILE = 4096
 """No kernel with quadratic cost meets more records than this at once."""

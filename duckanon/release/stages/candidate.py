@@ -12,10 +12,10 @@ from duckanon.release.tables import Released
 if TYPE_CHECKING:
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
+    from duckanon.release.drift import Drawn
     from duckanon.release.stages.bucket import Bucketed
-    from duckanon.release.stages.drift import Drawn
-    from duckanon.release.stages.plan import Plan
-    from duckanon.release.stages.recode import Recoded
+    from duckanon.release.stages.partition.plan import Plan
+    from duckanon.release.stages.recode.recode import Recoded
     from duckanon.release.stages.stage import Field, Staged
 
 

@@ -12,10 +12,10 @@ from duckanon.kernels.compose import EFFORTS
 from duckanon.kernels.recipes import EXACT
 from duckanon.policy.told import DIGITS, told_loss
 from duckanon.release.stages.bucket import bucket
-from duckanon.release.stages.embed import dimensions
-from duckanon.release.stages.leave_out import leaves_out
-from duckanon.release.stages.partition import partition
-from duckanon.release.stages.pool import MANY
+from duckanon.release.stages.embed.embed import dimensions
+from duckanon.release.stages.partition.leave_out import leaves_out
+from duckanon.release.stages.partition.partition import partition
+from duckanon.release.stages.partition.pool import MANY
 from duckanon.release.stages.repair import repair
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from duckanon.errors import InfeasibleError
 from duckanon.kernels.dominance import ROUNDING, contributions, reached
 from duckanon.kernels.merging.dominated import merge_dominated
 from duckanon.release.stages.bucket import bucket
-from duckanon.release.stages.class_sums import information_loss, joined, spread_of
+from duckanon.release.stages.classes import information_loss, joined, spread_of
 from duckanon.release.stages.least_loss import drop_tiles, least_loss
-from duckanon.release.stages.partition import partition
+from duckanon.release.stages.partition.partition import partition
 from duckanon.release.stages.repair import repair, summed_again
 
 if TYPE_CHECKING:

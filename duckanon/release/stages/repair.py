@@ -15,7 +15,7 @@ from duckanon.kernels.merging.merge import class_members, merge_classes, violati
 from duckanon.kernels.neighbours.centroids import nearest
 from duckanon.kernels.neighbours.kd import kd_order
 from duckanon.kernels.points import distance_points
-from duckanon.release.stages.class_sums import (
+from duckanon.release.stages.classes import (
     Classes,
     information_loss,
     joined,
@@ -23,11 +23,11 @@ from duckanon.release.stages.class_sums import (
     sums_of,
     without_empty,
 )
-from duckanon.release.stages.embed import coordinates, dimensions
-from duckanon.release.stages.evened import evened, not_found, together
-from duckanon.release.stages.leave_out import worst_classes
-from duckanon.release.stages.thresholds import thresholds_without
-from duckanon.release.stages.workers import on_all_cores
+from duckanon.release.stages.embed.embed import coordinates, dimensions
+from duckanon.release.stages.limit.evened import evened, not_found, together
+from duckanon.release.stages.limit.limit import thresholds_without
+from duckanon.release.stages.partition.leave_out import worst_classes
+from duckanon.release.stages.partition.workers import on_all_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.merging.merge import Partner
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed import Coordinates, Embedded
-    from duckanon.release.stages.partition import Partitioned
-    from duckanon.release.stages.thresholds import Limited
+    from duckanon.release.stages.embed.embed import Coordinates, Embedded
+    from duckanon.release.stages.limit.limit import Limited
+    from duckanon.release.stages.partition.partition import Partitioned
 
 
 WHOLE = 100_000

@@ -17,7 +17,7 @@ from duckanon.policy.bind import Attribute, Role
 from duckanon.policy.kinds import kind_of
 from duckanon.policy.names import CLASS, fold
 from duckanon.policy.recodes import rule_of
-from duckanon.release.stages.drift import in_step
+from duckanon.release.drift import in_step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from duckanon.policy.kinds import Kind
     from duckanon.policy.policy import Policy
     from duckanon.policy.recodes import Rule
-    from duckanon.release.stages.drift import Drawn
+    from duckanon.release.drift import Drawn
 
 _BEFORE = 2
 """Lines before the query in stage/raw.sql.j2."""

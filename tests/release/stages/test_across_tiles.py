@@ -13,8 +13,9 @@ import pytest
 
 import duckanon
 from duckanon.kernels.recipes import Recipe
-from duckanon.release.stages import bucket, least_loss, partition, repair
-from duckanon.release.stages.plan import Plan
+from duckanon.release.stages import bucket, least_loss, repair
+from duckanon.release.stages.partition import partition
+from duckanon.release.stages.partition.plan import Plan
 from tests.examples import slowly
 from tests.oracle_release import assert_release_valid
 from tests.strategies import records_of

@@ -14,7 +14,7 @@ import duckanon
 from duckanon.errors import AuditFailure, InfeasibleError
 from duckanon.release import pipeline
 from duckanon.release.stages.audit import audit
-from duckanon.release.stages.recode import recode
+from duckanon.release.stages.recode.recode import recode
 
 if TYPE_CHECKING:
     import duckdb

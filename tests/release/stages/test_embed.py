@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import duckanon
 from duckanon.release import pipeline
-from duckanon.release.stages import embed
 from duckanon.release.stages.bucket import bucket, stream
-from duckanon.release.stages.embed import dimensions
-from duckanon.release.stages.plan import sample
+from duckanon.release.stages.embed import embed
+from duckanon.release.stages.embed.embed import dimensions
+from duckanon.release.stages.partition.plan import sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duckanon.database import engine
-from duckanon.release.stages import means
-from duckanon.release.stages.means import class_means
+from duckanon.release.stages import class_means as means
+from duckanon.release.stages.class_means import class_means
 
 if TYPE_CHECKING:
     import duckdb

@@ -9,11 +9,11 @@ import pytest
 
 import duckanon
 from duckanon.release.stages import least_loss
-from duckanon.release.stages import partition as stage
-from duckanon.release.stages.plan import choose_plan
+from duckanon.release.stages.partition import partition as stage
+from duckanon.release.stages.partition.plan import choose_plan
 
 if TYPE_CHECKING:
-    from duckanon.release.stages.plan import Plan
+    from duckanon.release.stages.partition.plan import Plan
 
 SOURCE = """
 CREATE TABLE p AS SELECT 18 + hash(i) % 60 AS age, hash(i + 1000) % 1000 AS pay, hash(i + 3000) % 90 AS ill,

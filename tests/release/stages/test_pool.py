@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 import duckanon
-from duckanon.release.stages import bucket, least_loss, partition
+from duckanon.release.stages import bucket, least_loss
 from duckanon.release.stages.bucket import Records
-from duckanon.release.stages.pool import Part, parted, pooled
+from duckanon.release.stages.partition import partition
+from duckanon.release.stages.partition.pool import Part, parted, pooled
 from tests.examples import slowly
 from tests.oracle_release import assert_release_valid
 from tests.strategies import records_of
@@ -42,7 +43,7 @@ def test_a_class_goes_to_the_pool_that_loses_more_than_the_mean(size: int) -> No
 
 def test_the_pool_keeps_what_loses_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """By hand: classes lose 1, 4 and 9 a record; four records are two of these classes."""
-    monkeypatch.setattr("duckanon.release.stages.pool.POOL", 4)
+    monkeypatch.setattr("duckanon.release.stages.partition.pool.POOL", 4)
     pool, others = pooled(None, part_of([0.0, 2.0, 0.0, 6.0], [0, 0, 1, 1]))
     assert (len(pool.labels), len(others.labels)) == (4, 0)
     pool, others = pooled(pool, part_of([5.0, 9.0], [0, 0], first=5))
@@ -96,7 +97,7 @@ def test_tails_that_tiles_part_are_put_together(
     monkeypatch.setattr(least_loss, "_ways", lambda *_: iter(()))
     people, given = heavy(1500), {"effort": "fast", **asked}
     together = lost(people, **given)
-    monkeypatch.setattr("duckanon.release.stages.pool.WORTH", 2.0)
+    monkeypatch.setattr("duckanon.release.stages.partition.pool.WORTH", 2.0)
     assert together <= lost(people, **given) * (0.9 if not {"t", "refine"} & {*asked} else 1 + 1e-9)
 
 

@@ -15,13 +15,13 @@ from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.kernels.merging.merge import violations_of
 from duckanon.policy.policy import Policy
 from duckanon.release.stages import repair as stage
-from duckanon.release.stages.class_sums import sums_of
+from duckanon.release.stages.classes import sums_of
 from tests.oracle import class_emds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from duckanon.release.stages.thresholds import Limited
+    from duckanon.release.stages.limit.limit import Limited
 
 M, K = 120, 4
 POLICY = Policy(quasi_identifiers="a", k=K)

@@ -13,10 +13,9 @@ from duckanon.database import arrow, engine, templates
 from duckanon.database.relations import columns_of, named, subquery
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.policy.names import CLASS
-from duckanon.release.stages.digits import with_digits
-from duckanon.release.stages.few import lost, sparse
-from duckanon.release.stages.means import class_means
-from duckanon.release.stages.partition import averaged
+from duckanon.release.stages.class_means import averaged, class_means
+from duckanon.release.stages.recode.digits import with_digits
+from duckanon.release.stages.recode.few import lost, sparse
 from duckanon.release.tables import counted, whole
 
 if TYPE_CHECKING:

@@ -19,12 +19,13 @@ from duckanon.kernels.recipes import EXACT, effort_for
 from duckanon.literature.mondrian_suppressed import Suppression
 from duckanon.release import ahead
 from duckanon.release.stages.bucket import BY_CUTS, stream, subset
-from duckanon.release.stages.class_sums import Classes, Spread, information_loss, spread_of, sums_of
-from duckanon.release.stages.embed import coordinates, cut_attributes, cut_points, dimensions
-from duckanon.release.stages.generalize import generalize
-from duckanon.release.stages.leave_out import leave_out, leaves_out
-from duckanon.release.stages.means import class_means
-from duckanon.release.stages.plan import (
+from duckanon.release.stages.class_means import averaged, class_means
+from duckanon.release.stages.classes import Classes, Spread, information_loss, spread_of, sums_of
+from duckanon.release.stages.embed.embed import coordinates, cut_attributes, cut_points, dimensions
+from duckanon.release.stages.limit.limit import thresholds_of
+from duckanon.release.stages.partition.generalize import generalize
+from duckanon.release.stages.partition.leave_out import leave_out, leaves_out
+from duckanon.release.stages.partition.plan import (
     Plan,
     candidates,
     choose_plan,
@@ -34,9 +35,8 @@ from duckanon.release.stages.plan import (
     merges,
     sample_of,
 )
-from duckanon.release.stages.pool import LARGE, MANY, Part, parted, pays, pooled, search_pool
-from duckanon.release.stages.thresholds import thresholds_of
-from duckanon.release.stages.workers import on_all_cores
+from duckanon.release.stages.partition.pool import LARGE, MANY, Part, parted, pays, pooled, search_pool
+from duckanon.release.stages.partition.workers import on_all_cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from duckanon.kernels.recipes import Recipe
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Bucketed, Records
-    from duckanon.release.stages.plan import Points
-    from duckanon.release.stages.stage import Field, Staged
-    from duckanon.release.stages.thresholds import Limited
+    from duckanon.release.stages.limit.limit import Limited
+    from duckanon.release.stages.partition.plan import Points
+    from duckanon.release.stages.stage import Staged
 
 
 class _Tile(NamedTuple):
@@ -209,11 +209,6 @@ def _suppression(limited: Limited, policy: Policy) -> Suppression | None:
     most = int(policy.suppression_limit * limited.embedded.staged.size)
     limits = partial(thresholds_of, limited, policy)
     return Suppression(most, limits, *cut_attributes(limited.embedded.axes)) if most else None
-
-
-def averaged(staged: Staged) -> list[Field]:
-    """Quasi-identifiers whose class means are computed here: sums in SQL may depend on the order of rows."""
-    return [field for field in staged.quasi if field.recode == "mean" and not field.exact]
 
 
 def _generalized(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy) -> Partitioned:

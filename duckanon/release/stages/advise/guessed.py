@@ -9,7 +9,7 @@ import numpy as np
 
 from duckanon.database import arrow, engine, templates
 from duckanon.measures.definetti import Held, binned, by_counts, definetti, share_right
-from duckanon.release.stages.recode import labelled_relation
+from duckanon.release.stages.recode.recode import labelled_relation
 
 if TYPE_CHECKING:
     import duckdb

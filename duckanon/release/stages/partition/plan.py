@@ -17,8 +17,8 @@ from duckanon.kernels.recipes import EXACT, MORE, Recipe, Start, choice, recipes
 from duckanon.literature.registry import PUBLISHED, run_named
 from duckanon.literature.task import Task
 from duckanon.release.stages.bucket import LARGEST, stratum_size, stream, tile_size
-from duckanon.release.stages.embed import coordinates, dimensions
-from duckanon.release.stages.leave_out import leaves_out
+from duckanon.release.stages.embed.embed import coordinates, dimensions
+from duckanon.release.stages.partition.leave_out import leaves_out
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from duckanon.literature.mondrian_suppressed import Suppression
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Bucketed, Records
-    from duckanon.release.stages.embed import Cuts
-    from duckanon.release.stages.generalize import Generalization
+    from duckanon.release.stages.embed.embed import Cuts
+    from duckanon.release.stages.partition.generalize import Generalization
     from duckanon.release.stages.stage import Staged
 
 SAMPLE = 4096

@@ -11,13 +11,13 @@ from duckanon.database import engine, templates
 from duckanon.database.quoting import ident
 from duckanon.policy.bind import Role
 from duckanon.policy.recodes import perhaps_code
+from duckanon.release.stages.advise.flattened import flattened
+from duckanon.release.stages.advise.guessed import guessed
 from duckanon.release.stages.candidate import class_fields
-from duckanon.release.stages.embed import EXACT_VALUES
-from duckanon.release.stages.flattened import flattened
-from duckanon.release.stages.guessed import guessed
-from duckanon.release.stages.plan import candidates, most_classes, trial
+from duckanon.release.stages.embed.embed import EXACT_VALUES
+from duckanon.release.stages.partition.plan import candidates, most_classes, trial
 from duckanon.release.stages.protect import judged
-from duckanon.release.stages.recode import labelled_relation
+from duckanon.release.stages.recode.recode import labelled_relation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Bucketed
     from duckanon.release.stages.candidate import Candidate
-    from duckanon.release.stages.embed import Embedded
-    from duckanon.release.stages.plan import Points
+    from duckanon.release.stages.embed.embed import Embedded
+    from duckanon.release.stages.partition.plan import Points
     from duckanon.release.stages.stage import Field, Staged
 
 FEW_CLASSES = 20

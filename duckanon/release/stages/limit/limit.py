@@ -14,7 +14,7 @@ from duckanon.hierarchies.tree import make_tree
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.policy.bind import Role
-from duckanon.release.stages.evened import EVENED, Asked, entropy_l, most_even, most_gone, reaches
+from duckanon.release.stages.limit.evened import EVENED, Asked, entropy_l, most_even, most_gone, reaches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed import Embedded
+    from duckanon.release.stages.embed.embed import Embedded
     from duckanon.release.stages.stage import Field
 
 

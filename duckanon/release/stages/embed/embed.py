@@ -12,7 +12,7 @@ from duckanon.database import arrow, engine, templates
 from duckanon.hierarchies.tree import make_climb
 from duckanon.kernels.splitmix import STEP, mixed
 from duckanon.literature.parts import Tree, level_widths
-from duckanon.release.stages.moments import moments
+from duckanon.release.stages.embed.moments import moments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,8 +11,8 @@ from duckanon.kernels.loss import deviations, information_loss
 from duckanon.kernels.merging.merge import violations_of
 from duckanon.kernels.recipes import EXACT, Recipe, recipes
 from duckanon.release.stages.bucket import LARGEST, stratum_size
-from duckanon.release.stages.evened import evened, not_found
-from duckanon.release.stages.thresholds import thresholds_without
+from duckanon.release.stages.limit.evened import evened, not_found
+from duckanon.release.stages.limit.limit import thresholds_without
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Bucketed
-    from duckanon.release.stages.thresholds import Limited
+    from duckanon.release.stages.limit.limit import Limited
 
     Made = Callable[
         [npt.NDArray[np.float64], npt.NDArray[np.int64], Sequence[Threshold]], npt.NDArray[np.int64]

@@ -18,7 +18,7 @@ from duckanon.kernels.loss import sse
 from duckanon.kernels.merging.merge import violations_of
 from duckanon.kernels.points import distance_points, enlarged
 from duckanon.release.stages.bucket import Records, subset
-from duckanon.release.stages.class_sums import spread_of, sums_of
+from duckanon.release.stages.classes import spread_of, sums_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from duckanon.release.stages.stage import Field, Staged
+
 CHUNK = 131_072
 """Records that are summed at once: copies of a whole column would be a lot of memory."""
 
@@ -19,6 +21,11 @@ SHIFT = 64
 
 LARGE = 2.0**900
 """Above it a sum of as many numbers as fit in memory may overflow: the class is summed at a 2^64th."""
+
+
+def averaged(staged: Staged) -> list[Field]:
+    """Quasi-identifiers whose class means are computed here: sums in SQL may depend on the order of rows."""
+    return [field for field in staged.quasi if field.recode == "mean" and not field.exact]
 
 
 def class_means(
