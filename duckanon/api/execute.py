@@ -19,7 +19,7 @@ from duckanon.release.audit import audit_named
 from duckanon.release.explain import explain
 from duckanon.release.export import export
 from duckanon.release.frontier import frontier
-from duckanon.release.stages.candidate import Source
+from duckanon.release.source import Source
 from duckanon.statements import grammar
 from duckanon.statements.options import options_to_export, options_to_policy, options_to_refresh
 

@@ -22,13 +22,14 @@ from duckanon.policy.names import ByColumn
 from duckanon.policy.recodes import rule_of
 from duckanon.policy.told import MIN_VALUES, P_PERCENT, SUBJECTS, told_loss
 from duckanon.release import metadata, successive
+from duckanon.release.candidate import warn
 from duckanon.release.chain import changed_by_hand
 from duckanon.release.drawn import check_hierarchies
 from duckanon.release.drift import in_step
-from duckanon.release.pipeline import names_of, through, warn
+from duckanon.release.pipeline import candidate_of
 from duckanon.release.publish import Ready, publish
+from duckanon.release.source import names_of
 from duckanon.release.stages.advise.advise import dominated, revealed
-from duckanon.release.stages.audit import audit
 from duckanon.release.stages.stage import read_source, tellers_of
 from duckanon.release.verify.record import of_the_source
 
@@ -41,8 +42,9 @@ if TYPE_CHECKING:
     from duckanon.policy.bind import Attribute
     from duckanon.policy.checks import Intersection
     from duckanon.policy.policy import Policy
+    from duckanon.release.candidate import Candidate
     from duckanon.release.metadata import Published
-    from duckanon.release.stages.candidate import Candidate, Source
+    from duckanon.release.source import Source
     from duckanon.release.stages.stage import Teller
     from duckanon.release.successive import Kept, Persons
 
@@ -351,7 +353,7 @@ def _released(
     policy = replace(batch.policy, t=ByColumn(limits)) if limits else batch.policy
     query = templates.render("relation/rows.sql.j2", relation=named("temp", batch.new))
     # What is advised of some new records alone would be noise: of all, what classes reveal is told.
-    with through(audit, con, query, policy, drawn=batch.source.drawn) as candidate:
+    with candidate_of(con, query, policy, drawn=batch.source.drawn, advice=False) as candidate:
         if batch.source.drawn is not None:
             check_hierarchies(con, batch.source.drawn, candidate.staged)
         made, failed = _beside(con, batch, candidate)

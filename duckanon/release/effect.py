@@ -15,7 +15,7 @@ from duckanon.release.stages.recode.recode import classes_relation, labelled_rel
 if TYPE_CHECKING:
     import duckdb
 
-    from duckanon.release.stages.candidate import Candidate
+    from duckanon.release.candidate import Candidate
 
 UNITS = {"date": "days", "timestamp": "seconds"}
 """What the change of a value is counted in, where that is not the unit of the column."""

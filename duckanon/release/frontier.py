@@ -22,11 +22,12 @@ from duckanon.kernels.merging.merge import class_members
 from duckanon.kernels.recipes import choice
 from duckanon.policy.bind import Role
 from duckanon.policy.told import told_figure
-from duckanon.release.pipeline import names_of, through
+from duckanon.release.source import names_of
 from duckanon.release.stages.bucket import BY_CUTS
-from duckanon.release.stages.embed.embed import coordinates, cut_points
+from duckanon.release.stages.embed.embed import coordinates, cut_points, embed
 from duckanon.release.stages.limit.limit import limit, thresholds_without
 from duckanon.release.stages.partition.plan import candidates, classes_of
+from duckanon.release.stages.stage import stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,9 +38,10 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.recipes import Recipe
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.candidate import Source
-    from duckanon.release.stages.embed.embed import Cuts
-    from duckanon.release.stages.limit.limit import Limited
+    from duckanon.release.source import Source
+    from duckanon.release.stages.embed.embed import Cuts, Embedded
+    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.stage import Staged
 
 SAMPLE = 2000
 """At most so many records are partitioned for each k and t."""
@@ -126,8 +128,11 @@ def frontier(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> 
             "FRONTIER partitions a sample, and method = 'full_domain' searches levels for the whole table: "
             "EXPLAIN shows what it finds, or ask with method = 'auto'"
         )
-    with names_of(con, source), through(limit, con, source.query, policy, drawn=source.drawn) as limited:
-        sample = _sample(con, limited, policy)
+    with names_of(con, source), engine.temporary(con) as workspace:
+        staged = stage(con, source.query, policy, workspace, drawn=source.drawn)
+        embedded = embed(con, staged, policy)
+        limits = limit(con, staged, embedded, policy)
+        sample = _sample(con, staged, embedded, limits, policy)
     rows = _rows(sample, policy)
     if not rows:
         raise InfeasibleError(
@@ -186,26 +191,27 @@ def picture(table: pa.Table) -> str:
     return written.getvalue()
 
 
-def _sample(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) -> _Sample:
+def _sample(
+    con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
+) -> _Sample:
     """Read records evenly spread over the order of the values; their own distribution is the reference."""
-    embedded, staged = limited.embedded, limited.embedded.staged
     query = templates.render(
         "frontier/sample.sql.j2",
         coded=embedded.coded,
         axes=embedded.axes,
-        codes=limited.codes,
+        codes=limits.codes,
         taken=min(staged.size, SAMPLE),
         size=staged.size,
     )
     table = engine.table(con, query, "frontier")
     columns = {axis.column: arrow.numbers(table.column(axis.column)) for axis in embedded.axes}
-    codes = np.empty((len(limited.codes), len(table)), dtype=np.int64)
-    for row, name in enumerate(limited.codes):
+    codes = np.empty((len(limits.codes), len(table)), dtype=np.int64)
+    for row, name in enumerate(limits.codes):
         codes[row] = arrow.numbers(table.column(name))
-    limits, dense = thresholds_without(limited, policy, codes, np.ones(len(table), dtype=bool))
+    thresholds, dense = thresholds_without(limits, policy, codes, np.ones(len(table), dtype=bool))
     cuts = cut_points(embedded.axes, columns) if policy.method in BY_CUTS else None
-    told = bool(limited.fields) and limited.fields[-1].attribute.role is Role.SUBJECT
-    return _Sample(coordinates(embedded.axes, columns), dense, limits, staged.size, cuts, told)
+    told = bool(limits.fields) and limits.fields[-1].attribute.role is Role.SUBJECT
+    return _Sample(coordinates(embedded.axes, columns), dense, thresholds, staged.size, cuts, told)
 
 
 def _rows(sample: _Sample, policy: Policy) -> list[tuple[object, ...]]:

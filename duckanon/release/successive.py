@@ -38,10 +38,11 @@ if TYPE_CHECKING:
     from duckanon.database.relations import Target
     from duckanon.policy.bind import Attribute
     from duckanon.policy.checks import Intersection
+    from duckanon.release.candidate import Candidate
     from duckanon.release.metadata import Published
-    from duckanon.release.stages.candidate import Candidate, Source
+    from duckanon.release.source import Source
     from duckanon.release.stages.embed.embed import Embedded
-    from duckanon.release.stages.stage import Field, Teller
+    from duckanon.release.stages.stage import Field, Staged, Teller
 
 C = TypeVar("C", "Field", "Attribute")
 
@@ -160,13 +161,13 @@ def persons_of(
     salt = earlier[0].salt if earlier else secrets.token_hex(16)
     released = in_order(staged.fields)
     persons = _persons(con, candidate, released, salt=salt)
-    embedded = candidate.bucketed.limited.embedded
+    embedded = candidate.embedded
     values = templates.render(
         "successive/values.sql.j2",
         values=sensitive,
         fields=staged.sensitive,
         labelled=labelled_relation(staged),
-        domains={field.column: _domain(embedded, field) for field in staged.sensitive},
+        domains={field.column: _domain(staged, embedded, field) for field in staged.sensitive},
     )
     engine.run(con, values, STAGE)
     least = tuple((field.name, max(2, math.ceil(field.attribute.l or 0))) for field in staged.sensitive)
@@ -212,12 +213,12 @@ def _persons(
     return persons
 
 
-def _domain(embedded: Embedded, field: Field) -> str | None:
+def _domain(staged: Staged, embedded: Embedded, field: Field) -> str | None:
     """Table of the values of a column, where a digest of each value costs less than one a record.
 
     Values that are one there have one digest, unless they are of a kind that is not known.
     """
-    few = len(embedded.counts[field.column]) < embedded.staged.size // REPEATED
+    few = len(embedded.counts[field.column]) < staged.size // REPEATED
     return embedded.domains[field.column] if few and field.kind != "other" else None
 
 

@@ -16,7 +16,7 @@ import duckdb
 import duckanon
 from duckanon.kernels import plain
 from duckanon.literature.registry import PUBLISHED
-from duckanon.release.pipeline import equivalence_classes
+from duckanon.release.unpublished import equivalence_classes
 
 DISTANCES = ("ordered", "equal", "hierarchical")
 RULES: tuple[dict[str, Any], ...] = (

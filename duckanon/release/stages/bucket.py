@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from duckanon import progress
 from duckanon.database import arrow, engine, templates
 from duckanon.database.relations import named
 from duckanon.database.spool import Spool, spool_folder
@@ -25,8 +26,11 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed.embed import Coordinates
-    from duckanon.release.stages.limit.limit import Limited
+    from duckanon.release.stages.embed.embed import Coordinates, Embedded
+    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.stage import Staged
+
+Number = TypeVar("Number", np.int64, np.float64)
 
 TILE = 4096
 """No kernel with quadratic cost meets more records than this at once."""
@@ -72,31 +76,30 @@ class Records:
 
 
 @dataclass(frozen=True)
-class Bucketed:
+class Tiles:
     """The ready classes and the tiles.
 
     In a ready class k or more records share all quasi-identifiers and meet every threshold.
     """
 
-    limited: Limited
     ready: Records  # records whose class is settled
     ready_labels: npt.NDArray[np.int64]  # their classes, 0..
-    tiles: str  # temporary table (record_id, tile) of the open records
-    tile_count: int  # 0 when no record is open
+    table: str  # temporary table (record_id, tile) of the open records
+    count: int  # 0 when no record is open
     open_size: int  # number of open records
 
 
+@progress.step("bucket")
 def bucket(
-    con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy, *, name: str = "tiles"
-) -> Bucketed:
+    con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
+) -> Tiles:
     """Ready classes of exact duplicates, which lose no information at all, and tiles of the rest. O(n log n).
 
     None are ready in a table that one kernel sees whole: settled classes keep others from keeping t.
     Every tile gets its share of equal parts of the sensitive order, in a very large table about its share.
     Ties are cut by record_id, so the tiles do not depend on the physical order of the source.
     """
-    embedded, staged = limited.embedded, limited.embedded.staged
-    ready, labels = _ready(con, limited, policy)
+    ready, labels = _ready(con, embedded, limits, policy)
     open_size = staged.size - len(labels)
     together = policy.method == "auto" and policy.refine and staged.size <= recipes.EXACT
     if open_size and (together or open_size < policy.k):
@@ -105,21 +108,21 @@ def bucket(
         keep = labels < (labels.max() if staged.size > TILE and not together else 0)
         ready, labels = subset(ready, keep), labels[keep]
         open_size = staged.size - len(labels)
-    tiles = f"{staged.workspace}_{name}"
+    tiles = f"{staged.workspace}_tiles"
     tile_count = 0
     if open_size:
-        cuts = cuts_of(embedded.axes, -(-open_size // tile_size(policy, limited.thresholds)))
+        cuts = cuts_of(embedded.axes, -(-open_size // tile_size(policy, limits.thresholds)))
         tile_count = math.prod(cut.parts for cut in cuts)
-        shared = limited.thresholds and tile_count > 1
-        strata = _strata(staged.size, policy, limited.thresholds) if shared else 1
+        shared = limits.thresholds and tile_count > 1
+        strata = _strata(staged.size, policy, limits.thresholds) if shared else 1
         registered = f"{staged.workspace}_ready"
         with engine.registered(con, {registered: pa.table({"record_id": arrow.arrow(ready.record_id)})}):
             if tile_count > 1 and _sampled(open_size, tile_count * strata, policy):
-                records = _Open(con, limited, registered, cuts, strata)
+                records = _Open(con, embedded, limits, registered, cuts, strata)
                 tile_count = _deal_by_sample(records, tiles, open_size, least=4 * policy.k)
             else:
-                _deal(con, limited, tiles=tiles, ready=registered, cuts=cuts, strata=strata)
-    return Bucketed(limited, ready, labels, tiles, tile_count, open_size)
+                _deal(con, embedded, limits, tiles=tiles, ready=registered, cuts=cuts, strata=strata)
+    return Tiles(ready, labels, tiles, tile_count, open_size)
 
 
 def tile_size(policy: Policy, thresholds: Sequence[Threshold]) -> int:
@@ -155,18 +158,23 @@ def _strata(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int:
 
 
 def stream(
-    con: duckdb.DuckDBPyConnection, bucketed: Bucketed, *, only: int | None = None
+    con: duckdb.DuckDBPyConnection,
+    embedded: Embedded,
+    limits: Limits,
+    tiles: Tiles,
+    *,
+    only: int | None = None,
 ) -> Iterator[Records]:
     """Open records, tile after tile (or `only` one tile), in the order of record_id.
 
     The connection belongs to the stream until its end; two tiles and one batch are in memory.
     """
-    if not bucketed.tile_count:
+    if not tiles.count:
         return
-    embedded, codes = bucketed.limited.embedded, bucketed.limited.codes
+    codes = limits.codes
     query = templates.render(
         "bucket/stream.sql.j2",
-        tiles=bucketed.tiles,
+        tiles=tiles.table,
         coded=embedded.coded,
         axes=embedded.axes,
         codes=codes,
@@ -189,13 +197,20 @@ def stream(
         yield _records(pa.Table.from_batches(pending), embedded.axes, codes)
 
 
+def drop_tiles(con: duckdb.DuckDBPyConnection, tiles: Tiles) -> None:
+    """Drop the table of tiles that nobody reads any more."""
+    if tiles.count:
+        drop = templates.render("relation/drop.sql.j2", parts=("temp", tiles.table), view=False)
+        engine.run(con, drop, "bucket")
+
+
 def _ready(
-    con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy
+    con: duckdb.DuckDBPyConnection, embedded: Embedded, limits: Limits, policy: Policy
 ) -> tuple[Records, npt.NDArray[np.int64]]:
-    embedded, codes = limited.embedded, limited.codes
+    codes = limits.codes
     # A published method chosen by name does what its paper says: it gets every record. The optimal cut of one
     # column gets them, too: what lies between two values would lose more without them.
-    cut = not limited.thresholds and dimensions(embedded.axes) == 1
+    cut = not limits.thresholds and dimensions(embedded.axes) == 1
     repetitions = policy.k if policy.method == "auto" and not cut else None
     query = templates.render(
         "bucket/repeated.sql.j2",
@@ -204,12 +219,12 @@ def _ready(
         codes=codes,
         repetitions=repetitions,
     )
-    pieces: dict[str, list[npt.NDArray[Any]]] = {}
+    pieces: dict[str, list[npt.NDArray[np.generic]]] = {}
     for batch in engine.batches(con, query, "bucket"):
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             pieces.setdefault(name, []).append(arrow.numbers(column))
 
-    def whole(name: str, kind: type[np.generic]) -> npt.NDArray[Any]:
+    def whole(name: str, kind: type[Number]) -> npt.NDArray[Number]:
         # Where most records are repeated these are most of the table: no column is in memory twice.
         return np.concatenate(pieces.pop(name, [np.zeros(0)])).astype(kind, copy=False)
 
@@ -220,8 +235,8 @@ def _ready(
         np.stack([whole(column, np.int64) for column in codes]) if codes else np.zeros((0, len(starts)), int)
     )
     meets = np.ones(len(sizes), dtype=bool)
-    if limited.thresholds and len(sizes):
-        meets = violations_per_class(limited.thresholds, held, offsets).sum(axis=0) == 0
+    if limits.thresholds and len(sizes):
+        meets = violations_per_class(limits.thresholds, held, offsets).sum(axis=0) == 0
     keep = np.repeat(meets, sizes)
     labels = np.repeat(np.cumsum(meets) - 1, sizes)
     columns = {axis.column: whole(axis.column, np.float64)[keep] for axis in embedded.axes}
@@ -231,7 +246,8 @@ def _ready(
 
 def _deal(
     con: duckdb.DuckDBPyConnection,
-    limited: Limited,
+    embedded: Embedded,
+    limits: Limits,
     *,
     tiles: str,
     ready: str,
@@ -242,9 +258,9 @@ def _deal(
     statement = templates.render(
         "bucket/tiles.sql.j2",
         tiles=tiles,
-        coded=limited.embedded.coded,
+        coded=embedded.coded,
         ready=ready,
-        codes=limited.codes,
+        codes=limits.codes,
         strata=strata,
         cuts=cuts,
         tile_count=math.prod(cut.parts for cut in cuts),
@@ -257,7 +273,8 @@ class _Open:
     """The open records, of which a part is in memory at a time."""
 
     con: duckdb.DuckDBPyConnection
-    limited: Limited
+    embedded: Embedded
+    limits: Limits
     ready: str  # registered table (record_id) of the others
     cuts: list[Cut]
     strata: int
@@ -266,10 +283,10 @@ class _Open:
         """Record numbers, the numbers along each cut, and the codes of one in so many records."""
         query = templates.render(
             "bucket/open.sql.j2",
-            coded=self.limited.embedded.coded,
+            coded=self.embedded.coded,
             ready=self.ready,
             cuts=self.cuts,
-            codes=self.limited.codes,
+            codes=self.limits.codes,
             every=every,
         )
         return engine.batches(self.con, query, "bucket")
@@ -277,7 +294,7 @@ class _Open:
     def columns(self, rows: pa.RecordBatch | pa.Table) -> list[npt.NDArray[np.float64]]:
         """What is cut: the place in the order of the sensitive values, and the number along each cut."""
         place, values = np.zeros(len(rows)), 1
-        for code, counts in zip(self.limited.codes, self.limited.counts, strict=True):
+        for code, counts in zip(self.limits.codes, self.limits.counts, strict=True):
             values *= len(counts)
             # Beyond that a DOUBLE holds no place, and what the first columns tell has to do.
             if values < 2**53:

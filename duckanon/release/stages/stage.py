@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
+from duckanon import progress
 from duckanon.database import engine, interrupts, templates
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import PolicyError, SourceError
@@ -123,16 +124,6 @@ class Teller:
 
 
 @dataclass(frozen=True)
-class Request:
-    """What a release is to be made from."""
-
-    query: str  # anything DuckDB accepts after ``CREATE TABLE ... AS``
-    workspace: str  # prefix of all temporary relations of this run
-    keep_source: bool = False  # the source stays, rows numbered, to be told its classes
-    drawn: Drawn | None = None  # columns that the source has to have; None where a release begins with it
-
-
-@dataclass(frozen=True)
 class Staged:
     """The staged records."""
 
@@ -155,6 +146,11 @@ class Staged:
         return f"{self.workspace}_tree_{field.column}"
 
     @property
+    def late(self) -> bool:
+        """Whether the time for refinement is over."""
+        return self.until is not None and time.monotonic() > self.until
+
+    @property
     def climbs(self) -> dict[str, str]:
         """Temporary tables (place, value, level, node) of quasi-identifiers with a hierarchy, by column."""
         with_tree = [field for field in self.quasi if field.attribute.hierarchy is not None]
@@ -171,22 +167,32 @@ class Staged:
         return tuple(field for field in self.fields if field.attribute.role is Role.SENSITIVE)
 
 
-def stage(con: duckdb.DuckDBPyConnection, request: Request, policy: Policy) -> Staged:
+@progress.step("stage")
+def stage(
+    con: duckdb.DuckDBPyConnection,
+    query: str,
+    policy: Policy,
+    workspace: str,
+    *,
+    drawn: Drawn | None = None,
+    keep_source: bool = False,
+) -> Staged:
     """Records of the user's query, typed and numbered, in a temporary table.
 
+    `workspace` is the prefix of all temporary relations. The source must have the columns that it was `drawn`
+    with. `keep_source`: the source stays, its rows numbered, so that each can be told its class.
     SourceError: the query fails, is empty, or has NULL, NaN or infinity that the policy does not allow.
     PolicyError: a role, type or k does not fit.
     """
     until = time.monotonic() + policy.time_limit if policy.time_limit else None
-    workspace = request.workspace
     raw, records = f"{workspace}_raw", f"{workspace}_records"
-    row = f"{workspace}_row" if request.keep_source else None
-    read_source(con, request.query, raw, row)
+    row = f"{workspace}_row" if keep_source else None
+    read_source(con, query, raw, row)
     count = templates.render("relation/count.sql.j2", relation=named("temp", raw))
     total = int(engine.rows(con, count, "stage")[0][0])
     columns = [column for column in columns_of(con, named("temp", raw), "stage") if column[0] != row]
-    if request.drawn is not None:
-        columns = in_step(columns, request.drawn, policy)
+    if drawn is not None:
+        columns = in_step(columns, drawn, policy)
     fields = _fields(bind.bind(policy, columns))
     tellers = tellers_of(policy, columns)
     # Quasi-identifiers first: records that share them get neighbouring numbers.
@@ -213,6 +219,16 @@ def stage(con: duckdb.DuckDBPyConnection, request: Request, policy: Policy) -> S
         columns=tuple(columns),
         with_nulls=with_nulls,
     )
+
+
+def released_fields(staged: Staged, policy: Policy) -> tuple[Field, ...]:
+    """Columns of a release, in their order."""
+    return staged.fields if policy.release == "table" else (CLASS_FIELD, *staged.fields)
+
+
+def class_fields(staged: Staged, policy: Policy) -> tuple[Field, ...]:
+    """Columns of a release that tell the class of a record."""
+    return staged.quasi if policy.release == "table" else (CLASS_FIELD,)
 
 
 def tellers_of(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Teller, ...]:

@@ -13,7 +13,8 @@ import pytest
 
 import duckanon
 from duckanon.kernels.recipes import Recipe
-from duckanon.release.stages import bucket, least_loss, repair
+from duckanon.release import pipeline
+from duckanon.release.stages import bucket, repair
 from duckanon.release.stages.partition import partition
 from duckanon.release.stages.partition.plan import Plan
 from tests.examples import slowly
@@ -38,7 +39,7 @@ POLICIES: dict[str, dict[str, Any]] = {
 def test_a_repair_across_tiles_keeps_the_policy(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bucket, "TILE", 32)
     monkeypatch.setattr(bucket, "BROAD_TILE", 32)
-    monkeypatch.setattr(least_loss, "_ways", lambda *_: iter(()))
+    monkeypatch.setattr(pipeline, "other_ways", lambda *_: iter(()))
     if "in parts" in how:
         monkeypatch.setattr(repair, "MANY", 0)
         monkeypatch.setattr(repair, "PART", 10)
@@ -77,7 +78,7 @@ def test_tiles_merge_where_far_more_violate_than_may_go(monkeypatch: pytest.Monk
     monkeypatch.setattr(bucket, "BROAD_TILE", 64)
     of_five = Plan(Recipe("tcloseness_first", 5), "as of a million records")
     monkeypatch.setattr(partition, "choose_plan", lambda *_: of_five)
-    monkeypatch.setattr(least_loss, "_ways", lambda *_: iter(()))
+    monkeypatch.setattr(pipeline, "other_ways", lambda *_: iter(()))
     merged: list[bool] = []
     merges = partition.merges
 
@@ -111,10 +112,10 @@ def test_no_more_is_lost_than_without_suppression_where_tiles_merge(monkeypatch:
     monkeypatch.setattr(bucket, "BROAD_TILE", 64)
     choose = partition.choose_plan
 
-    def poor(con: Any, bucketed: Any, policy: duckanon.Policy, stop: Any) -> Plan:
+    def poor(con: Any, embedded: Any, limits: Any, tiles: Any, policy: duckanon.Policy, stop: Any) -> Plan:
         if policy.suppression_limit and policy.method == "auto":
             return Plan(Recipe("tcloseness_first", 40), "poor")
-        return choose(con, bucketed, policy, stop)
+        return choose(con, embedded, limits, tiles, policy, stop)
 
     monkeypatch.setattr(partition, "choose_plan", poor)
     monkeypatch.setattr(partition, "merges", lambda *_: True)
@@ -173,7 +174,7 @@ def by_sample(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("how", slowly([*BY_SAMPLE, *BY_CUTS]))
 def test_tiles_of_a_sample_keep_the_policy(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     counts, draw = by_sample(monkeypatch), np.random.default_rng(8)
-    monkeypatch.setattr(least_loss, "_ways", lambda *_: iter(()))
+    monkeypatch.setattr(pipeline, "other_ways", lambda *_: iter(()))
     people = {
         "age": pa.array(draw.normal(size=N), mask=draw.random(N) < 0.1),
         "city": draw.choice(["a", "b", "c"], N),

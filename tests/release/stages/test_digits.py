@@ -10,9 +10,9 @@ import duckdb
 import numpy as np
 import pytest
 
+from duckanon.database import engine
 from duckanon.policy.bind import Attribute, Role
 from duckanon.policy.policy import Policy
-from duckanon.release.pipeline import through
 from duckanon.release.stages.recode import digits
 from duckanon.release.stages.recode.digits import digits_in, unit_in, with_digits
 from duckanon.release.stages.stage import Field, stage
@@ -44,7 +44,8 @@ def found_by_duckdb(values: Sequence[object], type_text: str) -> Field:
     with duckdb.connect() as con:
         con.execute(f"CREATE TABLE p (x {type_text})")
         con.executemany("INSERT INTO p VALUES (?)", [[value] for value in values])
-        with through(stage, con, "FROM p", Policy(quasi_identifiers="x", k=2)) as staged:
+        with engine.temporary(con) as workspace:
+            staged = stage(con, "FROM p", Policy(quasi_identifiers="x", k=2), workspace)
             return with_digits(con, staged)[0]
 
 

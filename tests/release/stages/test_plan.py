@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import duckanon
-from duckanon.release.stages import least_loss
+from duckanon.release import pipeline
 from duckanon.release.stages.partition import partition as stage
 from duckanon.release.stages.partition.plan import choose_plan
 
@@ -115,6 +115,6 @@ def test_classes_of_near_records_are_taken_where_they_lose_much_less(monkeypatch
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 def test_where_records_may_be_suppressed_they_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Classes are not merged in a tile then: nearly all of near records would be left for the whole table."""
-    monkeypatch.setattr(least_loss, "_ways", lambda *_: iter(()))
+    monkeypatch.setattr(pipeline, "other_ways", lambda *_: iter(()))
     _, plan = lost(monkeypatch, "refine = false, suppression_limit = 0.01")
     assert plan.method == "tcloseness_first"

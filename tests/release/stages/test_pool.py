@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import duckanon
-from duckanon.release.stages import bucket, least_loss
+from duckanon.release import pipeline
+from duckanon.release.stages import bucket
 from duckanon.release.stages.bucket import Records
 from duckanon.release.stages.partition import partition
 from duckanon.release.stages.partition.pool import Part, parted, pooled
@@ -94,7 +95,7 @@ def test_tails_that_tiles_part_are_put_together(
 ) -> None:
     monkeypatch.setattr(bucket, "TILE", 64)
     monkeypatch.setattr(bucket, "BROAD_TILE", 64)
-    monkeypatch.setattr(least_loss, "_ways", lambda *_: iter(()))
+    monkeypatch.setattr(pipeline, "other_ways", lambda *_: iter(()))
     people, given = heavy(1500), {"effort": "fast", **asked}
     together = lost(people, **given)
     monkeypatch.setattr("duckanon.release.stages.partition.pool.WORTH", 2.0)

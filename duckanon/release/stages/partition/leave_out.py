@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.bucket import Bucketed
-    from duckanon.release.stages.limit.limit import Limited
+    from duckanon.release.stages.bucket import Tiles
+    from duckanon.release.stages.limit.limit import Limits
 
     Made = Callable[
         [npt.NDArray[np.float64], npt.NDArray[np.int64], Sequence[Threshold]], npt.NDArray[np.int64]
@@ -32,18 +32,18 @@ PARTS = (1, 2, 4, 8)
 """The limit is tried whole and in these parts: what t needs may be less than what is allowed."""
 
 
-def leaves_out(bucketed: Bucketed, policy: Policy) -> bool:
+def leaves_out(tiles: Tiles, limits: Limits, policy: Policy) -> bool:
     """Whether `leave_out` tells what is suppressed: one kernel sees all records. Else `repair` does."""
-    sees_all = bucketed.tile_count == 1 and not len(bucketed.ready_labels)
-    searched = policy.method == "auto" and policy.refine and bucketed.open_size <= EXACT
-    return bool(searched and sees_all and bucketed.limited.thresholds and policy.suppression_limit)
+    sees_all = tiles.count == 1 and not len(tiles.ready_labels)
+    searched = policy.method == "auto" and policy.refine and tiles.open_size <= EXACT
+    return bool(searched and sees_all and limits.thresholds and policy.suppression_limit)
 
 
 def leave_out(
     points: npt.NDArray[np.float64],
     codes: npt.NDArray[np.int64],
     whole: npt.NDArray[np.int64],
-    limited: Limited,
+    limits: Limits,
     policy: Policy,
     made: Made,
 ) -> npt.NDArray[np.int64]:
@@ -56,7 +56,7 @@ def leave_out(
 
     def lost(released: npt.NDArray[np.bool_], labels: npt.NDArray[np.int64] | None) -> _Lost:
         """Try the classes that are given, merged; where none are, those that are made."""
-        left, recoded = thresholds_without(limited, policy, codes, released)
+        left, recoded = thresholds_without(limits, policy, codes, released)
         here, held = np.ascontiguousarray(points[released]), np.ascontiguousarray(recoded[:, released])
         if labels is None:
             found = made(here, held, left)
@@ -69,17 +69,17 @@ def leave_out(
 
     choices = {
         released.tobytes(): (released, labels)
-        for released, labels in _choices(points, codes, whole, limited, policy)
+        for released, labels in _choices(points, codes, whole, limits, policy)
     }
     if not choices:
-        if not limited.whole_reaches:
+        if not limits.whole_reaches:
             raise not_found(policy)
         return whole
     released, _ = min(choices.values(), key=lambda choice: lost(*choice)[:2])
     least = lost(released, None)
-    if least.violation > 0 and not limited.whole_reaches:
+    if least.violation > 0 and not limits.whole_reaches:
         raise not_found(policy)
-    violation = float(violations_of(limited.thresholds, codes, whole).sum())
+    violation = float(violations_of(limits.thresholds, codes, whole).sum())
     # Less by more than rounding.
     if (violation, information_loss(points, whole) * (1.0 - 1e-9)) <= least[:2]:
         return whole
@@ -100,7 +100,7 @@ def _choices(
     points: npt.NDArray[np.float64],
     codes: npt.NDArray[np.int64],
     whole: npt.NDArray[np.int64],
-    limited: Limited,
+    limits: Limits,
     policy: Policy,
 ) -> Iterator[tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]]:
     """Yield which records (n,) would be released, and the classes (n,) that have told it.
@@ -109,19 +109,19 @@ def _choices(
     done about it: of k alone, and of t-closeness-first. Of these the worst first, or those that lose most
     where they are merged.
     """
-    n, thresholds = len(points), limited.thresholds
+    n, thresholds = len(points), limits.thresholds
     most = int(policy.suppression_limit * n)
-    limits = sorted({most // part for part in PARTS} - {0})
+    amounts = sorted({most // part for part in PARTS} - {0})
     far = np.argsort(-deviations(points, whole), kind="stable")
-    for some in limits:
+    for some in amounts:
         if n - some < policy.k:
             break
         released = np.ones(n, dtype=bool)
         released[far[:some]] = False
         yield released, whole
-    if not limited.whole_reaches:
+    if not limits.whole_reaches:
         # A choice with an l that merging ends with.
-        even = evened(limited.thresholds, codes, deviations(points, whole), policy)
+        even = evened(limits.thresholds, codes, deviations(points, whole), policy)
         if even is not None:
             yield even, whole
     alone = recipes(n, policy.k, (), "fast", largest=LARGEST, columns=points.shape[1])[0]
@@ -134,7 +134,7 @@ def _choices(
         after = deviations(points, merged(points, codes, thresholds, labels, "efficient"))
         added = np.bincount(labels, weights=after - deviations(points, labels))
         for worth in (violations, np.where(violations > 0, added, 0.0)):
-            for some in limits:
+            for some in amounts:
                 gone = worst_classes(worth, sizes, some)
                 if gone.any() and not gone.all():
                     yield ~gone[labels], labels

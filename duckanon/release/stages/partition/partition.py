@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from duckanon.literature.mondrian_suppressed import Suppression
 from duckanon.release import ahead
 from duckanon.release.stages.bucket import BY_CUTS, stream, subset
 from duckanon.release.stages.class_means import averaged, class_means
-from duckanon.release.stages.classes import Classes, Spread, information_loss, spread_of, sums_of
+from duckanon.release.stages.classes import Classes, ClassSums, Spread, information_loss, spread_of, sums_of
 from duckanon.release.stages.embed.embed import coordinates, cut_attributes, cut_points, dimensions
 from duckanon.release.stages.limit.limit import thresholds_of
 from duckanon.release.stages.partition.generalize import generalize
@@ -47,11 +46,11 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.exchange.refine import Stop
-    from duckanon.kernels.recipes import Recipe
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.bucket import Bucketed, Records
-    from duckanon.release.stages.limit.limit import Limited
-    from duckanon.release.stages.partition.plan import Points
+    from duckanon.release.stages.bucket import Records, Tiles
+    from duckanon.release.stages.embed.embed import Embedded
+    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.partition.plan import Sample
     from duckanon.release.stages.stage import Staged
 
 
@@ -60,82 +59,93 @@ class _Tile(NamedTuple):
 
     record_id: npt.NDArray[np.int64]
     labels: npt.NDArray[np.int64]
-    sums: Classes
+    sums: ClassSums
     means: dict[str, npt.NDArray[np.float64]]
     violations: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Partitioned:
-    """Classes of all records before repair; what grows with the records waits on disk."""
+    """The classes before repair: which of them violate a threshold, and what they were made by."""
 
-    bucketed: Bucketed
-    labels: Spool  # record_id and class_id of every record
+    classes: Classes
+    plan: Plan
     sums: Spool  # size, squares and sums of every class, in order; of none where there is no threshold
-    means: Spool  # class_id of every class, and the means of its floating-point columns
-    class_count: int
     violating: npt.NDArray[np.int64]  # (v,), the classes that violate a threshold
     violations: npt.NDArray[np.float64]  # (v,), how far
-    information_loss: float  # IL = 100 SSE / SST in per cent
-    plan: Plan
-    suppressed: int = 0  # records that the method itself left out
-    middle: Points | None = None  # some records of the middle tile
+    sample: Sample | None = None  # some records of the middle tile
     pooled: bool = False  # whether the worst classes of all tiles were searched together
+    leaving: bool = False  # whether records are left out within the tile, not by repair
 
 
-def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy) -> Partitioned:
+@dataclass(frozen=True)
+class _Kernel:
+    """What labels the records of a tile."""
+
+    embedded: Embedded
+    limits: Limits
+    policy: Policy
+    plan: Plan
+    open_size: int  # number of records of all tiles
+    merging: bool  # whether classes that violate a threshold are merged within the tile
+    leaving: bool  # whether records are left out within the tile
+    suppression: Suppression | None
+    stop: Stop
+
+    def labels(self, records: Records, points: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        """Return the class of each record (n,), 0..m-1; -1 for a record that is left out."""
+        policy, thresholds, labels = self.policy, self.limits.thresholds, self.plan.classes
+        if labels is None:
+            cuts = cut_points(self.embedded.axes, records.columns) if policy.method in BY_CUTS else None
+            labels = classes_of(
+                points, records.codes, policy, self.plan.recipe, thresholds, cuts, self.suppression,
+                share=len(points) / self.open_size, seed=policy.seed, stop=self.stop, merging=self.merging,
+            )  # fmt: skip
+        if self.leaving:
+            made = partial(classes_left, policy=policy, stop=self.stop)
+            return leave_out(points, records.codes, labels, self.limits, policy, made)
+        return labels
+
+
+def partition(
+    con: duckdb.DuckDBPyConnection,
+    staged: Staged,
+    embedded: Embedded,
+    limits: Limits,
+    tiles: Tiles,
+    policy: Policy,
+) -> Partitioned:
     """Classes of all records, of k or more each, refined; what a tile cannot repair is left to repair.
 
     Tiles run on all cores; the result does not depend on their number. As many tiles as cores are in memory,
     and two more. Whatever ends it, no worker goes on for longer than a pass.
     """
     if policy.method == "full_domain":
-        return _generalized(con, bucketed, policy)
-    limited, ended = bucketed.limited, threading.Event()
-    embedded, staged, thresholds = limited.embedded, limited.embedded.staged, limited.thresholds
-    until = staged.until
-
-    stop = _stop(ended, until)
-    _compile_ahead(bucketed, policy)
-    plan = choose_plan(con, bucketed, policy, stop)
-    # The time is that of refinement: no first partition is cut short.
-    halt = stop if plan.recipe.effort else ended.is_set
-    suppression = _suppression(limited, policy) if policy.method in BY_CUTS else None
-    leaving = leaves_out(bucketed, policy)
-    merging = merges(con, bucketed, policy, plan, stop)
-    pooling = _pooling(bucketed, policy)
+        return _generalized(con, staged, embedded, limits, tiles, policy)
+    ended = threading.Event()
+    _compile_ahead(embedded, limits, tiles, policy)
+    kernel = _kernel(con, staged, embedded, limits, tiles, policy, ended)
+    pooling, thresholds = _pooling(tiles, policy), limits.thresholds
 
     def tile(records: Records) -> tuple[_Tile, Part | None]:
         points = coordinates(embedded.axes, records.columns)
-        local = plan.classes
-        if local is None:
-            local = classes_of(
-                points, records.codes, policy, plan.recipe, thresholds,
-                share=len(points) / bucketed.open_size, seed=policy.seed, stop=halt,
-                merging=merging,
-                cuts=cut_points(embedded.axes, records.columns) if policy.method in BY_CUTS else None,
-                suppression=suppression,
-            )  # fmt: skip
-        if leaving:
-            made = partial(classes_left, policy=policy, stop=halt)
-            local = leave_out(points, records.codes, local, limited, policy, made)
-        if (local < 0).any():
-            # What is left keeps every threshold against its own distribution.
-            kept = local >= 0
-            return _described(staged, Part(subset(records, kept), points[kept], local[kept])), None
-        part, far = Part(records, points, local), None
+        part, far = Part(records, points, kernel.labels(records, points)), None
+        left = part.labels >= 0
+        if not left.all():
+            # Records that are left keep every threshold against their own distribution.
+            return _described(staged, Part(subset(records, left), points[left], part.labels[left])), None
         if pooling:
-            part, far = parted(part, bucketed.open_size)
+            part, far = parted(part, tiles.open_size)
         return _described(staged, part, thresholds), far
 
-    ready = coordinates(embedded.axes, bucketed.ready.columns)
+    ready = coordinates(embedded.axes, tiles.ready.columns)
     found = _Found(spool_folder(con), keep_sums=bool(thresholds))
-    found.add(_described(staged, Part(bucketed.ready, ready, bucketed.ready_labels)))
-    middle: list[Points] = []
+    found.add(_described(staged, Part(tiles.ready, ready, tiles.ready_labels)))
+    samples: list[Sample] = []
     pool: Part | None = None
     with (
-        progress.step("partition", total=bucketed.tile_count, unit="tiles") as step,
-        closing(on_all_cores(tile, _noted(stream(con, bucketed), bucketed, middle), ended)) as results,
+        progress.step("partition", total=tiles.count, unit="tiles") as step,
+        closing(on_all_cores(tile, _noted(con, embedded, limits, tiles, samples), ended)) as results,
     ):
         for done, far in results:
             found.add(done)
@@ -145,98 +155,124 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
             step.advance()
     together = pool is not None and found.class_size < LARGE and pays(pool, found.within)
     if pool is not None:
-        if together:
-            share = len(pool.labels) / bucketed.open_size
-            pool = _search(pool, policy, plan.recipe, thresholds, share, until, merging=merging)
-        found.add(_described(staged, pool, thresholds))
-    whole = found.partitioned(bucketed, plan, middle[0] if middle else None)
-    return replace(whole, pooled=together)
+        found.add(_described(staged, _search(pool, staged, kernel) if together else pool, thresholds))
+    sample = samples[0] if samples else None
+    return found.partitioned(staged.size, kernel, sample, pooled=together)
 
 
-def _pooling(bucketed: Bucketed, policy: Policy) -> bool:
+def _kernel(
+    con: duckdb.DuckDBPyConnection,
+    staged: Staged,
+    embedded: Embedded,
+    limits: Limits,
+    tiles: Tiles,
+    policy: Policy,
+    ended: threading.Event,
+) -> _Kernel:
+    """Return what labels the records of every tile, until nobody waits any more."""
+    stop = _stop(staged, ended)
+    plan = choose_plan(con, embedded, limits, tiles, policy, stop)
+    return _Kernel(
+        embedded,
+        limits,
+        policy,
+        plan,
+        tiles.open_size,
+        merging=merges(con, embedded, limits, tiles, policy, plan, stop),
+        leaving=leaves_out(tiles, limits, policy),
+        suppression=_suppression(staged, embedded, limits, policy) if policy.method in BY_CUTS else None,
+        # The time is that of refinement: no first partition is cut short.
+        stop=stop if plan.recipe.effort else ended.is_set,
+    )
+
+
+def _pooling(tiles: Tiles, policy: Policy) -> bool:
     """Tell whether the worst classes may be searched together."""
-    parts = bucketed.tile_count > 1 or bucketed.open_size > EXACT
-    return policy.method == "auto" and parts
+    return policy.method == "auto" and (tiles.count > 1 or tiles.open_size > EXACT)
 
 
-def _stop(ended: threading.Event, until: float | None) -> Stop:
+def _stop(staged: Staged, ended: threading.Event) -> Stop:
     """Return what tells a kernel to stop: that nobody waits any more, or that the time is over."""
-    return lambda: ended.is_set() or (until is not None and time.monotonic() > until)
+    return lambda: ended.is_set() or staged.late
 
 
-def _search(
-    pool: Part, policy: Policy, recipe: Recipe, thresholds: Sequence[Threshold], share: float,
-    until: float | None, *, merging: bool,
-) -> Part:  # fmt: skip
+def _search(pool: Part, staged: Staged, kernel: _Kernel) -> Part:
     """Search the pool in a worker, which Ctrl-C stops like those of the tiles."""
     ended = threading.Event()
     search = partial(
-        search_pool, policy=policy, recipe=recipe, thresholds=thresholds, share=share,
-        stop=_stop(ended, until), merging=merging,
+        search_pool, policy=kernel.policy, recipe=kernel.plan.recipe, thresholds=kernel.limits.thresholds,
+        share=len(pool.labels) / kernel.open_size, stop=_stop(staged, ended), merging=kernel.merging,
     )  # fmt: skip
     with closing(on_all_cores(search, iter([pool]), ended)) as results:
         (found,) = results
     return found
 
 
-def _noted(tiles: Iterator[Records], bucketed: Bucketed, middle: list[Points]) -> Iterator[Records]:
+def _noted(
+    con: duckdb.DuckDBPyConnection, embedded: Embedded, limits: Limits, tiles: Tiles, samples: list[Sample]
+) -> Iterator[Records]:
     """Yield the tiles, and note some records of the middle one: coded records do not stay until the end."""
-    for number, records in enumerate(tiles):
-        if number == bucketed.tile_count // 2:
-            middle.append(sample_of(bucketed, records))
+    for number, records in enumerate(stream(con, embedded, limits, tiles)):
+        if number == tiles.count // 2:
+            samples.append(sample_of(embedded, tiles, records))
         yield records
 
 
-def _compile_ahead(bucketed: Bucketed, policy: Policy) -> None:
+def _compile_ahead(embedded: Embedded, limits: Limits, tiles: Tiles, policy: Policy) -> None:
     """Begin to compile what is sure to be needed: the table has records for a partition that is refined."""
-    embedded, thresholds = bucketed.limited.embedded, bucketed.limited.thresholds
-    columns, limited, records = dimensions(embedded.axes), bool(thresholds), bucketed.open_size
+    thresholds = limits.thresholds
+    columns, limited, records = dimensions(embedded.axes), bool(thresholds), tiles.open_size
     recipes = candidates(records, policy, thresholds, columns=columns)
     starts = {recipe.start: True for recipe in recipes if recipe.start != "univariate"}
     refined = any(recipe.effort for recipe in recipes if recipe.start != "univariate")
-    if bucketed.tile_count and refined:
+    if tiles.count and refined:
         effort = effort_for(records, policy.effort)
         # Classes of k alone are searched without thresholds, too; of larger tables perhaps.
         throughout = limited and ("k_alone" not in starts or records > EXACT)
         rebuilds = rebuilds_any(effort, records, columns, policy.k, limited=throughout)
         # The least parts of the pool are small tables.
-        parts = _pooling(bucketed, policy) and records <= MANY
+        parts = _pooling(tiles, policy) and records <= MANY
         ahead.begin([*starts], columns=columns, limited=limited, rebuilds=rebuilds or parts)
 
 
-def _suppression(limited: Limited, policy: Policy) -> Suppression | None:
+def _suppression(staged: Staged, embedded: Embedded, limits: Limits, policy: Policy) -> Suppression | None:
     """Return what a method that cuts may suppress itself."""
-    most = int(policy.suppression_limit * limited.embedded.staged.size)
-    limits = partial(thresholds_of, limited, policy)
-    return Suppression(most, limits, *cut_attributes(limited.embedded.axes)) if most else None
+    most = int(policy.suppression_limit * staged.size)
+    of_counts = partial(thresholds_of, limits, policy)
+    return Suppression(most, of_counts, *cut_attributes(embedded.axes)) if most else None
 
 
-def _generalized(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy) -> Partitioned:
+def _generalized(
+    con: duckdb.DuckDBPyConnection,
+    staged: Staged,
+    embedded: Embedded,
+    limits: Limits,
+    tiles: Tiles,
+    policy: Policy,
+) -> Partitioned:
     """Return the classes of full-domain generalization, which keep every threshold."""
-    embedded = bucketed.limited.embedded
     with progress.step("partition"):
-        made = generalize(con, bucketed.limited, policy)
+        made = generalize(con, staged, embedded, limits, policy)
     count = int(made.labels.max()) + 1
     shape = count, dimensions(embedded.axes)
-    classes = Classes(np.zeros(shape), np.zeros(count), np.zeros(count, dtype=np.int64))
+    whole = ClassSums(np.zeros(shape), np.zeros(count), np.zeros(count, dtype=np.int64))
     labels = Spool(spool_folder(con))
-    for records in stream(con, bucketed):
+    for records in stream(con, embedded, limits, tiles):
         # Class after class goes through many tiles: what each adds is summed in the order of the tiles.
         of = made.labels[records.record_id - 1]
         released = of >= 0
         labels.add({"record_id": records.record_id[released], "class_id": of[released]})
         here, local = np.unique(of[released], return_inverse=True)
         part = sums_of(coordinates(embedded.axes, records.columns)[released], local.astype(np.int64))
-        for whole, added in zip(_arrays(classes), _arrays(part), strict=True):
-            whole[here] += added
+        whole.sums[here] += part.sums
+        whole.squares[here] += part.squares
+        whole.sizes[here] += part.sizes
     means = Spool(spool_folder(con))
     means.add({"class_id": np.arange(count)})
+    classes = Classes(labels, means, count, made.found.suppressed, information_loss([spread_of(whole)]))
     none = np.zeros(0, dtype=np.int64)
-    loss = information_loss([spread_of(classes)])
-    return Partitioned(
-        bucketed, labels, Spool(spool_folder(con)), means, count, none, none.astype(np.float64), loss,
-        generalized_plan(made, bucketed.limited.embedded.staged, policy), made.found.suppressed,
-    )  # fmt: skip
+    plan = generalized_plan(made, staged, policy)
+    return Partitioned(classes, plan, Spool(spool_folder(con)), none, none.astype(np.float64))
 
 
 def _described(staged: Staged, part: Part, thresholds: Sequence[Threshold] = ()) -> _Tile:
@@ -287,22 +323,16 @@ class _Found:
         """The SSE of all classes so far."""
         return sum(spread.within for spread in self._spreads)
 
-    def partitioned(self, bucketed: Bucketed, plan: Plan, middle: Points | None) -> Partitioned:
-        """All that was added."""
+    def partitioned(self, size: int, kernel: _Kernel, sample: Sample | None, *, pooled: bool) -> Partitioned:
+        """All that was added, of so many records."""
+        loss = information_loss(self._spreads)
         return Partitioned(
-            bucketed,
-            self._labels,
+            Classes(self._labels, self._means, self._count, size - self._records, loss),
+            kernel.plan,
             self._sums,
-            self._means,
-            self._count,
             np.concatenate(self._violating),
             np.concatenate(self._violations),
-            information_loss(self._spreads),
-            plan,
-            bucketed.limited.embedded.staged.size - self._records,
-            middle,
+            sample,
+            pooled,
+            kernel.leaving,
         )
-
-
-def _arrays(classes: Classes) -> tuple[npt.NDArray[Any], ...]:
-    return classes.sums, classes.squares, classes.sizes

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from duckanon.kernels.merging.merge import Partner
     from duckanon.literature.mondrian_suppressed import Suppression
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.bucket import Bucketed, Records
-    from duckanon.release.stages.embed.embed import Cuts
+    from duckanon.release.stages.bucket import Records, Tiles
+    from duckanon.release.stages.embed.embed import Cuts, Embedded
+    from duckanon.release.stages.limit.limit import Limits
     from duckanon.release.stages.partition.generalize import Generalization
     from duckanon.release.stages.stage import Staged
 
@@ -42,8 +43,14 @@ SAMPLE = 4096
 HELPLESS = 10
 """Where so many times as many records as may go violate, most are merged anyway: suppression helps little."""
 
-Points = tuple["npt.NDArray[np.float64]", "npt.NDArray[np.int64]"]
-"""Coordinates (n, d) and codes (s, n) of some records."""
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Some of the records that kernels partition."""
+
+    points: npt.NDArray[np.float64]  # (n, d), their coordinates
+    codes: npt.NDArray[np.int64]  # (s, n), of the sensitive fields that have a threshold
+    open_size: int  # number of all records that kernels partition
 
 
 class How(TypedDict, total=False):
@@ -79,7 +86,9 @@ class Plan:
 
 def choose_plan(
     con: duckdb.DuckDBPyConnection,
-    bucketed: Bucketed,
+    embedded: Embedded,
+    limits: Limits,
+    tiles: Tiles,
     policy: Policy,
     stop: Stop | None = None,
 ) -> Plan:
@@ -91,12 +100,11 @@ def choose_plan(
     effort, or, where the sample is all that there is to partition, with that of the policy up to 'balanced'.
     Then its classes are handed on, unless the release takes more effort, or may leave records out.
     """
-    thresholds = bucketed.limited.thresholds
-    columns = dimensions(bucketed.limited.embedded.axes)
-    tried = candidates(bucketed.open_size, policy, thresholds, columns=columns)
+    thresholds, columns = limits.thresholds, dimensions(embedded.axes)
+    tried = candidates(tiles.open_size, policy, thresholds, columns=columns)
     if policy.method != "auto":
         return Plan(tried[0], "chosen by name")
-    if not bucketed.tile_count:
+    if not tiles.count:
         return Plan(tried[0], "no record is left for it: the values alone make the classes")
     if not thresholds:
         how = {
@@ -107,26 +115,33 @@ def choose_plan(
         return Plan(tried[0], f"only k is asked for; {how}")
     if len(tried) == 1:
         return Plan(tried[0], "no other class size pays for so many records, or none is allowed")
-    return _tried(con, bucketed, policy, tried, stop)
+    return _tried(sample(con, embedded, limits, tiles), limits, tiles, policy, tried, stop)
 
 
 def merges(
-    con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy, plan: Plan, stop: Stop | None = None
+    con: duckdb.DuckDBPyConnection,
+    embedded: Embedded,
+    limits: Limits,
+    tiles: Tiles,
+    policy: Policy,
+    plan: Plan,
+    stop: Stop | None = None,
 ) -> bool:
     """Tell whether tiles merge the classes that violate a threshold, which are else for `repair` to suppress.
 
     They do where no record may go, or `leave_out` tells which do; and with ``auto`` where far more violate
     than may go, as a sample shows.
     """
-    thresholds = bucketed.limited.thresholds
-    if policy.suppression_limit == 0 or leaves_out(bucketed, policy):
+    thresholds = limits.thresholds
+    if policy.suppression_limit == 0 or leaves_out(tiles, limits, policy):
         return True
-    if policy.method != "auto" or not bucketed.tile_count or not thresholds:
+    if policy.method != "auto" or not tiles.count or not thresholds:
         return False
-    points, codes = sample(con, bucketed)
-    recipe = _on_trial(plan.recipe, "fast")
-    labels = classes_of(points, codes, policy, recipe, thresholds, seed=policy.seed, stop=stop, merging=False)
-    violating = violations_of(thresholds, codes, labels) > 0.0
+    some, recipe = sample(con, embedded, limits, tiles), _on_trial(plan.recipe, "fast")
+    labels = classes_of(
+        some.points, some.codes, policy, recipe, thresholds, seed=policy.seed, stop=stop, merging=False
+    )
+    violating = violations_of(thresholds, some.codes, labels) > 0.0
     return bool(violating[labels].mean() > HELPLESS * policy.suppression_limit)
 
 
@@ -144,24 +159,23 @@ def generalized_plan(made: Generalization, staged: Staged, policy: Policy) -> Pl
 
 
 def _tried(
-    con: duckdb.DuckDBPyConnection,
-    bucketed: Bucketed,
+    some: Sample,
+    limits: Limits,
+    tiles: Tiles,
     policy: Policy,
     tried: Sequence[Recipe],
     stop: Stop | None,
 ) -> Plan:
     """Plan with the recipe that loses least on a sample."""
-    points, codes = sample(con, bucketed)
-    whole = len(points) == bucketed.open_size
-    on_trial, found, losses = _on_sample(
-        points, codes, policy, tried, bucketed.limited.thresholds, stop, whole=whole
-    )
-    best = choice(tried, losses, sampled=bucketed.open_size > EXACT)
+    points, codes = some.points, some.codes
+    whole = len(points) == some.open_size
+    on_trial, found, losses = _on_sample(points, codes, policy, tried, limits.thresholds, stop, whole=whole)
+    best = choice(tried, losses, sampled=some.open_size > EXACT)
     names = ", ".join(f"{recipe.start} with classes from {recipe.size}" for recipe in tried)
     little = "least loss" if losses[best] == min(losses) else f"at most {MORE} times the least loss"
     why = f"{little} on a sample of {len(points)} records of {names}"
     # The same records, recipe and seed, and merging as in the release: its classes are made.
-    merging = policy.suppression_limit == 0 or leaves_out(bucketed, policy)
+    merging = policy.suppression_limit == 0 or leaves_out(tiles, limits, policy)
     made = whole and on_trial[best] == tried[best] and merging
     return Plan(tried[best], why, found[best] if made else None)
 
@@ -222,17 +236,18 @@ def candidates(
     return tried
 
 
-def sample(con: duckdb.DuckDBPyConnection, bucketed: Bucketed) -> Points:
+def sample(con: duckdb.DuckDBPyConnection, embedded: Embedded, limits: Limits, tiles: Tiles) -> Sample:
     """At most `SAMPLE` records, taken evenly, of the middle tile."""
-    (records,) = stream(con, bucketed, only=bucketed.tile_count // 2)
-    return sample_of(bucketed, records)
+    (records,) = stream(con, embedded, limits, tiles, only=tiles.count // 2)
+    return sample_of(embedded, tiles, records)
 
 
-def sample_of(bucketed: Bucketed, records: Records) -> Points:
-    """At most `SAMPLE` of some records, taken evenly."""
-    points = coordinates(bucketed.limited.embedded.axes, records.columns)
+def sample_of(embedded: Embedded, tiles: Tiles, records: Records) -> Sample:
+    """At most `SAMPLE` of the records of a tile, taken evenly."""
+    points = coordinates(embedded.axes, records.columns)
     step = -(-len(points) // SAMPLE)
-    return np.ascontiguousarray(points[::step]), np.ascontiguousarray(records.codes[:, ::step])
+    some = np.ascontiguousarray(points[::step]), np.ascontiguousarray(records.codes[:, ::step])
+    return Sample(*some, tiles.open_size)
 
 
 def trial(
