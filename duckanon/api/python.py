@@ -245,8 +245,9 @@ def anonymize_stream(
         all are 'range', of numbers, dates and timestamps. ``nulls``: 'category'
         (NULL is a value; among numbers it lies a range below the least), not with 'castle'; or 'error'.
         ``scale``: ends of the range of a number or date, ``{'age': (0, 120)}``; else from the least
-        to the largest of the first ``warm_up`` tuples, delay + 1 if it is not given, which is the most; these
-        tell, too, to how many digits means of floating-point numbers and timestamps are rounded.
+        to the largest of the first ``warm_up`` tuples, delay + 1 if it is not given, which is the most. The
+        first ``warm_up`` values of a column tell, too, to how many digits its means are rounded, where these
+        are floating-point numbers or timestamps.
         ``cluster``: 'nearest' (the others of a class are the nearest to the tuple whose delay is over) or
         'grow' (each is the nearest to the centre of those before), of 'steered'. ``clusters``: how many
         wait at a time, 50; ``recent``: of how many classes the mean loss decides what a cluster may lose and

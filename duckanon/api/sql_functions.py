@@ -337,7 +337,7 @@ def _digest(cursor: duckdb.DuckDBPyConnection, relations: list[str], *others: st
         columns = columns_of(cursor, relation, STAGE)
         if not all(tells_all(type_text) for _, type_text in columns):
             return None
-        state.update(row_digests(cursor, relation, columns, ordered=False).encode())
+        state.update(row_digests(cursor, relation, columns).encode())
     return state.hexdigest()
 
 

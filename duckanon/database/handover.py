@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from duckanon.database import engine, interrupts, templates
-from duckanon.database.fingerprint import row_digests
+from duckanon.database.fingerprint import fingerprint, row_digests
 from duckanon.database.relations import columns_of, named, subquery
 from duckanon.errors import DuckanonError, ReleaseError
 
@@ -109,7 +109,7 @@ def require_same(
         try:
             read = columns_of(con, reading, STAGE)
             audited = [(column.name, column.type) for column in columns]
-            if read == audited and _digest(con, relation, audited) == _digest(con, reading, audited):
+            if read == audited and fingerprint(con, relation) == fingerprint(con, reading):
                 return
         except DuckanonError as failure:
             raise ReleaseError(
@@ -123,7 +123,7 @@ def require_same(
                 )
                 for rows in (relation, reading)
             )
-            if as_read != single[0] or _digest(con, ours, single) != _digest(con, theirs, single):
+            if as_read != single[0] or fingerprint(con, ours) != fingerprint(con, theirs):
                 raise ReleaseError(
                     f"column {column.name!r} of type {column.type} would not leave as it was audited: "
                     f"Arrow makes {column.read_as} of it, so nothing was returned; CAST it to VARCHAR in the "
@@ -138,7 +138,7 @@ def same_column(con: duckdb.DuckDBPyConnection, one: pa.ChunkedArray, other: pa.
     for column in (one, other):
         with registered(con, pa.table({"value": column})) as name:
             try:
-                digests.append(row_digests(con, name, columns_of(con, name, STAGE), ordered=False))
+                digests.append(row_digests(con, name, columns_of(con, name, STAGE)))
             except DuckanonError:
                 return False
     return digests[0] == digests[1]
@@ -161,7 +161,3 @@ def _read_types(con: duckdb.DuckDBPyConnection, table: pa.Table) -> list[tuple[s
 def _table(con: duckdb.DuckDBPyConnection, relation: str, *, empty: bool = False) -> pa.Table:
     limit = {"limit": 0} if empty else {}
     return engine.table(con, templates.render("relation/rows.sql.j2", relation=relation, **limit), STAGE)
-
-
-def _digest(con: duckdb.DuckDBPyConnection, relation: str, columns: list[tuple[str, str]]) -> str:
-    return row_digests(con, relation, columns, ordered=True)

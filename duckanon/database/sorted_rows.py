@@ -1,4 +1,4 @@
-"""Rows of a relation in an order of their own, hashed column by column: recipe 2 of a fingerprint."""
+"""Rows of a relation in an order of their own, hashed column by column, for fingerprints."""
 
 from __future__ import annotations
 

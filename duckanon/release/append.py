@@ -19,7 +19,6 @@ from duckanon.errors import InfeasibleError, PolicyError, ReleaseError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import ByColumn
-from duckanon.policy.recodes import rule_of
 from duckanon.policy.told import MIN_VALUES, P_PERCENT, SUBJECTS, told_loss
 from duckanon.release import metadata, successive
 from duckanon.release.candidate import warn
@@ -118,7 +117,6 @@ def append(
     _check_unchanged(con, published)
     with names_of(con, source), engine.temporary(con) as workspace:
         batch = _read(con, published, policy, source, known, earlier, workspace)
-        _check_recoded(con, batch)
         appended = _appended(con, batch, on_intersection)
         if appended.made is None:
             with engine.transaction(con):
@@ -187,37 +185,6 @@ def _check_unchanged(con: duckdb.DuckDBPyConnection, published: Published) -> No
         raise ReleaseError(f"mode = 'append' keeps what is published, and {changed}")
 
 
-def _check_recoded(con: duckdb.DuckDBPyConnection, batch: _Batch) -> None:
-    """Raise where an older duckanon recoded the published classes by another rule than new ones would have.
-
-    It released means of few values, too: `min_values` of all classes would be recorded, and not be kept.
-    """
-    before = {} if batch.source.drawn is None else {one.name: one for one in batch.source.drawn.columns}
-    older = [
-        one
-        for one in successive.in_order(batch.attributes)
-        if one.recode is not None and one.name in before and before[one.name].type is None
-    ]
-    for one in older:
-        if (rule := before[one.name].recode) not in {None, one.recode}:
-            raise ReleaseError(
-                f"an older duckanon released {one.name!r} of {batch.published.target} by its {rule}, and new "
-                f"classes would have its {one.recode}: REFRESH it without mode = 'append'"
-            )
-    of_values = [one.name for one in older if one.recode is not None and rule_of(one.recode).of_values]
-    if not of_values:
-        return
-    names = [named(name) for name in of_values]
-    query = templates.render("successive/missing.sql.j2", source=batch.all, columns=names)
-    missing = engine.rows(con, query, STAGE)[0]
-    few = next((name for name, some in zip(of_values, missing, strict=True) if some), None)
-    if few is not None:
-        raise ReleaseError(
-            f"{batch.published.target} may show means of few values of {few!r}, which has NULLs, as by an "
-            "older duckanon: REFRESH it once without mode = 'append'"
-        )
-
-
 def _known(published: Published, earlier: Sequence[Kept]) -> Kept:
     for one in earlier:
         if one.release_id == published.release_id:
@@ -227,8 +194,7 @@ def _known(published: Published, earlier: Sequence[Kept]) -> Kept:
 
 def _not_kept(published: Published) -> ReleaseError:
     return ReleaseError(
-        f"of {published.target} it was not kept who is in it, as by an older duckanon: "
-        "REFRESH it once without mode = 'append'"
+        f"of {published.target} it was not kept who is in it: REFRESH it once without mode = 'append'"
     )
 
 

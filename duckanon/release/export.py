@@ -87,6 +87,7 @@ def export(
         # The file of the name that was asked for comes last: where it is, the other one is.
         parts = [table.part for table in release.tables[: 1 if writer is _to_database else None]]
         _settle_all([(_aside(draft, part), _beside(file, part.ending)) for part in reversed(parts)])
+        interrupts.wrote()
     return report
 
 
@@ -284,7 +285,6 @@ def _to_csv(
 
 def _to_database(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) -> Report:
     published = release.published
-    metadata.check_told(con, published)
 
     def written(table: _Table, _: Columns) -> str:
         return named("export", "main", table.part.of(published.target.name))

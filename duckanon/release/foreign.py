@@ -12,6 +12,7 @@ import contextlib
 import os
 import re
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duckanon.database import drafts, engine, own_copy, templates
@@ -22,7 +23,6 @@ from duckanon.release.metadata import METADATA, SCHEMA, is_release_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
 
     import duckdb
 
@@ -41,16 +41,16 @@ def opened(
     """Give a connection in memory that reaches nothing but the named files, and writes to the named folders.
 
     Without the names of Python and a progress bar; no setting can be changed and no extension fetched or
-    loaded, unless the caller trusts what is read. It spills to the first of the folders, where only the owner
-    reads it; without folders where DuckDB does by default.
+    loaded, unless the caller trusts what is read. What it spills lies in the first of the folders, or in the
+    current one, where only its owner reads it.
     """
     config: dict[str, str | bool | int | float | list[str]] = {"python_enable_replacements": False}
     if not trust:
         config |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     folders = list(folders)
     with contextlib.ExitStack() as stack:
-        # Where something is written, DuckDB spills, too: values of the source, for no other eyes.
-        spill = stack.enter_context(drafts.spill(folders[0])) if folders else None
+        # DuckDB writes what it spills, values of the files, for everybody's eyes.
+        spill = stack.enter_context(drafts.spill(next(iter(folders), Path())))
         if spill is not None:
             config["temp_directory"] = spill.absolute().as_posix()
         con = stack.enter_context(engine.in_memory(**config))

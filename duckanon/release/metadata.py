@@ -14,7 +14,6 @@ from duckanon.database import engine, templates
 from duckanon.database.relations import Target, columns_of, databases, lookup, named, relation_of
 from duckanon.errors import DuckanonError, ReleaseError
 from duckanon.policy.names import fold
-from duckanon.policy.told import P_PERCENT
 from duckanon.release.tables import BESIDE, Released, parts_of, read
 
 if TYPE_CHECKING:
@@ -25,9 +24,6 @@ SCHEMA = "duckanon"
 
 METADATA = ("releases", "columns", "thresholds", "audits")
 """The metadata tables."""
-
-CHAINED = 3
-"""Version since which the audits of a release are a chain."""
 
 _OF_OTHERS = re.compile(r"Table with name (release|persons|values)_\d+\w* does not exist")
 _MARK = re.compile(r"duckanon release (\d+)")
@@ -77,8 +73,8 @@ def check_writable(con: duckdb.DuckDBPyConnection, target: Target) -> None:
 def recorded(con: duckdb.DuckDBPyConnection, target: Target) -> list[Published]:
     """Releases that the metadata knows under a name, the newest last, whether or not they have a view still.
 
-    Each has the name that its view has now (ALTER VIEW may have renamed it) or had last. Raises where a newer
-    duckanon wrote them, or a user's table has the name of ours.
+    Each has the name that its view has now (ALTER VIEW may have renamed it) or had last. Raises where the
+    metadata are of another version, or a user's table has the name of ours.
     """
     if target.catalog not in with_releases(con, target.catalog):
         return []
@@ -87,29 +83,19 @@ def recorded(con: duckdb.DuckDBPyConnection, target: Target) -> list[Published]:
     )
     rows = engine.rows(con, query, "catalog", error=ReleaseError)
     for release_id, version, *_ in rows:
-        if version > SCHEMA_VERSION:
-            raise ReleaseError(
-                f"{target}: release {release_id} has metadata of version {version}, and this duckanon reads "
-                f"up to {SCHEMA_VERSION}: use the newer duckanon that wrote it"
-            )
+        check_version(f"{target}: release {release_id}", version)
     return [
         Published(Target(target.catalog, schema, view), release_id, table, *rest)
         for release_id, _, schema, view, table, *rest in rows
     ]
 
 
-def check_told(con: duckdb.DuckDBPyConnection, published: Published) -> None:
-    """Raise where an earlier version recorded how far class means are from `p_percent`."""
-    query = templates.render(
-        "export/reached.sql.j2",
-        catalog=published.target.catalog,
-        release_id=published.release_id,
-        measure=P_PERCENT,
-    )
-    if engine.rows(con, query, "export", error=ReleaseError)[0][0]:
+def check_version(release: str, version: int) -> None:
+    """Raise where the metadata of a release are of another version than this duckanon reads."""
+    if version != SCHEMA_VERSION:
         raise ReleaseError(
-            f"{published.target} was not exported: an earlier duckanon recorded in {SCHEMA}.audits the "
-            "per cent that p_percent reaches, which tells values of records; REFRESH the view and export that"
+            f"{release} has metadata of version {version}, and this duckanon reads version {SCHEMA_VERSION}: "
+            "use the duckanon that wrote it"
         )
 
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from duckanon import progress
 from duckanon.database import engine, interrupts
 from duckanon.errors import InfeasibleError, PolicyError
-from duckanon.kernels.closeness.threshold import work_of
-from duckanon.kernels.plain import small
 from duckanon.release.candidate import Candidate
 from duckanon.release.stages.advise.advise import advise
 from duckanon.release.stages.audit import audit
@@ -59,12 +57,10 @@ def candidate_of(
 
     The source must have the columns that it was `drawn` with; `keep_source` keeps its rows, too.
     """
-    with engine.temporary(con) as workspace, contextlib.ExitStack() as kernels:
+    with engine.temporary(con) as workspace:
         staged: Staged = stage(con, query, policy, workspace, drawn=drawn, keep_source=keep_source)
         embedded: Embedded = embed(con, staged, policy)
         limits: Limits = limit(con, staged, embedded, policy)
-        effort = policy.effort if policy.refine else None
-        kernels.enter_context(small(staged.size, effort, work_of(limits.thresholds)))
         way: Way = protected(con, staged, embedded, limits, policy)
         recoded: Recoded = recode(con, staged, embedded, way.classes, way.plan.levels, policy)
         report: Report = audit(con, staged, embedded, recoded, way.plan, policy)

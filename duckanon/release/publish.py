@@ -15,7 +15,7 @@ from duckanon.errors import ReleaseError
 from duckanon.policy.told import MIN_VALUES, P_PERCENT, SUBJECTS
 from duckanon.release import metadata, successive
 from duckanon.release.candidate import released_of
-from duckanon.release.chain import record, renew
+from duckanon.release.chain import record
 from duckanon.release.drawn import drawn_columns
 from duckanon.release.stages.protect import judged
 from duckanon.release.tables import BESIDE, counted, parts_of, read, sensitive_of
@@ -83,7 +83,6 @@ def publish(
             if now is None or (now.policy, now.source_sql) != (refreshed.policy, refreshed.source_sql):
                 raise metadata.meanwhile(target.catalog)
         _render(con, "publish/metadata.sql.j2", catalog=target.catalog)
-        renew(con, target.catalog)
         number = engine.rows(
             con, templates.render("catalog/next_release.sql.j2", catalog=target.catalog), "publish"
         )

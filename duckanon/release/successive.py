@@ -64,8 +64,8 @@ HISTORY_COLUMNS = (
 REPEATED = 4
 """Records a value, at least, where the digests of values are looked up."""
 
-DIGESTS, OLDER = 4, "by digests of an older duckanon"
-"""Version of what is kept, and what is said of an older one, whose subjects cannot be known again."""
+DIGESTS = 4
+"""Version of the digests of what is kept; a history of another version is refused."""
 
 
 @dataclass(frozen=True)
@@ -138,10 +138,13 @@ def _history(con: duckdb.DuckDBPyConnection, catalog: str, there: set[str]) -> l
         return None
     query = templates.render("successive/kept.sql.j2", catalog=catalog)
     rows = [row for row in engine.rows(con, query, STAGE, error=ReleaseError) if None not in row]
-    found = [(Kept(*row[:-1]), row[-1]) for row in rows]
-    return [
-        one if version == DIGESTS else replace(one, basis=f"{one.basis}, {OLDER}") for one, version in found
-    ]
+    for *_, version in rows:
+        if version != DIGESTS:
+            raise ReleaseError(
+                f"the table {catalog}.{metadata.SCHEMA}.{HISTORY} has digests of version {version}, and this "
+                f"duckanon reads version {DIGESTS}: use the duckanon that wrote it"
+            )
+    return [Kept(*row[:-1]) for row in rows]
 
 
 def tables_of(release_id: int) -> tuple[str, str]:
@@ -306,8 +309,8 @@ def told(
     texts = []
     if standing is not None and standing.release_id not in {one.release_id for one in earlier}:
         texts.append(
-            f"of release {standing.release_id} of {target} nothing was kept to compare this one with, as by "
-            "an older duckanon: what both say together is not known"
+            f"of release {standing.release_id} of {target} nothing was kept to compare this one with: what "
+            "both say together is not known"
         )
     findings: list[str] = []
     for one in reversed(earlier):
@@ -316,8 +319,10 @@ def told(
             continue
         if one.basis != persons.basis:
             # A report is given away: which columns these are is not told, for they may be dropped.
-            how = OLDER if one.basis.endswith(OLDER) else "by other columns or types than this one"
-            texts.append(f"{one} knows its subjects {how}: what both say together is not known")
+            texts.append(
+                f"{one} knows its subjects by other columns or types than this one: what both say together "
+                "is not known"
+            )
         else:
             finding = _finding(con, catalog, candidate, persons, one, same_view=same_view)
             findings += [finding] if finding else []

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
 from duckanon.database import arrow, ordered
-from duckanon.errors import PolicyError
+from duckanon.errors import InfeasibleError, PolicyError
 from duckanon.kernels.closeness.reference import LARGEST_TOTAL
 from duckanon.policy.kinds import NUMBERS
 from duckanon.release.stages.embed.embed import (
@@ -28,6 +28,7 @@ from duckanon.release.stages.embed.embed import (
     signs_of,
     simplex,
 )
+from duckanon.release.stages.limit.evened import EVENED
 from duckanon.release.stages.limit.limit import check_l, threshold_of
 from duckanon.spark.columns import number
 from duckanon.spark.domain import digest, domain_of
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 
 GRID = 1 << 26
 """Steps of a range to which numbers are rounded for their moments: squares are summed in whole numbers."""
+
+_WHOLE_CLASSES = "or anonymize with DuckDB, which looks for records to suppress until the others reach it"
+"""Way out where a part of a table may have an l that the table has not: Spark suppresses whole classes."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,12 @@ def limited(embedded: Embedded, staged: Staged, policy: Policy, folder: str) -> 
         asked = replace(field, attribute=replace(field.attribute, name=name))
         distance = field.attribute.distance or "equal"
         domain = domain_of(staged.frame, field.column, distance, f"{folder}_{field.column}")
-        check_l(asked, domain.counts, policy)
+        try:
+            check_l(asked, domain.counts, policy)
+        except InfeasibleError as missed:
+            if policy.suppression_limit and policy.audited().l_diversity in EVENED:
+                raise InfeasibleError(f"{missed}, {_WHOLE_CLASSES}", missed.best) from missed
+            raise
         thresholds.append(domain.strict(threshold_of(asked, domain.counts, None, policy), name))
         domains.append(domain)
     return replace(embedded, domains=tuple(domains), thresholds=tuple(thresholds))

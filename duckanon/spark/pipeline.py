@@ -23,6 +23,7 @@ from duckanon.spark.digits import with_digits
 from duckanon.spark.embed import embed
 from duckanon.spark.evidence import fingerprint
 from duckanon.spark.files import Written
+from duckanon.spark.min_values import min_values
 from duckanon.spark.partition import partition
 from duckanon.spark.publish import place_of
 from duckanon.spark.recode import recoded
@@ -122,9 +123,11 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
             raise AuditFailure(
                 f"the release violates its policy and was not written:\n{report.to_text()}", report
             )
-        made = Made(staged, embedded, labelled, final, released, report.measures[0].classes)
+        classes = report.measures[0].classes
+        measures, few = min_values(final, released, staged, policy, classes=classes)
+        made = Made(staged, embedded, labelled, final, released, classes)
         warned = advice(made, policy, records=written.records, loss=loss)
-        report = replace(report, warnings=warned)
+        report = replace(report, measures=(*report.measures, *measures), warnings=(*few, *warned))
         evidence = _evidence(released, written, policy, report, loss, suppressed + staged.left_out)
         place.write(candidate, EVIDENCE, evidence.to_json())
         place.publish(candidate)

@@ -13,7 +13,7 @@ from duckanon.database.intake import plain_type
 from duckanon.errors import ReleaseError, SourceError
 from duckanon.policy.bind import Role
 from duckanon.policy.names import CLASS
-from duckanon.release.stages.recode.digits import asked_of, digits_in, rounding_of, searched, unit_in
+from duckanon.release.stages.recode.digits import asked_of
 from duckanon.release.stages.stage import Field
 from duckanon.streams.methods import Left
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from duckanon.policy.bind import Attribute
+    from duckanon.release.stages.stage import Rounding
 
 STAGE = "stream"
 
@@ -41,16 +42,17 @@ class Recoder:
     climbs: Mapping[str, str]  # tables of hierarchies, by column of their field
     k: int
     least: int  # values that a class mean is of
-    searching: bool = False  # whether some tuples have to tell how finely a mean is rounded; see `fixed`
     kinds: Mapping[str, pa.DataType] = dataclasses.field(default_factory=dict)  # of an input; see `encoded`
     _queries: dict[tuple[object, ...], str] = dataclasses.field(default_factory=dict)  # see `_query`
     _orders: dict[str, outgoing.Orders] = dataclasses.field(default_factory=dict)  # see `learn`
 
-    def fixed(self, tuples: pa.Table) -> Recoder:
-        """Return it with the roundings of means that some first tuples ask for."""
-        return dataclasses.replace(
-            self, fields=tuple(_rounded(field, tuples) for field in self.fields), searching=False, _queries={}
+    def rounded(self, roundings: Mapping[str, Rounding]) -> Recoder:
+        """Return it with other roundings of some columns."""
+        fields = tuple(
+            dataclasses.replace(field, rounding=roundings.get(field.column, field.rounding))
+            for field in self.fields
         )
+        return dataclasses.replace(self, fields=fields, _queries={})
 
     def learn(self, batch: pa.RecordBatch) -> None:
         """Keep the order of the values of ordered dictionaries, by which they are written."""
@@ -207,22 +209,6 @@ class Recoder:
 def _written_as(kind: pa.DataType) -> pa.DataType:
     """Type of the values of classes; instants may lie between those of the input."""
     return pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) and kind.tz else kind
-
-
-def _rounded(field: Field, tuples: pa.Table) -> Field:
-    """Return a field with the rounding of its means, by the values of some tuples."""
-    if not searched(field):
-        return field
-    column = tuples.column(field.name).drop_null()
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if field.kind == "float":
-        found = digits_in(arrow.numbers(column).astype(np.float64), field.type)
-    else:
-        zone = column.type.tz
-        column = column.cast(pa.timestamp("us" if zone else column.type.unit, zone))
-        found = unit_in(arrow.numbers(column.cast(pa.int64())), field)
-    return dataclasses.replace(field, rounding=rounding_of(field, found))
 
 
 def known(before: pa.Table | None, values: pa.Table, public: NDArray[np.int64]) -> pa.Table | None:

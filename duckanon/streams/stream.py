@@ -20,10 +20,10 @@ from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import CLASS, fold, twice
 from duckanon.policy.told import told_figure
-from duckanon.release.stages.recode.digits import searched
 from duckanon.release.stages.stage import tellers_of
 from duckanon.streams.closeness import Guard
 from duckanon.streams.coordinates import Coordinates, check_scales
+from duckanon.streams.digits import OpenDigits
 from duckanon.streams.methods import METHODS, opened
 from duckanon.streams.policy import SAFE_DELAY, StreamPolicy, check_kinds
 from duckanon.streams.recode import Recoder, fields_of, known
@@ -170,10 +170,9 @@ class _State:
         fields = fields_of(attributes)
         tables = {one.column: climbs[one.name].table for one in fields if one.name in climbs}
         kinds = {name: schema.field(name).type for name in self._kept}
-        rows, searching = policy.rows, any(map(searched, fields))
-        self._recoder = Recoder(
-            fields, types, policy.class_id, tables, rows.k, rows.least_values, searching, kinds
-        )
+        rows = policy.rows
+        self._recoder = Recoder(fields, types, policy.class_id, tables, rows.k, rows.least_values, kinds)
+        self._digits = OpenDigits(fields, policy.warm_up)
         self._method = METHODS[policy.method]
         self._sensitive = Values(sensitive, types)
         self.guard = Guard(sensitive, policy.window)
@@ -199,7 +198,7 @@ class _State:
         subjects = self._numbers_of_subjects(table)
         self._waiting.append(table.select(self._kept))
         self._subjects.append(subjects)
-        if not self._coordinates.known or self._recoder.searching:
+        if not self._coordinates.known:
             if sum(map(len, self._waiting)) < self._policy.warm_up:
                 self._counts.read = sum(map(len, self._waiting))
                 return
@@ -214,9 +213,7 @@ class _State:
         yield from self._leave(self._method.finish(self._buffer))
 
     def _fix(self) -> None:
-        first = pa.concat_tables(self._waiting).slice(0, self._policy.warm_up)
-        self._coordinates.fix(self._con, first)
-        self._recoder = self._recoder.fixed(first)
+        self._coordinates.fix(self._con, pa.concat_tables(self._waiting).slice(0, self._policy.warm_up))
 
     def _push(self) -> Iterator[Part]:
         """Put the tuples that wait into the buffer."""
@@ -224,6 +221,7 @@ class _State:
         self._waiting, self._subjects = [], []
         read = int(self._buffer.counts[0])
         points = self._coordinates.of(self._con, tuples, read)
+        self._digits.read(tuples, read)
         told, codes = subjects if self._tellers else None, self._codes(tuples)
         self._rows = pa.concat_tables([self._rows, tuples])
         self._points = np.vstack([self._points, points])
@@ -260,9 +258,12 @@ class _State:
             self._counts.add(left, points, left.positions, read=read, oldest=oldest)
             self.guard.forget(read, oldest)
             return
-        made, values, written = self._recoder.written(
-            self._con, tuples, left, self._values, whose if self._tellers else None
-        )
+        told = whose if self._tellers else None
+        made, values, written = self._recoder.written(self._con, tuples, left, self._values, told)
+        roundings = self._digits.told(made, left.times[written])
+        if roundings:
+            self._recoder = self._recoder.rounded(roundings)
+            made, values, written = self._recoder.written(self._con, tuples, left, self._values, told)
         came = left.positions[written]
         outside = np.setdiff1d(np.arange(len(left.positions)), written)
         if len(outside):

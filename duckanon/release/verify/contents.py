@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from duckanon.database import blocks, engine, templates
-from duckanon.database.fingerprint import digest
 from duckanon.database.relations import columns_of, databases, subquery
 from duckanon.errors import DuckanonError
 from duckanon.release.export import attach, detach, write_macros
-from duckanon.release.metadata import CHAINED, METADATA, SCHEMA
+from duckanon.release.metadata import METADATA, SCHEMA
 from duckanon.release.tables import parts_of
 from duckanon.release.verify.record import STAGE
 
@@ -37,9 +36,6 @@ _WORDS = re.compile(r"\"(?:[^\"]|\"\")*\"|'(?:[^']|'')*'|[\w.]+|\S")
 
 Macro = tuple[str, str]
 """Schema and name."""
-
-_EARLIER = {"dominance": "3b9a288539ba1eaf33d85460e0a72e4f7dc30f9984c377061152d8ae46e3707d"}
-"""SHA-256 of forms of macros that an earlier state of this version wrote, as DuckDB 2.0.1 gives them back."""
 
 
 @dataclass(frozen=True)
@@ -76,15 +72,11 @@ def held(con: duckdb.DuckDBPyConnection, home: str, told: str, recorded: Sequenc
     ]
     beside, notes = _beside_the_blocks(con, home, recorded)
     differences += beside
-    earlier = _earlier(con, home, written)
-    macros = [text for key, text in _macros_that_differ(con, home, written) if key not in earlier]
+    macros = list(_macros_that_differ(con, home, written))
     programs = version("duckanon"), duckdb.__version__
     writers = _writers(recorded)
-    if earlier:
-        older = [f"the macro {'.'.join(key)} is that of an earlier state of duckanon" for key in earlier]
-        notes = (*notes, "; ".join(older) + ": ask that of sql/install.sql")
     if programs in writers or not macros:
-        return Held((*differences, *macros), notes, not macros and not earlier)
+        return Held((*differences, *macros), notes, not macros)
     return Held(tuple(differences), (*notes, _unknown(macros, programs, writers[0])), macros=False)
 
 
@@ -146,9 +138,7 @@ def _beside_the_blocks(
     differences += blocks.strange_headers(file)
     if room.behind:
         differences.append(f"the file goes on for {room.behind} bytes behind its last block")
-    audits = [audit for release in recorded for audit in release.audits if audit.statement == "export"]
-    # EXPORT empties free blocks since it chains the audits.
-    if filled and any(audit.schema_version >= CHAINED for audit in audits):
+    if filled and any(audit.statement == "export" for release in recorded for audit in release.audits):
         which = "1 free block of the file is" if filled == 1 else f"{filled} free blocks of the file are"
         note = (
             f"{which} not empty, as EXPORT leaves every one: something was written later, and what was "
@@ -197,31 +187,18 @@ def _others(
             yield what
 
 
-def _earlier(con: duckdb.DuckDBPyConnection, home: str, written: _Written) -> list[Macro]:
-    """Macros that are not those of today, and that an earlier state of this version wrote."""
-    return [
-        key
-        for key, forms in _macros(con, home).items()
-        if key in written.macros
-        and digest(repr(forms)) == _EARLIER.get(key[1])
-        and _defaults(con, home, key) == written.defaults[key]
-    ]
-
-
-def _macros_that_differ(
-    con: duckdb.DuckDBPyConnection, home: str, written: _Written
-) -> Iterator[tuple[Macro, str]]:
+def _macros_that_differ(con: duckdb.DuckDBPyConnection, home: str, written: _Written) -> Iterator[str]:
     macros = _macros(con, home)
     program = f"duckanon {version('duckanon')}"
     for key, forms in written.macros.items():
         name = ".".join(key)
         if key not in macros:
-            yield key, f"the macro {name} is missing"
+            yield f"the macro {name} is missing"
         elif macros[key] != forms or _defaults(con, home, key) != written.defaults[key]:
-            yield key, f"the macro {name} is not the one that {program} writes: ask it nothing"
+            yield f"the macro {name} is not the one that {program} writes: ask it nothing"
     for key in macros:
         if key not in written.macros:
-            yield key, f"the file holds the macro {'.'.join(key)}, which EXPORT does not write"
+            yield f"the file holds the macro {'.'.join(key)}, which EXPORT does not write"
 
 
 @cache

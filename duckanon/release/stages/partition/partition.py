@@ -12,11 +12,9 @@ import numpy as np
 
 from duckanon import progress
 from duckanon.database.spool import Spool, spool_folder
-from duckanon.kernels.exchange.refine import rebuilds_any
 from duckanon.kernels.merging.merge import violations_of
-from duckanon.kernels.recipes import EXACT, effort_for
+from duckanon.kernels.recipes import EXACT
 from duckanon.literature.mondrian_suppressed import Suppression
-from duckanon.release import ahead
 from duckanon.release.stages.bucket import BY_CUTS, stream, subset
 from duckanon.release.stages.class_means import averaged, class_means
 from duckanon.release.stages.classes import Classes, ClassSums, Spread, information_loss, spread_of, sums_of
@@ -26,7 +24,6 @@ from duckanon.release.stages.partition.generalize import generalize
 from duckanon.release.stages.partition.leave_out import leave_out, leaves_out
 from duckanon.release.stages.partition.plan import (
     Plan,
-    candidates,
     choose_plan,
     classes_left,
     classes_of,
@@ -34,7 +31,7 @@ from duckanon.release.stages.partition.plan import (
     merges,
     sample_of,
 )
-from duckanon.release.stages.partition.pool import LARGE, MANY, Part, parted, pays, pooled, search_pool
+from duckanon.release.stages.partition.pool import LARGE, Part, parted, pays, pooled, search_pool
 from duckanon.release.stages.partition.workers import on_all_cores
 
 if TYPE_CHECKING:
@@ -123,7 +120,6 @@ def partition(
     if policy.method == "full_domain":
         return _generalized(con, staged, embedded, limits, tiles, policy)
     ended = threading.Event()
-    _compile_ahead(embedded, limits, tiles, policy)
     kernel = _kernel(con, staged, embedded, limits, tiles, policy, ended)
     pooling, thresholds = _pooling(tiles, policy), limits.thresholds
 
@@ -216,23 +212,6 @@ def _noted(
         if number == tiles.count // 2:
             samples.append(sample_of(embedded, tiles, records))
         yield records
-
-
-def _compile_ahead(embedded: Embedded, limits: Limits, tiles: Tiles, policy: Policy) -> None:
-    """Begin to compile what is sure to be needed: the table has records for a partition that is refined."""
-    thresholds = limits.thresholds
-    columns, limited, records = dimensions(embedded.axes), bool(thresholds), tiles.open_size
-    recipes = candidates(records, policy, thresholds, columns=columns)
-    starts = {recipe.start: True for recipe in recipes if recipe.start != "univariate"}
-    refined = any(recipe.effort for recipe in recipes if recipe.start != "univariate")
-    if tiles.count and refined:
-        effort = effort_for(records, policy.effort)
-        # Classes of k alone are searched without thresholds, too; of larger tables perhaps.
-        throughout = limited and ("k_alone" not in starts or records > EXACT)
-        rebuilds = rebuilds_any(effort, records, columns, policy.k, limited=throughout)
-        # The least parts of the pool are small tables.
-        parts = _pooling(tiles, policy) and records <= MANY
-        ahead.begin([*starts], columns=columns, limited=limited, rebuilds=rebuilds or parts)
 
 
 def _suppression(staged: Staged, embedded: Embedded, limits: Limits, policy: Policy) -> Suppression | None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from duckanon.literature.stream import microaggregate_stream, no_reordering_weight
+from reproduce.stream import microaggregate_stream, no_reordering_weight
 from tests.examples import examples
 from tests.kernels.test_stream import streams
 from tests.oracle_stream import expected
