@@ -69,6 +69,26 @@ def candidate_of(
         yield Candidate(staged, embedded, recoded, way.plan.method, report, policy)
 
 
+def protected(
+    con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
+) -> Way:
+    """The way of least loss, its classes merged until they keep the p % rule.
+
+    Where the records that suppression left cannot keep it, nothing is suppressed.
+    """
+    way = least_loss(con, staged, embedded, limits, policy)
+    try:
+        return replace(way, classes=protect(con, staged, embedded, way.classes, policy))
+    except InfeasibleError:
+        if not way.classes.suppressed or not limits.whole_reaches:
+            raise
+    whole = replace(policy, suppression_limit=0)
+    way = least_loss(con, staged, embedded, limits, whole)
+    why = f"{way.plan.why}; nothing is suppressed, for p_percent is out of reach of fewer records"
+    classes = protect(con, staged, embedded, way.classes, whole)
+    return replace(way, classes=classes, plan=replace(way.plan, why=why))
+
+
 def least_loss(
     con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
 ) -> Way:
@@ -102,23 +122,3 @@ def one_way(
         partitioned: Partitioned = partition(con, staged, embedded, limits, tiles, policy)
     classes: Classes = repair(con, staged, embedded, limits, partitioned, policy)
     return way_of(partitioned, classes)
-
-
-def protected(
-    con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
-) -> Way:
-    """The way of least loss, its classes merged until they keep the p % rule.
-
-    Where the records that suppression left cannot keep it, nothing is suppressed.
-    """
-    way = least_loss(con, staged, embedded, limits, policy)
-    try:
-        return replace(way, classes=protect(con, staged, embedded, way.classes, policy))
-    except InfeasibleError:
-        if not way.classes.suppressed or not limits.whole_reaches:
-            raise
-    whole = replace(policy, suppression_limit=0)
-    way = least_loss(con, staged, embedded, limits, whole)
-    why = f"{way.plan.why}; nothing is suppressed, for p_percent is out of reach of fewer records"
-    classes = protect(con, staged, embedded, way.classes, whole)
-    return replace(way, classes=classes, plan=replace(way.plan, why=why))
