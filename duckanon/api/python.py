@@ -149,7 +149,7 @@ def _query(source: str) -> str:
         named = parse_name(source)
     except ValueError:
         return source
-    return templates.render("relation/rows.sql.j2", relation=_relation(named))
+    return templates.render("relation.sql.j2:rows", relation=_relation(named))
 
 
 @interruptible
@@ -187,7 +187,7 @@ def anonymize_table(table: object, policy: Policy) -> Any:
     source = arrow_table(table)
     with engine.in_memory() as con:
         register_source(con, source)
-        query = templates.render("relation/rows.sql.j2", relation="source")
+        query = templates.render("relation.sql.j2:rows", relation="source")
         released = unpublished.released_rows(con, query, policy, plain=True).table
         if isinstance(table, pa.RecordBatch):
             # Arrow does not put together chunks of every encoding.

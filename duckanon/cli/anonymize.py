@@ -123,7 +123,7 @@ def anonymize(
         _check_unnamed(read, release_policy)
         texts = _written(con, read, release_policy) if path.suffix.lower() == ".csv" else {}
         rows = read.relation if isinstance(read, Csv) else read
-        query = templates.render("relation/rows.sql.j2", relation=rows)
+        query = templates.render("relation.sql.j2:rows", relation=rows)
         files.check_hierarchies(con, trees, trust=trust)
         if dry_run:
             show(Outcome("plan", explain(con, Source(query, "memory", "main"), release_policy)))

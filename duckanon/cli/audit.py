@@ -207,7 +207,7 @@ def _html(
     try:
         cost = None
         if asked is not None and before is not None:
-            query = templates.render("relation/rows.sql.j2", relation=before)
+            query = templates.render("relation.sql.j2:rows", relation=before)
             cost = measured(con, Source(query, *current(con)), asked)
         return html_report(con, relation, report, audit_policy, roles=roles, original=before, frontier=cost)
     except Exception:

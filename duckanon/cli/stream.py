@@ -233,7 +233,7 @@ def _run(job: _Job, done: _Done) -> None:
         con = stack.enter_context(engine.in_memory(threads=1))
         # What a time with a zone looks like must not depend on where this runs.
         engine.run(
-            con, templates.render("session/set.sql.j2", name="TimeZone", value="UTC", session=False), "open"
+            con, templates.render("session.sql.j2:set", name="TimeZone", value="UTC", session=False), "open"
         )
         stack.enter_context(progress.shown(sys.stderr))
         done.writer = Writer(con, output, job.forms[1], stack.enter_context(guarded(output)))

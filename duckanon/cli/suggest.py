@@ -67,4 +67,4 @@ def _statement(suggestion: Suggestion) -> str:
 
 
 def _rows(relation: str) -> str:
-    return templates.render("relation/rows.sql.j2", relation=relation).strip()
+    return templates.render("relation.sql.j2:rows", relation=relation).strip()

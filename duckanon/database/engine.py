@@ -230,7 +230,7 @@ def in_transaction(con: duckdb.DuckDBPyConnection) -> bool:
     In autocommit every statement has a transaction of its own, so two statements see two transaction numbers.
     (BEGIN inside a transaction would abort it, so it cannot be the test.)
     """
-    query = templates.read("session/transaction.sql")
+    query = templates.render("session.sql.j2:transaction")
     return rows(con, query, "transaction") == rows(con, query, "transaction")
 
 
@@ -258,7 +258,7 @@ def _comfort(con: duckdb.DuckDBPyConnection, name: str, *, value: object) -> Non
 
     In a Jupyter kernel without ipywidgets DuckDB 2.0.1 refuses any value of ``enable_progress_bar``.
     """
-    statement = templates.render("session/set.sql.j2", name=name, value=value, session=False)
+    statement = templates.render("session.sql.j2:set", name=name, value=value, session=False)
     with contextlib.suppress(DuckanonError):
         run(con, statement, "open")
 
@@ -288,9 +288,9 @@ def temporary(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
 
 def _drop(con: duckdb.DuckDBPyConnection, prefix: str) -> None:
     """Remove every temporary relation of a run."""
-    leftovers = templates.render("catalog/leftovers.sql.j2", prefix=f"{prefix}_")
+    leftovers = templates.render("catalog/databases.sql.j2:leftovers", prefix=f"{prefix}_")
     for relation, view in rows(con, leftovers, "clean-up"):
-        run(con, templates.render("relation/drop.sql.j2", parts=("temp", relation), view=view), "clean-up")
+        run(con, templates.render("relation.sql.j2:drop", parts=("temp", relation), view=view), "clean-up")
 
 
 @contextlib.contextmanager

@@ -53,7 +53,7 @@ def named(of_rows: str) -> str:
 def row_digests(con: duckdb.DuckDBPyConnection, relation: str, columns: Sequence[tuple[str, str]]) -> str:
     """SHA-256 of the rows of a relation in their order, as the session writes them."""
     values = [(name, sorted_rows.carries_its_type(type_text)) for name, type_text in columns]
-    query = templates.render("evidence/rows.sql.j2", relation=relation, columns=values)
+    query = templates.render("evidence/fingerprint.sql.j2:rows", relation=relation, columns=values)
     state = hashlib.sha256(sorted_rows.head(columns))
     for batch in engine.batches(con, query, STAGE):
         state.update(bytes_of(batch.column(0)))
@@ -72,11 +72,11 @@ def _in_utc(con: duckdb.DuckDBPyConnection, columns: Sequence[tuple[str, str]]) 
     if not any(_ZONED.search(type_text) for _, type_text in columns):
         yield
         return
-    before = engine.rows(con, templates.render("session/setting.sql.j2", name="TimeZone"), STAGE)[0][0]
+    before = engine.rows(con, templates.render("session.sql.j2:setting", name="TimeZone"), STAGE)[0][0]
     with interrupts.cleanup(con, lambda: _set_zone(con, before)):
         _set_zone(con, "UTC")
         yield
 
 
 def _set_zone(con: duckdb.DuckDBPyConnection, zone: str) -> None:
-    engine.run(con, templates.render("session/set.sql.j2", name="TimeZone", value=zone, session=False), STAGE)
+    engine.run(con, templates.render("session.sql.j2:set", name="TimeZone", value=zone, session=False), STAGE)

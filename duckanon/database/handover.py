@@ -62,20 +62,20 @@ def lossless(con: duckdb.DuckDBPyConnection) -> Iterator[bool]:
 
 
 def _restore(con: duckdb.DuckDBPyConnection) -> None:
-    engine.run(con, templates.render("session/reset.sql.j2", name=_LOSSLESS), STAGE)
+    engine.run(con, templates.render("session.sql.j2:reset", name=_LOSSLESS), STAGE)
     if _state(con)[0]:
         # The session had a value of its own, which was not that of the database.
         _set(con, on=False)
 
 
 def _set(con: duckdb.DuckDBPyConnection, *, on: bool) -> None:
-    statement = templates.render("session/set.sql.j2", name=_LOSSLESS, value=on, session=True)
+    statement = templates.render("session.sql.j2:set", name=_LOSSLESS, value=on, session=True)
     engine.run(con, statement, STAGE)
 
 
 def _state(con: duckdb.DuckDBPyConnection) -> tuple[bool, bool]:
     """Whether the session writes every type to Arrow, and whether its settings are locked."""
-    queries = [templates.render("session/setting.sql.j2", name=name) for name in (_LOSSLESS, _LOCKED)]
+    queries = [templates.render("session.sql.j2:setting", name=name) for name in (_LOSSLESS, _LOCKED)]
     on, locked = (bool(engine.rows(con, query, STAGE)[0][0]) for query in queries)
     return on, locked
 
@@ -119,7 +119,7 @@ def require_same(
             single = [(column.name, column.type)]
             ours, theirs = (
                 subquery(
-                    templates.render("relation/select.sql.j2", columns=[column.name], relation=rows, order=())
+                    templates.render("relation.sql.j2:select", columns=[column.name], relation=rows, order=())
                 )
                 for rows in (relation, reading)
             )
@@ -160,4 +160,4 @@ def _read_types(con: duckdb.DuckDBPyConnection, table: pa.Table) -> list[tuple[s
 
 def _table(con: duckdb.DuckDBPyConnection, relation: str, *, empty: bool = False) -> pa.Table:
     limit = {"limit": 0} if empty else {}
-    return engine.table(con, templates.render("relation/rows.sql.j2", relation=relation, **limit), STAGE)
+    return engine.table(con, templates.render("relation.sql.j2:rows", relation=relation, **limit), STAGE)

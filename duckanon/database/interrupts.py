@@ -370,7 +370,7 @@ def written() -> bool:
 def abort(con: duckdb.DuckDBPyConnection) -> None:
     """Make it impossible to commit the open transaction."""
     try:
-        con.execute(templates.read("catalog/abort.sql"))
+        con.execute(templates.render("catalog/databases.sql.j2:abort"))
     except duckdb.InterruptException:
         raise
     except duckdb.Error as intended:

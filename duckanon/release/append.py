@@ -222,7 +222,7 @@ def _read(
             f"({basis}) than when it was released ({known.basis}): REFRESH it without "
             "mode = 'append'"
         )
-    _run(con, "successive/new.sql.j2", batch, new=batch.new, source=batch.all)
+    _run(con, "successive/append.sql.j2:new", batch, new=batch.new, source=batch.all)
     return batch
 
 
@@ -237,14 +237,16 @@ def _of(batch: _Batch) -> dict[str, object]:
         "release_id": batch.known.release_id,
         "salt": batch.known.salt,
         "tellers": [
-            (templates.render("relation/named.sql.j2", parts=[one.name]), one.type) for one in batch.tellers
+            (templates.render("relation.sql.j2:named", parts=[one.name]), one.type) for one in batch.tellers
         ],
     }
 
 
 def _usable(con: duckdb.DuckDBPyConnection, batch: _Batch) -> int:
     """Count the new subjects that are not left out for a NULL."""
-    query = templates.render("successive/usable.sql.j2", new=batch.new, quasi=_quasi(batch), **_of(batch))
+    query = templates.render(
+        "successive/append.sql.j2:usable", new=batch.new, quasi=_quasi(batch), **_of(batch)
+    )
     return int(engine.rows(con, query, STAGE)[0][0])
 
 
@@ -259,7 +261,7 @@ def _columns(batch: _Batch, *roles: Role) -> list[tuple[str, str]]:
 
 def _since(con: duckdb.DuckDBPyConnection, batch: _Batch, relation: str) -> Since:
     query = templates.render(
-        "successive/since.sql.j2",
+        "successive/append.sql.j2:since",
         source=relation,
         quasi=_quasi(batch),
         columns=_columns(batch, Role.QUASI_IDENTIFIER, Role.SENSITIVE, Role.INSENSITIVE),
@@ -285,7 +287,7 @@ def _limits(con: duckdb.DuckDBPyConnection, batch: _Batch) -> dict[str, Decimal]
         columns = [(one.name, types[one.name]) for one in measured]
         flag = "is_new" + "_" * max(len(one.name) for one in measured)
         query = templates.render(
-            "successive/batch.sql.j2",
+            "successive/append.sql.j2:batch",
             relation=relation_of(batch.published.target),
             new=batch.new,
             columns=columns,
@@ -317,7 +319,7 @@ def _released(
 ) -> Appended:
     """Publish the release with the new classes, or tell why it would miss its policy."""
     policy = replace(batch.policy, t=ByColumn(limits)) if limits else batch.policy
-    query = templates.render("relation/rows.sql.j2", relation=named("temp", batch.new))
+    query = templates.render("relation.sql.j2:rows", relation=named("temp", batch.new))
     # What is advised of some new records alone would be noise: of all, what classes reveal is told.
     with candidate_of(con, query, policy, drawn=batch.source.drawn, advice=False) as candidate:
         if batch.source.drawn is not None:
@@ -386,11 +388,13 @@ def _all_persons(
     """Make the rows of all classes, published and new, and who is in them."""
     news = successive.persons_of(con, candidate, batch.source, batch.earlier)
     old = metadata.backing(batch.home, successive.tables_of(batch.known.release_id)[0])
-    offset = int(engine.rows(con, templates.render("successive/classes.sql.j2", relation=old), STAGE)[0][0])
+    offset = int(
+        engine.rows(con, templates.render("successive/kept.sql.j2:classes", relation=old), STAGE)[0][0]
+    )
     workspace = batch.workspace
     _run(
         con,
-        "successive/combined.sql.j2",
+        "successive/append.sql.j2:combined",
         batch,
         combined=table,
         relation=relation_of(batch.published.target),
@@ -424,7 +428,7 @@ def _audited(
     quasi = [field.name for field in staged.quasi]
     asked = audit_columns(sensitive, policy.audited(), trees)
     report = audit_sql(con, named("temp", table), quasi, asked, k=policy.k, name=str(batch.published.target))
-    query = templates.render("successive/classes.sql.j2", relation=named("temp", persons.persons))
+    query = templates.render("successive/kept.sql.j2:classes", relation=named("temp", persons.persons))
     # New classes that are recoded to published values are one with them: these have the fewest at least.
     fewest = engine.rows(con, query, STAGE)[0][1]
     few = 0 if fewest >= policy.k else 1
@@ -449,7 +453,7 @@ def _enough(
     con: duckdb.DuckDBPyConnection, batch: _Batch, candidate: Candidate, classes: int
 ) -> list[Measure]:
     """Of how many values class means are at least, of each column that some of the records lack."""
-    query = templates.render("successive/proved.sql.j2", measure=MIN_VALUES, **_of(batch))
+    query = templates.render("successive/append.sql.j2:proved", measure=MIN_VALUES, **_of(batch))
     names = [name for name, _ in engine.rows(con, query, STAGE)]
     names += [one.attribute for one in candidate.report.measures if one.measure == MIN_VALUES]
     least = batch.policy.least_values

@@ -42,7 +42,7 @@ def origin(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> str
     64 hex digits, the same in an exported file: its name and what a file does not have are not in it.
     """
     values = {"catalog": catalog, "release_id": release_id}
-    queries = [templates.render("evidence/origin.sql.j2", table=table, **values) for table in _BOUND]
+    queries = [templates.render("evidence/chain.sql.j2:origin", table=table, **values) for table in _BOUND]
     return digest("\n".join(fingerprint(con, subquery(query)) for query in queries))
 
 
@@ -57,7 +57,7 @@ def next_place(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) ->
 
 def _chained(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> list[tuple[int | None, str]]:
     """Return number and link of the audits of a release, in the order of the chain."""
-    query = templates.render("evidence/chained.sql.j2", catalog=catalog, release_id=release_id)
+    query = templates.render("evidence/chain.sql.j2:chained", catalog=catalog, release_id=release_id)
     rows: list[tuple[int | None, str]] = engine.rows(con, query, STAGE, error=ReleaseError)
     return rows
 
@@ -86,14 +86,14 @@ def held_elsewhere(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int
 
 def _hold(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> None:
     """Let no other transaction record an audit of a release until this one ends."""
-    text = templates.render("publish/hold_chain.sql.j2", catalog=catalog, release_id=release_id)
+    text = templates.render("publish/audits.sql.j2:hold_chain", catalog=catalog, release_id=release_id)
     engine.run(con, text, STAGE, error=ReleaseError)
 
 
 def link(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int, audit_id: str, place: Place) -> str:
     """Link of an audit: SHA-256, in hex, of the links that it follows and of all that was recorded of it."""
     values = {"catalog": catalog, "release_id": release_id, "audit_id": audit_id, "number": place.number}
-    query = templates.render("evidence/link.sql.j2", **values)
+    query = templates.render("evidence/chain.sql.j2:link", **values)
     return digest(f"{place.previous}\n{fingerprint(con, subquery(query))}")
 
 
@@ -104,7 +104,10 @@ def append(
     values = {"catalog": catalog, "release_id": release_id, "audit_id": audit_id, "number": place.number}
     chain = link(con, catalog, release_id, audit_id, place)
     engine.run(
-        con, templates.render("publish/chained.sql.j2", **values, chain=chain), STAGE, error=ReleaseError
+        con,
+        templates.render("publish/audits.sql.j2:chained", **values, chain=chain),
+        STAGE,
+        error=ReleaseError,
     )
 
 
@@ -125,7 +128,7 @@ def record(
     audit_id = secrets.token_hex(8)
     place = next_place(con, catalog, release_id)
     text = templates.render(
-        "publish/audited.sql.j2",
+        "publish/audits.sql.j2:audited",
         catalog=catalog,
         release_id=release_id,
         schema_version=SCHEMA_VERSION,
@@ -148,7 +151,9 @@ def changed_by_hand(
     it is known.
     """
     catalog = published.target.catalog
-    query = templates.render("catalog/fingerprint.sql.j2", catalog=catalog, release_id=published.release_id)
+    query = templates.render(
+        "catalog/releases.sql.j2:fingerprint", catalog=catalog, release_id=published.release_id
+    )
     recorded = [row[0] for row in engine.rows(con, query, STAGE, error=ReleaseError)]
     if not recorded:
         return None

@@ -28,7 +28,9 @@ def drawn(con: duckdb.DuckDBPyConnection, published: Published) -> Drawn:
     """
     catalog = published.target.catalog
     if SOURCES in metadata.tables(con, catalog):
-        query = templates.render("catalog/sources.sql.j2", catalog=catalog, release_id=published.release_id)
+        query = templates.render(
+            "catalog/releases.sql.j2:sources", catalog=catalog, release_id=published.release_id
+        )
         rows = engine.rows(con, query, "catalog", error=ReleaseError)
         if rows:
             return Drawn(str(published.target), tuple(SourceColumn(*row) for row in rows))

@@ -233,7 +233,7 @@ def _settle(draft: Path, file: Path) -> None:
 def _to_parquet(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) -> Report:
     def file(table: _Table, _: Columns) -> str:
         name = str(_aside(draft, table.part))
-        return templates.render("relation/file.sql.j2", name=name, form="parquet").strip()
+        return templates.render("relation.sql.j2:file", name=name, form="parquet").strip()
 
     for table in release.tables:
         _copy(con, table, _aside(draft, table.part), "parquet")
@@ -266,7 +266,7 @@ def _to_csv(
         def file(table: _Table, own: Columns) -> str:
             names = {name for name, _ in own}
             return templates.render(
-                "export/read_csv.sql.j2",
+                "export/csv.sql.j2:read_csv",
                 path=str(_aside(draft, table.part)),
                 columns=own,
                 escaped=[name for name in texts if name in names],
@@ -318,7 +318,7 @@ def _fill(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) -> Non
         for schema, name, relation in tables:
             columns = columns_of(con, relation, "export")
             rows = templates.render(
-                "relation/select.sql.j2",
+                "relation.sql.j2:select",
                 columns=[column for column, _ in columns],
                 relation=relation,
                 order=columns,
@@ -326,7 +326,7 @@ def _fill(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) -> Non
             _write(con, fresh, rows, schema=schema, name=name, columns=columns)
         for table in metadata.METADATA:
             query = templates.render(
-                "export/metadata.sql.j2",
+                "export/contents.sql.j2:metadata",
                 catalog=target.catalog,
                 table=table,
                 release_id=published.release_id,
@@ -340,12 +340,12 @@ def _fill(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) -> Non
 
 def attach(con: duckdb.DuckDBPyConnection, file: Path, *, new: bool) -> None:
     """Attach a file, as `export`, to a database in memory: a new one to write it, another to read it."""
-    _on(con, templates.render("catalog/attach.sql.j2", path=str(file), catalog="export", new=new))
+    _on(con, templates.render("catalog/databases.sql.j2:attach", path=str(file), catalog="export", new=new))
 
 
 def detach(con: duckdb.DuckDBPyConnection) -> None:
     """Let go of the attached file, which is whole then."""
-    _on(con, templates.render("catalog/detach.sql.j2", catalog="export"))
+    _on(con, templates.render("catalog/databases.sql.j2:detach", catalog="export"))
 
 
 def write_macros(con: duckdb.DuckDBPyConnection) -> None:
@@ -353,10 +353,10 @@ def write_macros(con: duckdb.DuckDBPyConnection) -> None:
     # sqlglot, which writes them, is a quarter of the start of every command.
     from duckanon.audits import macros
 
-    _on(con, templates.render("session/use.sql.j2", catalog="export", schema="main"))
+    _on(con, templates.render("session.sql.j2:use", catalog="export", schema="main"))
     for statement in macros.macro_statements(temporary=False):
         _on(con, statement)
-    _on(con, templates.render("session/use.sql.j2", catalog="memory", schema="main"))
+    _on(con, templates.render("session.sql.j2:use", catalog="memory", schema="main"))
 
 
 @contextlib.contextmanager
@@ -369,8 +369,8 @@ def _reader(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnectio
 
 def _same_setting(con: duckdb.DuckDBPyConnection, other: duckdb.DuckDBPyConnection, name: str) -> None:
     """Give another instance a setting of the caller's connection."""
-    value = engine.rows(con, templates.render("session/setting.sql.j2", name=name), "export")[0][0]
-    _on(other, templates.render("session/set.sql.j2", name=name, value=value, session=False))
+    value = engine.rows(con, templates.render("session.sql.j2:setting", name=name), "export")[0][0]
+    _on(other, templates.render("session.sql.j2:set", name=name, value=value, session=False))
 
 
 def _require_same(
@@ -422,7 +422,7 @@ def _fingerprint(
     con: duckdb.DuckDBPyConnection, relation: str, columns: Columns, *, csv: bool
 ) -> tuple[object, ...]:
     values = [(name, carries_its_type(type_text)) for name, type_text in columns]
-    query = templates.render("export/fingerprint.sql.j2", columns=values, relation=relation, csv=csv)
+    query = templates.render("export/contents.sql.j2:fingerprint", columns=values, relation=relation, csv=csv)
     return engine.rows(con, query, "export", error=ReleaseError)[0]
 
 
@@ -445,7 +445,7 @@ def _write(
     name: str,
     columns: Columns,
 ) -> None:
-    statement = templates.render("export/table.sql.j2", schema=schema, name=name, columns=columns)
+    statement = templates.render("export/contents.sql.j2:table", schema=schema, name=name, columns=columns)
     with (
         lossless(con),
         engine.reader(con, query, "export") as incoming,

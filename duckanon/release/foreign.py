@@ -56,7 +56,7 @@ def opened(
         con = stack.enter_context(engine.in_memory(**config))
         if not trust:
             statement = templates.render(
-                "files/lock.sql.j2",
+                "files/stored.sql.j2:lock",
                 paths=list(dict.fromkeys(text for file in files for text in _reached(file))),
                 folders=[folder.absolute().as_posix() for folder in folders],
             )
@@ -171,7 +171,7 @@ def _layout(
     con: duckdb.DuckDBPyConnection, home: str, stage: str
 ) -> list[tuple[str, str, str | None, str | None, bool]]:
     layout: list[tuple[str, str, str | None, str | None, bool]] = engine.rows(
-        con, templates.render("evidence/metadata.sql.j2", catalog=home), stage, error=ReleaseError
+        con, templates.render("evidence/contents.sql.j2:metadata", catalog=home), stage, error=ReleaseError
     )
     return layout
 
@@ -189,7 +189,7 @@ def _relations(
     con: duckdb.DuckDBPyConnection, target: Target, stage: str
 ) -> list[tuple[bool, str | None, list[str], list[str]]]:
     query = templates.render(
-        "files/relation.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
+        "files/stored.sql.j2:relation", catalog=target.catalog, schema=target.schema, name=target.name
     )
     return [
         (bool(row[0]), row[1], list(row[2]), list(row[3] or []))

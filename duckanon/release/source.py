@@ -30,12 +30,12 @@ class Source:
 @contextlib.contextmanager
 def names_of(con: duckdb.DuckDBPyConnection, source: Source) -> Iterator[None]:
     """Look up unqualified names where the source was written, then where the caller is again."""
-    catalog, schema, before = engine.rows(con, templates.read("session/current.sql"), "catalog")[0]
+    catalog, schema, before = engine.rows(con, templates.render("session.sql.j2:current"), "catalog")[0]
     if (catalog, schema) == (source.catalog, source.schema):
         yield
         return
-    back = templates.render("session/set.sql.j2", name="search_path", value=before, session=False)
+    back = templates.render("session.sql.j2:set", name="search_path", value=before, session=False)
     with interrupts.cleanup(con, lambda: engine.run(con, back, "clean-up")):
-        move = templates.render("session/use.sql.j2", catalog=source.catalog, schema=source.schema)
+        move = templates.render("session.sql.j2:use", catalog=source.catalog, schema=source.schema)
         engine.run(con, move, "source", error=SourceError)
         yield

@@ -136,7 +136,7 @@ def _history(con: duckdb.DuckDBPyConnection, catalog: str, there: set[str]) -> l
         return []
     if tuple(columns_of(con, metadata.backing(catalog, HISTORY), STAGE)) != HISTORY_COLUMNS:
         return None
-    query = templates.render("successive/kept.sql.j2", catalog=catalog)
+    query = templates.render("successive/kept.sql.j2:kept", catalog=catalog)
     rows = [row for row in engine.rows(con, query, STAGE, error=ReleaseError) if None not in row]
     for *_, version in rows:
         if version != DIGESTS:
@@ -166,7 +166,7 @@ def persons_of(
     persons = _persons(con, candidate, released, salt=salt)
     embedded = candidate.embedded
     values = templates.render(
-        "successive/values.sql.j2",
+        "successive/digest.sql.j2:values",
         values=sensitive,
         fields=staged.sensitive,
         labelled=labelled_relation(staged),
@@ -195,7 +195,7 @@ def _persons(
     staged, subject = candidate.staged, bool(candidate.policy.subject)
     persons, digests = f"{staged.workspace}_persons", f"{staged.workspace}_digests"
     statement = templates.render(
-        "successive/digests.sql.j2",
+        "successive/digest.sql.j2:digests",
         digests=digests,
         records=staged.records,
         columns=[(f"record.{field.column}", field.type) for field in released],
@@ -205,7 +205,7 @@ def _persons(
     engine.run(con, statement, STAGE)
     step = candidate.recoded.in_step and in_step(con, staged, digests)
     statement = templates.render(
-        "successive/persons.sql.j2",
+        "successive/digest.sql.j2:persons",
         persons=persons,
         digests=digests,
         placed=placed_relation(staged) if step else labelled_relation(staged),
@@ -237,7 +237,7 @@ def basis_of(con: duckdb.DuckDBPyConnection, tellers: Sequence[Teller]) -> str:
 
 def listed(con: duckdb.DuckDBPyConnection, columns: Iterable[Teller | Field]) -> str:
     """Columns with their types, as far as the same value has another text in another type or session."""
-    zone = engine.rows(con, templates.read("successive/zone.sql"), STAGE)[0][0]
+    zone = engine.rows(con, templates.render("successive/kept.sql.j2:zone"), STAGE)[0][0]
     return ", ".join(f"{fold(one.name)} {_type(one, zone)}" for one in columns)
 
 
@@ -460,7 +460,7 @@ def _class(con: duckdb.DuckDBPyConnection, candidate: Candidate, number: int) ->
     if candidate.policy.release != "table":
         return f"with class_id = {number}"
     query = templates.render(
-        "successive/class.sql.j2", quasi=staged.quasi, classes=classes_relation(staged), number=number
+        "successive/append.sql.j2:class", quasi=staged.quasi, classes=classes_relation(staged), number=number
     )
     values = engine.rows(con, query, STAGE)[0]
     shown = [f"{field.name} = {_short(value)}" for field, value in zip(staged.quasi, values, strict=True)]
@@ -488,7 +488,7 @@ def keep(
     catalog, earlier = target.catalog, kept(con, target.catalog)
     if persons.compared != _compared(earlier):
         raise metadata.meanwhile(catalog)
-    _run(con, "successive/history.sql.j2", catalog=catalog, columns=HISTORY_COLUMNS)
+    _run(con, "successive/kept.sql.j2:history", catalog=catalog, columns=HISTORY_COLUMNS)
     if _history(con, catalog, {HISTORY}) is None:
         raise ReleaseError(
             f"table duckanon.{HISTORY} of {catalog} is not as duckanon makes it: DROP it; what earlier "
@@ -497,7 +497,7 @@ def keep(
     lineages = _lineages(earlier, replaced)
     _run(
         con,
-        "successive/keep.sql.j2",
+        "successive/kept.sql.j2:keep",
         catalog=catalog,
         release_id=release_id,
         lineage=min(lineages, default=release_id),
@@ -511,7 +511,7 @@ def keep(
 def waits(con: duckdb.DuckDBPyConnection, catalog: str, release: Kept) -> None:
     """Mark a release as one that is appended to, where nothing could be appended yet."""
     if release.mode != "append":
-        _run(con, "successive/waits.sql.j2", catalog=catalog, release_id=release.release_id)
+        _run(con, "successive/kept.sql.j2:waits", catalog=catalog, release_id=release.release_id)
 
 
 def forget(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> None:
@@ -526,12 +526,12 @@ def forget(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> Non
     numbers = {release_id, *(one.release_id for one in history or [] if one.lineage in lineages)}
     others = sorted(numbers - {release_id})
     if others:
-        query = templates.render("successive/standing.sql.j2", catalog=catalog, numbers=others)
+        query = templates.render("successive/kept.sql.j2:standing", catalog=catalog, numbers=others)
         if engine.rows(con, query, STAGE, error=ReleaseError):
             return
     names = sorted(there.intersection(name for number in numbers for name in tables_of(number)))
     listed = sorted(numbers) if history else []
-    _run(con, "successive/forget.sql.j2", catalog=catalog, tables=names, numbers=listed)
+    _run(con, "successive/kept.sql.j2:forget", catalog=catalog, tables=names, numbers=listed)
 
 
 def _run(con: duckdb.DuckDBPyConnection, name: str, /, **values: object) -> None:

@@ -15,7 +15,6 @@ from duckanon.database import arrow
 from duckanon.release.stages.recode.digits import (
     NOISE,
     WHOLE,
-    asked_of,
     rounding_of,
     searched,
     telling,
@@ -49,12 +48,9 @@ def with_digits(staged: Staged) -> Bound:
     for field in fields:
         units = [unit for unit in units_of(field) if next(answers)]
         found[field.column] = rounding_of(field, units[0] if units else _digits(staged, field))
-    rounded = [
-        replace(field, rounding=found.get(field.column) or asked_of(field))
-        if field.quasi and field.rule.rounds
-        else field
-        for field in staged.bound.fields
-    ]
+    rounded = (
+        replace(field, rounding=found.get(field.column, field.rounding)) for field in staged.bound.fields
+    )
     return replace(staged.bound, fields=tuple(rounded))
 
 

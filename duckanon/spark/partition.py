@@ -139,7 +139,7 @@ def told(
 
 def in_order(table: pa.Table) -> pa.Table:
     """Rows in the order of all their values, whatever order they came in."""
-    query = templates.render("spark/in_order.sql.j2", relation="duckanon_tile")
+    query = templates.render("spark.sql.j2:in_order", relation="duckanon_tile")
     with engine.registered(database(), {"duckanon_tile": table}):
         return engine.table(database(), query, "partition")
 

@@ -89,7 +89,7 @@ def in_parts(
     told = parted.mapInArrow(partial(_audited, context), _TOLD).toArrow()
     if told.column("measure").null_count:
         return None
-    query = templates.render("spark/together.sql.j2", relation="told", records=count)
+    query = templates.render("spark.sql.j2:together", relation="told", records=count)
     with engine.in_memory(threads=1) as con, engine.registered(con, {"told": told}):
         rows = engine.rows(con, query, STAGE)
     _check(min((row[0] for row in rows), default=0), count)
@@ -118,7 +118,7 @@ def _domains(steps: Steps, columns: int, count: int) -> dict[str, pa.Table] | No
 
 def _dealt(quasi: Sequence[str], parts: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Pack the records of a task by the parts that their classes are in."""
-    query = templates.render("spark/part.sql.j2", relation=_RELATION, quasi=quasi, parts=parts)
+    query = templates.render("spark.sql.j2:part", relation=_RELATION, quasi=quasi, parts=parts)
     for table in many(batches):
         rows = as_spark_has_it(table, pa.schema([]))
         with engine.registered(database(), {_RELATION: rows}):

@@ -91,8 +91,8 @@ class Steps:
         return self._spark.table(name)
 
     def rendered(self, template: str, **values: object) -> DataFrame:
-        """Give the rows of a template of `sql/spark` over the relations that there are."""
-        return self._spark.sql(templates.render(f"spark/{template}.sql.j2", **values))
+        """Give the rows of a section of `sql/spark.sql.j2` over the relations that there are."""
+        return self._spark.sql(templates.render(f"spark.sql.j2:{template}", **values))
 
     def define(self, name: str, frame: DataFrame) -> None:
         """Name a relation, which is computed wherever it is read."""

@@ -149,7 +149,7 @@ def _numbers(
     asked = [one for one in attributes if one.name not in values]
     if asked:
         query = templates.render(
-            "stream/numbers.sql.j2",
+            "stream/quasi.sql.j2:numbers",
             columns=[(one.name, one.kind, one.type, nominal(one)) for one in asked],
             relation="duckanon_tuples",
         )

@@ -38,7 +38,7 @@ class OpenDigits:
                 values = pa.table({"place": places, "value": tuples.column(field.name)})
                 seen.append(values.filter(values.column("value").is_valid()).slice(0, missing))
 
-    def told(self, made: pa.Table, times: NDArray[np.int64]) -> dict[str, Rounding]:
+    def first(self, made: pa.Table, times: NDArray[np.int64]) -> dict[str, Rounding]:
         """Roundings of the columns that have their first mean among what is to be written, by column.
 
         `times` are the places of the last tuples that were read before each of `made` leaves. Their digits

@@ -42,7 +42,7 @@ def of_file(report: StreamReport, output: Path, writer: Writer, policy: StreamPo
         if writer.form == "csv":
             kinds = [(name, kind if _PLAIN.fullmatch(kind) else "VARCHAR") for name, kind in writer.columns]
             relation = templates.render(
-                "export/read_csv.sql.j2",
+                "export/csv.sql.j2:read_csv",
                 path=output,
                 columns=kinds,
                 escaped=[],
@@ -52,7 +52,7 @@ def of_file(report: StreamReport, output: Path, writer: Writer, policy: StreamPo
             ).strip()
         else:
             relation = templates.render(
-                "stream/read_json.sql.j2", path=output, columns=writer.columns
+                "stream/json.sql.j2:read_json", path=output, columns=writer.columns
             ).strip()
         audit = _audited(con, relation, writer.columns, policy, name=str(output))
     if _sha256(output) != found:

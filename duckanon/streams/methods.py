@@ -12,6 +12,7 @@ from duckanon.errors import PolicyError, SourceError
 from duckanon.kernels.castle import classes, clusters
 from duckanon.kernels.castle import stream as castle
 from duckanon.kernels.steered import stream
+from duckanon.release.recoding.recoder import Members
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -46,9 +47,9 @@ class Left:
         return np.flatnonzero(begins)
 
     @cached_property
-    def runs(self) -> NDArray[np.int64]:
-        """The number, from 0, of what each leaves with (r,)."""
-        return np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=len(self.classes)))
+    def members(self) -> Members:
+        """The classes of the tuples, for the recoder."""
+        return Members(self.classes, self.starts, self.alone)
 
     def without(self, outside: NDArray[np.int64]) -> Left:
         """Return the same with some tuples of these (places among them) dropped."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 STAGE = "stream"
 
 _TUPLES = "duckanon_tuples"
-_TEMPLATES: Mapping[Form, str] = {"csv": "stream/csv.sql.j2", "jsonl": "stream/json.sql.j2"}
+_TEMPLATES: Mapping[Form, str] = {"csv": "stream/output.sql.j2:csv", "jsonl": "stream/output.sql.j2:json"}
 _ATOMIC = getattr(select, "PIPE_BUF", 512)
 """Bytes that a pipe takes as a whole or not at all."""
 

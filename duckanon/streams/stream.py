@@ -20,13 +20,14 @@ from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import CLASS, fold, twice
 from duckanon.policy.told import told_figure
+from duckanon.release.recoding.recoder import Recoder, fields_of, known_classes
 from duckanon.release.stages.stage import tellers_of
 from duckanon.streams.closeness import Guard
 from duckanon.streams.coordinates import Coordinates, check_scales
 from duckanon.streams.digits import OpenDigits
+from duckanon.streams.encoding import Encoder
 from duckanon.streams.methods import METHODS, opened
 from duckanon.streams.policy import SAFE_DELAY, StreamPolicy, check_kinds
-from duckanon.streams.recode import Recoder, fields_of, known
 from duckanon.streams.report import Counts, StreamReport
 from duckanon.streams.sensitive import Values, guarded
 from duckanon.streams.trees import climbs_of
@@ -169,15 +170,15 @@ class _State:
         self._coordinates = Coordinates(quasi, policy, climbs)
         fields = fields_of(attributes)
         tables = {one.column: climbs[one.name].table for one in fields if one.name in climbs}
-        kinds = {name: schema.field(name).type for name in self._kept}
         rows = policy.rows
-        self._recoder = Recoder(fields, types, policy.class_id, tables, rows.k, rows.least_values, kinds)
+        self._recoder = Recoder(fields, types, rows.k, rows.least_values, policy.class_id, tables)
         self._digits = OpenDigits(fields, policy.warm_up)
+        self._encoder = Encoder(fields, {name: schema.field(name).type for name in self._kept})
         self._method = METHODS[policy.method]
         self._sensitive = Values(sensitive, types)
         self.guard = Guard(sensitive, policy.window)
         self._buffer = opened(policy, self._coordinates.dimensions, self.guard.asked)
-        self.schema = self._recoder.schema(con)
+        self.schema = self._encoder.encoded(self._recoder.empty(con)).schema
         self._waiting: list[pa.Table] = []  # before the scale is known
         self._subjects: list[NDArray[np.int64]] = []
         self._rows = pa.Table.from_batches([], pa.schema(types.items()))
@@ -194,7 +195,7 @@ class _State:
         table = readable(pa.Table.from_batches([batch]), categories=False)
         if not len(table):
             return
-        self._recoder.learn(batch)
+        self._encoder.learn(batch)
         subjects = self._numbers_of_subjects(table)
         self._waiting.append(table.select(self._kept))
         self._subjects.append(subjects)
@@ -258,12 +259,12 @@ class _State:
             self._counts.add(left, points, left.positions, read=read, oldest=oldest)
             self.guard.forget(read, oldest)
             return
-        told = whose if self._tellers else None
-        made, values, written = self._recoder.written(self._con, tuples, left, self._values, told)
-        roundings = self._digits.told(made, left.times[written])
+        given = self._con, tuples, left.members, self._values, whose if self._tellers else None
+        made, values, written = self._recoder.written(*given)
+        roundings = self._digits.first(made, left.times[written])
         if roundings:
             self._recoder = self._recoder.rounded(roundings)
-            made, values, written = self._recoder.written(self._con, tuples, left, self._values, told)
+            made, values, written = self._recoder.written(*given)
         came = left.positions[written]
         outside = np.setdiff1d(np.arange(len(left.positions)), written)
         if len(outside):
@@ -273,24 +274,24 @@ class _State:
         if self.guard.attributes:
             self.guard.check(left, self._sensitive.of(made))
         self.guard.forget(read, oldest)
-        self._values = known(self._values, values, self._method.public(self._buffer))
+        self._values = known_classes(self._values, values, self._method.public(self._buffer))
         self._counts.add(left, points, came, read=read, oldest=oldest)
-        written = self._recoder.encoded(made.combine_chunks())
-        for batch in written.to_batches():  # one, or none if nothing is left
+        encoded = self._encoder.encoded(made.combine_chunks())
+        for batch in encoded.to_batches():  # one, or none if nothing is left
             yield Part(batch, np.append(left.starts[1:], len(left.positions)), left.alone[left.starts])
 
     def _check(self, made: pa.Table, left: Left, whose: NDArray[np.int64]) -> None:
         """Look at what is to be written: what leaves together has one value, and a class k subjects."""
-        heads = arrow.arrow(left.starts[left.runs])
+        heads = arrow.arrow(left.starts[left.members.runs])
         alike = all(
             made.column(one.name).take(heads).equals(made.column(one.name))
             for one in self._coordinates.attributes
         )
         first = np.ones(len(whose), np.bool_)  # whether a tuple is the first of its subject in a class
         if self._tellers:
-            order = np.lexsort((whose, left.runs))
-            first[order[1:]] = (np.diff(whose[order]) != 0) | (np.diff(left.runs) != 0)
-        subjects = np.bincount(left.runs[first], minlength=len(left.starts))
+            order = np.lexsort((whose, left.members.runs))
+            first[order[1:]] = (np.diff(whose[order]) != 0) | (np.diff(left.members.runs) != 0)
+        subjects = np.bincount(left.members.runs[first], minlength=len(left.starts))
         k = self._policy.rows.k
         many = bool((left.alone[left.starts] | (subjects >= k)).all())
         if len(made) != len(whose) or not (alike and many):
@@ -304,7 +305,7 @@ class _State:
         if not self._tellers:
             return np.zeros(len(table), np.int64)
         query = templates.render(
-            "stream/subjects.sql.j2",
+            "stream/quasi.sql.j2:subjects",
             relation="source",
             tellers=[(one.name, one.type) for one in self._tellers],
         )

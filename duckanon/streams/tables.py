@@ -55,7 +55,7 @@ def stream_to_table(
     target = resolve(con, parse_name(into))
     if lookup(con, target) is not None:
         raise ReleaseError(f"{target} exists and a stream never overwrites: drop it or choose another name")
-    rows = templates.render("relation/rows.sql.j2", relation=subquery(engine.one_query(con, query)))
+    rows = templates.render("relation.sql.j2:rows", relation=subquery(engine.one_query(con, query)))
     policy = with_rows(con, policy)
     given = columns_of(con, subquery(rows), STAGE)
     whole = [name for name, kind in given if _WHOLE.search(kind)]
@@ -76,7 +76,9 @@ def _appended(writer: duckdb.DuckDBPyConnection, target: Target, made: Anonymize
     written = 0
     with made:
         _create(writer, target, made.schema)
-        append = templates.render("stream/append.sql.j2", target=relation_of(target), relation=_CLASSES)
+        append = templates.render(
+            "stream/output.sql.j2:append", target=relation_of(target), relation=_CLASSES
+        )
         try:
             for batch in made:
                 tuples = {_CLASSES: readable(pa.Table.from_batches([batch]))}
@@ -172,5 +174,7 @@ def _create(writer: duckdb.DuckDBPyConnection, target: Target, schema: pa.Schema
         engine.transaction(writer, last=False),
         engine.registered(writer, {_CLASSES: readable(pa.Table.from_batches([], schema))}),
     ):
-        statement = templates.render("stream/create.sql.j2", target=relation_of(target), relation=_CLASSES)
+        statement = templates.render(
+            "stream/output.sql.j2:create", target=relation_of(target), relation=_CLASSES
+        )
         engine.run(writer, statement, STAGE, error=ReleaseError)

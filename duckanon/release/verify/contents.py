@@ -87,7 +87,7 @@ def _metadata(
     for number, times in Counter(release.release_id for release in recorded).items():
         if times > 1:
             yield f"{SCHEMA}.releases names release {number} {times} times"
-    query = templates.render("evidence/strays.sql.j2", catalog=told, metadata=METADATA[1:])
+    query = templates.render("evidence/recorded.sql.j2:strays", catalog=told, metadata=METADATA[1:])
     for table, number, rows in engine.rows(con, query, STAGE):
         what = f"{rows} row{'' if rows == 1 else 's'} of release {number}"
         yield f"{SCHEMA}.{table} has {what}, which {SCHEMA}.releases does not name"
@@ -105,7 +105,7 @@ def _collated(
         schema, name = ("main", release.target.name) if release.exported else (SCHEMA, release.table)
         tables |= {(schema, part.of(name)) for part in parts_of(release.released)}
         tables |= {(SCHEMA, str(column.tree)) for column in release.columns}
-    query = templates.render("evidence/declared.sql.j2", catalog=home)
+    query = templates.render("evidence/contents.sql.j2:declared", catalog=home)
     for schema, table, text in engine.rows(con, query, STAGE):
         words = _WORDS.findall(text) if (schema, table) in tables else []
         for word, collation in pairwise(words):
@@ -180,7 +180,7 @@ def _others(
     ours |= {f"schema {SCHEMA}"}
     ours |= {f"table {SCHEMA}.{name}" for name in METADATA} | written.columns
     ours |= {f"table {SCHEMA}.{column.tree}" for release in recorded for column in release.columns}
-    query = templates.render("evidence/objects.sql.j2", catalog=home, metadata=METADATA)
+    query = templates.render("evidence/contents.sql.j2:objects", catalog=home, metadata=METADATA)
     for kind, schema, name in engine.rows(con, query, STAGE):
         what = f"{kind} {name if schema is None else f'{schema}.{name}'}"
         if what not in ours:
@@ -224,12 +224,12 @@ def _written() -> _Written:
 def _columns(con: duckdb.DuckDBPyConnection, table: str) -> list[tuple[str, str]]:
     """Name and type of the columns of a table of the metadata that are exported."""
     values = {"catalog": "export", "table": table, "release_id": 0, "view": ""}
-    return columns_of(con, subquery(templates.render("export/metadata.sql.j2", **values)), STAGE)
+    return columns_of(con, subquery(templates.render("export/contents.sql.j2:metadata", **values)), STAGE)
 
 
 def _macros(con: duckdb.DuckDBPyConnection, home: str) -> dict[Macro, list[tuple[Any, ...]]]:
     forms: dict[Macro, list[tuple[Any, ...]]] = {}
-    query = templates.render("evidence/macros.sql.j2", catalog=home)
+    query = templates.render("evidence/contents.sql.j2:macros", catalog=home)
     for schema, name, kind, parameters, types, definition in engine.rows(con, query, STAGE):
         form = (kind, parameters, types, _in_order(definition))
         forms.setdefault((schema, name), []).append(form)
@@ -244,7 +244,7 @@ def _in_order(definition: str) -> str:
 def _defaults(con: duckdb.DuckDBPyConnection, home: str, macro: Macro) -> str:
     """Parameters of a macro with their defaults, which no table of the catalog shows."""
     schema, name = macro
-    query = templates.render("evidence/signature.sql.j2", catalog=home, schema=schema, name=name)
+    query = templates.render("evidence/contents.sql.j2:signature", catalog=home, schema=schema, name=name)
     try:
         engine.rows(con, query, STAGE)
     except DuckanonError as refused:

@@ -237,7 +237,7 @@ def _read(con: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> 
     lies = own_copy.of_parquet(con, files, relation, STAGE)
     told = [own_copy.told(lies)] if lies else []
     told += [f"{file.name!r}: {what}" for file in files for what in _beside(con, file, files, first)]
-    count = engine.rows(con, templates.render("relation/count.sql.j2", relation=relation), STAGE)
+    count = engine.rows(con, templates.render("relation.sql.j2:count", relation=relation), STAGE)
     found = fingerprint(con, relation)
     return _Records(relation, columns_of(con, relation, STAGE), found, int(count[0][0]), tuple(told[:_TOLD]))
 
@@ -257,7 +257,7 @@ def _columns(con: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> list[tupl
 
 
 def _relation(files: Sequence[Path]) -> str:
-    return templates.render("relation/parquet.sql.j2", names=files).strip()
+    return templates.render("relation.sql.j2:parquet", names=files).strip()
 
 
 def _listed(columns: Sequence[tuple[str, str]]) -> str:

@@ -181,12 +181,12 @@ def read_releases(
     `home` may be a copy of the metadata; `called` is what errors call the database. A ReleaseError where
     there is none, or the metadata cannot be read or are of another version.
     """
-    kind = dict(engine.rows(con, templates.read("catalog/with_releases.sql"), STAGE)).get(home)
+    kind = dict(engine.rows(con, templates.render("catalog/databases.sql.j2:with_releases"), STAGE)).get(home)
     if kind not in {"releases", "exported"}:
         other = f": its table {SCHEMA}.releases is of another kind" if kind else ""
         raise ReleaseError(f"the database {called or home!r} holds no release of duckanon{other}")
     exported = kind == "exported"
-    rows = _rows(con, templates.render("evidence/releases.sql.j2", catalog=home, exported=exported))
+    rows = _rows(con, templates.render("evidence/recorded.sql.j2:releases", catalog=home, exported=exported))
     if not rows:
         raise ReleaseError(
             f"the database {called or home!r} holds no release of duckanon: its metadata is empty"
@@ -202,9 +202,9 @@ def _release(
         raise ReleaseError(f"the metadata is broken: release {number} has no name or version")
     check_version(f"release {number}", version)
     values = {"catalog": home, "release_id": number}
-    columns = _rows(con, templates.render("evidence/columns.sql.j2", **values))
-    thresholds = _rows(con, templates.render("evidence/thresholds.sql.j2", **values))
-    audits = _rows(con, templates.render("evidence/audits.sql.j2", **values))
+    columns = _rows(con, templates.render("evidence/recorded.sql.j2:columns", **values))
+    thresholds = _rows(con, templates.render("evidence/recorded.sql.j2:thresholds", **values))
+    audits = _rows(con, templates.render("evidence/recorded.sql.j2:audits", **values))
     return RecordedRelease(
         exported=exported,
         release_id=number,

@@ -66,15 +66,15 @@ def _own_functions(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
     A macro hides the function of its name from all queries while its database is current, so a file could
     bring along its own sha256, or a duckdb_functions that does not show it.
     """
-    ((home, schema, before),) = engine.rows(con, templates.read("session/current.sql"), STAGE)
+    ((home, schema, before),) = engine.rows(con, templates.render("session.sql.j2:current"), STAGE)
 
     def restore() -> None:
         # The names of the search path may be meant in the database that was current.
-        engine.run(con, templates.render("session/use.sql.j2", catalog=home, schema=schema), STAGE)
+        engine.run(con, templates.render("session.sql.j2:use", catalog=home, schema=schema), STAGE)
         look_up(before)
 
     def look_up(path: str) -> None:
-        statement = templates.render("session/set.sql.j2", name="search_path", value=path, session=False)
+        statement = templates.render("session.sql.j2:set", name="search_path", value=path, session=False)
         engine.run(con, statement, STAGE)
 
     with interrupts.cleanup(con, restore):
@@ -161,7 +161,7 @@ def _subject(
         stored = foreign.stored(con, Target(home, SCHEMA, tree), STAGE)
         lies += foreign.own_table(con, stored, room, STAGE)[1]
     trees = trees_of(con, _published(release), room)
-    count = engine.rows(con, templates.render("relation/count.sql.j2", relation=relation), STAGE)
+    count = engine.rows(con, templates.render("relation.sql.j2:count", relation=relation), STAGE)
     subject = _Subject(
         columns=columns,
         trees=trees_told(con, trees),
@@ -194,7 +194,7 @@ def _place(
     con: duckdb.DuckDBPyConnection, home: str, room: str, release: RecordedRelease
 ) -> tuple[str | None, list[str]]:
     """Copy the rows of a release to a room; return them as SQL text, and what is wrong with their place."""
-    query = templates.render("evidence/relations.sql.j2", catalog=home)
+    query = templates.render("evidence/contents.sql.j2:relations", catalog=home)
     rows = engine.rows(con, query, STAGE)
     parts, there = parts_of(release.released), [row[:3] for row in rows]
     if release.exported:

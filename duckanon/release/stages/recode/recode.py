@@ -60,7 +60,7 @@ def recode(
     candidate, means = f"{staged.workspace}_candidate", f"{staged.workspace}_means"
     more = lost(con, staged, embedded, classes, policy) if policy.release == "table" else 0.0
     # Kernels have read it: as large as the records, it would only be written to disk from now on.
-    drop_coded = templates.render("relation/drop.sql.j2", parts=("temp", embedded.coded), view=False)
+    drop_coded = templates.render("relation.sql.j2:drop", parts=("temp", embedded.coded), view=False)
     engine.run(con, drop_coded, "recode")
     _load(con, _labels(staged), classes.labels.read())
     if policy.release == "table":
@@ -199,10 +199,10 @@ def _in_two_tables(
     columns = columns_of(con, relation, "recode")
     held = [field.name for field in staged.sensitive]
     first = [name for name, _ in columns if name not in held]
-    persons = templates.render("relation/select.sql.j2", columns=first, relation=relation, order=())
+    persons = templates.render("relation.sql.j2:select", columns=first, relation=relation, order=())
     rows = whole([subquery(persons), subquery(counted(relation, columns, held))], columns, held)
     _keep(con, candidate, rows)
-    drop = templates.render("relation/drop.sql.j2", parts=("temp", members), view=False)
+    drop = templates.render("relation.sql.j2:drop", parts=("temp", members), view=False)
     engine.run(con, drop, "recode")
 
 
@@ -243,7 +243,7 @@ def _load(con: duckdb.DuckDBPyConnection, table: str, rows: pa.Table | pa.Record
 
 
 def _keep(con: duckdb.DuckDBPyConnection, table: str, relation: str) -> None:
-    engine.run(con, templates.render("relation/load.sql.j2", table=table, relation=relation), "recode")
+    engine.run(con, templates.render("relation.sql.j2:load", table=table, relation=relation), "recode")
 
 
 def _means(con: duckdb.DuckDBPyConnection, staged: Staged, classes: Classes) -> pa.Table:
@@ -253,7 +253,7 @@ def _means(con: duckdb.DuckDBPyConnection, staged: Staged, classes: Classes) -> 
     labels[kept["record_id"] - 1] = kept["class_id"]
     columns = {"class_id": arrow.arrow(np.arange(classes.count))}
     for field in averaged(staged):
-        query = templates.render("relation/numbers.sql.j2", records=staged.records, column=field.column)
+        query = templates.render("relation.sql.j2:numbers", records=staged.records, column=field.column)
         values = engine.column(con, query, "recode", staged.size)
         columns[field.column] = arrow.arrow(class_means(values, labels, classes.count))
     return pa.table(columns)
