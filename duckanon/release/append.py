@@ -29,7 +29,7 @@ from duckanon.release.pipeline import candidate_of
 from duckanon.release.publish import Ready, publish
 from duckanon.release.source import names_of
 from duckanon.release.stages.advise.advise import dominated, revealed
-from duckanon.release.stages.stage import read_source, tellers_of
+from duckanon.release.stages.stage import read_source, subject_columns_of
 from duckanon.release.verify.record import of_the_source
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from duckanon.release.candidate import Candidate
     from duckanon.release.metadata import Published
     from duckanon.release.source import Source
-    from duckanon.release.stages.stage import Teller
+    from duckanon.release.stages.stage import SubjectColumn
     from duckanon.release.successive import Kept, Persons
 
 STAGE = "append"
@@ -80,7 +80,7 @@ class _Batch:
     earlier: Sequence[Kept]  # known when it began, and `known` among them
     workspace: str
     attributes: tuple[Attribute, ...]
-    tellers: tuple[Teller, ...]
+    subject_columns: tuple[SubjectColumn, ...]
 
     @property
     def all(self) -> str:
@@ -212,10 +212,10 @@ def _read(
     columns = columns_of(con, named("temp", f"{workspace}_source"), STAGE)
     if source.drawn is not None:
         columns = in_step(columns, source.drawn, policy)
-    tellers = tellers_of(policy, columns)
+    subject_columns = subject_columns_of(policy, columns)
     attributes = bind.bind(policy, columns)
-    batch = _Batch(published, policy, source, known, earlier, workspace, attributes, tellers)
-    basis = successive.basis_of(con, tellers)
+    batch = _Batch(published, policy, source, known, earlier, workspace, attributes, subject_columns)
+    basis = successive.basis_of(con, subject_columns)
     if basis != known.basis:
         raise ReleaseError(
             f"the source of {published.target} tells subjects by other columns "
@@ -236,8 +236,9 @@ def _of(batch: _Batch) -> dict[str, object]:
         "catalog": batch.home,
         "release_id": batch.known.release_id,
         "salt": batch.known.salt,
-        "tellers": [
-            (templates.render("relation.sql.j2:named", parts=[one.name]), one.type) for one in batch.tellers
+        "subject_columns": [
+            (templates.render("relation.sql.j2:named", parts=[one.name]), one.type)
+            for one in batch.subject_columns
         ],
     }
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from duckanon.database import arrow, engine
 from duckanon.release.source import names_of
-from duckanon.release.stages.bucket import WHOLE, bucket, tile_size
+from duckanon.release.stages.bucket import WHOLE_TABLE_RECORDS, bucket, tile_size
 from duckanon.release.stages.embed.embed import EXACT_VALUES, embed
 from duckanon.release.stages.limit.limit import limit
 from duckanon.release.stages.partition.generalize import generalize, minimal_levels
@@ -34,17 +34,17 @@ EFFORTS = {
     "best": "as balanced, with more tries",
 }
 
-CHECKS, LISTED = 5_000, 20
-"""Nodes that are checked at most to find the minimal ones, and how many of these are shown."""
+MINIMAL_NODES_MAX_CHECKS, MINIMAL_NODES_SHOWN = 5_000, 20
+"""Nodes checked at most in the search for minimal nodes, and minimal nodes shown at most."""
 
-HEAD = ("property", "attribute", "value", "reason")
+PLAN_COLUMNS = ("property", "attribute", "value", "reason")
 """Columns of a plan."""
 
 
 def explain(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> pa.Table:
-    """Plan of a release as text columns `HEAD`: method and why, class size, bound, distances, recoding, cost.
+    """Plan of a release as a table of `PLAN_COLUMNS`: method, class size, bound, recoding, distances, cost.
 
-    Only temporary tables are made, and removed; whatever CREATE would refuse before the partition is raised.
+    Only temporary tables are made, and removed. Raises what CREATE refuses before the partition.
     """
     with names_of(con, source), engine.temporary(con) as workspace:
         staged = stage(con, source.query, policy, workspace, drawn=source.drawn)
@@ -59,7 +59,7 @@ def explain(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> p
             how = [*_partition_rows(staged, tiles, plan, policy, size), *_recode_rows(staged, embedded)]
     rows = [_records_row(staged), *how, *_distance_rows(staged)]
     columns = [arrow.column(column, pa.string()) for column in zip(*rows, strict=True)]
-    return pa.Table.from_arrays(columns, names=list(HEAD))
+    return pa.Table.from_arrays(columns, names=list(PLAN_COLUMNS))
 
 
 def smallest_emd(n: int, size: int) -> float:
@@ -80,7 +80,9 @@ def _partition_rows(
     }
     ordered = any(f.attribute.t is not None and f.attribute.distance == "ordered" for f in staged.sensitive)
     bound = f"{smallest_emd(staged.size, recipe.size):.6g}" if ordered else "none"
-    each = f"of about {tile_size} records each" if tile_size < WHOLE else "the whole table at once"
+    each = (
+        f"of about {tile_size} records each" if tile_size < WHOLE_TABLE_RECORDS else "the whole table at once"
+    )
     return [
         ("method", None, plan.method, plan.why),
         (
@@ -120,14 +122,14 @@ def _lattice_rows(
         height = made.heights[field.column]
         why = f"of {height} above the values" if height else "no hierarchy: as it is"
         rows.append(("level", field.name, f"{level}", why))
-    minimal = minimal_levels(made, staged, limits, policy, CHECKS)
+    minimal = minimal_levels(made, staged, limits, policy, MINIMAL_NODES_MAX_CHECKS)
     if minimal is None:
-        why = f"not looked for: more than {CHECKS} nodes would have to be checked"
+        why = f"not looked for: more than {MINIMAL_NODES_MAX_CHECKS} nodes would have to be checked"
         return [*rows, ("minimal_nodes", None, "unknown", why)]
     why = "keep the thresholds, and no node below does"
     rows.append(("minimal_nodes", None, f"{len(minimal)}", why))
     shown = [("minimal_node", None, ", ".join(map(str, node)), "levels, as above") for node in minimal]
-    return [*rows, *shown[:LISTED]]
+    return [*rows, *shown[:MINIMAL_NODES_SHOWN]]
 
 
 def _records_row(staged: Staged) -> tuple[str, str | None, str, str | None]:

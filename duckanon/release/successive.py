@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from duckanon.release.metadata import Published
     from duckanon.release.source import Source
     from duckanon.release.stages.embed.embed import Embedded
-    from duckanon.release.stages.stage import Field, Staged, Teller
+    from duckanon.release.stages.stage import Field, Staged, SubjectColumn
 
 C = TypeVar("C", "Field", "Attribute")
 
@@ -61,7 +61,7 @@ HISTORY_COLUMNS = (
 )
 
 
-REPEATED = 4
+DIGESTED_VALUE_RECORDS = 4
 """Records a value, at least, where the digests of values are looked up."""
 
 DIGESTS = 4
@@ -177,7 +177,11 @@ def persons_of(
     sources = _sources(con, source.query)
     # Digests of two releases can be compared where they are of the same columns.
     columns = listed(con, released)
-    basis = basis_of(con, staged.tellers) if staged.tellers else f"what is released of them: {columns}"
+    basis = (
+        basis_of(con, staged.subject_columns)
+        if staged.subject_columns
+        else f"what is released of them: {columns}"
+    )
     compared = _compared(earlier)
     by_subject = bool(policy.subject)
     return Persons(persons, sensitive, basis, columns, sources, salt, policy.k, by_subject, least, compared)
@@ -221,7 +225,7 @@ def _domain(staged: Staged, embedded: Embedded, field: Field) -> str | None:
 
     Values that are one there have one digest, unless they are of a kind that is not known.
     """
-    few = len(embedded.counts[field.column]) < staged.size // REPEATED
+    few = len(embedded.counts[field.column]) < staged.size // DIGESTED_VALUE_RECORDS
     return embedded.domains[field.column] if few and field.kind != "other" else None
 
 
@@ -230,18 +234,18 @@ def in_order(columns: Iterable[C]) -> list[C]:
     return sorted(columns, key=lambda one: fold(one.name))
 
 
-def basis_of(con: duckdb.DuckDBPyConnection, tellers: Sequence[Teller]) -> str:
+def basis_of(con: duckdb.DuckDBPyConnection, subject_columns: Sequence[SubjectColumn]) -> str:
     """Columns by which subjects are known."""
-    return f"subject: {listed(con, tellers)}"
+    return f"subject: {listed(con, subject_columns)}"
 
 
-def listed(con: duckdb.DuckDBPyConnection, columns: Iterable[Teller | Field]) -> str:
+def listed(con: duckdb.DuckDBPyConnection, columns: Iterable[SubjectColumn | Field]) -> str:
     """Columns with their types, as far as the same value has another text in another type or session."""
     zone = engine.rows(con, templates.render("successive/kept.sql.j2:zone"), STAGE)[0][0]
     return ", ".join(f"{fold(one.name)} {_type(one, zone)}" for one in columns)
 
 
-def _type(one: Teller | Field, zone: str) -> str:
+def _type(one: SubjectColumn | Field, zone: str) -> str:
     alike = {"text": "VARCHAR", "integer": "INTEGER"}.get(one.kind, one.type)
     # The text of an instant alone is that of UTC.
     nested = one.type != "TIMESTAMP WITH TIME ZONE" and re.search("TIMESTAMP WITH TIME|TIMESTAMPTZ", alike)

@@ -9,7 +9,7 @@ from duckanon.kernels.compose import EFFORTS
 from duckanon.kernels.recipes import EXACT
 from duckanon.policy.told import DIGITS, told_loss
 from duckanon.release.stages.embed.embed import dimensions
-from duckanon.release.stages.partition.pool import MANY
+from duckanon.release.stages.partition.pool import LARGE_TABLE_RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -67,7 +67,7 @@ def other_ways(
         return
 
     def lower(way: Policy) -> Iterator[Policy]:
-        if tried[-1].pooled and policy.refine and staged.size <= MANY:
+        if tried[-1].pooled and policy.refine and staged.size <= LARGE_TABLE_RECORDS:
             for effort in EFFORTS[: EFFORTS.index(policy.effort)]:
                 yield replace(way, effort=effort)
 

@@ -21,7 +21,7 @@ from duckanon.policy.bind import Role
 from duckanon.policy.names import CLASS, fold, twice
 from duckanon.policy.told import told_figure
 from duckanon.release.recoding.recoder import Recoder, fields_of, known_classes
-from duckanon.release.stages.stage import tellers_of
+from duckanon.release.stages.stage import subject_columns_of
 from duckanon.streams.closeness import Guard
 from duckanon.streams.coordinates import Coordinates, check_scales
 from duckanon.streams.digits import OpenDigits
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from duckanon.policy.bind import Attribute
-    from duckanon.release.stages.stage import Teller
+    from duckanon.release.stages.stage import SubjectColumn
     from duckanon.streams.methods import Left
 
 STAGE = "stream"
@@ -159,7 +159,7 @@ class _State:
         again = twice(schema.names)
         if again is not None:
             raise SourceError(f"the stream has the column {again!r} twice: rename one")
-        attributes, self._tellers = _bound(con, policy, schema)
+        attributes, self._subject_columns = _bound(con, policy, schema)
         sensitive = guarded(attributes)
         self._kept = [one.name for one in attributes if one.role is not Role.IDENTIFIER]
         read = readable(pa.Table.from_batches([], schema), categories=False).schema
@@ -223,7 +223,7 @@ class _State:
         read = int(self._buffer.counts[0])
         points = self._coordinates.of(self._con, tuples, read)
         self._digits.read(tuples, read)
-        told, codes = subjects if self._tellers else None, self._codes(tuples)
+        told, codes = subjects if self._subject_columns else None, self._codes(tuples)
         self._rows = pa.concat_tables([self._rows, tuples])
         self._points = np.vstack([self._points, points])
         self._who = np.concatenate([self._who, subjects])
@@ -259,7 +259,7 @@ class _State:
             self._counts.add(left, points, left.positions, read=read, oldest=oldest)
             self.guard.forget(read, oldest)
             return
-        given = self._con, tuples, left.members, self._values, whose if self._tellers else None
+        given = self._con, tuples, left.members, self._values, whose if self._subject_columns else None
         made, values, written = self._recoder.written(*given)
         roundings = self._digits.first(made, left.times[written])
         if roundings:
@@ -288,7 +288,7 @@ class _State:
             for one in self._coordinates.attributes
         )
         first = np.ones(len(whose), np.bool_)  # whether a tuple is the first of its subject in a class
-        if self._tellers:
+        if self._subject_columns:
             order = np.lexsort((whose, left.members.runs))
             first[order[1:]] = (np.diff(whose[order]) != 0) | (np.diff(left.members.runs) != 0)
         subjects = np.bincount(left.members.runs[first], minlength=len(left.starts))
@@ -302,19 +302,19 @@ class _State:
 
     def _numbers_of_subjects(self, table: pa.Table) -> NDArray[np.int64]:
         """Numbers (m,) of the subjects of tuples; a SourceError where one is NULL."""
-        if not self._tellers:
+        if not self._subject_columns:
             return np.zeros(len(table), np.int64)
         query = templates.render(
             "stream/quasi.sql.j2:subjects",
             relation="source",
-            tellers=[(one.name, one.type) for one in self._tellers],
+            subject_columns=[(one.name, one.type) for one in self._subject_columns],
         )
         register_source(self._con, table)
         found = engine.table(self._con, query, STAGE).column(0)
         self._con.unregister("source")
         if found.null_count:
             place = found.is_null().to_pylist().index(True)
-            names = ", ".join(one.name for one in self._tellers)
+            names = ", ".join(one.name for one in self._subject_columns)
             number = int(self._buffer.counts[0]) + sum(map(len, self._waiting)) + place + 1
             raise SourceError(f"subject ({names}) is NULL in tuple {number}: name whose it is")
         return arrow.numbers(found)
@@ -322,7 +322,7 @@ class _State:
 
 def _bound(
     con: duckdb.DuckDBPyConnection, policy: StreamPolicy, schema: pa.Schema
-) -> tuple[tuple[Attribute, ...], tuple[Teller, ...]]:
+) -> tuple[tuple[Attribute, ...], tuple[SubjectColumn, ...]]:
     """Return the columns with their roles, and those that tell a subject."""
     register_source(con, readable(pa.Table.from_batches([], schema), categories=False))
     columns = columns_of(con, "source", STAGE)
@@ -331,7 +331,7 @@ def _bound(
     attributes = bind.bind(policy.rows, columns)
     if policy.class_id and fold(CLASS) in {fold(one.name) for one in attributes}:
         raise PolicyError(f"class_id = True adds a column {CLASS!r}, which the stream has: rename it")
-    return attributes, tellers_of(policy.rows, columns)
+    return attributes, subject_columns_of(policy.rows, columns)
 
 
 def _other_schema(found: pa.Schema, known: pa.Schema) -> str:

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from duckanon.release.stages.stage import Field, Staged
 
 
-REPEATED = 4
-"""Records a value, from which on an audit counts values first: with one each that is a fifth more work."""
+REPEATED_VALUE_RECORDS = 4
+"""Records of a value, on average, from which an audit counts values first; with one record each that takes a
+fifth more time."""
 
 
 @progress.step("audit")
@@ -75,7 +76,7 @@ def audit(
 def _few_values(field: Field, staged: Staged, embedded: Embedded) -> bool:
     """Whether values of ordered distance repeat so often that to count them first is less work."""
     many = len(embedded.counts[field.column])
-    return field.attribute.distance == "ordered" and REPEATED * many <= staged.size
+    return field.attribute.distance == "ordered" and REPEATED_VALUE_RECORDS * many <= staged.size
 
 
 def _subjects(con: duckdb.DuckDBPyConnection, staged: Staged, report: Report, policy: Policy) -> Measure:

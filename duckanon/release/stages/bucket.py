@@ -32,30 +32,30 @@ if TYPE_CHECKING:
 
 Number = TypeVar("Number", np.int64, np.float64)
 
-TILE = 4096
-"""No kernel with quadratic cost meets more records than this at once."""
+TILE_RECORDS = 4096
+"""Records of a tile for kernels with quadratic cost."""
 
-BROAD_TILE = 16384
-"""Records of a tile where no kernel has quadratic cost: fewer borders, less loss."""
+BROAD_TILE_RECORDS = 16384
+"""Records of a tile for other kernels: fewer tiles have fewer borders, which lose less."""
 
-BY_CUTS = ("mondrian", "mondrian_relaxed")
-"""Methods that cut the table."""
+CUTTING_METHODS = ("mondrian", "mondrian_relaxed")
+"""Methods that cut the table from above."""
 
-WHOLE = 2**31
-"""No table has more records: Mondrian, which costs no more than sorting, sees it whole."""
+WHOLE_TABLE_RECORDS = 2**31
+"""More records than any table has. Mondrian costs no more than sorting, so its tile is the whole table."""
 
-LARGEST = 1024
-"""No first partition has classes above this (or above k): merging does the rest."""
+FIRST_CLASS_MAX_RECORDS = 1024
+"""Records of a class in a first partition, at most, unless k is larger. Merging makes larger classes."""
 
-MAX_CUTS = 3
-"""Coordinates along which tiles are cut, the widest ones."""
+CUT_MAX_COORDINATES = 3
+"""Coordinates along which tiles are cut, at most; the widest are taken."""
 
-SAMPLED = 2**22
-"""Open records above which a sample tells where tiles are cut. To cut them into equal parts takes four sorts
-of all records, a tenth of the time of a release of 100,000,000."""
+SAMPLED_TABLE_MIN_RECORDS = 2**22
+"""Open records above which a sample says where tiles are cut. Equal parts would take four sorts, a
+tenth of the time of a release of 100,000,000."""
 
-SAMPLE, MOST_SAMPLE, EACH = 2**20, 2**22, 128
-"""Records of the sample, at least and at most, and for each tile in between."""
+SAMPLE_MIN_RECORDS, SAMPLE_MAX_RECORDS, SAMPLE_RECORDS_PER_TILE = 2**20, 2**22, 128
+"""Records of that sample at least and at most, and records for each tile between these limits."""
 
 
 @dataclass(frozen=True)
@@ -93,19 +93,18 @@ class Tiles:
 def bucket(
     con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
 ) -> Tiles:
-    """Ready classes of exact duplicates, which lose no information at all, and tiles of the rest. O(n log n).
+    """Ready classes of exact duplicates, which lose nothing, and tiles of all other records. O(n log n).
 
-    None are ready in a table that one kernel sees whole: settled classes keep others from keeping t.
-    Every tile gets its share of equal parts of the sensitive order, in a very large table about its share.
-    Ties are cut by record_id, so the tiles do not depend on the physical order of the source.
+    A table that one kernel sees whole has no ready classes: the kernel weighs duplicates against others.
+    Every tile gets its share of each part of the sensitive order. Ties are cut by record_id.
     """
     ready, labels = _ready(con, embedded, limits, policy)
     open_size = staged.size - len(labels)
     together = policy.method == "auto" and policy.refine and staged.size <= recipes.EXACT
     if open_size and (together or open_size < policy.k):
-        # All ready classes open again where the kernel weighs them against others; the last one where too
-        # few are left for a class of their own.
-        keep = labels < (labels.max() if staged.size > TILE and not together else 0)
+        # The kernel that sees the whole table weighs ready classes against others: all open again. Where
+        # fewer than k records are open, the last ready class opens again and takes them in.
+        keep = labels < (labels.max() if staged.size > TILE_RECORDS and not together else 0)
         ready, labels = subset(ready, keep), labels[keep]
         open_size = staged.size - len(labels)
     tiles = f"{staged.workspace}_tiles"
@@ -126,35 +125,32 @@ def bucket(
 
 
 def tile_size(policy: Policy, thresholds: Sequence[Threshold]) -> int:
-    """Records of a tile: `WHOLE` for Mondrian; else 4 k at least, `BROAD_TILE` or, if quadratic, `TILE`."""
-    if policy.method in BY_CUTS:
-        return WHOLE
+    """Records of a tile, at least 4 k: more for kernels without quadratic cost, all for Mondrian."""
+    if policy.method in CUTTING_METHODS:
+        return WHOLE_TABLE_RECORDS
     linear = policy.method in ("blocks", "full_domain")
     broad = linear or (policy.method == "auto" and (policy.refine or not thresholds))
-    return max(BROAD_TILE if broad else TILE, 4 * policy.k)
+    return max(BROAD_TILE_RECORDS if broad else TILE_RECORDS, 4 * policy.k)
 
 
 def stratum_size(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int:
-    """Number of equal parts of the sensitive order of which every tile gets its share.
-
-    It is the class size of t-closeness-first.
-    """
-    return recipes.stratum_size(n, policy.k, thresholds, largest=max(LARGEST, policy.k))
+    """Number of equal parts of the sensitive order: the class size of t-closeness-first."""
+    return recipes.stratum_size(n, policy.k, thresholds, largest=max(FIRST_CLASS_MAX_RECORDS, policy.k))
 
 
 def _sampled(open_size: int, parts: int, policy: Policy) -> bool:
-    """Whether a sample tells where tiles are cut: not where shares that are a little off are not repaired.
+    """Whether a sample says where tiles are cut: the sample has a record of each part of a tile.
 
-    Nor where it would have less than a record of each part, the share of a tile in a stratum.
+    Shares of the sensitive order are then a little off, so that classes must be repaired afterwards.
     """
     repaired = policy.method == "auto" and policy.suppression_limit == 0
-    return repaired and open_size > SAMPLED and parts <= SAMPLE
+    return repaired and open_size > SAMPLED_TABLE_MIN_RECORDS and parts <= SAMPLE_MIN_RECORDS
 
 
 def _strata(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int:
-    """Number of parts of which every tile gets its share: of ``auto`` as many as `tile_strata` says."""
+    """Number of equal parts of the sensitive order of which every tile gets its share."""
     count = recipes.tile_strata if policy.method == "auto" else recipes.stratum_size
-    return count(n, policy.k, thresholds, largest=max(LARGEST, policy.k))
+    return count(n, policy.k, thresholds, largest=max(FIRST_CLASS_MAX_RECORDS, policy.k))
 
 
 def stream(
@@ -208,8 +204,8 @@ def _ready(
     con: duckdb.DuckDBPyConnection, embedded: Embedded, limits: Limits, policy: Policy
 ) -> tuple[Records, npt.NDArray[np.int64]]:
     codes = limits.codes
-    # A published method chosen by name does what its paper says: it gets every record. The optimal cut of one
-    # column gets them, too: what lies between two values would lose more without them.
+    # A published method chosen by name gets every record, as in its paper. So does the optimal cut of one
+    # column: without the duplicates, classes of values on both sides of them would lose more.
     cut = not limits.thresholds and dimensions(embedded.axes) == 1
     repetitions = policy.k if policy.method == "auto" and not cut else None
     query = templates.render(
@@ -296,7 +292,7 @@ class _Open:
         place, values = np.zeros(len(rows)), 1
         for code, counts in zip(self.limits.codes, self.limits.counts, strict=True):
             values *= len(counts)
-            # Beyond that a DOUBLE holds no place, and what the first columns tell has to do.
+            # A DOUBLE has no more than 2^53 places: the first columns decide.
             if values < 2**53:
                 place = place * len(counts) + arrow.numbers(rows.column(code))
         return [place, *(arrow.numbers(rows.column(cut.column)).astype(np.float64) for cut in self.cuts)]
@@ -319,7 +315,7 @@ def _deal_by_sample(records: _Open, tiles: str, size: int, *, least: int) -> int
     """
     parts = [records.strata, *(cut.parts for cut in records.cuts)]
     count, spool = math.prod(parts[1:]), Spool(spool_folder(records.con))
-    every = size // min(max(SAMPLE, EACH * count), MOST_SAMPLE)
+    every = size // min(max(SAMPLE_MIN_RECORDS, SAMPLE_RECORDS_PER_TILE * count), SAMPLE_MAX_RECORDS)
     sample = pa.Table.from_batches([*records.batches(every)])
     levels = bounds_of(records.columns(sample), records.ties(sample), parts)
     sizes = np.zeros(count, np.int64)
@@ -340,7 +336,7 @@ def _deal_by_sample(records: _Open, tiles: str, size: int, *, least: int) -> int
 
 
 def _homes(sizes: npt.NDArray[np.int64], least: int) -> npt.NDArray[np.int32]:
-    """Return the number, 0.., of the tile that each one is a part of, so that none is too small."""
+    """Return the tile, 0.., that each tile joins, so that none has too few records."""
     homes, last, held = np.empty(len(sizes), np.int32), -1, least
     for tile, size in enumerate(sizes):
         if last < 0 or (held >= least and size >= least):
@@ -351,9 +347,9 @@ def _homes(sizes: npt.NDArray[np.int64], least: int) -> npt.NDArray[np.int32]:
 
 
 def cuts_of(axes: tuple[Coordinates, ...], tiles: int) -> list[Cut]:
-    """Columns along which so many tiles are cut, the widest ones, and into how many parts each."""
+    """The widest columns, and the number of parts that each is cut into, for so many tiles."""
     widest = sorted(axes, key=lambda axis: -axis.variance)
-    usable = [axis for axis in widest if axis.variance > 0][:MAX_CUTS] or list(widest[:1])
+    usable = [axis for axis in widest if axis.variance > 0][:CUT_MAX_COORDINATES] or list(widest[:1])
     cuts: list[Cut] = []
     left = tiles
     for number, axis in enumerate(usable):

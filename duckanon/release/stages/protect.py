@@ -31,12 +31,10 @@ if TYPE_CHECKING:
 def protect(
     con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, classes: Classes, policy: Policy
 ) -> Classes:
-    """Classes that keep the p % rule in every numeric quasi-identifier released by its mean.
+    """Classes that keep the p % rule in every numeric quasi-identifier released by its mean. O(n log n).
 
-    Whatever else was asked for is kept: k, l and t of a union are no worse than of its parts. Without
-    `p_percent` it costs nothing; where no class violates, the columns are read once, O(n); else O(n log n), 8
-    bytes for each record and column, and for each coordinate of a class. InfeasibleError: all records that
-    have a class, as one class, violate.
+    Merging keeps k, l and t. Free without `p_percent`; one scan where no class violates. InfeasibleError: all
+    records that have a class, as one class, violate.
     """
     if policy.p_percent is None:
         return classes

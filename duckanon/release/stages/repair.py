@@ -46,18 +46,18 @@ if TYPE_CHECKING:
     from duckanon.release.stages.stage import Staged
 
 
-WHOLE = 100_000
-"""Up to so many classes each of them is a candidate for merging; beyond, those near a violating one."""
+ALL_CANDIDATES_MAX_CLASSES = 100_000
+"""Classes up to which all are candidates for merging; beyond, only classes near a violating one are."""
 
-NEAREST = 256
-"""Candidates around each violating class to begin with."""
+NEAR_CANDIDATE_CLASSES = 256
+"""Candidates around each violating class, to begin with."""
 
-MANY, PART = 20_000, 4096
-"""More violating classes than the first number are merged in parts of the table first, of so many classes at
-most: each looks for its partner among all others, which a search tree finds in few columns only."""
+MERGED_IN_PARTS_MIN_CLASSES, PART_MAX_CLASSES = 20_000, 4096
+"""Violating classes above which classes are merged within parts of the table first, and classes of a part. A
+violating class looks at all others for its partner: a search tree would help in few columns only."""
 
 
-CHUNK = 131_072
+CHUNK_RECORDS = 131_072
 """Records whose coordinates are in memory at once."""
 
 
@@ -80,11 +80,10 @@ def repair(
     partitioned: Partitioned,
     policy: Policy,
 ) -> Classes:
-    """Classes that satisfy every threshold, by suppressing whole worst classes and by merging.
+    """Classes that satisfy every threshold, by suppressing the worst classes and by merging.
 
-    Always ends: every merge removes a class, and one class of all records has EMD 0. Where nothing violates,
-    which is the rule after merging within tiles, it costs nothing; else 8 bytes of memory for each record and
-    sensitive column, and for each coordinate of a class.
+    Always ends: every merge removes a class, and one class of all records has EMD 0. Free where nothing
+    violates; else 8 bytes of memory for each record and sensitive column, and for each class and coordinate.
     """
     recipe = partitioned.plan.recipe
     if not len(partitioned.violating) or (recipe.partner is None and policy.suppression_limit == 0):
@@ -127,15 +126,15 @@ def _whole(
 def summed_again(
     con: duckdb.DuckDBPyConnection, embedded: Embedded, labels: npt.NDArray[np.int64], count: int
 ) -> ClassSums:
-    """Return the sums of so many classes, of the coordinates of the records that have a label, read again."""
+    """Return the sums of the coordinates of each class, read again for records that have a label."""
     sizes = np.bincount(labels[labels >= 0], minlength=count).astype(np.int64)
     sums, squares, done = np.zeros((count, dimensions(embedded.axes))), np.zeros(count), 0
     for axis in embedded.axes:
         query = templates.render("relation.sql.j2:numbers", records=embedded.coded, column=axis.column)
         values = engine.column(con, query, "repair", len(labels))
         width = dimensions((axis,))
-        for start in range(0, len(labels), CHUNK):
-            part = slice(start, start + CHUNK)
+        for start in range(0, len(labels), CHUNK_RECORDS):
+            part = slice(start, start + CHUNK_RECORDS)
             _add(axis, values[part], labels[part], sums[:, done : done + width], squares)
         done += width
     return ClassSums(sums, squares, sizes)
@@ -192,7 +191,11 @@ def mended(
     if violations is None:
         released = labels >= 0
         violations = violations_of(thresholds, codes[:, released], labels[released])
-    if partner == "efficient" and np.count_nonzero(violations) > MANY and classes.sums.shape[1]:
+    if (
+        partner == "efficient"
+        and np.count_nonzero(violations) > MERGED_IN_PARTS_MIN_CLASSES
+        and classes.sums.shape[1]
+    ):
         merged = _merged_in_parts(labels, codes, classes, violations > 0.0, thresholds)
         labels, classes = np.where(labels >= 0, merged[labels], -1), joined(classes, merged)
         released = labels >= 0
@@ -213,7 +216,7 @@ def _merged_in_parts(
 ) -> npt.NDArray[np.int64]:
     """Return the new class of each class (m,), the violating ones merged with others of their part."""
     centroids, m = classes.sums / classes.sizes[:, None], len(classes.sizes)
-    depth = int(np.ceil(np.log2(m / PART)))
+    depth = int(np.ceil(np.log2(m / PART_MAX_CLASSES)))
     order, sizes = kd_order(np.ascontiguousarray(distance_points(centroids)), depth)
     part_of, holder = np.empty(m, dtype=np.int64), np.arange(m)
     part_of[order] = np.repeat(np.arange(len(sizes)), sizes)
@@ -246,7 +249,7 @@ def _merged(
 ) -> npt.NDArray[np.int64]:
     """Return the new class of each class (m,), the violating ones merged with others near them."""
     centroids, m = classes.sums / classes.sizes[:, None], len(classes.sizes)
-    count = m if m <= WHOLE else NEAREST
+    count = m if m <= ALL_CANDIDATES_MAX_CLASSES else NEAR_CANDIDATE_CLASSES
     while True:
         chosen = np.ones(m, dtype=bool)
         if count < m:
@@ -272,7 +275,7 @@ def _united(
     numbers: npt.NDArray[np.int64], records: npt.NDArray[np.int64], thresholds: Sequence[Threshold],
     partner: Partner,
 ) -> npt.NDArray[np.int64]:  # fmt: skip
-    """Return the new class of each of some classes with their records, both ascending: 0, 1, ..."""
+    """Return the new class, 0, 1, ..., of each of some classes; classes and records are ascending."""
     class_of = np.searchsorted(numbers, labels[records])
     offsets, members = class_members(class_of, np.ascontiguousarray(codes[:, records]))
     sums, sizes = classes.sums[numbers], classes.sizes[numbers]

@@ -111,8 +111,8 @@ CLASS_FIELD = Field(Attribute(CLASS, Role.CLASS, "BIGINT", "integer"), CLASS)
 
 
 @dataclass(frozen=True)
-class Teller:
-    """A column of the source that tells whose a record is."""
+class SubjectColumn:
+    """A column of the source that tells the subject of a record."""
 
     name: str
     type: str
@@ -132,8 +132,8 @@ class Staged:
     fields: tuple[Field, ...]  # columns of the release in source order
     size: int  # number of records
     left_out: int  # records dropped by nulls = 'suppress'
-    subject: Field | None = None  # whose a record is, where some have several: a number in the records
-    tellers: tuple[Teller, ...] = ()  # columns of the source that tell it
+    subject: Field | None = None  # number of the subject, where some subject has several records
+    subject_columns: tuple[SubjectColumn, ...] = ()  # columns of the source that tell the subject
     until: float | None = None  # value of `time.monotonic` at which refinement ends
     source: str | None = None  # temporary table of the source as read, identifiers included, if asked for
     row: str | None = None  # column of it that numbers its rows: the source_row of a record
@@ -194,7 +194,7 @@ def stage(
     if drawn is not None:
         columns = in_step(columns, drawn, policy)
     fields = _fields(bind.bind(policy, columns))
-    tellers = tellers_of(policy, columns)
+    subject_columns = subject_columns_of(policy, columns)
     # Quasi-identifiers first: records that share them get neighbouring numbers.
     ordered = sorted(fields, key=lambda field: "qso".index(field.column[0]))
     statement = templates.render(
@@ -203,8 +203,8 @@ def stage(
         records=records,
         fields=fields,
         ordered=ordered,
-        subject=tellers,
-        who=[(f"who_{number}", one.type) for number, one in enumerate(tellers, start=1)],
+        subject=subject_columns,
+        who=[(f"who_{number}", one.type) for number, one in enumerate(subject_columns, start=1)],
         nulls=policy.nulls,
         row=row,
     )
@@ -214,7 +214,7 @@ def stage(
     size, subject, in_order, with_nulls = _check(con, records, fields, policy)
     source = raw if row else None
     return Staged(
-        *(workspace, records, fields, size, total - size, subject, tellers, until, source, row),
+        *(workspace, records, fields, size, total - size, subject, subject_columns, until, source, row),
         in_order=in_order,
         columns=tuple(columns),
         with_nulls=with_nulls,
@@ -231,10 +231,12 @@ def class_fields(staged: Staged, policy: Policy) -> tuple[Field, ...]:
     return staged.quasi if policy.release == "table" else (CLASS_FIELD,)
 
 
-def tellers_of(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Teller, ...]:
-    """Columns of a source that tell whose a record is, by name: their order in a policy does not count."""
+def subject_columns_of(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[SubjectColumn, ...]:
+    """Columns of a source that tell the subject of a record, by name, whatever their order in the policy."""
     types = dict(columns)
-    return tuple(Teller(name, types[name]) for name in sorted(bind.subject_of(policy, columns), key=fold))
+    return tuple(
+        SubjectColumn(name, types[name]) for name in sorted(bind.subject_of(policy, columns), key=fold)
+    )
 
 
 def read_source(con: duckdb.DuckDBPyConnection, query: str, raw: str, row: str | None) -> None:

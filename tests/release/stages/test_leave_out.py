@@ -89,8 +89,8 @@ def test_no_more_is_lost_than_without_or_by_mondrian(
     seed: int, tile: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if tile:
-        monkeypatch.setattr(bucket, "TILE", tile)
-        monkeypatch.setattr(bucket, "BROAD_TILE", tile)
+        monkeypatch.setattr(bucket, "TILE_RECORDS", tile)
+        monkeypatch.setattr(bucket, "BROAD_TILE_RECORDS", tile)
     rows, asked = drawn(seed)
     limit = ("0.01", "0.03", "0.1")[seed % 3]
     ours = released(rows, **asked, suppression_limit=limit, effort="fast")[0]

@@ -30,7 +30,7 @@ def test_a_mean_is_that_of_exact_fractions(given_records: list[tuple[int, float]
     labels = np.array([label for label, _ in given_records], dtype=np.int64)
     values = np.array([value for _, value in given_records])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(means, "CHUNK", chunk)
+        patch.setattr(means, "CHUNK_RECORDS", chunk)
         found = class_means(values.copy(), labels, 5)
     for label in range(5):
         own = [Fraction(float(v)) for v in values[labels == label] if not math.isnan(v)]

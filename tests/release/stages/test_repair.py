@@ -30,8 +30,8 @@ POLICY = Policy(quasi_identifiers="a", k=K)
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat 120 classes as many, of which six around each violating one are candidates."""
-    monkeypatch.setattr(stage, "WHOLE", 50)
-    monkeypatch.setattr(stage, "NEAREST", 6)
+    monkeypatch.setattr(stage, "ALL_CANDIDATES_MAX_CLASSES", 50)
+    monkeypatch.setattr(stage, "NEAR_CANDIDATE_CLASSES", 6)
 
 
 def whole(values: NDArray[np.int64], limit: str) -> tuple[stage.Whole, Limits]:
@@ -85,8 +85,8 @@ def test_a_neighbourhood_that_cannot_do_it_grows() -> None:
 @pytest.fixture
 def parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat 51 violating classes as many, which are merged in parts of 30 classes first."""
-    monkeypatch.setattr(stage, "MANY", 50)
-    monkeypatch.setattr(stage, "PART", 30)
+    monkeypatch.setattr(stage, "MERGED_IN_PARTS_MIN_CLASSES", 50)
+    monkeypatch.setattr(stage, "PART_MAX_CLASSES", 30)
 
 
 @pytest.mark.usefixtures("parts")

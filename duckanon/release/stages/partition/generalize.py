@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from duckanon.release.stages.limit.limit import Limits
     from duckanon.release.stages.stage import Field, Staged
 
-LARGEST = 5_000_000
+LATTICE_MAX_NODES = 5_000_000
 """Nodes of the largest lattice that is searched."""
 
 
@@ -134,11 +134,12 @@ def _generalized(
 
 def _check_size(fields: Sequence[Field], quasi: Sequence[Generalized]) -> None:
     nodes = math.prod(one.height + 1 for one in quasi)
-    if nodes > LARGEST:
+    if nodes > LATTICE_MAX_NODES:
         tallest = max(zip(fields, quasi, strict=True), key=lambda pair: pair[1].height)
         raise PolicyError(
-            f"method = 'full_domain' would search {nodes} nodes, more than {LARGEST}: give the hierarchy of "
-            f"{tallest[0].name!r} fewer than its {tallest[1].height + 1} levels, or take fewer columns"
+            f"method = 'full_domain' would search {nodes} nodes, more than {LATTICE_MAX_NODES}: give the "
+            f"hierarchy of {tallest[0].name!r} fewer than its {tallest[1].height + 1} levels, or take fewer "
+            "columns"
         )
 
 

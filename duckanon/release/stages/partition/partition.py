@@ -1,4 +1,4 @@
-"""Partition: the kernels label every record with its class, tile after tile, and repair by merging."""
+"""Partition: kernels label every record with its class, tile after tile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from duckanon.database.spool import Spool, spool_folder
 from duckanon.kernels.merging.merge import violations_of
 from duckanon.kernels.recipes import EXACT
 from duckanon.literature.mondrian_suppressed import Suppression
-from duckanon.release.stages.bucket import BY_CUTS, stream, subset
+from duckanon.release.stages.bucket import CUTTING_METHODS, stream, subset
 from duckanon.release.stages.class_means import averaged, class_means
 from duckanon.release.stages.classes import Classes, ClassSums, Spread, information_loss, spread_of, sums_of
 from duckanon.release.stages.embed.embed import coordinates, cut_attributes, cut_points, dimensions
@@ -31,7 +31,14 @@ from duckanon.release.stages.partition.plan import (
     merges,
     sample_of,
 )
-from duckanon.release.stages.partition.pool import LARGE, Part, parted, pays, pooled, search_pool
+from duckanon.release.stages.partition.pool import (
+    POOL_MAX_CLASS_SIZE,
+    LabelledRecords,
+    parted,
+    pays,
+    pooled,
+    search_pool,
+)
 from duckanon.release.stages.partition.workers import on_all_cores
 
 if TYPE_CHECKING:
@@ -93,7 +100,9 @@ class _Kernel:
         """Return the class of each record (n,), 0..m-1; -1 for a record that is left out."""
         policy, thresholds, labels = self.policy, self.limits.thresholds, self.plan.classes
         if labels is None:
-            cuts = cut_points(self.embedded.axes, records.columns) if policy.method in BY_CUTS else None
+            cuts = (
+                cut_points(self.embedded.axes, records.columns) if policy.method in CUTTING_METHODS else None
+            )
             labels = classes_of(
                 points, records.codes, policy, self.plan.recipe, thresholds, cuts, self.suppression,
                 share=len(points) / self.open_size, seed=policy.seed, stop=self.stop, merging=self.merging,
@@ -112,10 +121,10 @@ def partition(
     tiles: Tiles,
     policy: Policy,
 ) -> Partitioned:
-    """Classes of all records, of k or more each, refined; what a tile cannot repair is left to repair.
+    """Classes of k or more records, refined within their tiles; some may violate a threshold still.
 
-    Tiles run on all cores; the result does not depend on their number. As many tiles as cores are in memory,
-    and two more. Whatever ends it, no worker goes on for longer than a pass.
+    Tiles run on all cores, whose number does not change the result. In memory are two tiles more than cores.
+    No worker goes on for longer than a pass when something ends the release.
     """
     if policy.method == "full_domain":
         return _generalized(con, staged, embedded, limits, tiles, policy)
@@ -123,22 +132,24 @@ def partition(
     kernel = _kernel(con, staged, embedded, limits, tiles, policy, ended)
     pooling, thresholds = _pooling(tiles, policy), limits.thresholds
 
-    def tile(records: Records) -> tuple[_Tile, Part | None]:
+    def tile(records: Records) -> tuple[_Tile, LabelledRecords | None]:
         points = coordinates(embedded.axes, records.columns)
-        part, far = Part(records, points, kernel.labels(records, points)), None
+        part, far = LabelledRecords(records, points, kernel.labels(records, points)), None
         left = part.labels >= 0
         if not left.all():
             # Records that are left keep every threshold against their own distribution.
-            return _described(staged, Part(subset(records, left), points[left], part.labels[left])), None
+            return _described(
+                staged, LabelledRecords(subset(records, left), points[left], part.labels[left])
+            ), None
         if pooling:
             part, far = parted(part, tiles.open_size)
         return _described(staged, part, thresholds), far
 
     ready = coordinates(embedded.axes, tiles.ready.columns)
     found = _Found(spool_folder(con), keep_sums=bool(thresholds))
-    found.add(_described(staged, Part(tiles.ready, ready, tiles.ready_labels)))
+    found.add(_described(staged, LabelledRecords(tiles.ready, ready, tiles.ready_labels)))
     samples: list[Sample] = []
-    pool: Part | None = None
+    pool: LabelledRecords | None = None
     with (
         progress.step("partition", total=tiles.count, unit="tiles") as step,
         closing(on_all_cores(tile, _noted(con, embedded, limits, tiles, samples), ended)) as results,
@@ -149,7 +160,7 @@ def partition(
                 pool, others = pooled(pool, far)
                 found.add(_described(staged, others, thresholds))
             step.advance()
-    together = pool is not None and found.class_size < LARGE and pays(pool, found.within)
+    together = pool is not None and found.class_size < POOL_MAX_CLASS_SIZE and pays(pool, found.within)
     if pool is not None:
         found.add(_described(staged, _search(pool, staged, kernel) if together else pool, thresholds))
     sample = samples[0] if samples else None
@@ -176,7 +187,9 @@ def _kernel(
         tiles.open_size,
         merging=merges(con, embedded, limits, tiles, policy, plan, stop),
         leaving=leaves_out(tiles, limits, policy),
-        suppression=_suppression(staged, embedded, limits, policy) if policy.method in BY_CUTS else None,
+        suppression=_suppression(staged, embedded, limits, policy)
+        if policy.method in CUTTING_METHODS
+        else None,
         # The time is that of refinement: no first partition is cut short.
         stop=stop if plan.recipe.effort else ended.is_set,
     )
@@ -192,7 +205,7 @@ def _stop(staged: Staged, ended: threading.Event) -> Stop:
     return lambda: ended.is_set() or staged.late
 
 
-def _search(pool: Part, staged: Staged, kernel: _Kernel) -> Part:
+def _search(pool: LabelledRecords, staged: Staged, kernel: _Kernel) -> LabelledRecords:
     """Search the pool in a worker, which Ctrl-C stops like those of the tiles."""
     ended = threading.Event()
     search = partial(
@@ -215,8 +228,8 @@ def _noted(
 
 
 def _suppression(staged: Staged, embedded: Embedded, limits: Limits, policy: Policy) -> Suppression | None:
-    """Return what a method that cuts may suppress itself."""
-    most = int(policy.suppression_limit * staged.size)
+    """Return what a method that cuts may suppress itself; None for other methods."""
+    most = int(policy.suppression_limit * staged.size) if policy.method in CUTTING_METHODS else 0
     of_counts = partial(thresholds_of, limits, policy)
     return Suppression(most, of_counts, *cut_attributes(embedded.axes)) if most else None
 
@@ -254,7 +267,7 @@ def _generalized(
     return Partitioned(classes, plan, Spool(spool_folder(con)), none, none.astype(np.float64))
 
 
-def _described(staged: Staged, part: Part, thresholds: Sequence[Threshold] = ()) -> _Tile:
+def _described(staged: Staged, part: LabelledRecords, thresholds: Sequence[Threshold] = ()) -> _Tile:
     """Return what is kept of the classes of some records, and which violate one of the thresholds."""
     records, labels = part.records, part.labels
     count = int(labels.max()) + 1 if len(labels) else 0
