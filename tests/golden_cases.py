@@ -308,7 +308,7 @@ def python_release() -> Parts:
         parts: Parts = {"text": steady(str(made)).split("\n"), "rows": rows_of(con.duckdb.sql("FROM v"))}
         for number in (2, 4, 5):
             table = f"'{FIXTURES / f'li_2007_table_{number}.csv'}'"
-            asked = duckanon.AuditPolicy(quasi_identifiers=["zip", "age"], sensitive=["disease"], k=3, l=3, t=0.3)
+            asked = duckanon.AuditPolicy(quasi_identifiers=["zip_code", "age"], sensitive=["disease"], k=3, l=3, t=0.3)
             parts[f"li_{number}"] = attempt(lambda t=table, a=asked: {"report": plain(json.loads(duckanon.audit(con, t, a).to_json()))})
         return parts | evidence_of(con)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.database import engine, own_copy, templates
 from duckanon.database.csv_files import AS_FOUND, Csv, Reading, read_csv
-from duckanon.database.paths import DATABASES, check_readable, split
+from duckanon.database.paths import DATABASES, check_readable, check_unpacked, split
 from duckanon.database.relations import Target, databases, relation_of
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.names import fold, listed, suggestion, twice
@@ -80,6 +80,7 @@ def source(
         return _parquet(con, path)
     if path.suffix.lower() in {".csv", ".tsv"}:
         return read_csv(con, path, apart=apart, typed=typed, reading=reading)
+    check_unpacked(path)
     form = (
         f"{name}:table" if path.suffix.lower() in DATABASES else "file.csv, file.parquet or file.duckdb:table"
     )

@@ -173,6 +173,8 @@ def check_output(output: Path | None, *inputs: str | Path | None) -> None:
     folder = _target(output).parent
     if output.is_dir():
         raise DuckanonError(f"-o {str(output)!r} is a folder: give a file")
+    if output.is_socket():
+        raise DuckanonError(f"-o {str(output)!r} is a socket: give a file")
     if not folder.is_dir():
         raise DuckanonError(f"cannot write {str(output)!r}: the folder {str(folder)!r} does not exist")
     if not os.access(output if output.exists() else folder, os.W_OK):

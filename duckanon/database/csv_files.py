@@ -227,12 +227,35 @@ def _sniffed(con: duckdb.DuckDBPyConnection, path: Path, reading: Reading) -> _F
 
 
 def _sniff(con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, *, plain: bool) -> _Form:
+    """Find how a file is written; single quotes are quotes where the file cannot be read in another way.
+
+    pandas, R and spreadsheets take it for a part of the value, which is then another one than without it.
+    """
+    form = _dialect(con, path, reading, plain=plain)
+    if form.quote != "'":
+        return form
+    try:
+        usual = _dialect(con, path, reading, plain=plain, quote='"')
+        if len(usual.columns) != len(form.columns):
+            return form
+        query = templates.render("relation.sql.j2:count", relation=usual.typed({}).relation())
+        engine.rows(con, query, form.stage, error=SourceError)
+    except SourceError:
+        return form
+    tell(f"{form.stage}: single quotes around a text are read as a part of it: write double quotes, or none")
+    return usual
+
+
+def _dialect(
+    con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, *, plain: bool, quote: str | None = None
+) -> _Form:
     query = templates.render(
         "files/csv_form.sql.j2:sniff",
         path=path,
         plain=plain,
         nulls=reading.nulls,
         date_format=reading.date_format,
+        quote=quote,
     )
     (dialect,) = engine.rows(con, query, f"file {str(path)!r}", error=SourceError)
     delimiter, quote, escape, comment = ("" if sign == "(empty)" else sign for sign in dialect[:4])

@@ -7,6 +7,7 @@ import functools
 import itertools
 import logging
 import re
+import shlex
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
@@ -30,6 +31,7 @@ LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
 """How a message of DuckDB begins to show the line it is about."""
 
 _OF_A_CSV = re.compile(r"CSV Error on Line: \d+$|Error when sniffing file ")
+_NOT_OF_ITS_TYPE = re.compile(r'Could not convert string "(.*)" to \'')
 _SHOWN = 40
 """Characters of a statement that an error shows."""
 
@@ -83,6 +85,12 @@ def _of_a_csv(lines: list[str]) -> str:
         return f"{words}. Convert it, or read it in SQL by read_csv(..., encoding = 'latin-1')"
     if cause.startswith("Expected Number of Columns"):
         return f"{words}. Mend that line, or read it in SQL by read_csv(..., null_padding = true)"
+    text = _NOT_OF_ITS_TYPE.search(cause)
+    if text is not None:
+        return (
+            f"{words}. If it means that a value is missing, give --null {shlex.quote(text[1])} (nullstr of "
+            "read_csv in SQL); to keep it, make a table by read_csv(..., all_varchar = true)"
+        )
     return words
 
 

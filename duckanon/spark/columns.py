@@ -35,7 +35,7 @@ _TYPES = {
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundColumns:
     """Columns that are released, in the order of the DataFrame, under safe names."""
 
     fields: tuple[Field, ...]  # named by their column: q1, o2, ...; see `names`
@@ -57,7 +57,7 @@ class Bound:
         return dict(zip((field.column for field in self.fields), self.names, strict=True))[column]
 
 
-def bound(frame: DataFrame, policy: Policy) -> Bound:
+def bound(frame: DataFrame, policy: Policy) -> BoundColumns:
     """Return the columns that a policy releases; a PolicyError where it asks what Spark has not yet."""
     _check_options(policy)
     attributes = bind.bind(policy, duckdb_columns(frame))
@@ -71,7 +71,7 @@ def bound(frame: DataFrame, policy: Policy) -> Bound:
     fields = fields_of(kept)
     names = tuple(field.name for field in fields)
     fields = tuple(replace(field, attribute=replace(field.attribute, name=field.column)) for field in fields)
-    return Bound(fields, names, names)
+    return BoundColumns(fields, names, names)
 
 
 def column(name: str) -> Column:

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from duckanon.release.stages.stage import Field, Rounding
-    from duckanon.spark.columns import Bound
+    from duckanon.spark.columns import BoundColumns
     from duckanon.spark.stage import Staged
 
 
-def with_digits(staged: Staged) -> Bound:
+def with_digits(staged: Staged) -> BoundColumns:
     """Columns with the rounding of those that are released by a mean or median, as DuckDB finds it. O(n).
 
     A floating-point column whose values are no short decimals is sorted, to see how near two of them are.

@@ -14,7 +14,7 @@ from duckanon.release.recoding.recoder import Members, Recoder
 from duckanon.spark.files import mapped
 from duckanon.spark.handed import alone, as_spark_has_it, many
 from duckanon.spark.packed import PACKED, packed, unpacked
-from duckanon.spark.partition import CLASSES, in_order
+from duckanon.spark.partition import CLASS_BITS, in_order
 from duckanon.spark.worker import database
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from duckanon.policy.policy import Policy
-    from duckanon.spark.columns import Bound
+    from duckanon.spark.columns import BoundColumns
 
 
-def recoded(labelled: DataFrame, bound: Bound, policy: Policy, folder: str | None = None) -> DataFrame:
+def recoded(labelled: DataFrame, bound: BoundColumns, policy: Policy, folder: str | None = None) -> DataFrame:
     """Return the released records, their columns under safe names; in a class by their other values.
 
     All records of a class are in one task: the one of the tile whose number the class has. `folder` is where
@@ -49,7 +49,7 @@ def recoded(labelled: DataFrame, bound: Bound, policy: Policy, folder: str | Non
 def _by_tile(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Pack the records by the tile whose number their class has."""
     for table in many(batches):
-        yield packed(table, arrow.numbers(table.column("class_id")).astype(np.int64) >> CLASSES)
+        yield packed(table, arrow.numbers(table.column("class_id")).astype(np.int64) >> CLASS_BITS)
 
 
 def _written(context: Broadcast[tuple[Recoder, pa.Schema]], table: pa.Table) -> pa.Table:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from duckanon.streams.report import StreamReport
 
 
-_PLAIN = re.compile(r"BIGINT|HUGEINT|DOUBLE|DECIMAL.*|BOOLEAN|DATE|TIMESTAMP.*")
+_CSV_TYPES = re.compile(r"BIGINT|HUGEINT|DOUBLE|DECIMAL.*|BOOLEAN|DATE|TIMESTAMP.*")
 """Types in which a CSV is read; a range or a set of a class is the text that stands there."""
 
 
@@ -40,7 +40,9 @@ def of_file(report: StreamReport, output: Path, writer: Writer, policy: StreamPo
     found = _sha256(output)
     with engine.in_memory() as con:
         if writer.form == "csv":
-            kinds = [(name, kind if _PLAIN.fullmatch(kind) else "VARCHAR") for name, kind in writer.columns]
+            kinds = [
+                (name, kind if _CSV_TYPES.fullmatch(kind) else "VARCHAR") for name, kind in writer.columns
+            ]
             relation = templates.render(
                 "export/csv.sql.j2:read_csv",
                 path=output,

@@ -22,14 +22,14 @@ from duckanon.policy.names import CLASS, fold, twice
 from duckanon.policy.told import told_figure
 from duckanon.release.recoding.recoder import Recoder, fields_of, known_classes
 from duckanon.release.stages.stage import subject_columns_of
-from duckanon.streams.closeness import Guard
+from duckanon.streams.closeness import ClosenessGuard
 from duckanon.streams.coordinates import Coordinates, check_scales
 from duckanon.streams.digits import OpenDigits
 from duckanon.streams.encoding import Encoder
 from duckanon.streams.methods import METHODS, opened
-from duckanon.streams.policy import SAFE_DELAY, StreamPolicy, check_kinds
+from duckanon.streams.policy import SAFE_DELAY_PER_K, StreamPolicy, check_kinds
 from duckanon.streams.report import Counts, StreamReport
-from duckanon.streams.sensitive import Values, guarded
+from duckanon.streams.sensitive import SensitiveValues, guarded
 from duckanon.streams.trees import climbs_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 STAGE = "stream"
 
-MANY_CHUNKS = 16
+HELD_MAX_CHUNKS = 16
 """Parts of the held tuples beyond which they are put together, for tuples that come one by one."""
 
 
@@ -80,11 +80,11 @@ class AnonymizedStream(Iterator[pa.RecordBatch]):
             state = _State(con, policy, first.schema, self._counts)
             self._opened = opened.pop_all()
         self.schema, self._guard = state.schema, state.guard
-        safe = SAFE_DELAY * policy.rows.k
+        safe = SAFE_DELAY_PER_K * policy.rows.k
         if policy.delay < safe:
             tell(
-                f"delay = {policy.delay} is less than {SAFE_DELAY} k = {safe}: tuples may be dropped, since "
-                "too few others are held when they have to leave"
+                f"delay = {policy.delay} is less than {SAFE_DELAY_PER_K} k = {safe}: tuples may be dropped, "
+                "since too few others are held when they have to leave"
             )
         self._output = self._run(state, first)
 
@@ -175,8 +175,8 @@ class _State:
         self._digits = OpenDigits(fields, policy.warm_up)
         self._encoder = Encoder(fields, {name: schema.field(name).type for name in self._kept})
         self._method = METHODS[policy.method]
-        self._sensitive = Values(sensitive, types)
-        self.guard = Guard(sensitive, policy.window)
+        self._sensitive = SensitiveValues(sensitive, types)
+        self.guard = ClosenessGuard(sensitive, policy.window)
         self._buffer = opened(policy, self._coordinates.dimensions, self.guard.asked)
         self.schema = self._encoder.encoded(self._recoder.empty(con)).schema
         self._waiting: list[pa.Table] = []  # before the scale is known
@@ -253,7 +253,7 @@ class _State:
         self._rows = self._rows.slice(len(self._rows) - keep)
         self._points = self._points[len(self._points) - keep :].copy()
         self._who = self._who[len(self._who) - keep :].copy()
-        if max((column.num_chunks for column in self._rows.columns), default=0) > MANY_CHUNKS:
+        if max((column.num_chunks for column in self._rows.columns), default=0) > HELD_MAX_CHUNKS:
             self._rows = self._rows.combine_chunks()
         if not len(places):
             self._counts.add(left, points, left.positions, read=read, oldest=oldest)

@@ -32,10 +32,10 @@ STAGE = "stream"
 
 _CLASSES = "duckanon_classes"
 
-_TEXT = re.compile(r"ENUM\('(?:[^']|'')*'(?:, '(?:[^']|'')*')*\)|\b(?:UUID|JSON)\b")
+_TYPES_AS_TEXT = re.compile(r"ENUM\('(?:[^']|'')*'(?:, '(?:[^']|'')*')*\)|\b(?:UUID|JSON)\b")
 """Types, also within others, whose values leave as texts."""
 
-_WHOLE = re.compile(r"\bHUGEINT\b")
+_HUGEINT = re.compile(r"\bHUGEINT\b")
 """Type that leaves as a DECIMAL of 38 digits."""
 
 
@@ -58,7 +58,7 @@ def stream_to_table(
     rows = templates.render("relation.sql.j2:rows", relation=subquery(engine.one_query(con, query)))
     policy = with_rows(con, policy)
     given = columns_of(con, subquery(rows), STAGE)
-    whole = [name for name, kind in given if _WHOLE.search(kind)]
+    whole = [name for name, kind in given if _HUGEINT.search(kind)]
     with _cursor(con) as writer:
         with engine.reader(con, rows, STAGE) as reader:
             made = AnonymizedStream(_batches(reader, whole), policy)
@@ -125,16 +125,16 @@ def _check_types(
     recoded = {fold(name) for name in quasi}
     for name, kind in given:
         found = read[name] if fold(name) in recoded else written.get(name)
-        if found is not None and _plain(found) != _plain(kind):
+        if found is not None and _type_as_read(found) != _type_as_read(kind):
             raise SourceError(
                 f"column {name!r} has type {kind}, and a stream would make {found} of it: CAST it to VARCHAR "
                 "in the query"
             )
 
 
-def _plain(kind: str) -> str:
+def _type_as_read(kind: str) -> str:
     """Return a type with those in place that its values leave in."""
-    return _WHOLE.sub("DECIMAL(38,0)", _TEXT.sub("VARCHAR", kind))
+    return _HUGEINT.sub("DECIMAL(38,0)", _TYPES_AS_TEXT.sub("VARCHAR", kind))
 
 
 def _batches(reader: pa.RecordBatchReader, whole: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -26,10 +26,10 @@ STAGE = "stream"
 
 Form = Literal["csv", "jsonl"]
 
-SNIFFED = 20_480
+SNIFFED_TUPLES = 20_480
 """Tuples of a file that tell the types, as DuckDB takes of one."""
 
-FEW = 100
+FIRST_SNIFFED_TUPLES = 100
 """Tuples that rule most types out, before all others are asked."""
 
 _TEXTS = "duckanon_texts"
@@ -316,7 +316,7 @@ def _types(
     numbers: Collection[str],
 ) -> dict[str, str]:
     """First type that all texts of a column have."""
-    few, _ = _fitting(con, head.slice(0, FEW), possible)
+    few, _ = _fitting(con, head.slice(0, FIRST_SNIFFED_TUPLES), possible)
     fitting, known = _fitting(con, head, few)
     types = {}
     for name, kinds in fitting.items():

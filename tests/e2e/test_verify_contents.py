@@ -1,4 +1,4 @@
-"""duckanon verify: a released file holds what EXPORT writes and nothing else (section 9 of the contract)."""
+"""duckanon verify: a released file holds what EXPORT writes and nothing else."""
 
 from __future__ import annotations
 
