@@ -15,7 +15,7 @@ import duckanon
 from duckanon.kernels.recipes import Recipe
 from duckanon.release import pipeline
 from duckanon.release.stages import bucket, repair
-from duckanon.release.stages.partition.partition import partition
+from duckanon.release.stages.partition import partition
 from duckanon.release.stages.partition.plan import Plan
 from tests.examples import slowly
 from tests.oracle_release import assert_release_valid

@@ -9,7 +9,7 @@ import pytest
 
 import duckanon
 from duckanon.release import pipeline
-from duckanon.release.stages.partition.partition import partition as stage
+from duckanon.release.stages.partition import partition as stage
 from duckanon.release.stages.partition.plan import choose_plan
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import duckanon
 from duckanon.release import pipeline
 from duckanon.release.stages import bucket
 from duckanon.release.stages.bucket import Records
-from duckanon.release.stages.partition.partition import partition
+from duckanon.release.stages.partition import partition
 from duckanon.release.stages.partition.pool import LabelledRecords, parted, pooled
 from tests.examples import slowly
 from tests.oracle_release import assert_release_valid
