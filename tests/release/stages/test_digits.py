@@ -92,7 +92,7 @@ def test_digits_by_hand(values: list[float | None], expected: int) -> None:
 @pytest.mark.parametrize("places", [[1], [30, 4], [4, 30]])
 def test_records_beyond_the_first_count(monkeypatch: pytest.MonkeyPatch, places: list[int]) -> None:
     """The first records have whole numbers; at some place another has hundredths, or a third."""
-    monkeypatch.setattr(digits, "FIRST", 8)
+    monkeypatch.setattr(digits, "FIRST_LOOK_RECORDS", 8)
     values = [float(number) for number in range(40)]
     for place in places:
         values[place] += 0.25
@@ -103,7 +103,7 @@ def test_records_beyond_the_first_count(monkeypatch: pytest.MonkeyPatch, places:
 
 def test_records_beyond_the_first_count_where_these_have_one_value(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first records are a third each, another is two thirds: tenths tell them apart."""
-    monkeypatch.setattr(digits, "FIRST", 8)
+    monkeypatch.setattr(digits, "FIRST_LOOK_RECORDS", 8)
     assert found_by_duckdb([1 / 3] * 20 + [2 / 3], "DOUBLE").rounding.digits == 1
 
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import duckanon
 from duckanon.database import engine
 from duckanon.release.stages.bucket import bucket, stream
-from duckanon.release.stages.embed.embed import dimensions, embed
+from duckanon.release.stages.embed import embed
+from duckanon.release.stages.embed.embed import dimensions
 from duckanon.release.stages.limit.limit import limit
 from duckanon.release.stages.partition.plan import sample
 from duckanon.release.stages.stage import stage
