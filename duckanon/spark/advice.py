@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 from duckanon.database import arrow, engine, templates
 from duckanon.policy.bind import Attribute, Role
 from duckanon.policy.kinds import NUMBERS
-from duckanon.release.stages.advice import (
+from duckanon.release.stages.advise.advise import (
     ALONE,
     NEAR,
     NEARLY_UNIQUE,

@@ -16,8 +16,8 @@ from duckanon.kernels.loss import sse
 from duckanon.kernels.merging.merge import violations_of
 from duckanon.kernels.recipes import EXACT
 from duckanon.release.stages.bucket import tile_size
-from duckanon.release.stages.class_sums import sums_of
-from duckanon.release.stages.plan import candidates
+from duckanon.release.stages.classes import sums_of
+from duckanon.release.stages.partition.plan import candidates
 from duckanon.spark.handed import as_spark_has_it, with_key
 from duckanon.spark.packed import unpacked
 from duckanon.spark.worker import database

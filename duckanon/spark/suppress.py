@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 
 from duckanon.database import arrow
 from duckanon.kernels.merging.merge import class_members, merge_classes, violations_of
-from duckanon.release.stages.class_sums import sums_of
-from duckanon.release.stages.leave_out import worst_classes
+from duckanon.release.stages.classes import sums_of
+from duckanon.release.stages.partition.leave_out import worst_classes
 from duckanon.spark.embed import limited
 from duckanon.spark.handed import without_key
 from duckanon.spark.partition import CLASS_BITS, in_order, with_class_figures, with_classes

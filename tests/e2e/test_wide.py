@@ -22,7 +22,7 @@ import duckanon
 from duckanon.audits.run import COLUMNS_PER_STATEMENT, VIOLATIONS_LISTED, audit_relation
 from duckanon.database import engine
 from duckanon.policy.policy import AuditPolicy
-from duckanon.release.stages import advice
+from duckanon.release.stages.advise import advise as advice
 from tests.e2e.scenes import ROOT, command
 
 if TYPE_CHECKING:
