@@ -34,11 +34,16 @@ con.execute('''CREATE TABLE p AS SELECT 18 + hash(i) % 60 AS age, hash(i + 1000)
 con.execute('''CREATE ANONYMIZED VIEW v AS FROM p
     WITH (quasi_identifiers = (age, pay, zip), sensitive = ill, k = 5 {more})''')
 """
-NONE = {prepared.VARIABLE: ""}
+WITHOUT_MACHINE_CODE = {prepared.VARIABLE: ""}
 MEASURED: tuple[tuple[str, tuple[str, ...], dict[str, str], float], ...] = (
     ("first release of 200 records, k = 5", ("-c", RELEASE.format(more="")), {}, 5.0),
     ("first release of 200 records, k = 5, t = .2", ("-c", RELEASE.format(more=", t = 0.2")), {}, 5.0),
-    ("the same, with t, without machine code", ("-c", RELEASE.format(more=", t = 0.2")), NONE, 90.0),
+    (
+        "the same, with t, without machine code",
+        ("-c", RELEASE.format(more=", t = 0.2")),
+        WITHOUT_MACHINE_CODE,
+        90.0,
+    ),
     ("import duckanon", ("-c", "import duckanon"), {}, 0.4),
     ("duckanon --help", ("-m", "duckanon", "--help"), {}, 0.4),
 )
@@ -62,7 +67,7 @@ def main() -> int:
         raise SystemExit("machine code of these sources is missing: python -m duckanon.release.prepare")
     results = Results("bench_first")
     for text, arguments, own, bar in MEASURED:
-        runs = 1 if own is NONE else RUNS
+        runs = 1 if own is WITHOUT_MACHINE_CODE else RUNS
         pairs = [(seconds(arguments, own), seconds(("-c", LOOP), {})) for _ in range(runs)]
         ratio = statistics.median(one / loop for one, loop in pairs)
         spent, loop = (statistics.median(column) for column in zip(*pairs, strict=True))

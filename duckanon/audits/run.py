@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import operator
 import re
 from collections import Counter
@@ -18,7 +17,7 @@ from duckanon.audits.unaudited import Roles, warnings_of
 from duckanon.database import engine, own_copy, templates
 from duckanon.database.csv_files import read_csv
 from duckanon.database.engine import temporary, transaction
-from duckanon.database.relations import columns_of, lookup, named, resolve
+from duckanon.database.relations import columns_of, databases, lookup, named, resolve
 from duckanon.errors import PolicyError, ReleaseError, SourceError
 from duckanon.hierarchies.tree import audit_tree
 from duckanon.policy import bind
@@ -78,8 +77,8 @@ def kept_relation(con: duckdb.DuckDBPyConnection, relation: str, policy: AuditPo
         return relation
     values = {"relation": relation, "columns": policy.quasi_identifiers, "mark": policy.suppressed}
     kept = templates.render("audit_bind/kept.sql.j2", **values).strip()
-    query = templates.render("relation/any_record.sql.j2", relation=kept)
-    any_record = templates.render("relation/any_record.sql.j2", relation=relation)
+    query = templates.render("relation.sql.j2:any_record", relation=kept)
+    any_record = templates.render("relation.sql.j2:any_record", relation=relation)
     if engine.rows(con, any_record, stage, error=SourceError) and not engine.rows(con, query, stage):
         raise SourceError(
             f"{stage}: every record is suppressed = {policy.suppressed!r}: there is nothing to audit"
@@ -109,13 +108,13 @@ def _with_suppressed(
         line = Measure("suppressed_records", None, None, float(count), classes, None, None, None)
         return replace(report, measures=(*report.measures, line))
     # A missing value is a value of its own; where one column has none, that is no sign of another tool.
-    told = [
+    suppressed = [
         f"the {count:,} records whose quasi-identifiers all are {mark} count as a class: if they are "
         f"suppressed, leave them out by suppressed = {mark!r} (--suppressed {mark!r} on the command line)"
         for mark, count in found.items()
         if mark != "NULL" or len(quasi) > 1
     ]
-    return replace(report, warnings=(*report.warnings, *told))
+    return replace(report, warnings=(*report.warnings, *suppressed))
 
 
 def roles_of(policy: AuditPolicy | Policy) -> Roles:
@@ -134,14 +133,13 @@ def audit_named(
 ) -> Report:
     """Audit of a table, view or file by its name, as `audit_relation`.
 
-    The rows of all but stored tables are copied first, so that what Parquet files state about them decides
-    nothing. A SourceError where that is wrong in one of the files that the name stands for. In a table of
-    another database DuckDB believes it. A CSV is read as `duckanon audit` does: DuckDB alone rounds numbers
-    to the type of its first rows.
+    The rows of all but tables in memory are copied first, see `audit_copied`. A SourceError where a Parquet
+    file that the name stands for states what is not true of them. A CSV is read as `duckanon audit` does:
+    DuckDB alone rounds numbers to the type of its first rows.
     """
     relation, stage = named(name.catalog, name.schema, name.name), f"audit of {called}"
-    kind = _kind(con, name)
-    if kind == "table":
+    kind, stored, computed = _found(con, name, stage)
+    if kind == "table" and not stored:
         return audit_relation(con, relation, policy, name=called)
     file = Path(name.name)
     alone = name.schema is None and file.is_file() and kind is None
@@ -149,25 +147,55 @@ def audit_named(
         asked = [*policy.quasi_identifiers, *policy.sensitive]
         read = read_csv(con, file, apart=policy.quasi_identifiers, typed=asked)
         return audit_relation(con, read.relation, policy, name=called)
+    files = [] if kind == "table" else _files(con, name, stage)
+    return audit_copied(con, relation, policy, name=called, files=files, again=kind == "view" or computed)
+
+
+def audit_copied(
+    con: duckdb.DuckDBPyConnection,
+    relation: str,
+    policy: AuditPolicy | Policy,
+    *,
+    name: str,
+    files: Sequence[Path] = (),
+    again: bool,
+) -> Report:
+    """Audit of a copy of a relation, which no statistics of a file lead astray.
+
+    A SourceError where one of the Parquet files of which the rows are states what is not true of them. With
+    `again` the relation is audited as it stands, too: that it gives other rows each time, its copy hides.
+    """
+    stage = f"audit of {name}"
     with temporary(con) as workspace:
         rows = own_copy.copy(con, relation, named("temp", f"{workspace}_rows"), stage)
-        lies = own_copy.of_parquet(con, _files(con, name, stage), rows, stage)
+        lies = own_copy.of_parquet(con, files, rows, stage)
         if lies:
             raise SourceError(f"{stage}: {own_copy.told(lies)}")
-        report = audit_relation(con, rows, policy, name=called)
-    if kind is not None:
-        # A view that gives other rows each time it is read is an error, which its copy does not show.
-        audit_relation(con, relation, policy, name=called)
+        report = audit_relation(con, rows, policy, name=name)
+    if again:
+        with own_copy.plain_scans(con, stage):
+            audit_relation(con, relation, policy, name=name)
     return report
 
 
-def _kind(con: duckdb.DuckDBPyConnection, name: QualifiedName) -> str | None:
-    """Kind of the table or view of a name; None where there is none, as of a file."""
+def _found(con: duckdb.DuckDBPyConnection, name: QualifiedName, stage: str) -> tuple[str | None, bool, bool]:
+    """Kind of a table or view, whether its database is a file, and whether it has computed columns.
+
+    No kind where nothing has the name, as of a file.
+    """
     try:
-        relation = lookup(con, resolve(con, name))
+        target = resolve(con, name)
     except ReleaseError:
-        return None
-    return None if relation is None else relation.kind
+        return None, False, False
+    relation = lookup(con, target)
+    if relation is None:
+        return None, False, False
+    database = databases(con, stage).get(target.catalog)
+    query = templates.render(
+        "files/stored.sql.j2:relation", catalog=target.catalog, schema=target.schema, name=target.name
+    )
+    computed = any(row[3] for row in engine.rows(con, query, stage))
+    return relation.kind, database is not None and database.path is not None, computed
 
 
 _PARQUET = re.compile(r"\.parquet(\?.*)?$", re.IGNORECASE | re.DOTALL)
@@ -180,7 +208,9 @@ def _files(con: duckdb.DuckDBPyConnection, name: QualifiedName, stage: str) -> l
         return []
     if lookup(con, resolve(con, name)) is not None:
         return []
-    rows = engine.rows(con, templates.render("files/meant.sql.j2", name=name.name), stage, error=SourceError)
+    rows = engine.rows(
+        con, templates.render("files/stored.sql.j2:meant", name=name.name), stage, error=SourceError
+    )
     return [Path(file) for (file,) in rows if Path(file).is_file()]
 
 
@@ -205,11 +235,11 @@ def audit_attributes(
     return audit_sql(con, relation, quasi, asked, k=policy.k, name=name, texts=texts)
 
 
-WORST = 100
+VIOLATIONS_LISTED = 100
 """Violating classes that a report lists."""
 
 
-TOGETHER = 16
+COLUMNS_PER_STATEMENT = 16
 """Sensitive columns of one statement: with 180 in one, DuckDB plans for a minute, and refuses 200."""
 
 CHANGING = "the table holds other rows each time it is read: store it before it is audited"
@@ -274,14 +304,19 @@ def audit_sql(
         texts = {column for column, kind in columns_of(con, relation, stage) if kind == "VARCHAR"}
     values: dict[str, object] = {"relation": relation, "texts": texts, "k": k}
     values |= {"qi": list(quasi_identifiers), "rows_of": rows_of}
-    parts = list(engine.in_parts(audit_columns, TOGETHER)) or [()]
+    parts = list(engine.in_parts(audit_columns, COLUMNS_PER_STATEMENT)) or [()]
     # Parts of one audit look at the same rows.
     with transaction(con, last=False, whole=False) if len(parts) > 1 else nullcontext():
         measures = _measures(con, values, parts, stage)
         report = Report(name, measures)
         if report.passed or not any(measure.violations for measure in measures):
             return report
-        rows = _worst(con, values, parts, stage)
+        # The worst class of every measure comes before the second of any: others do not get on the list.
+        worst = {
+            measure.attribute for measure in [one for one in measures if one.violations][:VIOLATIONS_LISTED]
+        }
+        columns = [column for column in audit_columns if column.name in worst]
+        rows = _worst(con, values, columns, stage)
     return Report(name, measures, tuple(_violation(row, quasi_identifiers) for row in rows))
 
 
@@ -308,33 +343,37 @@ def _measures(
 def _worst(
     con: duckdb.DuckDBPyConnection,
     values: Mapping[str, object],
-    parts: Sequence[Sequence[AuditColumn]],
+    columns: Sequence[AuditColumn],
     stage: str,
-) -> list[dict[str, object]]:
-    """Violating classes of an audit, the worst of every measure first, in the order of the measures."""
-    places = {column.name: place for place, column in enumerate(itertools.chain(*parts))}
-    found: list[tuple[tuple[int, int, int], dict[str, object]]] = []
+) -> list[tuple[object, ...]]:
+    """Classes that violate k, or a threshold of some columns, the worst of every measure first."""
+    places = {column.name: place for place, column in enumerate(columns)}
+    parts = list(engine.in_parts(columns, COLUMNS_PER_STATEMENT)) or [()]
+    found: list[tuple[tuple[int, int, int], tuple[object, ...]]] = []
     severities: Counter[tuple[object, object]] = Counter()
     for part in parts:
-        query = templates.render("audit_bind/classes.sql.j2", **values, attributes=list(part), limit=WORST)
-        for row in engine.table(con, query, stage).to_pylist():
-            measure, attribute = row["measure"], row["attribute"]
+        query = templates.render(
+            "audit_bind/classes.sql.j2", **values, attributes=list(part), limit=VIOLATIONS_LISTED
+        )
+        for row in engine.rows(con, query, stage):
+            measure, attribute, *_ = row
             if attribute is None and part is not parts[0]:
                 continue
             severities[measure, attribute] += 1
             place = (-1, 0) if attribute is None else (measure == "t_closeness", places[attribute])
             found.append(((severities[measure, attribute], *place), row))
-    return [row for _, row in sorted(found, key=operator.itemgetter(0))[:WORST]]
+    return [row for _, row in sorted(found, key=operator.itemgetter(0))[:VIOLATIONS_LISTED]]
 
 
-def _violation(row: dict[str, object], quasi_identifiers: Sequence[str]) -> Violation:
+def _violation(row: tuple[object, ...], quasi_identifiers: Sequence[str]) -> Violation:
+    measure, attribute, *texts, size, value = row
     return Violation(
-        measure=str(row["measure"]),
-        attribute=None if row["attribute"] is None else str(row["attribute"]),
+        measure=str(measure),
+        attribute=None if attribute is None else str(attribute),
         class_values={
-            name: None if row[f"qi_{number}"] is None else str(row[f"qi_{number}"])
-            for number, name in enumerate(quasi_identifiers, start=1)
+            name: None if text is None else str(text)
+            for name, text in zip(quasi_identifiers, texts, strict=True)
         },
-        class_size=int(str(row["class_size"])),
-        value=float(str(row["value"])),
+        class_size=int(str(size)),
+        value=float(str(value)),
     )

@@ -14,9 +14,9 @@ from duckanon.database.relations import columns_of, named
 from duckanon.errors import ReleaseError
 from duckanon.policy.told import MIN_VALUES, P_PERCENT, SUBJECTS
 from duckanon.release import metadata, successive
-from duckanon.release.chain import record, renew
+from duckanon.release.candidate import released_of
+from duckanon.release.chain import record
 from duckanon.release.drawn import drawn_columns
-from duckanon.release.stages.candidate import released_of
 from duckanon.release.stages.protect import judged
 from duckanon.release.tables import BESIDE, counted, parts_of, read, sensitive_of
 
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from duckanon.audits.report import Report
     from duckanon.database.relations import Target
     from duckanon.policy.bind import Attribute
+    from duckanon.release.candidate import Candidate
     from duckanon.release.metadata import Published
-    from duckanon.release.stages.candidate import Candidate, Source
+    from duckanon.release.source import Source
     from duckanon.release.successive import Persons
 
 
@@ -42,22 +43,20 @@ class Ready:
     suppressed: int
     information_loss: float | None  # None where it is not told
     report: Report
-    persons: Persons  # who is in which class of it
     sensitive: tuple[Attribute, ...]  # with their thresholds
     mode: str = "full"  # or append
 
 
-def ready(candidate: Candidate, persons: Persons) -> Ready:
+def ready(candidate: Candidate) -> Ready:
     """Candidate as what is published, the whole of it."""
     return Ready(
         candidate,
         candidate.table,
-        candidate.staged.size + candidate.staged.left_out - candidate.suppressed,
+        candidate.released,
         candidate.classes,
         candidate.suppressed,
         candidate.information_loss,
         candidate.report,
-        persons,
         tuple(field.attribute for field in candidate.staged.sensitive),
     )
 
@@ -68,13 +67,15 @@ def publish(
     source: Source,
     target: Target,
     *,
+    persons: Persons | None,
     refreshed: Published | None = None,
 ) -> int:
     """Number of the release that a view stands for from now on, instead of an older one. O(n log n).
 
-    The rows are written in the order of their values. Inside an open transaction the writes join it;
-    otherwise they are one of their own, all of them or none. A ReleaseError where the view that is
-    `refreshed` is gone by now, or has another policy or query.
+    The rows are written in the order of their values. `persons`, who is in which class, are kept to compare
+    later releases with. Inside an open transaction the writes join it; otherwise they are one of their own,
+    all of them or none. A ReleaseError where the view that is `refreshed` is gone by now, or has another
+    policy or query.
     """
     with transaction(con):
         if refreshed is not None:
@@ -82,9 +83,8 @@ def publish(
             if now is None or (now.policy, now.source_sql) != (refreshed.policy, refreshed.source_sql):
                 raise metadata.meanwhile(target.catalog)
         _render(con, "publish/metadata.sql.j2", catalog=target.catalog)
-        renew(con, target.catalog)
         number = engine.rows(
-            con, templates.render("catalog/next_release.sql.j2", catalog=target.catalog), "publish"
+            con, templates.render("catalog/releases.sql.j2:next_release", catalog=target.catalog), "publish"
         )
         release_id = int(number[0][0])
         table = f"release_{release_id}"
@@ -94,7 +94,8 @@ def publish(
         trees = _trees(con, made, target, release_id)
         _tables(con, made, target, release_id)
         _record(con, made, source, target, release_id=release_id, table=table, trees=trees)
-        successive.keep(con, made.persons, target, release_id, replaced, mode=made.mode)
+        if persons is not None:
+            successive.keep(con, persons, target, release_id, replaced, mode=made.mode)
         forget_orphans(con, target.catalog)
     return release_id
 
@@ -107,7 +108,9 @@ def forget(con: duckdb.DuckDBPyConnection, home: str, release_id: int) -> None:
     pattern = re.compile(rf"release_{release_id}({BESIDE})?|tree_{release_id}_\d+")
     tables = sorted(table for table in metadata.tables(con, home) if pattern.fullmatch(table))
     views = metadata.views_beside(con, home, release_id)
-    _render(con, "publish/forget.sql.j2", catalog=home, views=views, tables=tables, release_id=release_id)
+    _render(
+        con, "publish/release.sql.j2:forget", catalog=home, views=views, tables=tables, release_id=release_id
+    )
 
 
 def forget_orphans(con: duckdb.DuckDBPyConnection, home: str) -> None:
@@ -132,12 +135,12 @@ def _tables(con: duckdb.DuckDBPyConnection, made: Ready, target: Target, release
         else:
             order = [(name, kind) for name, kind in sorts if name not in held]
             rows = templates.render(
-                "relation/select.sql.j2", columns=part.columns, relation=relation, order=order
+                "relation.sql.j2:select", columns=part.columns, relation=relation, order=order
             )
         view = part.beside(target)
         _render(
             con,
-            "publish/release.sql.j2",
+            "publish/release.sql.j2:release",
             catalog=view.catalog,
             schema=view.schema,
             view=view.name,
@@ -156,7 +159,7 @@ def _trees(con: duckdb.DuckDBPyConnection, made: Ready, target: Target, release_
             trees[field.name] = f"tree_{release_id}_{number}"
             _render(
                 con,
-                "publish/tree.sql.j2",
+                "publish/release.sql.j2:tree",
                 catalog=target.catalog,
                 table=trees[field.name],
                 tree=staged.tree(field),

@@ -1,4 +1,4 @@
-"""Columns of a DataFrame with their roles, and what a policy may ask on Spark so far."""
+"""Columns of a DataFrame with their roles, for the policies that Spark supports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from duckanon.errors import PolicyError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.release.folders import not_yet, released_type
-from duckanon.release.stages.stage import Field
+from duckanon.release.recoding.recoder import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,20 +21,21 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
     from duckanon.policy.policy import Policy
+    from duckanon.release.stages.stage import Field
 
 Range = tuple[float | None, float | None]
-"""Lowest and highest number of a column, None where it has none."""
+"""Lowest and highest number of a column, None without a number."""
 
 _TYPES = {
     "tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER", "bigint": "BIGINT", "float": "FLOAT",
     "double": "DOUBLE", "string": "VARCHAR", "boolean": "BOOLEAN", "date": "DATE",
     "timestamp": "TIMESTAMP WITH TIME ZONE", "timestamp_ntz": "TIMESTAMP", "binary": "BLOB",
 }  # fmt: skip
-"""Types of Spark, as it writes them, and those of DuckDB that hold the same values."""
+"""DuckDB's type for each type of Spark."""
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundColumns:
     """Columns that are released, in the order of the DataFrame, under safe names."""
 
     fields: tuple[Field, ...]  # named by their column: q1, o2, ...; see `names`
@@ -56,8 +57,8 @@ class Bound:
         return dict(zip((field.column for field in self.fields), self.names, strict=True))[column]
 
 
-def bound(frame: DataFrame, policy: Policy) -> Bound:
-    """Return the columns that a policy releases; a PolicyError where it asks what Spark has not yet."""
+def bound(frame: DataFrame, policy: Policy) -> BoundColumns:
+    """Return the columns that a policy releases; a PolicyError for what Spark does not support yet."""
     _check_options(policy)
     attributes = bind.bind(policy, duckdb_columns(frame))
     kept = [one for one in attributes if one.role is not Role.IDENTIFIER]
@@ -67,19 +68,19 @@ def bound(frame: DataFrame, policy: Policy) -> Bound:
                 f"column {one.name!r} is {one.type}, which is not yet for Spark: CAST it to STRING, "
                 "select its parts, or make it an identifier"
             )
-    columns = [f"{'q' if one.role is Role.QUASI_IDENTIFIER else 'o'}{i}" for i, one in enumerate(kept, 1)]
-    fields = tuple(Field(replace(one, name=name), name) for one, name in zip(kept, columns, strict=True))
-    names = tuple(one.name for one in kept)
-    return Bound(fields, names, names)
+    fields = fields_of(kept)
+    names = tuple(field.name for field in fields)
+    fields = tuple(replace(field, attribute=replace(field.attribute, name=field.column)) for field in fields)
+    return BoundColumns(fields, names, names)
 
 
 def column(name: str) -> Column:
-    """Return a column by its name, whatever is in it."""
+    """Return a column by its name, which may have any characters."""
     return sf.col(f"`{name.replace('`', '``')}`")
 
 
 def number(field: Field) -> Column:
-    """Number of a column that has an order and differences: days of a date, microseconds of a timestamp."""
+    """Number of an ordered column: days of a date, microseconds of a timestamp."""
     found = sf.col(field.column)
     if field.type == "DATE":
         return sf.unix_date(found).cast("double")
@@ -92,7 +93,7 @@ def number(field: Field) -> Column:
 
 
 def duckdb_columns(frame: DataFrame) -> Sequence[tuple[str, str]]:
-    """Names of the columns, and their types as DuckDB has them; those it has not as Spark writes them."""
+    """Names of the columns with DuckDB's types; Spark's type where DuckDB has none."""
     found = []
     for field in frame.schema.fields:
         text = field.dataType.simpleString()
@@ -101,7 +102,7 @@ def duckdb_columns(frame: DataFrame) -> Sequence[tuple[str, str]]:
 
 
 def handed_over(frame: DataFrame) -> bool:
-    """Whether DuckDB has the types of all columns, and tells the same values apart as Spark does."""
+    """Whether DuckDB has the types of all columns, and the same equal values as Spark."""
     return all(_handed_over(field.dataType) for field in frame.schema.fields)
 
 
@@ -114,6 +115,6 @@ def _handed_over(kind: DataType) -> bool:
 
 
 def _check_options(policy: Policy) -> None:
-    """Raise where an option is asked that Spark has not."""
+    """Raise a PolicyError for an option that Spark does not support."""
     for option in not_yet(policy):
         raise PolicyError(f"{option} is not yet for Spark: leave it out, or anonymize with DuckDB")

@@ -1,4 +1,4 @@
-"""A stream of a query goes to a table of the same database, class by class."""
+"""The classes of a stream of a query go to a table of the same database."""
 
 from __future__ import annotations
 
@@ -32,20 +32,19 @@ STAGE = "stream"
 
 _CLASSES = "duckanon_classes"
 
-_TEXT = re.compile(r"ENUM\('(?:[^']|'')*'(?:, '(?:[^']|'')*')*\)|\b(?:UUID|JSON)\b")
-"""Types, also within others, whose values leave as texts."""
+_TYPES_AS_TEXT = re.compile(r"ENUM\('(?:[^']|'')*'(?:, '(?:[^']|'')*')*\)|\b(?:UUID|JSON)\b")
+"""Types, also nested ones, whose values leave as texts."""
 
-_WHOLE = re.compile(r"\bHUGEINT\b")
+_HUGEINT = re.compile(r"\bHUGEINT\b")
 """Type that leaves as a DECIMAL of 38 digits."""
 
 
 def stream_to_table(
     con: duckdb.DuckDBPyConnection, query: str, into: str, policy: StreamPolicy
 ) -> StreamReport:
-    """Report of a stream whose classes stand in a new table, each batch of them in a transaction of its own.
+    """Stream a query into a new table, each batch in a transaction of its own, and return the report.
 
-    The connection reads, in a transaction of its own for the whole query, and a cursor of it writes: so they
-    do not wait for each other.
+    The connection reads in one transaction and a cursor of it writes: neither waits for the other.
     """
     if engine.in_transaction(con):
         raise ReleaseError(
@@ -55,10 +54,10 @@ def stream_to_table(
     target = resolve(con, parse_name(into))
     if lookup(con, target) is not None:
         raise ReleaseError(f"{target} exists and a stream never overwrites: drop it or choose another name")
-    rows = templates.render("relation/rows.sql.j2", relation=subquery(engine.one_query(con, query)))
+    rows = templates.render("relation.sql.j2:rows", relation=subquery(engine.one_query(con, query)))
     policy = with_rows(con, policy)
     given = columns_of(con, subquery(rows), STAGE)
-    whole = [name for name, kind in given if _WHOLE.search(kind)]
+    whole = [name for name, kind in given if _HUGEINT.search(kind)]
     with _cursor(con) as writer:
         with engine.reader(con, rows, STAGE) as reader:
             made = AnonymizedStream(_batches(reader, whole), policy)
@@ -67,16 +66,18 @@ def stream_to_table(
         try:
             return _proved(writer, target, report, policy)
         except (DuckanonError, KeyboardInterrupt) as ended:
-            _tell(ended, report)
+            _add_counts(ended, report)
             raise
 
 
 def _appended(writer: duckdb.DuckDBPyConnection, target: Target, made: AnonymizedStream) -> StreamReport:
-    """Append what leaves; whatever ends it early says what became of the tuples."""
+    """Append what leaves; an error or Ctrl-C on the way tells the counts so far."""
     written = 0
     with made:
         _create(writer, target, made.schema)
-        append = templates.render("stream/append.sql.j2", target=relation_of(target), relation=_CLASSES)
+        append = templates.render(
+            "stream/output.sql.j2:append", target=relation_of(target), relation=_CLASSES
+        )
         try:
             for batch in made:
                 tuples = {_CLASSES: readable(pa.Table.from_batches([batch]))}
@@ -86,20 +87,20 @@ def _appended(writer: duckdb.DuckDBPyConnection, target: Target, made: Anonymize
                     written += len(batch)
         except (DuckanonError, KeyboardInterrupt) as ended:
             report = made.report
-            _tell(ended, replace(report, written=written, held=report.held + report.written - written))
+            _add_counts(ended, replace(report, written=written, held=report.held + report.written - written))
             raise
     return made.report
 
 
-def _tell(ended: BaseException, report: StreamReport) -> None:
-    """Let the message of what ended a stream end with what became of its tuples."""
+def _add_counts(ended: BaseException, report: StreamReport) -> None:
+    """Add the counts of the tuples to the message of an error that ended a stream."""
     ended.args = ("; ".join([*map(str, ended.args[:1]), report.to_text()]),)
 
 
 def _proved(
     writer: duckdb.DuckDBPyConnection, target: Target, report: StreamReport, policy: StreamPolicy
 ) -> StreamReport:
-    """Report with the evidence of the table as it is; an AuditFailure where it is none of what was asked."""
+    """Return the report with the evidence of the table; an AuditFailure if the table violates the policy."""
     if not report.written:
         return report
     columns = columns_of(writer, relation_of(target), STAGE)
@@ -115,30 +116,30 @@ def _check_types(
     schemas: tuple[pa.Schema, pa.Schema],
     quasi: Collection[str],
 ) -> None:
-    """Raise a SourceError where a column would leave as other values than it has, such as a BIT as bytes.
+    """Raise a SourceError if a column would leave as other values, such as a BIT as bytes.
 
-    `schemas` are those of what is read, of which quasi-identifiers are recoded, and of what is written.
+    `schemas` are those of the batches that are read, and of those that are written.
     """
     read, written = (dict(_columns_of(writer, schema)) for schema in schemas)
     recoded = {fold(name) for name in quasi}
     for name, kind in given:
         found = read[name] if fold(name) in recoded else written.get(name)
-        if found is not None and _plain(found) != _plain(kind):
+        if found is not None and _type_as_read(found) != _type_as_read(kind):
             raise SourceError(
                 f"column {name!r} has type {kind}, and a stream would make {found} of it: CAST it to VARCHAR "
                 "in the query"
             )
 
 
-def _plain(kind: str) -> str:
-    """Return a type with those in place that its values leave in."""
-    return _WHOLE.sub("DECIMAL(38,0)", _TEXT.sub("VARCHAR", kind))
+def _type_as_read(kind: str) -> str:
+    """Return the type in which values of a type leave."""
+    return _HUGEINT.sub("DECIMAL(38,0)", _TYPES_AS_TEXT.sub("VARCHAR", kind))
 
 
 def _batches(reader: pa.RecordBatchReader, whole: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Batches of a query, an empty one first: it tells the columns of a query without rows, too.
+    """Batches of a query, an empty one first, which tells the columns of a query without rows.
 
-    A SourceError where a column of `whole` numbers has one of more digits than it can leave with.
+    A SourceError if a HUGEINT in a column of `whole` has more digits than a DECIMAL.
     """
     yield arrow.nothing(reader.schema)
     for batch in reader:
@@ -155,7 +156,7 @@ def _batches(reader: pa.RecordBatchReader, whole: Sequence[str]) -> Iterator[pa.
 
 @contextlib.contextmanager
 def _cursor(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Another connection to the database."""
+    """Give another connection to the database."""
     with con.cursor() as cursor:
         engine.quiet(cursor)
         yield cursor
@@ -172,5 +173,7 @@ def _create(writer: duckdb.DuckDBPyConnection, target: Target, schema: pa.Schema
         engine.transaction(writer, last=False),
         engine.registered(writer, {_CLASSES: readable(pa.Table.from_batches([], schema))}),
     ):
-        statement = templates.render("stream/create.sql.j2", target=relation_of(target), relation=_CLASSES)
+        statement = templates.render(
+            "stream/output.sql.j2:create", target=relation_of(target), relation=_CLASSES
+        )
         engine.run(writer, statement, STAGE, error=ReleaseError)

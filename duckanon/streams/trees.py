@@ -1,4 +1,4 @@
-"""Hierarchies of quasi-identifiers of a stream: their leaves in order, and the nodes above each."""
+"""Hierarchies of quasi-identifiers of a stream: leaves in order, and the nodes above each leaf."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Climb:
         return int(self.above.shape[1]) - 1
 
     def nodes(self, con: duckdb.DuckDBPyConnection, column: pa.ChunkedArray, first: int) -> NDArray[np.int64]:
-        """Nodes (m, H + 1) above the values of tuples, the first of which has that place in the stream.
+        """Nodes (m, H + 1) above the values of tuples; a SourceError if a value is no leaf.
 
-        A SourceError where a value is no leaf.
+        The first tuple has the place `first`, from 0, in the stream.
         """
         tuples = pa.table({"number": arrow.arrow(np.arange(len(column))), "value": column})
         query = templates.render(
-            "stream/places.sql.j2",
+            "stream/quasi.sql.j2:places",
             relation="duckanon_tuples",
             climb=self.table,
             text=self.attribute.kind == "text",
@@ -65,15 +65,15 @@ class Climb:
 
 
 def climbs_of(con: duckdb.DuckDBPyConnection, attributes: Sequence[Attribute]) -> dict[str, Climb]:
-    """Hierarchies of quasi-identifiers that have one, by column; a PolicyError where one is unusable."""
+    """Hierarchies of quasi-identifiers, by column; a PolicyError if a hierarchy is unusable."""
     found = {}
     for number, one in enumerate(attributes):
         if one.hierarchy is not None:
             tree, climb, domain = (f"duckanon_{what}_{number}" for what in ("tree", "climb", "domain"))
             kind = "VARCHAR" if one.kind == "text" else one.type
-            engine.run(con, templates.render("stream/domain.sql.j2", domain=domain, type=kind), STAGE)
+            engine.run(con, templates.render("stream/quasi.sql.j2:domain", domain=domain, type=kind), STAGE)
             make_climb(con, one, tree=tree, climb=climb, domain=domain)
-            rows = engine.table(con, templates.render("stream/above.sql.j2", climb=climb), STAGE)
+            rows = engine.table(con, templates.render("stream/quasi.sql.j2:above", climb=climb), STAGE)
             levels = int(arrow.numbers(rows.column("level")).max()) + 1
             above = arrow.numbers(rows.column("node_number")).reshape(-1, levels)
             found[one.name] = Climb(one, climb, above)
@@ -81,12 +81,12 @@ def climbs_of(con: duckdb.DuckDBPyConnection, attributes: Sequence[Attribute]) -
 
 
 def with_rows(con: duckdb.DuckDBPyConnection, policy: StreamPolicy) -> StreamPolicy:
-    """Return the policy with rows for hierarchies that are tables of a database, which a stream is not in."""
+    """Return the policy with rows in place of the names of tables, which a stream does not reach."""
     read: dict[str, Any] = {}
     for name, hierarchy in policy.rows.hierarchies.items():
         if isinstance(hierarchy, str) and not Path(hierarchy).is_file():
-            relation = templates.render("relation/file.sql.j2", name=hierarchy, form=None).strip()
-            query = templates.render("relation/rows.sql.j2", relation=relation)
+            relation = templates.render("relation.sql.j2:file", name=hierarchy, form=None).strip()
+            query = templates.render("relation.sql.j2:rows", relation=relation)
             rows = engine.rows(con, query, f"hierarchy {hierarchy!r} of {name!r}", error=PolicyError)
             read[name] = [(leaf, *above[0]) if _labels(above) else (leaf, *above) for leaf, *above in rows]
     if not read:
@@ -96,5 +96,5 @@ def with_rows(con: duckdb.DuckDBPyConnection, policy: StreamPolicy) -> StreamPol
 
 
 def _labels(above: Sequence[object]) -> bool:
-    """Tell whether the labels of a leaf are a list in one column."""
+    """Whether the labels of a leaf are a list in one column."""
     return len(above) == 1 and isinstance(above[0], list)

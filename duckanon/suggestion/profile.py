@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from duckanon.policy.kinds import Kind
     from duckanon.suggestion.model import Repair
 
-EXACT = 2**125
+EXACT_MAX_SUM = 2**125
 """Up to this sum of whole numbers, those behind a DECIMAL included, a mean is computed exactly as HUGEINT."""
 
-SHAPED = 10_000
+PATTERN_MAX_VALUES = 10_000
 """Values of a column that are compared with the patterns."""
 
 _DATE = r"\d{4}[-./]\d{1,2}[-./]\d{1,2}|\d{1,2}[-./]\d{1,2}[-./](\d{4}|\d{2})"
@@ -53,7 +53,7 @@ _ENUM = re.compile(r"ENUM\((?:'[^']*'(?:, )?)*\)")
 
 
 @dataclass(frozen=True)
-class Column:
+class SourceColumn:
     """A column of the source and its name inside the role finder: c1.. ."""
 
     name: str
@@ -86,7 +86,7 @@ class Facts:
     each of `PATTERNS`.
     """
 
-    column: Column
+    column: SourceColumn
     records: int
     nulls: int
     values: int
@@ -130,7 +130,7 @@ class Facts:
         if self.column.kind not in {"integer", "decimal"}:
             return None
         largest = max(abs(self.low or 0), abs(self.high or 0)) * 10.0**self.column.scale
-        return "double" if largest * self.records > EXACT else None
+        return "double" if largest * self.records > EXACT_MAX_SUM else None
 
     def share(self, pattern: str) -> float:
         """Share of the values that match a pattern."""
@@ -138,16 +138,16 @@ class Facts:
 
 
 def profile(
-    con: duckdb.DuckDBPyConnection, records: str, sample: str, columns: Sequence[Column]
+    con: duckdb.DuckDBPyConnection, records: str, sample: str, columns: Sequence[SourceColumn]
 ) -> tuple[Facts, ...]:
     """Facts of all columns, from the temporary tables of all records and of those that stand for them.
 
-    One GROUP BY over all records a column; at most `SHAPED` values of it are compared with the patterns.
+    One GROUP BY over all records a column; `PATTERN_MAX_VALUES` values at most meet the patterns.
     """
     facts = []
     with progress.step("columns", len(columns), "columns") as step:
         for column in columns:
-            query = templates.render("suggest/column.sql.j2", records=records, column=column)
+            query = templates.render("suggest/columns.sql.j2:column", records=records, column=column)
             size, nulls, values, alone, unusable, low, high, whole = engine.rows(con, query, "suggest")[0]
             counted = Facts(column, size, nulls, values, alone, unusable, low, high, whole)
             facts.append(counted if column.kind == "other" else _shaped(con, sample, counted))
@@ -157,7 +157,11 @@ def profile(
 
 def _shaped(con: duckdb.DuckDBPyConnection, sample: str, facts: Facts) -> Facts:
     query = templates.render(
-        "suggest/shapes.sql.j2", sample=sample, column=facts.column, limit=SHAPED, patterns=PATTERNS
+        "suggest/columns.sql.j2:shapes",
+        sample=sample,
+        column=facts.column,
+        limit=PATTERN_MAX_VALUES,
+        patterns=PATTERNS,
     )
     looked_at, length, words, shortest, longest, *matched = engine.rows(con, query, "suggest")[0]
     shares = {name: count / max(looked_at, 1) for name, count in zip(PATTERNS, matched, strict=True)}
@@ -172,10 +176,10 @@ def _shaped(con: duckdb.DuckDBPyConnection, sample: str, facts: Facts) -> Facts:
     )
 
 
-PAIRED = 24
+PAIRS_MAX_COLUMNS = 24
 """Columns of which all pairs are counted: 276 of them at most."""
 
-EXAMINED = 12
+TRIPLES_MAX_COLUMNS = 12
 """Columns of which all triples are counted, 220 at most, and among which minimal sets are sought."""
 
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -196,21 +200,23 @@ def uniqueness_of_sets(
     """Uniqueness of pairs and triples of columns, and minimal sets of records (SUDA).
 
     A set is special for a record that is alone on it and not alone on any part of it: a minimal sample
-    unique of Elliot, Manning and Ford (2002), here up to three columns: pairs of the `PAIRED` candidates
-    with the most values, triples of the `EXAMINED` first of these. One GROUP BY over small integers a set,
-    at most 520 of them, and a dozen over all records.
+    unique of Elliot, Manning and Ford (2002), here up to three columns: pairs of the `PAIRS_MAX_COLUMNS`
+    candidates with the most values, triples of the `TRIPLES_MAX_COLUMNS` first of these. One GROUP BY over
+    small integers a set, at most 520 of them, and a dozen over all records.
     """
-    chosen = sorted(candidates, key=lambda facts: -facts.values)[:PAIRED]
+    chosen = sorted(candidates, key=lambda facts: -facts.values)[:PAIRS_MAX_COLUMNS]
     if len(chosen) < 2:
         return Uniqueness((), (), (), ())
     codes = f"{workspace}_codes"
     columns = [facts.column.code for facts in chosen]
     engine.run(
-        con, templates.render("suggest/codes.sql.j2", codes=codes, sample=sample, columns=columns), "suggest"
+        con,
+        templates.render("suggest/records.sql.j2:codes", codes=codes, sample=sample, columns=columns),
+        "suggest",
     )
-    query = templates.render("relation/count.sql.j2", relation=named("temp", codes))
+    query = templates.render("relation.sql.j2:count", relation=named("temp", codes))
     size = int(engine.rows(con, query, "suggest")[0][0])
-    examined = min(len(chosen), EXAMINED)
+    examined = min(len(chosen), TRIPLES_MAX_COLUMNS)
     subsets = _wanted(len(chosen), examined)
     alone: dict[tuple[int, ...], Flags] = {}
     special: dict[tuple[int, ...], Flags] = {}
@@ -259,7 +265,7 @@ def _recounted(
     con: duckdb.DuckDBPyConnection, records: str, column_set: ColumnSet, codes: Mapping[str, str]
 ) -> ColumnSet:
     columns = [codes[name] for name in column_set.columns]
-    query = templates.render("relation/combinations.sql.j2", records=records, columns=columns)
+    query = templates.render("relation.sql.j2:combinations", records=records, columns=columns)
     return replace(column_set, unique_in_table=engine.rows(con, query, "suggest")[0][2])
 
 
@@ -283,7 +289,7 @@ def _wanted(paired: int, examined: int) -> list[tuple[int, ...]]:
 
 
 def _alone(con: duckdb.DuckDBPyConnection, codes: str, columns: list[str], size: int) -> Flags:
-    query = templates.render("suggest/alone.sql.j2", codes=codes, columns=columns)
+    query = templates.render("suggest/records.sql.j2:alone", codes=codes, columns=columns)
     flags = np.zeros(size, dtype=np.bool_)
     flags[arrow.numbers(engine.table(con, query, "suggest").column(0))] = True
     return flags

@@ -1,4 +1,4 @@
-"""`equivalence_classes(...)` names the classes of the release, identifiers or not (contract section 4)."""
+"""`equivalence_classes(...)` names the classes of the release, identifiers or not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon.release.pipeline import owners_copy
+from duckanon.release.unpublished import owners_copy
 from tests.e2e.test_functions import dictionaries
 
 if TYPE_CHECKING:

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from decimal import Decimal
 
-    from duckanon.audits.html.copies import Column, Copies
+    from duckanon.audits.html.copies import CopiedColumn, Copies
     from duckanon.policy.bind import Attribute
 
 BARS = 40
 """Bars of a histogram of classes."""
 
-NAMED = 8
+COLUMNS_NAMED = 8
 """Quasi-identifiers by which a class is named below a chart."""
 
-WORST = 3
+WORST_CLASSES_SHOWN = 3
 """Classes whose sensitive values are shown."""
 
 
@@ -69,10 +69,10 @@ class Worst(NamedTuple):
 class Distances:
     """EMD of the classes in one sensitive column; violations of t are classes, in exact arithmetic.
 
-    At most `WORST` classes are shown, none where all are like the whole.
+    At most `WORST_CLASSES_SHOWN` classes are shown, none where all are like the whole.
     """
 
-    column: Column
+    column: CopiedColumn
     distance: str
     t: Decimal | None
     median: float
@@ -85,7 +85,7 @@ class Distances:
 
 def sizes(copies: Copies, k: int | None) -> Sizes:
     """Sizes of the classes; SourceError if the table is empty."""
-    query = templates.render("report/sizes.sql.j2", classes=copies.classes)
+    query = templates.render("report/classes.sql.j2:sizes", classes=copies.classes)
     counts: list[tuple[int, int]] = [(row[0], row[1]) for row in engine.rows(copies.con, query, STAGE)]
     if not counts:
         raise SourceError(f"{STAGE}: the table is empty: there is nothing to report")
@@ -109,11 +109,11 @@ def sizes(copies: Copies, k: int | None) -> Sizes:
 
 def risk(copies: Copies) -> dict[str, float]:
     """Row of the audit of the risk of re-identification: figures by name."""
-    query = templates.render("report/risk.sql.j2", members=copies.members)
+    query = templates.render("report/classes.sql.j2:risk", members=copies.members)
     return dict(engine.table(copies.con, query, STAGE).to_pylist()[0])
 
 
-def distances(copies: Copies, column: Column, attribute: Attribute, *, tree: str | None) -> Distances:
+def distances(copies: Copies, column: CopiedColumn, attribute: Attribute, *, tree: str | None) -> Distances:
     """EMD of every class in a sensitive column, with verdicts as in the audit, by the same SQL.
 
     `tree` is the relation (value, level, node) as SQL text of a hierarchical column.
@@ -121,7 +121,7 @@ def distances(copies: Copies, column: Column, attribute: Attribute, *, tree: str
     emd = f"{copies.workspace}_emd_{column.place}"
     distance = attribute.distance or "equal"
     statement = templates.render(
-        "report/emd.sql.j2",
+        "report/classes.sql.j2:emd",
         emd=emd,
         members=copies.members,
         column=column,
@@ -130,7 +130,7 @@ def distances(copies: Copies, column: Column, attribute: Attribute, *, tree: str
         t=attribute.t,
     )
     engine.run(copies.con, statement, STAGE, error=SourceError)
-    query = templates.render("report/emd_summary.sql.j2", emd=emd)
+    query = templates.render("report/classes.sql.j2:emd_summary", emd=emd)
     median, largest, violations, records = engine.rows(copies.con, query, STAGE)[0]
     return Distances(
         column,
@@ -145,9 +145,13 @@ def distances(copies: Copies, column: Column, attribute: Attribute, *, tree: str
     )
 
 
-def _worst(copies: Copies, column: Column, emd: str) -> tuple[Worst, ...]:
+def _worst(copies: Copies, column: CopiedColumn, emd: str) -> tuple[Worst, ...]:
     query = templates.render(
-        "report/worst.sql.j2", emd=emd, classes=copies.classes, quasi=copies.quasi, limit=WORST
+        "report/classes.sql.j2:worst",
+        emd=emd,
+        classes=copies.classes,
+        quasi=copies.quasi,
+        limit=WORST_CLASSES_SHOWN,
     )
     whole = copies.of_class(column, None)
     figures = summary(copies.con, whole)
@@ -173,7 +177,7 @@ def _emd_histogram(copies: Copies, emd: str, largest: float, t: Decimal | None) 
         # t is an edge, so that no bar holds classes on both sides of it.
         width = limit / max(1, math.floor(limit / width + 1e-9))
     count = max(1, math.ceil(upper / width - 1e-9))
-    query = templates.render("report/emd_histogram.sql.j2", emd=emd, bins=count, width=width)
+    query = templates.render("report/classes.sql.j2:emd_histogram", emd=emd, bins=count, width=width)
     good, bad = [0] * count, [0] * count
     for violated, nearest, classes in engine.rows(copies.con, query, STAGE):
         first_bad = count if limit is None else round(limit / width)
@@ -222,6 +226,6 @@ def _starts(low: int, high: int, k: int | None) -> tuple[list[int], bool]:
 
 
 def describe(where: Sequence[tuple[str, Any]]) -> str:
-    """Text of the values of a class: the first `NAMED` joined by commas, and how many more there are."""
-    named = ", ".join(f"{name} = {value}" for name, value in where[:NAMED])
-    return named if len(where) <= NAMED else f"{named}, and {len(where) - NAMED} more columns"
+    """Text of the values of a class: the first `COLUMNS_NAMED`, and how many more there are."""
+    named = ", ".join(f"{name} = {value}" for name, value in where[:COLUMNS_NAMED])
+    return named if len(where) <= COLUMNS_NAMED else f"{named}, and {len(where) - COLUMNS_NAMED} more columns"
