@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Threshold
 
-ONLY = cast("int", np.int64(0))
+ONLY_CLASS = cast("int", np.int64(0))
 """The only class of the ledger, and its only attribute; typed, so that nothing is compiled for a literal."""
 
 
@@ -158,8 +158,8 @@ def _refine(
 @compiled
 def _violation(ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: NDArray[np.int64]) -> float:
     """Fill the ledger for a class; return its violation."""
-    fill_ledger(ledger, rules, codes, ONLY, members)
-    return class_violation(ledger, rules, ONLY, len(members))
+    fill_ledger(ledger, rules, codes, ONLY_CLASS, members)
+    return class_violation(ledger, rules, ONLY_CLASS, len(members))
 
 
 @compiled
@@ -190,10 +190,18 @@ def _best_swap(
 ) -> tuple[int, float]:
     """Return the member whose place a record should take, and the violation of the class then."""
     best, least = -1, np.inf
-    enter(ledger, rules, ONLY, ONLY, len(members), codes[ONLY, new], ONLY, ONLY)
+    enter(ledger, rules, ONLY_CLASS, ONLY_CLASS, len(members), codes[ONLY_CLASS, new], ONLY_CLASS, ONLY_CLASS)
     for i in range(len(members)):
         violation = violation_after_swap(
-            ledger, rules, ONLY, ONLY, len(members), i, codes[ONLY, new], ONLY, ONLY
+            ledger,
+            rules,
+            ONLY_CLASS,
+            ONLY_CLASS,
+            len(members),
+            i,
+            codes[ONLY_CLASS, new],
+            ONLY_CLASS,
+            ONLY_CLASS,
         )
         if violation < least:
             best, least = i, violation

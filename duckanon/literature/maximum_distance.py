@@ -16,7 +16,7 @@ from duckanon.kernels.first.one_by_one import (
     outermost_first,
 )
 from duckanon.kernels.neighbours.boxtree import farthest
-from duckanon.kernels.neighbours.outermost import SAFETY
+from duckanon.kernels.neighbours.outermost import BOUND_SAFETY_FACTOR
 from duckanon.kernels.points import distance_points
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def most_distant(state: Formation, reach: Reach) -> int:
             continue
         # By the triangle inequality, no pair of this record and later ones, nor of two later ones, is farther
         # apart; the pairs with an earlier record have been seen from there.
-        bound = 2.0 * reach.radius[at] * SAFETY
+        bound = 2.0 * reach.radius[at] * BOUND_SAFETY_FACTOR
         if bound * bound + UNDERFLOW < best_distance:
             break
         if reach.distance[record] >= best_distance:

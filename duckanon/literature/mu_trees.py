@@ -18,7 +18,7 @@ from duckanon.kernels.neighbours.heap import NO_RECORD
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-NONE = -1
+NO_NUMBER = -1
 
 
 class Forest(NamedTuple):
@@ -32,7 +32,7 @@ class Forest(NamedTuple):
     points : ndarray of shape (n, d)
         All records.
     head : ndarray of shape (vertices,), int64
-        First half-edge of the list of a vertex, or NONE.
+        First half-edge of the list of a vertex, or NO_NUMBER.
     after, to : ndarray of shape (2n,), int64
         Next half-edge in the list, and the vertex that a half-edge leads to.
     place : ndarray of shape (vertices,), int64
@@ -63,8 +63,8 @@ def forest_of(points: NDArray[np.float64], k: int) -> Forest:
     """
     n, d = points.shape
     vertices = n + n // k
-    lists, vertex_arrays = np.full((2, 2 * n), NONE), np.zeros((3, vertices), np.int64)
-    head, place, used = np.full(vertices, NONE), np.arange(vertices), np.array([n, 0])
+    lists, vertex_arrays = np.full((2, 2 * n), NO_NUMBER), np.zeros((3, vertices), np.int64)
+    head, place, used = np.full(vertices, NO_NUMBER), np.arange(vertices), np.array([n, 0])
     forest = Forest(
         points, head, lists[0], lists[1], place, vertex_arrays[0], vertex_arrays[1], vertex_arrays[2], used
     )
@@ -77,7 +77,10 @@ def _grow(forest: Forest, tree: BoxTree, k: int) -> None:
     """Join trees of fewer than k records to others, each by the edge of its only record without one."""
     n = len(forest.points)
     name, size = np.arange(n), np.ones(n, np.int64)
-    last, following = np.arange(n), np.full(n, NONE)  # the records of a tree as a chain from record `name`
+    last, following = (
+        np.arange(n),
+        np.full(n, NO_NUMBER),
+    )  # the records of a tree as a chain from record `name`
     distances, records = np.empty(k), np.empty(k, np.int64)
     for u in range(n):
         if size[name[u]] >= k:
@@ -95,7 +98,7 @@ def _grow(forest: Forest, tree: BoxTree, k: int) -> None:
         last[theirs] = last[ours]
         size[theirs] += size[ours]
         record = ours
-        while record != NONE:
+        while record != NO_NUMBER:
             name[record] = theirs
             record = following[record]
 
@@ -157,14 +160,14 @@ def copied(forest: Forest, vertex: int) -> int:
 @compiled
 def survey(forest: Forest, root: int) -> int:
     """Write order, neighbours towards the root and sizes of a tree into the forest; return its vertices."""
-    forest.order[0], forest.up[root] = root, NONE
+    forest.order[0], forest.up[root] = root, NO_NUMBER
     count, done = 1, 0
     while done < count:
         vertex = forest.order[done]
         done += 1
         forest.size[vertex] = 1 if vertex < len(forest.points) else 0
         edge = forest.head[vertex]
-        while edge != NONE:
+        while edge != NO_NUMBER:
             below = forest.to[edge]
             if below != forest.up[vertex]:
                 forest.order[count], forest.up[below] = below, vertex

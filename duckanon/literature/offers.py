@@ -13,10 +13,10 @@ from duckanon.literature.parts import Parts, count_sides, separate, width_betwee
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TRIED = 8
+TRIED_BORDERS = 8
 """Borders of a part that are looked at closely: those that gain most in their column."""
 
-FINEST = 1024
+RECORDS_A_CUT_OFF = 1024
 """At least one in so many records of a part is cut off, so that the cuts of large parts are few."""
 
 RATE, RECORDS, COLUMN, BORDER, LOW = range(5)
@@ -34,7 +34,7 @@ def offers_of(
     price: float,
 ) -> NDArray[np.float64]:
     """Return the best cut of each part that suppresses at most so many records, (m, 5); at rate 0 none."""
-    offers, tried = np.zeros((len(stretches), 5)), np.empty((TRIED, 5))
+    offers, tried = np.zeros((len(stretches), 5)), np.empty((TRIED_BORDERS, 5))
     for i in range(len(stretches)):
         first, last = stretches[i, 0], stretches[i, 1]
         if last - first <= k:
@@ -80,7 +80,7 @@ def _collect(
             continue
         whole = _squared(parts, column, ordered[0], ordered[size - 1], scales)
         for low in (True, False):
-            for records in range(-(-size // FINEST), min(most, size - k) + 1):
+            for records in range(-(-size // RECORDS_A_CUT_OFF), min(most, size - k) + 1):
                 below = records if low else size - records
                 border = ordered[below - 1]
                 if border == ordered[below]:
@@ -99,9 +99,9 @@ def _insert(
     tried: NDArray[np.float64], count: int, rate: float, records: int, column: int, border: float, low: bool
 ) -> int:
     """Put a cut after those that gain as much; return how many there are."""
-    if count == TRIED and rate <= tried[TRIED - 1, RATE]:
+    if count == TRIED_BORDERS and rate <= tried[TRIED_BORDERS - 1, RATE]:
         return count
-    count = min(count + 1, TRIED)
+    count = min(count + 1, TRIED_BORDERS)
     place = count - 1
     while place > 0 and tried[place - 1, RATE] < rate:
         for entry in range(5):

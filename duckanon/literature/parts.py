@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Threshold
 
-TIED = 2
+TIED_SIDE = 2
 """Of a place: its record has the median value, and may go to either side."""
 
-WIDER = 1 + 2.0**-30
+EQUAL_GAP_FACTOR = 1 + 2.0**-30
 """Two gaps between values are equal where one is at most so many times the other: scaling rounds."""
 
 
@@ -82,7 +82,7 @@ class Parts(NamedTuple):
     begin : ndarray of shape (n,), int64
         For the records of classes: where their part begins.
     on_left : ndarray of shape (n,), uint8
-        1 for the places of a part that the cut in question puts on the left, 0 for the others; `TIED`.
+        1 for the places of a part that the cut in question puts on the left, 0 for the others; `TIED_SIDE`.
     goes_left : ndarray of shape (n,), uint8
         The same for its records; without thresholds nobody asks.
     widths : ndarray of shape (d,), float64
@@ -319,15 +319,15 @@ def _around(values: NDArray[np.float64], first: int, last: int, median: float) -
             after = min(after, value)
         else:
             up_to += 1
-    return below, below + up_to, median - before <= WIDER * (after - median)
+    return below, below + up_to, median - before <= EQUAL_GAP_FACTOR * (after - median)
 
 
 @inner
 def _mark(parts: Parts, column: int, first: int, last: int, median: float) -> None:
-    """Mark those below the median as the left side, and those with the median value as `TIED`."""
+    """Mark those below the median as the left side, and those with the median value as `TIED_SIDE`."""
     values = parts.columns[column]
     for i in range(first, last):
-        parts.on_left[i] = int(values[i] < median) + TIED * int(values[i] == median)
+        parts.on_left[i] = int(values[i] < median) + TIED_SIDE * int(values[i] == median)
 
 
 @inner
@@ -343,14 +343,14 @@ def _divide_tied(parts: Parts, column: int, first: int, last: int, left: int) ->
             continue
         values, tied = parts.columns[other], 0
         for i in range(first, last):
-            if on_left[i] == TIED:
+            if on_left[i] == TIED_SIDE:
                 spare[tied] = values[i]
                 tied += 1
         if tied == left:
             break
         border = _select(spare, tied, left - 1, parts.random_state)
         for i in range(first, last):
-            if on_left[i] == TIED and values[i] != border:
+            if on_left[i] == TIED_SIDE and values[i] != border:
                 on_left[i] = int(values[i] < border)
                 left -= int(values[i] < border)
     _take_tied(on_left, first, last, left)
@@ -360,7 +360,7 @@ def _divide_tied(parts: Parts, column: int, first: int, last: int, left: int) ->
 def _take_tied(on_left: NDArray[np.uint8], first: int, last: int, left: int) -> None:
     """Put the first so many of those that are still tied on the left, the others on the right."""
     for i in range(first, last):
-        if on_left[i] == TIED:
+        if on_left[i] == TIED_SIDE:
             on_left[i] = int(left > 0)
             left -= 1
 

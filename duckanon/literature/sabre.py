@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.reference import Reference
     from duckanon.kernels.closeness.threshold import Threshold
 
-DOUBT = 1e-9
+DOUBTFUL_DIFFERENCE = 1e-9
 """Bounds that differ from t by less are computed anew in whole numbers."""
 
 
@@ -175,7 +175,7 @@ def obeys(table: Table, taken: NDArray[np.int64]) -> bool:
     n, size = int(table.sizes.sum()), int(taken.sum())
     rough = _bound(table, taken, 1.0 / table.sizes, 1.0 / n)
     allowed = float(table.limit) / n * size
-    if abs(rough - allowed) > DOUBT * size * table.scale:
+    if abs(rough - allowed) > DOUBTFUL_DIFFERENCE * size * table.scale:
         return bool(rough < allowed)
     common = math.lcm(n, *table.sizes.tolist())
     parts = np.array([common // count for count in table.sizes.tolist()], dtype=object)

@@ -16,7 +16,7 @@ from duckanon.kernels.compiled import Kernel
 from duckanon.kernels.prepared import (
     FILES,
     FOLDER,
-    MADE,
+    MADE_FILE,
     ROOMS,
     VARIABLE,
     digests,
@@ -49,7 +49,7 @@ def prepare(folder: Path) -> int:
         raise SystemExit(
             f"{others[0]} tells numba how to compile: unset it, machine code is made for others, too"
         )
-    if folder.exists() and not (folder / MADE).is_file():
+    if folder.exists() and not (folder / MADE_FILE).is_file():
         raise SystemExit(
             f"{folder} is no folder of machine code, and would be replaced: name a new one in {VARIABLE}"
         )
@@ -62,7 +62,7 @@ def prepare(folder: Path) -> int:
         _compile(cache, processor)
         count = _gather(cache, made)
         told = {**made_for, FILES: digests(made)}
-        (made / MADE).write_text(json.dumps(told, indent=1) + "\n")
+        (made / MADE_FILE).write_text(json.dumps(told, indent=1) + "\n")
         if folder.exists():
             folder.rename(Path(place) / "before")
         made.rename(folder)

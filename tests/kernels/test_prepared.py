@@ -43,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def tell(folder: Path, made: object) -> None:
-    (folder / prepared.MADE).write_text(json.dumps(made))
+    (folder / prepared.MADE_FILE).write_text(json.dumps(made))
 
 
 def test_machine_code_that_fits(folder: Path) -> None:
@@ -65,7 +65,7 @@ def test_machine_code_that_is_not_as_it_was_made(folder: Path, content: bytes | 
 
 @pytest.mark.parametrize("files", [None, {}, [], {CODE: 1}, {CODE: None}, {f"{CODE}.too": "0" * 64}])
 def test_files_of_which_nothing_is_told(folder: Path, files: object) -> None:
-    told = json.loads((folder / prepared.MADE).read_text())
+    told = json.loads((folder / prepared.MADE_FILE).read_text())
     tell(folder, {**told, prepared.FILES: files})
     assert not prepared.has(logarithm.py_func)  # type: ignore[attr-defined]
 
@@ -82,7 +82,7 @@ def test_files_of_which_nothing_is_told(folder: Path, files: object) -> None:
     ],
 )
 def test_machine_code_for_something_else(folder: Path, named: str, other: str) -> None:
-    tell(folder, {**json.loads((folder / prepared.MADE).read_text()), named: other})
+    tell(folder, {**json.loads((folder / prepared.MADE_FILE).read_text()), named: other})
     assert prepared.folder() is None
     assert not prepared.has(logarithm.py_func)  # type: ignore[attr-defined]
 
@@ -105,13 +105,13 @@ def test_the_newest_numba_that_pip_installs_fits_the_machine_code_of_a_wheel() -
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '"made"', "{}", b"\xff\xfe".decode("latin-1")])
 def test_a_file_that_tells_nothing(folder: Path, text: str) -> None:
-    (folder / prepared.MADE).write_text(text, encoding="latin-1")
+    (folder / prepared.MADE_FILE).write_text(text, encoding="latin-1")
     assert prepared.folder() is None
 
 
 def test_no_file_and_no_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was begun has no such file: it is written last."""
-    (folder / prepared.MADE).unlink()
+    (folder / prepared.MADE_FILE).unlink()
     assert prepared.folder() is None
     for told in ("", str(folder / "nowhere")):
         monkeypatch.setenv(prepared.VARIABLE, told)
@@ -126,7 +126,7 @@ def test_whoever_tells_numba_how_to_compile_gets_code_compiled_so(
     assert prepared.folder() is None
 
 
-@pytest.mark.parametrize("name", prepared.HARMLESS)
+@pytest.mark.parametrize("name", prepared.HARMLESS_SETTINGS)
 def test_other_settings_of_numba(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "1")
     assert prepared.folder() == folder
@@ -168,7 +168,7 @@ def test_features_are_those_of_the_level_of_processors() -> None:
 def test_what_a_wheel_takes_along(folder: Path, named: str, current: bool) -> None:
     """Of these sources and for this Python, which its name tells; no matter for which system."""
     assert prepared.is_current(folder)
-    tell(folder, {**json.loads((folder / prepared.MADE).read_text()), named: "another"})
+    tell(folder, {**json.loads((folder / prepared.MADE_FILE).read_text()), named: "another"})
     assert prepared.is_current(folder) is current
 
 
@@ -239,7 +239,7 @@ folder = Path(sys.argv[1])
 assert kernels.outer(3) == 8
 assert machine_code.keep(kernels.outer.py_func, folder) == 1
 told = {**prepared.here("x86-64-v3"), prepared.FILES: prepared.digests(folder)}
-(folder / prepared.MADE).write_text(json.dumps(told))
+(folder / prepared.MADE_FILE).write_text(json.dumps(told))
 """
 CALL = """
 import sys

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.kernels.closeness.histograms import Histograms, checked_offsets, class_histograms
-from duckanon.kernels.closeness.reference import LARGEST_LISTED, Edges, Reference, reference
+from duckanon.kernels.closeness.reference import LISTED_CLASS_MAX_RECORDS, Edges, Reference, reference
 from duckanon.kernels.compiled import compiled
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _path_sum(
 ) -> tuple[int, float]:
     """Return `edge_sum` of a path: every gap between class values has one crossing and two prefix sums."""
     prefix, m = edges.prefix, len(edges.cumulative)
-    listed = size * (size + 1) // 2 - 1 if size <= LARGEST_LISTED else -1
+    listed = size * (size + 1) // 2 - 1 if size <= LISTED_CLASS_MAX_RECORDS else -1
     low, high = 0, 0.0
     below, start = 0, 0
     for j in range(len(values) + 1):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from duckanon.kernels.closeness.reference import LARGEST_LISTED
-from duckanon.kernels.closeness.threshold import LISTED
+from duckanon.kernels.closeness.reference import LISTED_CLASS_MAX_RECORDS
+from duckanon.kernels.closeness.threshold import LISTED_QUANTILES
 from duckanon.kernels.compiled import inner
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def path_of(rules: Rules, a: int) -> Path:
     rule = rules.table[a]
     m, start = rule["values"], rule["start"]
     quantiles = start + 2 * m + 1
-    return Path(rule["total"], m, start, start + m, quantiles, quantiles + LISTED)
+    return Path(rule["total"], m, start, start + m, quantiles, quantiles + LISTED_QUANTILES)
 
 
 @inner
@@ -48,7 +48,7 @@ def cost(arrays: NDArray[np.int64], path: Path, size: int, rank: int, x: int) ->
 def before(arrays: NDArray[np.int64], path: Path, size: int, p: int, x: int) -> int:
     """Return the edge sum before position x of a distribution function that stays at p of size records."""
     level = path.total * p
-    if size <= LARGEST_LISTED:
+    if size <= LISTED_CLASS_MAX_RECORDS:
         place = size * (size + 1) // 2 - 1 + p
         q, turn = arrays[path.quantiles + place], arrays[path.turns + place]
     else:

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner, spliced
-from duckanon.kernels.exchange.exchange import ANY, exchange
-from duckanon.kernels.exchange.ledger_state import NONE
+from duckanon.kernels.exchange.exchange import ANY_EXCHANGES, exchange
+from duckanon.kernels.exchange.ledger_state import NO_NUMBER
 from duckanon.kernels.exchange.state import ExchangeState, add, forget, sse_of, touch, update_violations
 from duckanon.kernels.splitmix import draw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SETTLES = 20
+SETTLING_MAX_PASSES = 20
 """Most passes over the pairs of a neighbourhood that was formed anew."""
 
-CHANCES = 1024
+ACCEPTANCE_STEPS = 1024
 """Steps from no loss to the largest that is accepted, of which each has the same chance."""
 
 
@@ -84,7 +84,11 @@ def rebuild(
         if spare > 0:
             neighbourhood.classes[count] = free[spare - 1]
             count += 1
-        least = -worse * draw(random_state, CHANCES) / CHANCES if worse > 0.0 else state.bounds.gain
+        least = (
+            -worse * draw(random_state, ACCEPTANCE_STEPS) / ACCEPTANCE_STEPS
+            if worse > 0.0
+            else state.bounds.gain
+        )
         gain = _try(state, neighbourhood, count, random_state, least)
         if gain > least:
             total += gain
@@ -180,12 +184,14 @@ def _save(state: ExchangeState, neighbourhood: Neighbourhood, count: int) -> int
 @spliced
 def _settle(state: ExchangeState, classes: NDArray[np.int64]) -> None:
     """Exchange between all pairs of classes until nothing is gained."""
-    clock, mark = len(state.touched) - 1, NONE
-    for _ in range(SETTLES):
+    clock, mark = len(state.touched) - 1, NO_NUMBER
+    for _ in range(SETTLING_MAX_PASSES):
         start, gained = state.touched[clock], 0.0
         for x in range(len(classes)):
             if state.size[classes[x]] > 0:
-                gained = exchange(state, classes[x], classes[x + 1 :], mark, ANY, ANY, gained)
+                gained = exchange(
+                    state, classes[x], classes[x + 1 :], mark, ANY_EXCHANGES, ANY_EXCHANGES, gained
+                )
         if gained <= state.bounds.gain:
             return
         mark = start
@@ -256,7 +262,7 @@ def _least(distance: NDArray[np.float64], first: int, last: int) -> int:
 @inner
 def _join(state: ExchangeState, classes: NDArray[np.int64], record: int) -> None:
     """Add a record to the class that may grow and whose SSE rises least."""
-    best, least = NONE, np.inf
+    best, least = NO_NUMBER, np.inf
     for c in classes:
         size = state.size[c]
         if 0 < size < state.bounds.most:

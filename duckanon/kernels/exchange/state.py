@@ -9,7 +9,7 @@ import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner, spliced
 from duckanon.kernels.exchange.ledger import class_violation, fill_ledger, fill_moves
-from duckanon.kernels.exchange.ledger_state import NOTHING, SWAPS, Ledger, ledger_of
+from duckanon.kernels.exchange.ledger_state import ANSWERS_NOTHING, ANSWERS_SWAPS, Ledger, ledger_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Rules
 
 
-MARGIN = 2.0**-40
+PRICE_MARGIN_SHARE = 2.0**-40
 """Share of a price that is more than its rounding, and less than matters."""
 
 
@@ -200,7 +200,7 @@ def touch(state: ExchangeState, c: int) -> None:
 def forget(state: ExchangeState, c: int) -> None:
     """Note that what is kept of a class is out of date."""
     state.measured[c] = False
-    state.ledger.filled[c] = NOTHING
+    state.ledger.filled[c] = ANSWERS_NOTHING
 
 
 @inner
@@ -223,9 +223,9 @@ def measure(state: ExchangeState, c: int) -> None:
 
 @inner
 def open_ledger(state: ExchangeState, c: int, asked: int) -> None:
-    """Bring the ledger of a class up to date, for `SWAPS` or `MOVES`; others may be dropped."""
+    """Bring the ledger of a class up to date, for `ANSWERS_SWAPS` or `MOVES`; others may be dropped."""
     members = state.members[c, : state.size[c]]
-    if state.ledger.filled[c] == NOTHING:
+    if state.ledger.filled[c] == ANSWERS_NOTHING:
         fill_ledger(state.ledger, state.rules, state.codes, c, members)
     if state.ledger.filled[c] < asked:
         fill_moves(state.ledger, state.rules, state.codes, c, members)
@@ -235,7 +235,7 @@ def open_ledger(state: ExchangeState, c: int, asked: int) -> None:
 def update_violation(state: ExchangeState, c: int) -> None:
     """Bring the violation of a class up to date."""
     if len(state.codes) > 0:
-        open_ledger(state, c, SWAPS)
+        open_ledger(state, c, ANSWERS_SWAPS)
         state.violation[c] = class_violation(state.ledger, state.rules, c, state.size[c])
 
 

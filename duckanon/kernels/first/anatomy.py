@@ -15,7 +15,7 @@ import numpy as np
 from duckanon.kernels.closeness.threshold import most_of_one
 from duckanon.kernels.compiled import compiled
 from duckanon.kernels.first.mdav import mdav
-from duckanon.kernels.neighbours.kd import NEARLY
+from duckanon.kernels.neighbours.kd import EQUAL_VARIANCE_SHARE
 from duckanon.kernels.neighbours.slots import Slots, farthest_in, fill, nearest_in, remove
 from duckanon.kernels.points import check_class_size, distance_points
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-LARGEST = 128
+WHOLE_TABLE_MAX_RECORDS = 128
 """Records among all of which a class is looked for; tables of more are halved."""
 
 
@@ -56,7 +56,7 @@ class _Near(NamedTuple):
 
 
 def anatomize(
-    points: ArrayLike, codes: ArrayLike, k: int, c: Decimal | Fraction, largest: int = LARGEST
+    points: ArrayLike, codes: ArrayLike, k: int, c: Decimal | Fraction, largest: int = WHOLE_TABLE_MAX_RECORDS
 ) -> NDArray[np.int64]:
     """Return classes of at least k near records, in which a value has less than the share c of the records.
 
@@ -170,7 +170,7 @@ def _sides(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the `cut` records that go left, by the widest coordinate, and the others; both ascending."""
     spread = points.var(axis=0)
-    column = points[:, int(np.argmax(spread >= spread.max() * NEARLY))]
+    column = points[:, int(np.argmax(spread >= spread.max() * EQUAL_VARIANCE_SHARE))]
     counts = np.bincount(values)
     place = np.empty(len(values), np.int64)
     place[np.lexsort((column, values))] = np.arange(len(values))

@@ -21,11 +21,11 @@ from duckanon.kernels.points import check_class_size, distance_points
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-LARGEST = 1024
+BLOCK_MAX_RECORDS = 1024
 """Records that every block may hold."""
-LARGEST_CLASSES = 256
+BLOCK_MAX_CLASSES = 256
 """Classes that every block may hold: a record costs about as many distances, whatever k is."""
-SHARES = 8
+SHARES_A_THREAD = 8
 """Shares of blocks a thread: enough that no thread waits long for the last one."""
 
 
@@ -102,13 +102,13 @@ def blocks(
     matrix = distance_points(points)
     check_class_size(len(matrix), k)
     if largest is None:
-        largest = max(LARGEST, LARGEST_CLASSES * k)
+        largest = max(BLOCK_MAX_RECORDS, BLOCK_MAX_CLASSES * k)
     order, offsets = kd_blocks(matrix, k, max(largest, 2 * k))
     classes = np.diff(offsets) // k
     first_label = np.cumsum(classes) - classes
     labels = np.empty(len(matrix), np.int64)
     workers = threads or os.cpu_count() or 1
-    shares = min(len(classes), SHARES * workers)
+    shares = min(len(classes), SHARES_A_THREAD * workers)
 
     def run(share: int) -> None:
         first, last = (i * len(classes) // shares for i in (share, share + 1))

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Rules
 
-FREE = 1e-100
+FREE_MERGE_LOSS = 1e-100
 """Stands for the loss of merging equal centroids, so that what is removed still tells them apart."""
 
-ROUNDING = 1e-9
+REMOVAL_ROUNDING_SHARE = 1e-9
 """Share of a violation below which a removal is rounding."""
 
-BOUNDED = 1e-9
+BOUND_SLACK = 1e-9
 """Violation of a record by which a bound is loosened: far more than it is rounded."""
 
 
@@ -140,8 +140,10 @@ def _bound(state: MergeState, rules: Rules, x: int, y: int, power: float) -> flo
     """Return a lower bound of the score: a union removes what is violated apart but for `least_violation`."""
     apart = state.table[x]["violation"] + state.table[y]["violation"]
     size = float(state.table[x]["size"] + state.table[y]["size"])
-    removed = min(apart, apart - least_violation(state, rules, x, y) + BOUNDED * size)
-    return _loss(state, x, y) / _weight(removed, power) if removed > ROUNDING * apart else np.inf
+    removed = min(apart, apart - least_violation(state, rules, x, y) + BOUND_SLACK * size)
+    return (
+        _loss(state, x, y) / _weight(removed, power) if removed > REMOVAL_ROUNDING_SHARE * apart else np.inf
+    )
 
 
 @inner
@@ -155,14 +157,16 @@ def _score(state: MergeState, rules: Rules, x: int, y: int, power: float) -> flo
     """Return the increase of SSE over the power of the violation removed, infinite if none is."""
     apart = state.table[x]["violation"] + state.table[y]["violation"]
     removed = apart - union_violation(state, rules, x, y)
-    return _loss(state, x, y) / _weight(removed, power) if removed > ROUNDING * apart else np.inf
+    return (
+        _loss(state, x, y) / _weight(removed, power) if removed > REMOVAL_ROUNDING_SHARE * apart else np.inf
+    )
 
 
 @inner
 def _loss(state: MergeState, x: int, y: int) -> float:
     """Return the increase of SSE by merging two classes, never quite 0."""
     one, other = float(state.table[x]["size"]), float(state.table[y]["size"])
-    return squared_distance(state, x, y) * (one * other / (one + other)) + FREE
+    return squared_distance(state, x, y) * (one * other / (one + other)) + FREE_MERGE_LOSS
 
 
 @inner

@@ -19,12 +19,12 @@ import numpy as np
 from duckanon.kernels.compiled import compiled
 from duckanon.kernels.neighbours.heap import NO_RECORD, offer
 from duckanon.kernels.neighbours.kd import kd_order
-from duckanon.kernels.neighbours.slots import CHUNK, Slots, farthest_in, fill, measure, remove
+from duckanon.kernels.neighbours.slots import CHUNK_SLOTS, Slots, farthest_in, fill, measure, remove
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-STACK = 128
+STACK_NODES = 128
 
 
 class BoxTree(NamedTuple):
@@ -141,7 +141,7 @@ def take(tree: BoxTree, records: NDArray[np.int64]) -> None:
 def farthest(tree: BoxTree, query: NDArray[np.float64]) -> int:
     """Return the record left that is farthest from the query (d,), of several the lowest; one is left."""
     first_leaf = len(tree.slots.start) - 1
-    nodes, bounds = np.empty(STACK, np.int64), np.empty(STACK)
+    nodes, bounds = np.empty(STACK_NODES, np.int64), np.empty(STACK_NODES)
     nodes[0], bounds[0], height = 0, np.inf, 1
     best_distance, best_record = -1.0, -1
     while height > 0:
@@ -179,7 +179,7 @@ def nearest(
     for i in range(len(records)):
         distances[i], records[i] = np.inf, NO_RECORD
     first_leaf = len(tree.slots.start) - 1
-    nodes, bounds = np.empty(STACK, np.int64), np.empty(STACK)
+    nodes, bounds = np.empty(STACK_NODES, np.int64), np.empty(STACK_NODES)
     nodes[0], bounds[0], height = 0, 0.0, 1
     while height > 0:
         height -= 1
@@ -208,11 +208,11 @@ def _offer_leaf(
     records: NDArray[np.int64],
 ) -> None:
     """Offer all records of a leaf to the heap of the nearest."""
-    buffer = np.empty(CHUNK)
+    buffer = np.empty(CHUNK_SLOTS)
     start = tree.slots.start[node - len(tree.slots.start) + 1]
     stop = start + tree.left[node]
-    for first in range(start, stop, CHUNK):
-        last = min(first + CHUNK, stop)
+    for first in range(start, stop, CHUNK_SLOTS):
+        last = min(first + CHUNK_SLOTS, stop)
         measure(tree.slots, first, last, query, buffer)
         for i in range(last - first):
             if buffer[i] <= distances[0]:

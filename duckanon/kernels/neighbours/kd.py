@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-NEARLY = 1.0 - 1e-9
+EQUAL_VARIANCE_SHARE = 1.0 - 1e-9
 """Variances count as equal from this share on: far above rounding, so that no sum order decides a split."""
 
 
@@ -265,5 +265,5 @@ def _widest_variance(stack: _Stack) -> NDArray[np.int64]:
     for column, squares in zip(stack.columns, spread, strict=True):
         deviation = column - column.mean(axis=1, keepdims=True)
         np.einsum("ij,ij->i", deviation, deviation, out=squares)
-    widest: NDArray[np.int64] = np.argmax(spread >= spread.max(axis=0) * NEARLY, axis=0)
+    widest: NDArray[np.int64] = np.argmax(spread >= spread.max(axis=0) * EQUAL_VARIANCE_SHARE, axis=0)
     return widest

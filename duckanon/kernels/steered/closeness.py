@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-LEAST = 1e-300
+LEAST_EXCESS = 1e-300
 """Least excess: what is above t is never 0."""
 
 
@@ -94,7 +94,7 @@ def _above(total: int, whole: int, top: int, bottom: int) -> float:
     """Return total / whole - top / bottom where it is above 0, else 0."""
     if at_most(total, whole, top, bottom):
         return 0.0
-    return max(float(total) / float(whole) - float(top) / float(bottom), LEAST)
+    return max(float(total) / float(whole) - float(top) / float(bottom), LEAST_EXCESS)
 
 
 @inner

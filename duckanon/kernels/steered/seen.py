@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-STEPS = 10**12
+T_DENOMINATOR = 10**12
 """Largest denominator of t, as everywhere else."""
 
 
@@ -30,7 +30,8 @@ class Asked(NamedTuple):
     ordered : bool
         Whether the ground distance is that of ranks; if not, two values are equal or not.
     t : Fraction or None
-        Largest EMD of the class from the tuples that were read, with a denominator of `STEPS` at most.
+        Largest EMD of the class from the tuples that were read, with a denominator of `T_DENOMINATOR` at
+        most.
     l : int
         Least number of different values, at least 1.
     """
@@ -81,7 +82,7 @@ def seen_of(asked: Sequence[Asked], window: int) -> Seen:
     for one in asked:
         if one.l < 1:
             raise ValueError(f"l must be at least 1, not {one.l}")
-        if one.t is not None and not (0 < one.t <= 1 and one.t.denominator <= STEPS):
+        if one.t is not None and not (0 < one.t <= 1 and one.t.denominator <= T_DENOMINATOR):
             raise ValueError(f"t must be above 0, at most 1 and of twelve decimals at most, not {one.t}")
     count = len(asked)
     t = [(0, 0) if one.t is None else (one.t.numerator, one.t.denominator) for one in asked]
