@@ -9,7 +9,7 @@ from duckanon.database.fingerprint import fingerprint
 from duckanon.database.relations import named
 from duckanon.errors import ReleaseError
 from duckanon.release import metadata
-from duckanon.release.stages.drift import CREATE_AGAIN, Drawn, SourceColumn
+from duckanon.release.drift import CREATE_AGAIN, Drawn, SourceColumn
 
 if TYPE_CHECKING:
     import duckdb
@@ -58,9 +58,10 @@ def check_hierarchies(con: duckdb.DuckDBPyConnection, source: Drawn, staged: Sta
 
 
 def _fingerprints(con: duckdb.DuckDBPyConnection, staged: Staged) -> dict[str, str]:
+    climbs = staged.climbs
     with_tree = [
         field
         for field in staged.fields
-        if field.column in staged.climbs or field.attribute.distance == "hierarchical"
+        if field.column in climbs or field.attribute.distance == "hierarchical"
     ]
     return {field.name: fingerprint(con, named("temp", staged.tree(field))) for field in with_tree}
