@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from duckanon.kernels.assignment import assignment
 from duckanon.kernels.castle import stream as castle_stream
 from duckanon.kernels.castle.clusters import open_clusters
 from duckanon.kernels.closeness.reference import reference
@@ -27,6 +28,7 @@ from duckanon.kernels.exchange.refine import refine
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.first.spanning_tree import forest
 from duckanon.kernels.merging.dominated import merge_dominated
+from duckanon.kernels.neighbours.boxtree import box_tree_of, nearest_in_order
 from duckanon.kernels.neighbours.centroids import principal
 from duckanon.kernels.recipes import EXACT, Recipe
 from duckanon.kernels.rollup import (
@@ -91,6 +93,8 @@ def more() -> None:
     merge_dominated(points, np.full(RECORDS, SIZE), dominated, 10.0)
     _merge(_points(2, MANY * SIZE))
     mondrian_suppressed(points, SIZE, Suppression(SIZE))
+    nearest_in_order(box_tree_of(points, RECORDS), points, SIZE)
+    assignment(points)
     _generalize()
     _stream(points)
 
