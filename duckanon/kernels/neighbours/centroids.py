@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.neighbours.boxtree import box_tree_of, nearest_in_order
 from duckanon.kernels.points import enlarged
 
@@ -154,7 +154,7 @@ def _widest(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     return directions
 
 
-@inner
+@compiled
 def _pivot_columns(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the columns that leave least spread beside them, the widest remaining one first."""
     d = len(covariance)
@@ -176,7 +176,7 @@ def _pivot_columns(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     return columns
 
 
-@inner
+@compiled
 def _orthonormal(columns: NDArray[np.float64]) -> None:
     """Make the columns orthogonal, of length 1 each, or 0 where one lies in those before it."""
     d, count = columns.shape
@@ -193,7 +193,7 @@ def _orthonormal(columns: NDArray[np.float64]) -> None:
             columns[i, j] = columns[i, j] / after if after > FLAT * before else 0.0
 
 
-@inner
+@compiled
 def _length(columns: NDArray[np.float64], j: int) -> float:
     """Return the length of a column."""
     total = 0.0

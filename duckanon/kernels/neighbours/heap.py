@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from duckanon.kernels.compiled import uncounted
+from duckanon.kernels.compiled import inner
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +17,7 @@ NO_RECORD = 2**63 - 1
 """Stands, with an infinite distance, for a place of the heap that is still free."""
 
 
-@uncounted
+@inner
 def offer(distances: NDArray[np.float64], records: NDArray[np.int64], distance: float, record: int) -> None:
     """Replace the worst pair by the given one if that is better; (inf, NO_RECORD) is none yet. O(log k)."""
     if distance > distances[0] or (distance == distances[0] and record > records[0]):
@@ -25,7 +25,7 @@ def offer(distances: NDArray[np.float64], records: NDArray[np.int64], distance: 
     _sink(distances, records, len(distances), distance, record)
 
 
-@uncounted
+@inner
 def in_order(distances: NDArray[np.float64], records: NDArray[np.int64]) -> None:
     """Sort the pairs of a heap in place, the best first. O(k log k)."""
     for last in range(len(distances) - 1, 0, -1):
@@ -34,7 +34,7 @@ def in_order(distances: NDArray[np.float64], records: NDArray[np.int64]) -> None
         _sink(distances, records, last, distance, record)
 
 
-@uncounted
+@inner
 def _sink(
     distances: NDArray[np.float64], records: NDArray[np.int64], size: int, distance: float, record: int
 ) -> None:
@@ -54,7 +54,7 @@ def _sink(
     distances[hole], records[hole] = distance, record
 
 
-@uncounted
+@inner
 def ascend(numbers: NDArray[np.int64]) -> None:
     """Sort numbers in place, ascending, O(k log k): a heap sort, for numba's own takes seconds to compile."""
     size = len(numbers)
@@ -67,7 +67,7 @@ def ascend(numbers: NDArray[np.int64]) -> None:
         _sift(numbers, 0, last)
 
 
-@uncounted
+@inner
 def _sift(numbers: NDArray[np.int64], hole: int, size: int) -> None:
     """Let the number at `hole` sink to its place in a heap of `size` numbers, the greatest on top."""
     number, child = numbers[hole], 2 * hole + 1
