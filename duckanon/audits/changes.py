@@ -15,13 +15,13 @@ from duckanon.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FACTS = ("name", "policy", "policy_hash", "fingerprint")
+COMPARED_FACTS = ("name", "policy", "policy_hash", "fingerprint")
 """What a report may say about itself beside its measures; compared where both reports say it."""
 
-RELATIVE, ABSOLUTE = 1e-9, 1e-12
-"""Values nearer than this are one: entropy is a sum whose last bits depend on the number of threads."""
+RELATIVE_TOLERANCE, ABSOLUTE_TOLERANCE = 1e-9, 1e-12
+"""Values nearer than this are equal: the last bits of an entropy depend on the number of threads."""
 
-_COMPARED = COLUMNS[2:]
+_COMPARED_COLUMNS = COLUMNS[2:]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Change:
         The row of the report; measure is None for a fact about the whole report.
     column : str
         Column of the row (``threshold``, ``value``, ``classes``, ``violations``, ``records``, ``passed``), or
-        one of `FACTS`.
+        one of `COMPARED_FACTS`.
     before, after : object
         The two cells.
     """
@@ -59,7 +59,7 @@ class Changes:
     classes_appeared, classes_disappeared : tuple of dict
         Violating classes that only one of the reports lists (each lists a hundred at most).
     unknown : tuple of str
-        Names in `FACTS` that only one of the reports says, so that they cannot be compared.
+        Names in `COMPARED_FACTS` that only one of the reports says, so that they cannot be compared.
     """
 
     cells: tuple[Change, ...] = ()
@@ -116,8 +116,8 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
     Returns
     -------
     Changes
-        Values that differ by less than `RELATIVE` are the same; NaN is the same as NaN. Of a measure that a
-        report has several times the first stands against the first, and so on.
+        Values that differ by less than `RELATIVE_TOLERANCE` are equal, and NaN equals NaN. Where a report has
+        a measure several times, the first is compared with the first, the second with the second.
 
     Raises
     ------
@@ -132,8 +132,8 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
     """
     old, new = _measures(before, "earlier"), _measures(after, "later")
     listed = [_violations(report) for report in (before, after)]
-    facts = [(name, _fact(before, name), _fact(after, name)) for name in FACTS]
-    if None not in facts[FACTS.index("policy")]:
+    facts = [(name, _fact(before, name), _fact(after, name)) for name in COMPARED_FACTS]
+    if None not in facts[COMPARED_FACTS.index("policy")]:
         # The texts say what differs, so their hash need not.
         facts = [fact for fact in facts if fact[0] != "policy_hash"]
     cells = [
@@ -155,13 +155,13 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
 
 
 def same_value(one: object, other: object) -> bool:
-    """Whether two cells say the same: numbers in any form, within `RELATIVE` or `ABSOLUTE` of each other."""
+    """Whether two cells are equal; numbers in any form are, within one of the two tolerances."""
     first, second = _number(one), _number(other)
     if first is None or second is None:
         return isinstance(one, bool) == isinstance(other, bool) and one == other
     if math.isnan(first) or math.isnan(second):
         return math.isnan(first) and math.isnan(second)
-    return math.isclose(first, second, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+    return math.isclose(first, second, rel_tol=RELATIVE_TOLERANCE, abs_tol=ABSOLUTE_TOLERANCE)
 
 
 def _measures(report: Mapping[str, Any], which: str) -> dict[tuple[str, str | None, int], Mapping[str, Any]]:
@@ -195,7 +195,7 @@ def _fact(report: Mapping[str, Any], name: str) -> Any:
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
-    for column in _COMPARED:
+    for column in _COMPARED_COLUMNS:
         before, after = old.get(column), new.get(column)
         if not same_value(before, after):
             yield Change(new["measure"], new.get("attribute"), column, before, after)

@@ -12,8 +12,8 @@ from duckanon.database import templates
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-_HEAD = re.compile(r"MACRO (\w+)(\(.*\)) AS TABLE")
-_BESIDE = re.compile(r"\b(?:population|original|old)\b")
+_SIGNATURE = re.compile(r"MACRO (\w+)(\(.*\)) AS TABLE")
+_SECOND_TABLE = re.compile(r"\b(?:population|original|old)\b")
 
 
 def listed(page: str, statements: Iterable[str], columns: Mapping[str, Sequence[str]]) -> str:
@@ -21,14 +21,14 @@ def listed(page: str, statements: Iterable[str], columns: Mapping[str, Sequence[
 
     `statements` make the macros in their order; `columns` are those of the macros without a template.
     """
-    signatures = dict(re.findall(_HEAD, statement)[0] for statement in statements)
+    signatures = dict(re.findall(_SIGNATURE, statement)[0] for statement in statements)
     # What sums up comes first: a macro that is more than one audit.
     names = sorted(signatures, key=set(headers.audit_names()).__contains__)
     alone: list[tuple[str, ...]] = []
     beside: list[tuple[str, ...]] = []
     for name in names:
         line = _macro(name, signatures[name], columns.get(name, ()))
-        (beside if _BESIDE.search(signatures[name]) else alone).append(line)
+        (beside if _SECOND_TABLE.search(signatures[name]) else alone).append(line)
     head = ("macro", "answers", "rows and columns", "passes if", "file")
     page = _replaced(page, "audits of a table", head, alone)
     page = _replaced(page, "audits beside another table", head, beside)

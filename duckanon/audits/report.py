@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 COLUMNS = ("measure", "attribute", "threshold", "value", "classes", "violations", "records", "passed")
 """Columns of the report rows, as every AUDIT returns them."""
 
-_SHOWN = 10
-_LONGEST = 500
-"""Violations in a text, and characters of a value in it."""
+_MAX_HTML_CLASSES = 10
+_MAX_VALUE_CHARACTERS = 500
 
-_NUMBERS = frozenset({"threshold", "value", "classes", "violations", "records", "class_size"})
+_NUMBER_COLUMNS = frozenset({"threshold", "value", "classes", "violations", "records", "class_size"})
 
 # Text and lines take the colour of the page, badges bring their own, so that it reads on light and dark.
 _STYLE = (
@@ -97,12 +96,16 @@ class Violation:
     class_size: int
     value: float
 
-    def row(self) -> tuple[Any, ...]:
-        """Measure, attribute, the class as text, its size and its value."""
-        where = ", ".join(
+    @property
+    def where(self) -> str:
+        """The class as text: its quasi-identifiers with their values."""
+        return ", ".join(
             f"{name} = {'NULL' if value is None else value}" for name, value in self.class_values.items()
         )
-        return self.measure, self.attribute, where, self.class_size, self.value
+
+    def row(self) -> tuple[Any, ...]:
+        """Measure, attribute, the class as text, its size and its value."""
+        return self.measure, self.attribute, self.where, self.class_size, self.value
 
 
 @dataclass(frozen=True)
@@ -122,8 +125,8 @@ class Report:
     plan : str or None
         Which method made the release, and why it was picked; None where a relation was only audited.
     evidence : dict or None
-        What was asked of which rows, where it was asked for: ``policy`` and ``policy_hash``, ``fingerprint``,
-        the versions of the programs, ``audited_at``.
+        Record of the audit, if it was requested: ``policy``, ``policy_hash``, ``fingerprint`` of the rows,
+        versions of the programs, ``audited_at``.
     """
 
     name: str
@@ -189,7 +192,7 @@ class Report:
             _html_table(COLUMNS, [_told_apart(measure) for measure in self.measures]),
         ]
         if self.violations:
-            worst = self.violations[:_SHOWN]
+            worst = self.violations[:_MAX_HTML_CLASSES]
             rest = f" (the worst {len(worst)} of those listed in .violations)"
             parts.append(f"<p>Violating classes{rest if len(self.violations) > len(worst) else ''}</p>")
             head = ("measure", "attribute", "class", "class_size", "value")
@@ -236,7 +239,11 @@ def shown(value: object) -> str:
         number = float(value)
         return f"{number:.6f}".rstrip("0").rstrip(".") if abs(number) < 1e15 else f"{number:.6g}"
     text = str(value)
-    return legible(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text)} characters)")
+    return legible(
+        text
+        if len(text) <= _MAX_VALUE_CHARACTERS
+        else f"{text[:_MAX_VALUE_CHARACTERS]}... ({len(text)} characters)"
+    )
 
 
 def _told_apart(measure: Measure) -> tuple[Any, ...]:
@@ -250,7 +257,7 @@ def _told_apart(measure: Measure) -> tuple[Any, ...]:
 
 def _html_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Table of values, verdicts as badges and numbers to the right."""
-    kinds = [' class="number"' if column in _NUMBERS else "" for column in columns]
+    kinds = [' class="number"' if column in _NUMBER_COLUMNS else "" for column in columns]
     head = "".join(f"<th{kind}>{column}</th>" for column, kind in zip(columns, kinds, strict=True))
     lines = [
         "".join(f"<td{kind}>{cell}</td>" for cell, kind in zip(_cells(columns, row), kinds, strict=True))

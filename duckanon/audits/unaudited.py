@@ -1,4 +1,4 @@
-"""Columns of an audited table of which no threshold speaks: which they are, and whom they single out."""
+"""Columns that no threshold covers: their names, and how many records are unique in them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from duckanon.policy.bind import Attribute
 
-_PLAIN = re.compile(r"[^\s,;:()\"](?:[^,;:()\"]*[^\s,;:()\"])?")
+_PLAIN_NAME = re.compile(r"[^\s,;:()\"](?:[^,;:()\"]*[^\s,;:()\"])?")
 
-LISTED = 20
+MAX_NAMED_COLUMNS = 20
 """Columns that a warning names."""
 
 
@@ -84,7 +84,7 @@ def warnings_of(
     roles: Roles,
     stage: str,
 ) -> tuple[str, ...]:
-    """Warnings of the columns that an audit does not look at; none where every column is audited.
+    """Warnings about columns that the audit does not cover; none if it covers all columns.
 
     `columns` are name and type of all columns of the relation.
     """
@@ -104,17 +104,17 @@ def warnings_of(
 def _named(name: str) -> str:
     """Return a name that stays one name in a list: quoted as in SQL where it is not plainly one."""
     text = legible(name)
-    return text if _PLAIN.fullmatch(text) else ident(text)
+    return text if _PLAIN_NAME.fullmatch(text) else ident(text)
 
 
 def told(left: Sequence[str], columns: int, records: int, alone: int, roles: Roles) -> str:
-    """Warning, in one line, of the columns that are not audited, on which `alone` records are unique."""
+    """One-line warning that names the columns without audit; `alone` records are unique in them."""
     named = [
         f"{_named(name)} ({role.value})" if (role := roles.of(name)) else _named(name)
-        for name in left[:LISTED]
+        for name in left[:MAX_NAMED_COLUMNS]
     ]
-    if len(left) > LISTED:
-        named.append(f"and {len(left) - LISTED:,} more")
+    if len(left) > MAX_NAMED_COLUMNS:
+        named.append(f"and {len(left) - MAX_NAMED_COLUMNS:,} more")
     is_, it = ("is", "it") if len(left) == 1 else ("are", "them together")
     unique = f"{alone:,} of {records:,} records {'is' if alone == 1 else 'are'} unique on {it}"
     return f"{len(left):,} of {columns:,} released columns {is_} not audited: {', '.join(named)}; {unique}"

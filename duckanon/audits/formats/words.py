@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from duckanon.audits.report import Measure, Report, Violation
 
-WORST = 10
+MAX_NAMED_CLASSES = 10
 """Violating classes that are named for each measure."""
 
 
@@ -48,17 +48,14 @@ def facts(evidence: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def worst(report: Report, measure: Measure) -> list[Violation]:
-    """Violating classes of one row of a report, the worst first, at most `WORST`."""
+    """Violating classes of one row of a report, the worst first, at most `MAX_NAMED_CLASSES`."""
     violations = [
         v for v in report.violations if (v.measure, v.attribute) == (measure.measure, measure.attribute)
     ]
-    return violations[:WORST]
+    return violations[:MAX_NAMED_CLASSES]
 
 
 def described(violation: Violation) -> str:
     """One violating class, in one line: its value, size and quasi-identifier values, NULL as ``NULL``."""
-    where = ", ".join(
-        f"{name} = {'NULL' if value is None else value}" for name, value in violation.class_values.items()
-    )
     found = f"{shown(violation.value)} in the class of {violation.class_size} records"
-    return f"{found} with {legible(where)}"
+    return f"{found} with {legible(violation.where)}"

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from duckanon.audits.html.copies import Column, Copies
     from duckanon.policy.bind import Attribute
 
-BARS = 40
+MAX_HISTOGRAM_BARS = 40
 """Bars of a histogram of classes."""
 
-NAMED = 8
+MAX_NAMED_COLUMNS = 8
 """Quasi-identifiers by which a class is named below a chart."""
 
-WORST = 3
+MAX_SHOWN_CLASSES = 3
 """Classes whose sensitive values are shown."""
 
 
@@ -44,7 +44,7 @@ class Histogram(NamedTuple):
 class Sizes:
     """Sizes of the classes; `unique` records are alone in theirs.
 
-    At most `BARS` + 1 bars, wider ones for large sizes.
+    At most `MAX_HISTOGRAM_BARS` + 1 bars, wider ones for large sizes.
     """
 
     smallest: int
@@ -69,7 +69,7 @@ class Worst(NamedTuple):
 class Distances:
     """EMD of the classes in one sensitive column; violations of t are classes, in exact arithmetic.
 
-    At most `WORST` classes are shown, none where all are like the whole.
+    At most `MAX_SHOWN_CLASSES` classes are shown, none where all are like the whole.
     """
 
     column: Column
@@ -147,7 +147,11 @@ def distances(copies: Copies, column: Column, attribute: Attribute, *, tree: str
 
 def _worst(copies: Copies, column: Column, emd: str) -> tuple[Worst, ...]:
     query = templates.render(
-        "report/classes.sql.j2:worst", emd=emd, classes=copies.classes, quasi=copies.quasi, limit=WORST
+        "report/classes.sql.j2:worst",
+        emd=emd,
+        classes=copies.classes,
+        quasi=copies.quasi,
+        limit=MAX_SHOWN_CLASSES,
     )
     whole = copies.of_class(column, None)
     figures = summary(copies.con, whole)
@@ -168,7 +172,7 @@ def _worst(copies: Copies, column: Column, emd: str) -> tuple[Worst, ...]:
 def _emd_histogram(copies: Copies, emd: str, largest: float, t: Decimal | None) -> Histogram:
     limit = None if t is None else float(t)
     upper = max(largest, limit or 0.0) or 1.0
-    width = upper / BARS
+    width = upper / MAX_HISTOGRAM_BARS
     if limit is not None and limit >= width:
         # t is an edge, so that no bar holds classes on both sides of it.
         width = limit / max(1, math.floor(limit / width + 1e-9))
@@ -207,14 +211,14 @@ def _size_histogram(counts: Sequence[tuple[int, int]], k: int | None) -> Histogr
 
 def _starts(low: int, high: int, k: int | None) -> tuple[list[int], bool]:
     """Return the smallest size of every bar, and whether bars grow; k always begins a bar."""
-    if high - low < BARS:
+    if high - low < MAX_HISTOGRAM_BARS:
         return list(range(low, high + 1)), False
     geometric = high > 25 * low
     if geometric:
-        ratio = (high / low) ** (1 / BARS)
-        starts = {low, *(math.ceil(low * ratio**step) for step in range(1, BARS))}
+        ratio = (high / low) ** (1 / MAX_HISTOGRAM_BARS)
+        starts = {low, *(math.ceil(low * ratio**step) for step in range(1, MAX_HISTOGRAM_BARS))}
     else:
-        width = math.ceil((high - low + 1) / BARS)
+        width = math.ceil((high - low + 1) / MAX_HISTOGRAM_BARS)
         starts = set(range(low, high + 1, width))
     if k is not None and low < k <= high:
         starts.add(k)
@@ -222,6 +226,10 @@ def _starts(low: int, high: int, k: int | None) -> tuple[list[int], bool]:
 
 
 def describe(where: Sequence[tuple[str, Any]]) -> str:
-    """Text of the values of a class: the first `NAMED` joined by commas, and how many more there are."""
-    named = ", ".join(f"{name} = {value}" for name, value in where[:NAMED])
-    return named if len(where) <= NAMED else f"{named}, and {len(where) - NAMED} more columns"
+    """Text of the values of a class: the first `MAX_NAMED_COLUMNS`, and the number of the others."""
+    named = ", ".join(f"{name} = {value}" for name, value in where[:MAX_NAMED_COLUMNS])
+    return (
+        named
+        if len(where) <= MAX_NAMED_COLUMNS
+        else f"{named}, and {len(where) - MAX_NAMED_COLUMNS} more columns"
+    )

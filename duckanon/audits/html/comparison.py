@@ -12,10 +12,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from duckanon.audits.html.copies import STAGE
+from duckanon.audits.html.copies import STAGE, make
 from duckanon.audits.html.spread import Spread, Summary, rounded, spread, summary
 from duckanon.database import engine, templates
-from duckanon.errors import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,8 +124,9 @@ def matching(copies: Copies) -> Matching | None:
         used, grouped = [], _grouped(copies, [])
     compared = [pair for pair in pairs if pair not in used]
     groups, matched = f"{copies.workspace}_groups", f"{copies.workspace}_matched"
-    _make(
-        copies, "report/match.sql.j2:matched", matched=matched, groups=groups, used=used, compared=compared,
+    make(
+        copies.con, "report/match.sql.j2:matched", matched=matched, groups=groups, used=used,
+        compared=compared,
         new=copies.released, old=copies.original,
     )  # fmt: skip
     known = {pair.new.place for pair in pairs}
@@ -162,8 +162,8 @@ def _contained(copies: Copies, pair: Pair) -> bool:
 def _grouped(copies: Copies, used: Sequence[Pair]) -> tuple[int, int, int, int]:
     """Make the groups; return records of both tables, certain ones, and groups that hold too many."""
     groups = f"{copies.workspace}_groups"
-    _make(
-        copies,
+    make(
+        copies.con,
         "report/match.sql.j2:groups",
         groups=groups,
         used=used,
@@ -251,16 +251,12 @@ def _range(copies: Copies, column: Column, *, least: int) -> tuple[float, float]
     return None if low is None or high is None or low > high else (low, high)
 
 
-def _make(copies: Copies, name: str, **values: object) -> None:
-    engine.run(copies.con, templates.render(name, **values), STAGE, error=SourceError)
-
-
-CORRELATED = 10
+MAX_CORRELATED_COLUMNS = 10
 """Columns of the table of correlations, at most."""
 
 
 @dataclass(frozen=True)
-class Change:
+class ColumnChange:
     """A column after the release, and before it where the original has it.
 
     Only a quasi-identifier has a spread, the released one last; `both`: it shows the original, too.
@@ -277,7 +273,7 @@ class Change:
 class Correlations:
     """Pearson's correlations, a square of rows; None where a column is constant or missing.
 
-    `left_out` counts the columns beyond the first `CORRELATED`.
+    `left_out` counts the columns beyond the first `MAX_CORRELATED_COLUMNS`.
     """
 
     names: tuple[str, ...]
@@ -298,7 +294,7 @@ class Correlations:
         return max(changes, key=lambda change: change[0], default=None)
 
 
-def changed(copies: Copies, column: Column, *, k: int) -> Change:
+def changed(copies: Copies, column: Column, *, k: int) -> ColumnChange:
     """Figures of one column before and after.
 
     What fewer than k records of the original share is not shown.
@@ -313,7 +309,7 @@ def changed(copies: Copies, column: Column, *, k: int) -> Change:
         sides = [old, column] if both and old is not None else [column]
         figures = [before, after] if both and before is not None else [after]
         distribution = spread(con, sides, figures, least=k)
-    return Change(column, after, before, distribution, both)
+    return ColumnChange(column, after, before, distribution, both)
 
 
 def _unit(column: Column) -> str:
@@ -331,7 +327,7 @@ def correlations(copies: Copies) -> Correlations | None:
         columns = [column for column in columns if column.place in old]
     if len(columns) < 2:
         return None
-    kept = columns[:CORRELATED]
+    kept = columns[:MAX_CORRELATED_COLUMNS]
     before = _matrix(copies, [old[column.place] for column in kept]) if copies.before else None
     return Correlations(
         tuple(column.name for column in kept), _matrix(copies, kept), before, len(columns) - len(kept)

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from duckanon.policy.bind import Attribute
     from duckanon.policy.policy import AuditPolicy
 
-_NEAR = 1e-9
+_SAME_VALUE_TOLERANCE = 1e-9
 
 
 def html_report(
@@ -258,12 +258,12 @@ def _same(one: Measure, other: Measure) -> bool:
     if one.value is None or other.value is None:
         return one.value is other.value
     # Sums of logarithms may differ in their last digits from run to run.
-    return math.isclose(one.value, other.value, rel_tol=_NEAR, abs_tol=_NEAR)
+    return math.isclose(one.value, other.value, rel_tol=_SAME_VALUE_TOLERANCE, abs_tol=_SAME_VALUE_TOLERANCE)
 
 
 def _risks(row: Mapping[str, float], class_sizes: Sizes) -> list[tuple[str, float]]:
     return [
-        *((verdict.RISKS.get(name, name.replace("_", " ")), value) for name, value in row.items()),
+        *((verdict.RISK_NAMES.get(name, name.replace("_", " ")), value) for name, value in row.items()),
         (
             "Share of the records that are alone in their class (unique)",
             class_sizes.unique / class_sizes.records,
@@ -292,17 +292,17 @@ def _stamp(now: datetime | None) -> str:
     return utc.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-_FOLDER = Path(__file__).parents[2] / "templates"
+_TEMPLATES_FOLDER = Path(__file__).parents[2] / "templates"
 
-_MARKS = re.compile(r"(?<=[_/.,;:?&=@|-])(?=[^\s_/.,;:?&=@|-])")
-_LONG = 40
+_BREAKS_AFTER_MARKS = re.compile(r"(?<=[_/.,;:?&=@|-])(?=[^\s_/.,;:?&=@|-])")
+_LONG_WORD_CHARACTERS = 40
 """Letters of a word that is broken anywhere, for want of a better place."""
 
 
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER),
+        loader=jinja2.FileSystemLoader(_TEMPLATES_FOLDER),
         undefined=jinja2.StrictUndefined,
         autoescape=True,
         trim_blocks=True,
@@ -329,8 +329,10 @@ def breakable(text: str) -> Markup:
     """
     return Markup(" ").join(
         Markup("<wbr>").join(
-            Markup('<span class="long">{}</span>').format(part) if len(part) > _LONG else escape(part)
-            for part in _MARKS.split(word)
+            Markup('<span class="long">{}</span>').format(part)
+            if len(part) > _LONG_WORD_CHARACTERS
+            else escape(part)
+            for part in _BREAKS_AFTER_MARKS.split(word)
         )
         for word in clean(text).split(" ")
     )

@@ -10,20 +10,19 @@ from duckanon.audits.html import charts
 from duckanon.audits.html.charts import Chart
 from duckanon.audits.html.classes import describe
 from duckanon.audits.html.comparison import overall
-from duckanon.audits.html.numbers import clean, counted, listed, number, percent, threshold
+from duckanon.audits.html.numbers import DAY_SECONDS, clean, counted, listed, number, percent, threshold
 from duckanon.audits.html.spread import shown_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from duckanon.audits.html.classes import Distances, Histogram, Sizes, Worst
-    from duckanon.audits.html.comparison import Change, Correlations, Effect, Matching, Span
+    from duckanon.audits.html.comparison import ColumnChange, Correlations, Effect, Matching, Span
     from duckanon.audits.html.copies import Column
     from duckanon.audits.html.spread import Spread, Summary
 
-BEFORE, AFTER = "original", "release"
-WHOLE, CLASS = "whole table", "this class"
-_DAY = 86_400
+ORIGINAL, RELEASE = "original", "release"
+WHOLE_TABLE, THIS_CLASS = "whole table", "this class"
 _ORDINALS = ("worst", "second worst", "third worst")
 
 
@@ -91,32 +90,34 @@ def _worst(column: Column, worst: Worst, place: int) -> Chart:
         f"worst-{column.place}-{place}",
         worst.spread,
         kind=column.kind,
-        sides=(WHOLE, CLASS),
+        sides=(WHOLE_TABLE, THIS_CLASS),
         title=title,
         description=caption,
     )
-    head, rows = _spread_table(worst.spread, name, (WHOLE, CLASS))
+    head, rows = _spread_table(worst.spread, name, (WHOLE_TABLE, THIS_CLASS))
     return Chart(Markup(svg), title, caption, head, rows)
 
 
-def utility(changes: Sequence[Change], related: Correlations | None, *, original: bool) -> dict[str, Any]:
+def utility(
+    changes: Sequence[ColumnChange], related: Correlations | None, *, original: bool
+) -> dict[str, Any]:
     """Sections of the distributions, the correlations and the figures of all columns."""
     return {
         "spreads": [_change(change) for change in changes if change.spread is not None],
         "correlations": [] if related is None else _correlations(related),
         "related": related,
-        "columns_head": _HEAD,
+        "columns_head": _FIGURES_HEAD,
         "columns_table": [row for change in changes for row in _figures(change, original=original)],
     }
 
 
-def _change(change: Change) -> Chart:
+def _change(change: ColumnChange) -> Chart:
     column, drawn = change.column, change.spread
     if drawn is None:
         raise AssertionError
     name = clean(column.name)
     title = f"Distribution of {name}"
-    sides = (BEFORE, AFTER) if change.both else (AFTER,)
+    sides = (ORIGINAL, RELEASE) if change.both else (RELEASE,)
     caption = f"{counted(change.after.distinct, 'value', 'different values')} released"
     if change.before is not None:
         caption += f", the original has {change.before.distinct:,}"
@@ -125,7 +126,7 @@ def _change(change: Change) -> Chart:
     if column.ranged:
         caption += "; a range stands at its middle"
     if drawn.hidden:
-        caption += f"; shares of too few records of the {BEFORE} are left out"
+        caption += f"; shares of too few records of the {ORIGINAL} are left out"
     missing = [
         f"{percent(share)} of the {side} missing"
         for share, side in zip(drawn.missing, sides, strict=True)
@@ -142,7 +143,7 @@ def _change(change: Change) -> Chart:
 def _correlations(related: Correlations) -> list[Chart]:
     names = [clean(name) for name in related.names]
     made = []
-    for name, matrix in ((BEFORE, related.before), (AFTER, related.after)):
+    for name, matrix in ((ORIGINAL, related.before), (RELEASE, related.after)):
         if matrix is None:
             continue
         title = f"Correlations in the {name}"
@@ -157,14 +158,14 @@ def _correlations(related: Correlations) -> list[Chart]:
     return made
 
 
-_HEAD = ["Table", "Records", "Missing", "Different values", "Mean", "Deviation", "Quartiles"]
+_FIGURES_HEAD = ["Table", "Records", "Missing", "Different values", "Mean", "Deviation", "Quartiles"]
 
 
-def _figures(change: Change, *, original: bool) -> list[tuple[str, list[list[str]]]]:
+def _figures(change: ColumnChange, *, original: bool) -> list[tuple[str, list[list[str]]]]:
     rows = []
     if original and change.before is not None:
-        rows.append([BEFORE, *_summary(change.before, change.column)])
-    rows.append([AFTER, *_summary(change.after, change.column)])
+        rows.append([ORIGINAL, *_summary(change.before, change.column)])
+    rows.append([RELEASE, *_summary(change.after, change.column)])
     return [(clean(change.column.name), rows)]
 
 
@@ -183,7 +184,7 @@ def _summary(summary: Summary, column: Column) -> list[str]:
     return [
         *counts,
         shown_value(summary.mean, column.kind),
-        f"{number(summary.deviation / _DAY)} days",
+        f"{number(summary.deviation / DAY_SECONDS)} days",
         ", ".join(shown_value(value, column.kind) for value in summary.quartiles),
     ]
 
@@ -334,7 +335,9 @@ def _share(span: Span) -> str:
 def _distance(span: Span, column: Column) -> str:
     if column.kind in {"date", "timestamp"}:
         return _told(
-            number(span.least / _DAY), f"{number(span.most / _DAY)} days", same=span.least == span.most
+            number(span.least / DAY_SECONDS),
+            f"{number(span.most / DAY_SECONDS)} days",
+            same=span.least == span.most,
         )
     return _told(number(span.least), number(span.most))
 

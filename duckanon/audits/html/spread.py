@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from duckanon.audits.html.copies import STAGE
-from duckanon.audits.html.numbers import MISSING, clean, moment
+from duckanon.audits.html.numbers import DAY_SECONDS, MISSING, clean, moment
 from duckanon.database import engine, templates
 from duckanon.database.relations import named
 
@@ -18,17 +18,16 @@ if TYPE_CHECKING:
 
     from duckanon.audits.html.copies import Column
 
-BARS = 30
+BINS_OF_A_NUMBER = 30
 """Bins of a number are chosen so that there are about so many, at most twice as many and two."""
 
-FEW = 24
+MAX_SINGLE_NUMBERS = 24
 """A number with at most so many different values is shown value by value."""
 
-NAMED = 12
+MAX_NAMED_TEXTS = 12
 """Values of a text that are named; the rest is one bar."""
 
-_TIMES = (1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600)
-_DAY = 86_400
+_TIME_STEPS_SECONDS = (1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600)
 
 
 class Summary(NamedTuple):
@@ -104,9 +103,9 @@ def spread(
 ) -> Spread:
     """Distribution of a column in one or two groups, the released one last.
 
-    Some 60 bins or `FEW` values at most. Of two groups, a share of fewer than `least` records of the first
-    is shown as 0, and a value that the second does not have is not named then. The summaries are of all
-    records that the bins must serve.
+    It has at most 62 bins or `MAX_SINGLE_NUMBERS` values. Of two groups, a share of fewer than `least`
+    records in the first group is shown as 0; a value that the second group lacks is then not named.
+    `summaries` describe all records that the bins must hold.
     """
     column = sides[-1]
     bins = _bins(column, summaries) if column.numeric else None
@@ -134,7 +133,7 @@ def _shares(counts: Sequence[Sequence[int]], least: int) -> tuple[list[list[floa
 
 
 def _by_value(con: duckdb.DuckDBPyConnection, sides: Sequence[Column], least: int) -> Spread:
-    limit = FEW if sides[-1].numeric else NAMED
+    limit = MAX_SINGLE_NUMBERS if sides[-1].numeric else MAX_NAMED_TEXTS
     query = templates.render("report/columns.sql.j2:categories", sides=sides, limit=limit, least=least)
     rows = engine.rows(con, query, STAGE)
     order = list(dict.fromkeys(row[0] for row in rows))
@@ -167,7 +166,7 @@ def shown_value(value: float, kind: str) -> str:
 
 def _bins(column: Column, summaries: Sequence[Summary]) -> Bins | None:
     """Return bins between the tails, whatever lies beyond; None for few values."""
-    if max(one.distinct for one in summaries) <= FEW:
+    if max(one.distinct for one in summaries) <= MAX_SINGLE_NUMBERS:
         return None
     tails = [one.tails for one in summaries if one.tails is not None]
     if not tails:
@@ -180,18 +179,18 @@ def _bins(column: Column, summaries: Sequence[Summary]) -> Bins | None:
         low, high = low - max(1.0, abs(low) / 10), high + max(1.0, abs(high) / 10)
     # Never finer than neighbouring floating-point numbers, so that edges differ.
     finest = max(4 * math.ulp(max(abs(low), abs(high))), 1e-300)
-    width = _step(column.kind, max((high - low) / BARS, finest))
+    width = _step(column.kind, max((high - low) / BINS_OF_A_NUMBER, finest))
     begin = math.floor(low / width) * width
-    return Bins(begin, width, min(2 * BARS + 2, max(1, math.floor((high - begin) / width) + 1)))
+    return Bins(begin, width, min(2 * BINS_OF_A_NUMBER + 2, max(1, math.floor((high - begin) / width) + 1)))
 
 
 def _step(kind: str, least: float) -> float:
     """Return the least round width of at least what is wanted."""
     if kind == "date":
-        return _DAY * _nice(max(1.0, least / _DAY))
+        return DAY_SECONDS * _nice(max(1.0, least / DAY_SECONDS))
     if kind == "timestamp":
-        fitting = [float(step) for step in _TIMES if step >= least]
-        return fitting[0] if fitting else _DAY * _nice(max(1.0, least / _DAY))
+        fitting = [float(step) for step in _TIME_STEPS_SECONDS if step >= least]
+        return fitting[0] if fitting else DAY_SECONDS * _nice(max(1.0, least / DAY_SECONDS))
     return _nice(max(1.0, least)) if kind == "integer" else _nice(least)
 
 
@@ -211,7 +210,7 @@ def _bin_labels(bins: Bins, kind: str) -> list[str]:
 def edge_label(edge: float, width: float, kind: str) -> str:
     """Edge of a bin with as many digits as the width of the bins needs: a number, date or time."""
     if kind in {"date", "timestamp"}:
-        return moment(edge, day=width >= _DAY)
+        return moment(edge, day=width >= DAY_SECONDS)
     if abs(edge) >= 1e15 or width < 1e-9:
         return f"{edge:.4g}"
     return f"{edge:,.{max(0, -math.floor(math.log10(width)))}f}"

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from duckanon.policy.bind import Attribute
     from duckanon.policy.policy import AuditPolicy
 
-LISTED = 25
+MAX_LISTED_CLASSES = 25
 """Violating classes that the page lists."""
 
-ROLES = {
+ROLE_WORDS = {
     Role.QUASI_IDENTIFIER: "quasi-identifier",
     Role.SENSITIVE: "sensitive",
     Role.INSENSITIVE: "insensitive: not audited",
@@ -29,7 +29,7 @@ ROLES = {
 """How the page calls the roles."""
 
 
-class Row(NamedTuple):
+class ReleasedRow(NamedTuple):
     """A released column, beside the verdict."""
 
     name: str
@@ -60,7 +60,7 @@ def verdicts(report: Report, warnings: Sequence[str]) -> dict[str, Any]:
         ),
         "violations": [
             (name_of(one.measure), one.attribute, one.value, one.class_size, one.class_values)
-            for one in report.violations[:LISTED]
+            for one in report.violations[:MAX_LISTED_CLASSES]
         ],
         "violating": sum(measure.violations or 0 for measure in judged),
         "columns": list(report.violations[0].class_values) if report.violations else [],
@@ -68,12 +68,12 @@ def verdicts(report: Report, warnings: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def rows(released: Sequence[Released], policy: AuditPolicy, distinct: Mapping[str, int]) -> list[Row]:
+def rows(released: Sequence[Released], policy: AuditPolicy, distinct: Mapping[str, int]) -> list[ReleasedRow]:
     """Every released column in its order: role, what judges it, and its different values, given by place."""
     return [
-        Row(
+        ReleasedRow(
             clean(one.column.name),
-            ROLES[one.role],
+            ROLE_WORDS[one.role],
             one.audited,
             one.type,
             _judged(one.attribute, policy),
@@ -169,7 +169,7 @@ def beside(unique: Uniqueness) -> list[tuple[str, int, str]]:
     return [(what, alone, percent(alone / unique.records)) for what, alone in rows]
 
 
-NAMES = {
+MEASURE_NAMES = {
     "k_anonymity": "k-anonymity",
     "distinct_l_diversity": "distinct l-diversity",
     "entropy_l_diversity": "entropy l-diversity",
@@ -183,7 +183,7 @@ NAMES = {
 }
 """Names of measures; others keep the name that the audit gives them, with blanks."""
 
-_MEANS = {
+_MEASURE_PROMISES = {
     "k_anonymity": "Everyone hides among at least so many records with the same quasi-identifiers.",
     "distinct_l_diversity": "Every class holds at least so many different sensitive values.",
     "entropy_l_diversity": "Every class is as varied as so many equally frequent sensitive values.",
@@ -191,9 +191,9 @@ _MEANS = {
     "t_closeness": "No class differs more than this from the whole table, on a scale from 0 to 1.",
 }
 """What a reader is promised; other measures are explained by the header of their audit."""
-_SYMBOLS = {"k_anonymity": "k", "t_closeness": "t"}
+_THRESHOLD_SYMBOLS = {"k_anonymity": "k", "t_closeness": "t"}
 
-RISKS = {
+RISK_NAMES = {
     "prosecutor_max": "Highest risk of a single record: 1 / size of the smallest class",
     "prosecutor_average": "Average risk over the records",
     "marketer": "Share of the records that an attack on all of them is expected to find",
@@ -205,7 +205,7 @@ RISKS = {
 """What the columns of sql/audit/reidentification_risk.sql mean."""
 
 
-class Card(NamedTuple):
+class MeasureCard(NamedTuple):
     """Verdict of one measure with threshold, in words."""
 
     name: str
@@ -219,22 +219,22 @@ class Card(NamedTuple):
 
 def name_of(measure: str) -> str:
     """Name of a measure for a heading."""
-    return NAMES.get(measure, measure.replace("_", " "))
+    return MEASURE_NAMES.get(measure, measure.replace("_", " "))
 
 
-def card(measure: Measure) -> Card:
+def card(measure: Measure) -> MeasureCard:
     """Verdict of a measure that has a threshold, in words."""
     limit = "" if measure.threshold is None else threshold(measure.threshold)
-    symbol = _SYMBOLS.get(measure.measure, "l" if "diversity" in measure.measure else "")
+    symbol = _THRESHOLD_SYMBOLS.get(measure.measure, "l" if "diversity" in measure.measure else "")
     side = "at most" if measure.measure == "t_closeness" else "at least"
     asked = f"asked for: {symbol + ' ' if symbol else ''}{side} {limit}"
-    return Card(
+    return MeasureCard(
         name_of(measure.measure),
         None if measure.attribute is None else clean(measure.attribute),
         bool(measure.passed),
         _value(measure),
-        asked if measure.measure in NAMES else f"threshold: {limit}",
-        _MEANS.get(measure.measure) or headers.rule(measure.measure),
+        asked if measure.measure in MEASURE_NAMES else f"threshold: {limit}",
+        _MEASURE_PROMISES.get(measure.measure) or headers.rule(measure.measure),
         _counts(measure),
     )
 
