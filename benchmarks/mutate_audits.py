@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 TESTS = Path(__file__).resolve().parents[1] / "tests" / "sql" / "audit"
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
-LEAST = 10
+MIN_MUTANTS = 10
 UNBOUND = (
     duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, sqlglot.ParseError, ValueError,
 )  # fmt: skip
@@ -171,8 +171,8 @@ def judged(audit: str, outcomes: Sequence[Outcome]) -> list[str]:
     faults += [
         f"{audit}: explained, but no survivor: {change}" for change in explained if change not in survivors
     ]
-    if len(bound) - len(explained) < LEAST:
-        faults.append(f"{audit}: only {len(bound) - len(explained)} mutants, {LEAST} are wanted")
+    if len(bound) - len(explained) < MIN_MUTANTS:
+        faults.append(f"{audit}: only {len(bound) - len(explained)} mutants, {MIN_MUTANTS} are wanted")
     return faults
 
 

@@ -15,13 +15,13 @@ from duckanon.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-COMPARED_FACTS = ("name", "policy", "policy_hash", "fingerprint")
+FACTS = ("name", "policy", "policy_hash", "fingerprint")
 """What a report may say about itself beside its measures; compared where both reports say it."""
 
 RELATIVE_TOLERANCE, ABSOLUTE_TOLERANCE = 1e-9, 1e-12
 """Values nearer than this are equal: the last bits of an entropy depend on the number of threads."""
 
-_COMPARED_COLUMNS = COLUMNS[2:]
+_COMPARED = COLUMNS[2:]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Change:
         The row of the report; measure is None for a fact about the whole report.
     column : str
         Column of the row (``threshold``, ``value``, ``classes``, ``violations``, ``records``, ``passed``), or
-        one of `COMPARED_FACTS`.
+        one of `FACTS`.
     before, after : object
         The two cells.
     """
@@ -59,7 +59,7 @@ class Changes:
     classes_appeared, classes_disappeared : tuple of dict
         Violating classes that only one of the reports lists (each lists a hundred at most).
     unknown : tuple of str
-        Names in `COMPARED_FACTS` that only one of the reports says, so that they cannot be compared.
+        Names in `FACTS` that only one of the reports says, so that they cannot be compared.
     """
 
     cells: tuple[Change, ...] = ()
@@ -132,8 +132,8 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
     """
     old, new = _measures(before, "earlier"), _measures(after, "later")
     listed = [_violations(report) for report in (before, after)]
-    facts = [(name, _fact(before, name), _fact(after, name)) for name in COMPARED_FACTS]
-    if None not in facts[COMPARED_FACTS.index("policy")]:
+    facts = [(name, _fact(before, name), _fact(after, name)) for name in FACTS]
+    if None not in facts[FACTS.index("policy")]:
         # The texts say what differs, so their hash need not.
         facts = [fact for fact in facts if fact[0] != "policy_hash"]
     cells = [
@@ -155,7 +155,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
 
 
 def same_value(one: object, other: object) -> bool:
-    """Whether two cells are equal; numbers in any form are, within one of the two tolerances."""
+    """Whether two cells say the same: numbers in any form, within one of the two tolerances."""
     first, second = _number(one), _number(other)
     if first is None or second is None:
         return isinstance(one, bool) == isinstance(other, bool) and one == other
@@ -195,7 +195,7 @@ def _fact(report: Mapping[str, Any], name: str) -> Any:
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
-    for column in _COMPARED_COLUMNS:
+    for column in _COMPARED:
         before, after = old.get(column), new.get(column)
         if not same_value(before, after):
             yield Change(new["measure"], new.get("attribute"), column, before, after)

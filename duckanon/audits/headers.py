@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from duckanon.database import templates
 
-CLASSES_ALONE = "class_member(class, value)"
+MEMBERS = "class_member(class, value)"
 """What an audit reads that looks at classes and at nothing else."""
 
-_VERDICT_PREFIX = "verdict_"
-_HEADER_LINES = re.compile(r"\A(?:--[^\n]*\n)+")
+_VERDICT = "verdict_"
+_LINES = re.compile(r"\A(?:--[^\n]*\n)+")
 _ENTRY = re.compile(r"^-- (\w+): (.*(?:\n--  +.*)*)", re.MULTILINE)
-_READ_ROWS = re.compile(r"(\w+) = the rows of (?:an? )?([\w*]+)\.sql")
+_ROWS = re.compile(r"(\w+) = the rows of (?:an? )?([\w*]+)\.sql")
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Header:
     source: str
 
 
-class AuditRows(NamedTuple):
+class SharedRows(NamedTuple):
     """Rows of another audit that a verdict reads: name of the relation, the audit, the columns that are read.
 
     The ``*`` in the name of an audit stands for a distance.
@@ -60,19 +60,17 @@ def audit_file(name: str, engine: str = "duckdb") -> str:
 
 def verdict_name(measure: str) -> str:
     """Name of the audit that compares a measure with its threshold."""
-    return _VERDICT_PREFIX + measure
+    return _VERDICT + measure
 
 
 def verdicts() -> tuple[str, ...]:
     """Measures that have such an audit, sorted."""
-    return tuple(
-        name.removeprefix(_VERDICT_PREFIX) for name in audit_names() if name.startswith(_VERDICT_PREFIX)
-    )
+    return tuple(name.removeprefix(_VERDICT) for name in audit_names() if name.startswith(_VERDICT))
 
 
 def split(text: str) -> tuple[str, str]:
     """Header and query of the text of a file in ``sql/audit``; together they are the text."""
-    lines = _HEADER_LINES.match(text)
+    lines = _LINES.match(text)
     end = lines.end() if lines else 0
     return text[:end], text[end:]
 
@@ -100,12 +98,12 @@ def rule(measure: str) -> str:
     return f"{said.question} Violated: {said.violation}."
 
 
-def rows_of(measure: str) -> AuditRows | None:
+def rows_of(measure: str) -> SharedRows | None:
     """Rows of another audit that the verdict of a measure reads, as its header says; None without them."""
     name = verdict_name(measure)
-    source = _READ_ROWS.search(header(name).reads)
+    source = _ROWS.search(header(name).reads)
     if source is None:
         return None
     relation, audit = source.groups()
     _, query = split(templates.read(f"audit/{name}.sql"))
-    return AuditRows(relation, audit, tuple(dict.fromkeys(re.findall(rf"\b{relation}\.(\w+)", query))))
+    return SharedRows(relation, audit, tuple(dict.fromkeys(re.findall(rf"\b{relation}\.(\w+)", query))))

@@ -12,7 +12,7 @@ from duckanon.database import templates
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-_SIGNATURE = re.compile(r"MACRO (\w+)(\(.*\)) AS TABLE")
+_HEAD = re.compile(r"MACRO (\w+)(\(.*\)) AS TABLE")
 _SECOND_TABLE = re.compile(r"\b(?:population|original|old)\b")
 
 
@@ -21,7 +21,7 @@ def listed(page: str, statements: Iterable[str], columns: Mapping[str, Sequence[
 
     `statements` make the macros in their order; `columns` are those of the macros without a template.
     """
-    signatures = dict(re.findall(_SIGNATURE, statement)[0] for statement in statements)
+    signatures = dict(re.findall(_HEAD, statement)[0] for statement in statements)
     # What sums up comes first: a macro that is more than one audit.
     names = sorted(signatures, key=set(headers.audit_names()).__contains__)
     alone: list[tuple[str, ...]] = []

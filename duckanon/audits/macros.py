@@ -40,7 +40,7 @@ _LAST_PLACE = 900
 def bindings() -> dict[str, str]:
     """Templates below ``sql/`` that make the audit macros, by name, in the order of ``install.sql``.
 
-    An audit has ``macro/<name>.sql.j2``, or ``macro/plain.sql.j2`` if it reads `headers.CLASSES_ALONE`.
+    An audit has ``macro/<name>.sql.j2``, or ``macro/plain.sql.j2`` if it reads `headers.MEMBERS`.
     ValueError if such an audit reads values: only a template of its own can say in which form.
     """
     places = {}
@@ -49,7 +49,7 @@ def bindings() -> dict[str, str]:
         if placed:
             places[path.name.removesuffix(".sql.j2")] = (int(placed[1]), f"macro/{path.name}")
     for name in headers.audit_names():
-        if name not in places and headers.header(name).reads == headers.CLASSES_ALONE:
+        if name not in places and headers.header(name).reads == headers.MEMBERS:
             if _reads_values(name):
                 # Values of columns of several types are their ranks, which only some audits can take.
                 template = f"sql/macro/{name}.sql.j2"

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 COLUMNS = ("measure", "attribute", "threshold", "value", "classes", "violations", "records", "passed")
 """Columns of the report rows, as every AUDIT returns them."""
 
-_MAX_HTML_CLASSES = 10
-_MAX_VALUE_CHARACTERS = 500
+_VIOLATIONS_SHOWN = 10
+_VALUE_MAX_CHARACTERS = 500
+"""Violations in a text, and characters of a value in it."""
 
-_NUMBER_COLUMNS = frozenset({"threshold", "value", "classes", "violations", "records", "class_size"})
+_NUMBERS = frozenset({"threshold", "value", "classes", "violations", "records", "class_size"})
 
 # Text and lines take the colour of the page, badges bring their own, so that it reads on light and dark.
 _STYLE = (
@@ -171,7 +172,7 @@ class Report:
 
     def to_text(self) -> str:
         """Aligned table of the measures, then the worst classes, the plan and the warnings."""
-        lines = text_table(COLUMNS, [_told_apart(measure) for measure in self.measures])
+        lines = text_table(COLUMNS, [_distinct_row(measure) for measure in self.measures])
         for violation in self.violations[:5]:
             about = f" of {violation.attribute}" if violation.attribute else ""
             where = ", ".join(f"{name} = {shown(value)}" for name, value in violation.class_values.items())
@@ -189,10 +190,10 @@ class Report:
         parts = [
             f"<style>{_STYLE}</style>",
             f"<p><strong>{html.escape(self.name)}</strong> {_badge(self._verdict)}</p>",
-            _html_table(COLUMNS, [_told_apart(measure) for measure in self.measures]),
+            _html_table(COLUMNS, [_distinct_row(measure) for measure in self.measures]),
         ]
         if self.violations:
-            worst = self.violations[:_MAX_HTML_CLASSES]
+            worst = self.violations[:_VIOLATIONS_SHOWN]
             rest = f" (the worst {len(worst)} of those listed in .violations)"
             parts.append(f"<p>Violating classes{rest if len(self.violations) > len(worst) else ''}</p>")
             head = ("measure", "attribute", "class", "class_size", "value")
@@ -241,12 +242,12 @@ def shown(value: object) -> str:
     text = str(value)
     return legible(
         text
-        if len(text) <= _MAX_VALUE_CHARACTERS
-        else f"{text[:_MAX_VALUE_CHARACTERS]}... ({len(text)} characters)"
+        if len(text) <= _VALUE_MAX_CHARACTERS
+        else f"{text[:_VALUE_MAX_CHARACTERS]}... ({len(text)} characters)"
     )
 
 
-def _told_apart(measure: Measure) -> tuple[Any, ...]:
+def _distinct_row(measure: Measure) -> tuple[Any, ...]:
     """Return the row of a measure; a value that breaks its threshold does not look equal to it."""
     row = measure.row()
     if measure.passed is not False or shown(measure.value) != shown(measure.threshold):
@@ -257,7 +258,7 @@ def _told_apart(measure: Measure) -> tuple[Any, ...]:
 
 def _html_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Table of values, verdicts as badges and numbers to the right."""
-    kinds = [' class="number"' if column in _NUMBER_COLUMNS else "" for column in columns]
+    kinds = [' class="number"' if column in _NUMBERS else "" for column in columns]
     head = "".join(f"<th{kind}>{column}</th>" for column, kind in zip(columns, kinds, strict=True))
     lines = [
         "".join(f"<td{kind}>{cell}</td>" for cell, kind in zip(_cells(columns, row), kinds, strict=True))

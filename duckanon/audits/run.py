@@ -86,7 +86,7 @@ def kept_relation(con: duckdb.DuckDBPyConnection, relation: str, policy: AuditPo
     return kept
 
 
-_SUPPRESSION_MARKS = ("*", "**", "NA", "N/A", "NULL", "?", "-")
+_MARKS = ("*", "**", "NA", "N/A", "NULL", "?", "-")
 """What other tools write for the quasi-identifiers of a suppressed record."""
 
 
@@ -100,7 +100,7 @@ def _with_suppressed(
 ) -> Report:
     """Report with the number of records left out; without the option, a warning of those that look so."""
     quasi = [attribute.name for attribute in attributes if attribute.role is Role.QUASI_IDENTIFIER]
-    marks = _SUPPRESSION_MARKS if policy.suppressed is None else (policy.suppressed,)
+    marks = _MARKS if policy.suppressed is None else (policy.suppressed,)
     query = templates.render("audit_bind/suppressed.sql.j2", relation=relation, columns=quasi, marks=marks)
     found = dict(engine.rows(con, query, stage, error=SourceError))
     if policy.suppressed is not None:
@@ -108,13 +108,13 @@ def _with_suppressed(
         line = Measure("suppressed_records", None, None, float(count), classes, None, None, None)
         return replace(report, measures=(*report.measures, line))
     # A missing value is a value of its own; where one column has none, that is no sign of another tool.
-    told = [
+    suppressed = [
         f"the {count:,} records whose quasi-identifiers all are {mark} count as a class: if they are "
         f"suppressed, leave them out by suppressed = {mark!r} (--suppressed {mark!r} on the command line)"
         for mark, count in found.items()
         if mark != "NULL" or len(quasi) > 1
     ]
-    return replace(report, warnings=(*report.warnings, *told))
+    return replace(report, warnings=(*report.warnings, *suppressed))
 
 
 def roles_of(policy: AuditPolicy | Policy) -> Roles:
@@ -198,13 +198,13 @@ def _found(con: duckdb.DuckDBPyConnection, name: QualifiedName, stage: str) -> t
     return relation.kind, database is not None and database.path is not None, computed
 
 
-_PARQUET_NAME = re.compile(r"\.parquet(\?.*)?$", re.IGNORECASE | re.DOTALL)
+_PARQUET = re.compile(r"\.parquet(\?.*)?$", re.IGNORECASE | re.DOTALL)
 """How a name ends that DuckDB takes for Parquet files; also where a pattern ends in a question mark."""
 
 
 def _files(con: duckdb.DuckDBPyConnection, name: QualifiedName, stage: str) -> list[Path]:
     """Parquet files of this machine that DuckDB reads for a name, in the order in which it reads them."""
-    if name.schema is not None or not _PARQUET_NAME.search(name.name):
+    if name.schema is not None or not _PARQUET.search(name.name):
         return []
     if lookup(con, resolve(con, name)) is not None:
         return []
@@ -235,14 +235,14 @@ def audit_attributes(
     return audit_sql(con, relation, quasi, asked, k=policy.k, name=name, texts=texts)
 
 
-MAX_LISTED_CLASSES = 100
+VIOLATIONS_LISTED = 100
 """Violating classes that a report lists."""
 
 
-COLUMNS_A_STATEMENT = 16
+COLUMNS_PER_STATEMENT = 16
 """Sensitive columns of one statement: with 180 in one, DuckDB plans for a minute, and refuses 200."""
 
-CHANGING_TABLE_ERROR = "the table holds other rows each time it is read: store it before it is audited"
+CHANGING = "the table holds other rows each time it is read: store it before it is audited"
 """What is said of a table that parts of one audit do not find alike."""
 
 
@@ -304,7 +304,7 @@ def audit_sql(
         texts = {column for column, kind in columns_of(con, relation, stage) if kind == "VARCHAR"}
     values: dict[str, object] = {"relation": relation, "texts": texts, "k": k}
     values |= {"qi": list(quasi_identifiers), "rows_of": rows_of}
-    parts = list(engine.in_parts(audit_columns, COLUMNS_A_STATEMENT)) or [()]
+    parts = list(engine.in_parts(audit_columns, COLUMNS_PER_STATEMENT)) or [()]
     # Parts of one audit look at the same rows.
     with transaction(con, last=False, whole=False) if len(parts) > 1 else nullcontext():
         measures = _measures(con, values, parts, stage)
@@ -313,7 +313,7 @@ def audit_sql(
             return report
         # The worst class of every measure comes before the second of any: others do not get on the list.
         worst = {
-            measure.attribute for measure in [one for one in measures if one.violations][:MAX_LISTED_CLASSES]
+            measure.attribute for measure in [one for one in measures if one.violations][:VIOLATIONS_LISTED]
         }
         columns = [column for column in audit_columns if column.name in worst]
         rows = _worst(con, values, columns, stage)
@@ -335,7 +335,7 @@ def _measures(
         closeness += lines[len(part) : 2 * len(part)]
         sizes.add((first, *lines[2 * len(part) :]))
     if len(sizes) > 1:
-        raise SourceError(f"{stage}: {CHANGING_TABLE_ERROR}")
+        raise SourceError(f"{stage}: {CHANGING}")
     first, *last = sizes.pop()
     return tuple(Measure(*row) for row in (first, *diversity, *closeness, *last))
 
@@ -348,12 +348,12 @@ def _worst(
 ) -> list[tuple[object, ...]]:
     """Classes that violate k, or a threshold of some columns, the worst of every measure first."""
     places = {column.name: place for place, column in enumerate(columns)}
-    parts = list(engine.in_parts(columns, COLUMNS_A_STATEMENT)) or [()]
+    parts = list(engine.in_parts(columns, COLUMNS_PER_STATEMENT)) or [()]
     found: list[tuple[tuple[int, int, int], tuple[object, ...]]] = []
     severities: Counter[tuple[object, object]] = Counter()
     for part in parts:
         query = templates.render(
-            "audit_bind/classes.sql.j2", **values, attributes=list(part), limit=MAX_LISTED_CLASSES
+            "audit_bind/classes.sql.j2", **values, attributes=list(part), limit=VIOLATIONS_LISTED
         )
         for row in engine.rows(con, query, stage):
             measure, attribute, *_ = row
@@ -362,7 +362,7 @@ def _worst(
             severities[measure, attribute] += 1
             place = (-1, 0) if attribute is None else (measure == "t_closeness", places[attribute])
             found.append(((severities[measure, attribute], *place), row))
-    return [row for _, row in sorted(found, key=operator.itemgetter(0))[:MAX_LISTED_CLASSES]]
+    return [row for _, row in sorted(found, key=operator.itemgetter(0))[:VIOLATIONS_LISTED]]
 
 
 def _violation(row: tuple[object, ...], quasi_identifiers: Sequence[str]) -> Violation:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _PLAIN_NAME = re.compile(r"[^\s,;:()\"](?:[^,;:()\"]*[^\s,;:()\"])?")
 
-MAX_NAMED_COLUMNS = 20
+COLUMNS_LISTED = 20
 """Columns that a warning names."""
 
 
@@ -93,7 +93,7 @@ def warnings_of(
         return ()
     texts = {name for name, kind in columns if kind == "VARCHAR"}
     records, alone = unique_records(con, relation, left, texts=texts, stage=stage)
-    warnings = [told(left, len(columns), records, alone, roles)]
+    warnings = [warning_of(left, len(columns), records, alone, roles)]
     kept = set(map(fold, left))
     dropped = [name for name in roles.identifiers if fold(name) in kept]
     if dropped:
@@ -107,14 +107,14 @@ def _named(name: str) -> str:
     return text if _PLAIN_NAME.fullmatch(text) else ident(text)
 
 
-def told(left: Sequence[str], columns: int, records: int, alone: int, roles: Roles) -> str:
+def warning_of(left: Sequence[str], columns: int, records: int, alone: int, roles: Roles) -> str:
     """One-line warning that names the columns without audit; `alone` records are unique in them."""
     named = [
         f"{_named(name)} ({role.value})" if (role := roles.of(name)) else _named(name)
-        for name in left[:MAX_NAMED_COLUMNS]
+        for name in left[:COLUMNS_LISTED]
     ]
-    if len(left) > MAX_NAMED_COLUMNS:
-        named.append(f"and {len(left) - MAX_NAMED_COLUMNS:,} more")
+    if len(left) > COLUMNS_LISTED:
+        named.append(f"and {len(left) - COLUMNS_LISTED:,} more")
     is_, it = ("is", "it") if len(left) == 1 else ("are", "them together")
     unique = f"{alone:,} of {records:,} records {'is' if alone == 1 else 'are'} unique on {it}"
     return f"{len(left):,} of {columns:,} released columns {is_} not audited: {', '.join(named)}; {unique}"

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from decimal import Decimal
 
-    from duckanon.audits.html.copies import Column, Copies
+    from duckanon.audits.html.copies import CopiedColumn, Copies
     from duckanon.policy.bind import Attribute
 
-MAX_HISTOGRAM_BARS = 40
+BARS = 40
 """Bars of a histogram of classes."""
 
-MAX_NAMED_COLUMNS = 8
+COLUMNS_NAMED = 8
 """Quasi-identifiers by which a class is named below a chart."""
 
-MAX_SHOWN_CLASSES = 3
+WORST_CLASSES_SHOWN = 3
 """Classes whose sensitive values are shown."""
 
 
@@ -44,7 +44,7 @@ class Histogram(NamedTuple):
 class Sizes:
     """Sizes of the classes; `unique` records are alone in theirs.
 
-    At most `MAX_HISTOGRAM_BARS` + 1 bars, wider ones for large sizes.
+    At most `BARS` + 1 bars, wider ones for large sizes.
     """
 
     smallest: int
@@ -69,10 +69,10 @@ class Worst(NamedTuple):
 class Distances:
     """EMD of the classes in one sensitive column; violations of t are classes, in exact arithmetic.
 
-    At most `MAX_SHOWN_CLASSES` classes are shown, none where all are like the whole.
+    At most `WORST_CLASSES_SHOWN` classes are shown, none where all are like the whole.
     """
 
-    column: Column
+    column: CopiedColumn
     distance: str
     t: Decimal | None
     median: float
@@ -113,7 +113,7 @@ def risk(copies: Copies) -> dict[str, float]:
     return dict(engine.table(copies.con, query, STAGE).to_pylist()[0])
 
 
-def distances(copies: Copies, column: Column, attribute: Attribute, *, tree: str | None) -> Distances:
+def distances(copies: Copies, column: CopiedColumn, attribute: Attribute, *, tree: str | None) -> Distances:
     """EMD of every class in a sensitive column, with verdicts as in the audit, by the same SQL.
 
     `tree` is the relation (value, level, node) as SQL text of a hierarchical column.
@@ -145,13 +145,13 @@ def distances(copies: Copies, column: Column, attribute: Attribute, *, tree: str
     )
 
 
-def _worst(copies: Copies, column: Column, emd: str) -> tuple[Worst, ...]:
+def _worst(copies: Copies, column: CopiedColumn, emd: str) -> tuple[Worst, ...]:
     query = templates.render(
         "report/classes.sql.j2:worst",
         emd=emd,
         classes=copies.classes,
         quasi=copies.quasi,
-        limit=MAX_SHOWN_CLASSES,
+        limit=WORST_CLASSES_SHOWN,
     )
     whole = copies.of_class(column, None)
     figures = summary(copies.con, whole)
@@ -172,7 +172,7 @@ def _worst(copies: Copies, column: Column, emd: str) -> tuple[Worst, ...]:
 def _emd_histogram(copies: Copies, emd: str, largest: float, t: Decimal | None) -> Histogram:
     limit = None if t is None else float(t)
     upper = max(largest, limit or 0.0) or 1.0
-    width = upper / MAX_HISTOGRAM_BARS
+    width = upper / BARS
     if limit is not None and limit >= width:
         # t is an edge, so that no bar holds classes on both sides of it.
         width = limit / max(1, math.floor(limit / width + 1e-9))
@@ -211,14 +211,14 @@ def _size_histogram(counts: Sequence[tuple[int, int]], k: int | None) -> Histogr
 
 def _starts(low: int, high: int, k: int | None) -> tuple[list[int], bool]:
     """Return the smallest size of every bar, and whether bars grow; k always begins a bar."""
-    if high - low < MAX_HISTOGRAM_BARS:
+    if high - low < BARS:
         return list(range(low, high + 1)), False
     geometric = high > 25 * low
     if geometric:
-        ratio = (high / low) ** (1 / MAX_HISTOGRAM_BARS)
-        starts = {low, *(math.ceil(low * ratio**step) for step in range(1, MAX_HISTOGRAM_BARS))}
+        ratio = (high / low) ** (1 / BARS)
+        starts = {low, *(math.ceil(low * ratio**step) for step in range(1, BARS))}
     else:
-        width = math.ceil((high - low + 1) / MAX_HISTOGRAM_BARS)
+        width = math.ceil((high - low + 1) / BARS)
         starts = set(range(low, high + 1, width))
     if k is not None and low < k <= high:
         starts.add(k)
@@ -226,10 +226,6 @@ def _starts(low: int, high: int, k: int | None) -> tuple[list[int], bool]:
 
 
 def describe(where: Sequence[tuple[str, Any]]) -> str:
-    """Text of the values of a class: the first `MAX_NAMED_COLUMNS`, and the number of the others."""
-    named = ", ".join(f"{name} = {value}" for name, value in where[:MAX_NAMED_COLUMNS])
-    return (
-        named
-        if len(where) <= MAX_NAMED_COLUMNS
-        else f"{named}, and {len(where) - MAX_NAMED_COLUMNS} more columns"
-    )
+    """Text of the values of a class: the first `COLUMNS_NAMED`, and how many more there are."""
+    named = ", ".join(f"{name} = {value}" for name, value in where[:COLUMNS_NAMED])
+    return named if len(where) <= COLUMNS_NAMED else f"{named}, and {len(where) - COLUMNS_NAMED} more columns"

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from duckanon.audits.html.classes import Distances, Histogram, Sizes, Worst
     from duckanon.audits.html.comparison import ColumnChange, Correlations, Effect, Matching, Span
-    from duckanon.audits.html.copies import Column
+    from duckanon.audits.html.copies import CopiedColumn
     from duckanon.audits.html.spread import Spread, Summary
 
-ORIGINAL, RELEASE = "original", "release"
-WHOLE_TABLE, THIS_CLASS = "whole table", "this class"
+LABEL_ORIGINAL, LABEL_RELEASE = "original", "release"
+LABEL_TABLE, LABEL_CLASS = "whole table", "this class"
 _ORDINALS = ("worst", "second worst", "third worst")
 
 
@@ -82,7 +82,7 @@ def distance(distances: Distances) -> dict[str, Any]:
     }
 
 
-def _worst(column: Column, worst: Worst, place: int) -> Chart:
+def _worst(column: CopiedColumn, worst: Worst, place: int) -> Chart:
     name = clean(column.name)
     title = f"{name}: {_ORDINALS[place - 1]} class"
     caption = f"EMD {number(worst.emd)}, {_records(worst.size)}: {describe(worst.where)}"
@@ -90,11 +90,11 @@ def _worst(column: Column, worst: Worst, place: int) -> Chart:
         f"worst-{column.place}-{place}",
         worst.spread,
         kind=column.kind,
-        sides=(WHOLE_TABLE, THIS_CLASS),
+        sides=(LABEL_TABLE, LABEL_CLASS),
         title=title,
         description=caption,
     )
-    head, rows = _spread_table(worst.spread, name, (WHOLE_TABLE, THIS_CLASS))
+    head, rows = _spread_table(worst.spread, name, (LABEL_TABLE, LABEL_CLASS))
     return Chart(Markup(svg), title, caption, head, rows)
 
 
@@ -106,7 +106,7 @@ def utility(
         "spreads": [_change(change) for change in changes if change.spread is not None],
         "correlations": [] if related is None else _correlations(related),
         "related": related,
-        "columns_head": _FIGURES_HEAD,
+        "columns_head": _HEAD,
         "columns_table": [row for change in changes for row in _figures(change, original=original)],
     }
 
@@ -117,7 +117,7 @@ def _change(change: ColumnChange) -> Chart:
         raise AssertionError
     name = clean(column.name)
     title = f"Distribution of {name}"
-    sides = (ORIGINAL, RELEASE) if change.both else (RELEASE,)
+    sides = (LABEL_ORIGINAL, LABEL_RELEASE) if change.both else (LABEL_RELEASE,)
     caption = f"{counted(change.after.distinct, 'value', 'different values')} released"
     if change.before is not None:
         caption += f", the original has {change.before.distinct:,}"
@@ -126,7 +126,7 @@ def _change(change: ColumnChange) -> Chart:
     if column.ranged:
         caption += "; a range stands at its middle"
     if drawn.hidden:
-        caption += f"; shares of too few records of the {ORIGINAL} are left out"
+        caption += f"; shares of too few records of the {LABEL_ORIGINAL} are left out"
     missing = [
         f"{percent(share)} of the {side} missing"
         for share, side in zip(drawn.missing, sides, strict=True)
@@ -143,7 +143,7 @@ def _change(change: ColumnChange) -> Chart:
 def _correlations(related: Correlations) -> list[Chart]:
     names = [clean(name) for name in related.names]
     made = []
-    for name, matrix in ((ORIGINAL, related.before), (RELEASE, related.after)):
+    for name, matrix in ((LABEL_ORIGINAL, related.before), (LABEL_RELEASE, related.after)):
         if matrix is None:
             continue
         title = f"Correlations in the {name}"
@@ -158,18 +158,18 @@ def _correlations(related: Correlations) -> list[Chart]:
     return made
 
 
-_FIGURES_HEAD = ["Table", "Records", "Missing", "Different values", "Mean", "Deviation", "Quartiles"]
+_HEAD = ["Table", "Records", "Missing", "Different values", "Mean", "Deviation", "Quartiles"]
 
 
 def _figures(change: ColumnChange, *, original: bool) -> list[tuple[str, list[list[str]]]]:
     rows = []
     if original and change.before is not None:
-        rows.append([ORIGINAL, *_summary(change.before, change.column)])
-    rows.append([RELEASE, *_summary(change.after, change.column)])
+        rows.append([LABEL_ORIGINAL, *_summary(change.before, change.column)])
+    rows.append([LABEL_RELEASE, *_summary(change.after, change.column)])
     return [(clean(change.column.name), rows)]
 
 
-def _summary(summary: Summary, column: Column) -> list[str]:
+def _summary(summary: Summary, column: CopiedColumn) -> list[str]:
     time = column.kind in {"date", "timestamp"}
     counts = [f"{summary.records:,}", f"{summary.missing:,}", f"{summary.distinct:,}"]
     if summary.mean is None or summary.deviation is None or summary.quartiles is None:
@@ -266,11 +266,11 @@ def _overall(quasi: Sequence[Effect]) -> Overall | None:
 
 def _matching(match: Matching) -> list[str]:
     """Say by what records were matched, how surely, and what is taken for granted."""
-    told = [_how(match)]
+    sentences = [_how(match)]
     if match.apart:
         names = listed([clean(column.name) for column in match.apart])
-        told.append(f"Not compared, since the original lacks them or has another type: {names}.")
-    return told
+        sentences.append(f"Not compared, since the original lacks them or has another type: {names}.")
+    return sentences
 
 
 def _how(match: Matching) -> str:
@@ -323,26 +323,26 @@ def _ranges(one: Effect) -> list[str]:
     return ["–" if ends is None else _ends(ends, one.column) for ends in (one.before, one.after)]
 
 
-def _ends(ends: tuple[float, float], column: Column) -> str:
+def _ends(ends: tuple[float, float], column: CopiedColumn) -> str:
     low, high = (shown_value(end, column.kind) for end in ends)
     return low if low == high else f"{low} to {high}"
 
 
 def _share(span: Span) -> str:
-    return _told(percent(span.least), percent(span.most))
+    return _between(percent(span.least), percent(span.most))
 
 
-def _distance(span: Span, column: Column) -> str:
+def _distance(span: Span, column: CopiedColumn) -> str:
     if column.kind in {"date", "timestamp"}:
-        return _told(
+        return _between(
             number(span.least / DAY_SECONDS),
             f"{number(span.most / DAY_SECONDS)} days",
             same=span.least == span.most,
         )
-    return _told(number(span.least), number(span.most))
+    return _between(number(span.least), number(span.most))
 
 
-def _told(least: str, most: str, *, same: bool = False) -> str:
+def _between(least: str, most: str, *, same: bool = False) -> str:
     return most if same or least == most else f"{least} to {most}"
 
 

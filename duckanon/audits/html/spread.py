@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from duckanon.audits.html.copies import Column
+    from duckanon.audits.html.copies import CopiedColumn
 
-BINS_OF_A_NUMBER = 30
+BARS = 30
 """Bins of a number are chosen so that there are about so many, at most twice as many and two."""
 
-MAX_SINGLE_NUMBERS = 24
+BAR_MAX_NUMBERS = 24
 """A number with at most so many different values is shown value by value."""
 
-MAX_NAMED_TEXTS = 12
+BAR_MAX_TEXTS = 12
 """Values of a text that are named; the rest is one bar."""
 
-_TIME_STEPS_SECONDS = (1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600)
+_TIMES = (1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600)
 
 
 class Summary(NamedTuple):
@@ -71,7 +71,7 @@ class Spread(NamedTuple):
     hidden: bool
 
 
-def summary(con: duckdb.DuckDBPyConnection, column: Column, *, least: int = 1) -> Summary:
+def summary(con: duckdb.DuckDBPyConnection, column: CopiedColumn, *, least: int = 1) -> Summary:
     """Figures of one column, rounded to ten digits, since parallel sums differ in the last ones.
 
     Beyond each of the tails lie at least `least` records.
@@ -96,16 +96,16 @@ def rounded(value: float | None, digits: int = 10) -> float | None:
 
 def spread(
     con: duckdb.DuckDBPyConnection,
-    sides: Sequence[Column],
+    sides: Sequence[CopiedColumn],
     summaries: Sequence[Summary],
     *,
     least: int = 1,
 ) -> Spread:
     """Distribution of a column in one or two groups, the released one last.
 
-    It has at most 62 bins or `MAX_SINGLE_NUMBERS` values. Of two groups, a share of fewer than `least`
-    records in the first group is shown as 0; a value that the second group lacks is then not named.
-    `summaries` describe all records that the bins must hold.
+    Some 60 bins or `BAR_MAX_NUMBERS` values at most. Of two groups, a share of fewer than `least` records of
+    the first is shown as 0, and a value that the second does not have is not named then. The summaries are of
+    all records that the bins must serve.
     """
     column = sides[-1]
     bins = _bins(column, summaries) if column.numeric else None
@@ -132,8 +132,8 @@ def _shares(counts: Sequence[Sequence[int]], least: int) -> tuple[list[list[floa
     return shares, shown[0] != list(counts[0])
 
 
-def _by_value(con: duckdb.DuckDBPyConnection, sides: Sequence[Column], least: int) -> Spread:
-    limit = MAX_SINGLE_NUMBERS if sides[-1].numeric else MAX_NAMED_TEXTS
+def _by_value(con: duckdb.DuckDBPyConnection, sides: Sequence[CopiedColumn], least: int) -> Spread:
+    limit = BAR_MAX_NUMBERS if sides[-1].numeric else BAR_MAX_TEXTS
     query = templates.render("report/columns.sql.j2:categories", sides=sides, limit=limit, least=least)
     rows = engine.rows(con, query, STAGE)
     order = list(dict.fromkeys(row[0] for row in rows))
@@ -148,7 +148,7 @@ def _by_value(con: duckdb.DuckDBPyConnection, sides: Sequence[Column], least: in
     return Spread(labels, None, shares, [0.0] * len(sides), hidden)
 
 
-def _value_label(row: tuple[int | None, int, str | None, float | None, int], column: Column) -> str:
+def _value_label(row: tuple[int | None, int, str | None, float | None, int], column: CopiedColumn) -> str:
     place, _, value, size, _ = row
     if place is None:
         return "all others"
@@ -164,9 +164,9 @@ def shown_value(value: float, kind: str) -> str:
     return f"{value:,.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.10g}"
 
 
-def _bins(column: Column, summaries: Sequence[Summary]) -> Bins | None:
+def _bins(column: CopiedColumn, summaries: Sequence[Summary]) -> Bins | None:
     """Return bins between the tails, whatever lies beyond; None for few values."""
-    if max(one.distinct for one in summaries) <= MAX_SINGLE_NUMBERS:
+    if max(one.distinct for one in summaries) <= BAR_MAX_NUMBERS:
         return None
     tails = [one.tails for one in summaries if one.tails is not None]
     if not tails:
@@ -179,9 +179,9 @@ def _bins(column: Column, summaries: Sequence[Summary]) -> Bins | None:
         low, high = low - max(1.0, abs(low) / 10), high + max(1.0, abs(high) / 10)
     # Never finer than neighbouring floating-point numbers, so that edges differ.
     finest = max(4 * math.ulp(max(abs(low), abs(high))), 1e-300)
-    width = _step(column.kind, max((high - low) / BINS_OF_A_NUMBER, finest))
+    width = _step(column.kind, max((high - low) / BARS, finest))
     begin = math.floor(low / width) * width
-    return Bins(begin, width, min(2 * BINS_OF_A_NUMBER + 2, max(1, math.floor((high - begin) / width) + 1)))
+    return Bins(begin, width, min(2 * BARS + 2, max(1, math.floor((high - begin) / width) + 1)))
 
 
 def _step(kind: str, least: float) -> float:
@@ -189,7 +189,7 @@ def _step(kind: str, least: float) -> float:
     if kind == "date":
         return DAY_SECONDS * _nice(max(1.0, least / DAY_SECONDS))
     if kind == "timestamp":
-        fitting = [float(step) for step in _TIME_STEPS_SECONDS if step >= least]
+        fitting = [float(step) for step in _TIMES if step >= least]
         return fitting[0] if fitting else DAY_SECONDS * _nice(max(1.0, least / DAY_SECONDS))
     return _nice(max(1.0, least)) if kind == "integer" else _nice(least)
 

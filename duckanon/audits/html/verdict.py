@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from duckanon.policy.bind import Attribute
     from duckanon.policy.policy import AuditPolicy
 
-MAX_LISTED_CLASSES = 25
+CLASSES_LISTED = 25
 """Violating classes that the page lists."""
 
-ROLE_WORDS = {
+ROLES = {
     Role.QUASI_IDENTIFIER: "quasi-identifier",
     Role.SENSITIVE: "sensitive",
     Role.INSENSITIVE: "insensitive: not audited",
@@ -29,7 +29,7 @@ ROLE_WORDS = {
 """How the page calls the roles."""
 
 
-class ReleasedRow(NamedTuple):
+class Row(NamedTuple):
     """A released column, beside the verdict."""
 
     name: str
@@ -60,7 +60,7 @@ def verdicts(report: Report, warnings: Sequence[str]) -> dict[str, Any]:
         ),
         "violations": [
             (name_of(one.measure), one.attribute, one.value, one.class_size, one.class_values)
-            for one in report.violations[:MAX_LISTED_CLASSES]
+            for one in report.violations[:CLASSES_LISTED]
         ],
         "violating": sum(measure.violations or 0 for measure in judged),
         "columns": list(report.violations[0].class_values) if report.violations else [],
@@ -68,12 +68,12 @@ def verdicts(report: Report, warnings: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def rows(released: Sequence[Released], policy: AuditPolicy, distinct: Mapping[str, int]) -> list[ReleasedRow]:
+def rows(released: Sequence[Released], policy: AuditPolicy, distinct: Mapping[str, int]) -> list[Row]:
     """Every released column in its order: role, what judges it, and its different values, given by place."""
     return [
-        ReleasedRow(
+        Row(
             clean(one.column.name),
-            ROLE_WORDS[one.role],
+            ROLES[one.role],
             one.audited,
             one.type,
             _judged(one.attribute, policy),
@@ -110,27 +110,27 @@ def unsaid(
     Each of them can be checked in the table. `revealed` gives, by place of a sensitive column, the classes
     and records in which it has one value only.
     """
-    told = [] if policy.k is not None else ["How large classes must be: no k was asked for."]
+    sentences = [] if policy.k is not None else ["How large classes must be: no k was asked for."]
     for one in released:
         name = clean(one.column.name)
         if one.role is Role.SENSITIVE and _judged(one.attribute, policy) == "nothing":
-            told.append(f"Whether the classes tell too much of {name}: neither t nor l was asked for.")
+            sentences.append(f"Whether the classes tell too much of {name}: neither t nor l was asked for.")
         homogeneous, records = revealed.get(one.column.place, (0, 0))
         if homogeneous:
-            told.append(
+            sentences.append(
                 f"That {name} stays unknown: in {homogeneous:,} of {counted(classes, 'class', 'classes')}, "
                 f"with {counted(records, 'record', 'records')}, all records have the same value, so whoever "
                 "finds the class of a person there knows the value."
             )
     if unique.beside and unique.alone_beside:
-        told.append(
+        sentences.append(
             f"That nobody can be singled out: {_unique(unique.alone_beside, unique.records)} unique on the "
             f"{counted(len(unique.beside), 'column that is', 'columns that are')} not "
             f"{'a quasi-identifier' if len(unique.beside) == 1 else 'quasi-identifiers'}, the sensitive ones "
             "included. k counts records that share the quasi-identifiers; it does not protect from somebody "
             "who knows other columns."
         )
-    return told
+    return sentences
 
 
 def unaudited(unique: Uniqueness, columns: int) -> dict[str, Any] | None:
@@ -169,7 +169,7 @@ def beside(unique: Uniqueness) -> list[tuple[str, int, str]]:
     return [(what, alone, percent(alone / unique.records)) for what, alone in rows]
 
 
-MEASURE_NAMES = {
+NAMES = {
     "k_anonymity": "k-anonymity",
     "distinct_l_diversity": "distinct l-diversity",
     "entropy_l_diversity": "entropy l-diversity",
@@ -183,7 +183,7 @@ MEASURE_NAMES = {
 }
 """Names of measures; others keep the name that the audit gives them, with blanks."""
 
-_MEASURE_PROMISES = {
+_MEANS = {
     "k_anonymity": "Everyone hides among at least so many records with the same quasi-identifiers.",
     "distinct_l_diversity": "Every class holds at least so many different sensitive values.",
     "entropy_l_diversity": "Every class is as varied as so many equally frequent sensitive values.",
@@ -191,9 +191,9 @@ _MEASURE_PROMISES = {
     "t_closeness": "No class differs more than this from the whole table, on a scale from 0 to 1.",
 }
 """What a reader is promised; other measures are explained by the header of their audit."""
-_THRESHOLD_SYMBOLS = {"k_anonymity": "k", "t_closeness": "t"}
+_SYMBOLS = {"k_anonymity": "k", "t_closeness": "t"}
 
-RISK_NAMES = {
+RISKS = {
     "prosecutor_max": "Highest risk of a single record: 1 / size of the smallest class",
     "prosecutor_average": "Average risk over the records",
     "marketer": "Share of the records that an attack on all of them is expected to find",
@@ -205,7 +205,7 @@ RISK_NAMES = {
 """What the columns of sql/audit/reidentification_risk.sql mean."""
 
 
-class MeasureCard(NamedTuple):
+class Card(NamedTuple):
     """Verdict of one measure with threshold, in words."""
 
     name: str
@@ -219,22 +219,22 @@ class MeasureCard(NamedTuple):
 
 def name_of(measure: str) -> str:
     """Name of a measure for a heading."""
-    return MEASURE_NAMES.get(measure, measure.replace("_", " "))
+    return NAMES.get(measure, measure.replace("_", " "))
 
 
-def card(measure: Measure) -> MeasureCard:
+def card(measure: Measure) -> Card:
     """Verdict of a measure that has a threshold, in words."""
     limit = "" if measure.threshold is None else threshold(measure.threshold)
-    symbol = _THRESHOLD_SYMBOLS.get(measure.measure, "l" if "diversity" in measure.measure else "")
+    symbol = _SYMBOLS.get(measure.measure, "l" if "diversity" in measure.measure else "")
     side = "at most" if measure.measure == "t_closeness" else "at least"
     asked = f"asked for: {symbol + ' ' if symbol else ''}{side} {limit}"
-    return MeasureCard(
+    return Card(
         name_of(measure.measure),
         None if measure.attribute is None else clean(measure.attribute),
         bool(measure.passed),
         _value(measure),
-        asked if measure.measure in MEASURE_NAMES else f"threshold: {limit}",
-        _MEASURE_PROMISES.get(measure.measure) or headers.rule(measure.measure),
+        asked if measure.measure in NAMES else f"threshold: {limit}",
+        _MEANS.get(measure.measure) or headers.rule(measure.measure),
         _counts(measure),
     )
 

@@ -1,4 +1,4 @@
-"""Effects: whether the groups of a quasi-identifier still differ in a sensitive column after the release."""
+"""Flattened: whether groups of a quasi-identifier still differ in a sensitive column after the release."""
 
 from __future__ import annotations
 
@@ -12,27 +12,26 @@ if TYPE_CHECKING:
 
     from duckanon.release.stages.stage import Field, Staged
 
-EFFECT = 0.05
-"""Share of the variance of a sensitive column between groups from which they differ at all."""
+EFFECT_MIN_SHARE = 0.05
+"""Share of the variance of a sensitive column between groups, from which groups count as different."""
 
-LEFT = 0.1
-"""Part of that share that a release keeps at least, unless the effect is said to have collapsed."""
+KEPT_MIN_SHARE = 0.1
+"""Part of that share which a release must keep; below it a warning says that the effect is gone."""
 
-CERTAIN = 3.0
-"""Standard deviations by which an effect in the source exceeds what chance puts between groups."""
+CHANCE_DEVIATIONS = 3.0
+"""Standard deviations by which the share in the source must exceed the share that chance gives."""
 
-LOOKED_AT = 100_000
-"""Records from which on one of several is looked at, evenly spread over the order of their values."""
+EFFECT_RECORDS = 100_000
+"""Records that are read; of a larger table every second, third ... record in the order of the values."""
 
 
 def flattened(con: duckdb.DuckDBPyConnection, staged: Staged, *, candidate: str) -> tuple[str, ...]:
     """Warnings about sensitive columns whose thresholds made groups of people alike.
 
-    A line for each one with t or l whose variance between the groups of some quasi-identifier is all but
-    gone; it names the one that told the most. O(n) for each pair of columns, with n at most `LOOKED_AT`, of
-    which are the tenths by which numbers are grouped, too; and one pass over all records.
+    One line for each sensitive column with t or l that lost nearly all variance between the groups of some
+    quasi-identifier; the line names the quasi-identifier that told the most. O(n) for each pair of columns.
     """
-    # A list of values is in no group.
+    # A record that is released with a list of values belongs to no single group.
     quasi = [field for field in staged.quasi if field.rule.shows != "all"]
     warnings = []
     for field in staged.sensitive:
@@ -54,17 +53,19 @@ def _shares(
         numbers=[field for field in quasi if not field.nominal],
         sensitive=sensitive,
         means=_averaged(sensitive),
-        step=-(-staged.size // LOOKED_AT),
+        step=-(-staged.size // EFFECT_RECORDS),
     )
     return [
         (quasi[place].name, source, released)
         for place, source, chance, released in engine.rows(con, query, "advice")
-        if source is not None and released is not None and source >= max(EFFECT, CERTAIN * chance)
+        if source is not None
+        and released is not None
+        and source >= max(EFFECT_MIN_SHARE, CHANCE_DEVIATIONS * chance)
     ]
 
 
 def _line(field: Field, shares: list[tuple[str, float, float]], asked: str) -> list[str]:
-    gone = [one for one in shares if one[2] < LEFT * one[1]]
+    gone = [one for one in shares if one[2] < KEPT_MIN_SHARE * one[1]]
     if not gone:
         return []
     name, source, released = gone[0]

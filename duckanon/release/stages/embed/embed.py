@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from duckanon import progress
 from duckanon.database import arrow, engine, templates
 from duckanon.hierarchies.tree import make_climb
 from duckanon.kernels.splitmix import STEP, mixed
 from duckanon.literature.parts import Tree, level_widths
-from duckanon.release.stages.moments import moments
+from duckanon.release.stages.embed.moments import moments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,13 +58,13 @@ Cuts = tuple["npt.NDArray[np.float64]", dict[int, Tree]]
 class Embedded:
     """The coded records and the way to their coordinates."""
 
-    staged: Staged
     coded: str  # temporary table: record_id, x_<field> of a quasi-identifier, c_<field> of a sensitive field
     domains: Mapping[str, str]  # temporary table of the values of each coded field, by field column
     axes: tuple[Coordinates, ...]  # one entry a quasi-identifier
     counts: Mapping[str, npt.NDArray[np.int64]]  # records per value code, by sensitive field column
 
 
+@progress.step("embed")
 def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Embedded:
     """Coordinates of the quasi-identifiers and codes of the sensitive values. O(n log n) in SQL.
 
@@ -115,7 +116,7 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
         for field in staged.quasi
     )
     counts = {field.column: _counts(con, domains[field.column]) for field in [*staged.sensitive, *told]}
-    return Embedded(staged, coded, domains, axes, counts)
+    return Embedded(coded, domains, axes, counts)
 
 
 def coordinates(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 CREATE_AGAIN = "CREATE OR REPLACE ANONYMIZED VIEW makes the view of what is there now"
 """How a view gets other columns."""
 
-_MOST, _LONGEST = 10, 60
+_NAMED_COLUMNS, _TYPE_CHARACTERS = 10, 60
 """Columns that an error names, and characters of a type."""
 
 
@@ -57,10 +57,10 @@ def in_step(columns: Sequence[tuple[str, str]], drawn: Drawn, policy: Policy) ->
     ]
     said = [*(f"{name!r} is new" for name in new), *(f"{name!r} is gone" for name in gone), *retyped]
     if said:
-        more = f" and {len(said) - _MOST} more" if len(said) > _MOST else ""
+        more = f" and {len(said) - _NAMED_COLUMNS} more" if len(said) > _NAMED_COLUMNS else ""
         raise SourceError(
             f"the source of {drawn.view} is not what it was when the view was made: "
-            f"{', '.join(said[:_MOST])}{more}; nothing was released. {drawn.way_out}"
+            f"{', '.join(said[:_NAMED_COLUMNS])}{more}; nothing was released. {drawn.way_out}"
         )
     known = [(column.name, today[key][1]) for key, column in before.items()]
     return known + [today[key] for key in today if key not in before]
@@ -73,4 +73,4 @@ def _named(policy: Policy) -> list[str]:
 
 
 def _short(type_text: str) -> str:
-    return type_text if len(type_text) <= _LONGEST else f"{type_text[: _LONGEST - 3]}..."
+    return type_text if len(type_text) <= _TYPE_CHARACTERS else f"{type_text[: _TYPE_CHARACTERS - 3]}..."

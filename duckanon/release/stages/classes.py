@@ -1,4 +1,4 @@
-"""Classes as sums of coordinates: what merging and losses need, without the records."""
+"""Classes: labels that wait on disk, and sums of coordinates, which merging and losses need."""
 
 from __future__ import annotations
 
@@ -12,9 +12,24 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from duckanon.database.spool import Spool
+
 
 @dataclass(frozen=True)
 class Classes:
+    """The classes of a table; what grows with the records waits on disk."""
+
+    labels: Spool  # record_id and class_id of every record that is released
+    means: (
+        Spool | None
+    )  # class_id of every class, means of floating-point columns; None where classes changed
+    count: int  # classes; recoding may give several of them equal values
+    suppressed: int  # records without a class
+    information_loss: float  # IL = 100 SSE / SST of the records with a class, in per cent
+
+
+@dataclass(frozen=True)
+class ClassSums:
     """Classes as sums, so that merging and losses need no record again."""
 
     sums: npt.NDArray[np.float64]  # (m, d), of the coordinates
@@ -43,7 +58,7 @@ class Spread(NamedTuple):
     within: float
 
 
-def sums_of(points: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]) -> Classes:
+def sums_of(points: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]) -> ClassSums:
     """Sums of the classes 0..m-1 of some records, summed in the order of the records. O(n d)."""
     sizes = np.bincount(labels).astype(np.int64) if len(labels) else np.zeros(0, dtype=np.int64)
     sums = np.zeros((len(sizes), points.shape[1]))
@@ -52,21 +67,23 @@ def sums_of(points: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]) -> C
     norms = (points**2).sum(axis=1)
     squares = np.zeros(len(sizes))
     np.add.at(squares, labels, norms)
-    return Classes(sums, squares, sizes)
+    return ClassSums(sums, squares, sizes)
 
 
-def without_empty(labels: npt.NDArray[np.int64], classes: Classes) -> tuple[npt.NDArray[np.int64], Classes]:
+def without_empty(
+    labels: npt.NDArray[np.int64], classes: ClassSums
+) -> tuple[npt.NDArray[np.int64], ClassSums]:
     """Labels and classes without the classes that lost all their records, renumbered in the same order.
 
     Labels of suppressed records are negative.
     """
     left = np.bincount(labels[labels >= 0], minlength=len(classes.sizes)) > 0
     number = np.cumsum(left) - 1
-    kept = Classes(classes.sums[left], classes.squares[left], classes.sizes[left])
+    kept = ClassSums(classes.sums[left], classes.squares[left], classes.sizes[left])
     return np.where(labels >= 0, number[labels], -1), kept
 
 
-def joined(classes: Classes, merged: npt.NDArray[np.int64]) -> Classes:
+def joined(classes: ClassSums, merged: npt.NDArray[np.int64]) -> ClassSums:
     """Sums of merged classes, from the new class (m,) of each."""
     count = int(merged.max()) + 1 if len(merged) else 0
     sums = np.zeros((count, classes.sums.shape[1]))
@@ -74,10 +91,10 @@ def joined(classes: Classes, merged: npt.NDArray[np.int64]) -> Classes:
     np.add.at(sums, merged, classes.sums)
     np.add.at(squares, merged, classes.squares)
     np.add.at(sizes, merged, classes.sizes)
-    return Classes(sums, squares, sizes)
+    return ClassSums(sums, squares, sizes)
 
 
-def spread_of(classes: Classes) -> Spread:
+def spread_of(classes: ClassSums) -> Spread:
     """Totals of some classes. O(m d)."""
     within = (classes.squares - (classes.sums**2).sum(axis=1) / np.maximum(classes.sizes, 1)).sum()
     return Spread(

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from duckanon import progress
 from duckanon.database import arrow, engine, templates
 from duckanon.database.relations import columns_of, named, subquery
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.policy.names import CLASS
-from duckanon.release.stages.digits import with_digits
-from duckanon.release.stages.few import lost, sparse
-from duckanon.release.stages.means import class_means
-from duckanon.release.stages.partition import averaged
+from duckanon.release.stages.class_means import averaged, class_means
+from duckanon.release.stages.recode.digits import with_digits
+from duckanon.release.stages.recode.few import lost, sparse
 from duckanon.release.tables import counted, whole
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import duckdb
 
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.repair import Repaired
+    from duckanon.release.stages.classes import Classes
+    from duckanon.release.stages.embed.embed import Embedded
     from duckanon.release.stages.stage import Field, Staged
 
 
@@ -31,31 +34,50 @@ if TYPE_CHECKING:
 class Recoded:
     """The released table, which nobody has audited yet."""
 
-    repaired: Repaired
     table: str  # temporary table: released columns in source order, rows in the order of their values
     in_step: bool  # whether all records are released, and their classes stand in their order
-    lost: float = 0.0  # information loss, in per cent, of values that are released as NULL
+    released: int  # records
+    suppressed: int  # records left out by suppression or ``nulls = 'suppress'``
+    loss: float  # IL in per cent, of the values that are released
 
 
-def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -> Recoded:
+@progress.step("recode")
+def recode(
+    con: duckdb.DuckDBPyConnection,
+    staged: Staged,
+    embedded: Embedded,
+    classes: Classes,
+    levels: Mapping[str, int],
+    policy: Policy,
+) -> Recoded:
     """One value of each quasi-identifier for all records of a class.
 
     O(n log n) in SQL, and O(n) for the means of floating-point columns. Means of integers, DECIMAL, DATE and
     TIMESTAMP are exact and rounded half away from zero (a date counts in days, a timestamp in its own unit,
-    both from 1970); 'mode' takes the smallest of several values, NULL last.
+    both from 1970); 'mode' takes the smallest of several values, NULL last. `levels` are those of full-domain
+    generalization, by column.
     """
-    staged = repaired.partitioned.bucketed.limited.embedded.staged
     candidate, means = f"{staged.workspace}_candidate", f"{staged.workspace}_means"
-    more = lost(con, repaired, policy) if policy.release == "table" else 0.0
-    _drop_numbers(con, repaired)
-    _load(con, _labels(staged), repaired.labels.read())
+    more = lost(con, staged, embedded, classes, policy) if policy.release == "table" else 0.0
+    # Kernels have read it: as large as the records, it would only be written to disk from now on.
+    drop_coded = templates.render("relation.sql.j2:drop", parts=("temp", embedded.coded), view=False)
+    engine.run(con, drop_coded, "recode")
+    _load(con, _labels(staged), classes.labels.read())
     if policy.release == "table":
-        _load(con, means, _means(con, repaired) if repaired.means is None else repaired.means.read())
-        _value(con, repaired, means, policy)
+        _load(con, means, _means(con, staged, classes) if classes.means is None else classes.means.read())
+        _value(con, staged, means, levels, policy)
     else:
         _number(con, staged)
-    given: dict[str, Any] = {"fields": staged.fields, **_placed(con, repaired)}
-    recoded = Recoded(repaired, candidate, given["in_step"], more)
+    step = _place(con, staged)
+    given: dict[str, object] = {
+        "fields": staged.fields,
+        "records": staged.records,
+        "placed": placed_relation(staged),
+        "in_step": step,
+    }
+    loss = min(classes.information_loss + more, 100.0)
+    gone = staged.left_out + classes.suppressed
+    recoded = Recoded(candidate, step, staged.size - classes.suppressed, gone, loss)
     if policy.release == "anatomy":
         _in_two_tables(con, staged, candidate, given)
         return recoded
@@ -83,17 +105,10 @@ def recode(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -
     return recoded
 
 
-def _drop_numbers(con: duckdb.DuckDBPyConnection, repaired: Repaired) -> None:
-    """Drop what kernels have read: as large as the records, it would only be written to disk from now on."""
-    bucketed = repaired.partitioned.bucketed
-    dealt = (bucketed.tiles,) if bucketed.tile_count else ()
-    for table in (*dealt, bucketed.limited.embedded.coded):
-        engine.run(con, templates.render("relation.sql.j2:drop", parts=("temp", table), view=False), "recode")
-
-
-def _value(con: duckdb.DuckDBPyConnection, repaired: Repaired, means: str, policy: Policy) -> None:
+def _value(
+    con: duckdb.DuckDBPyConnection, staged: Staged, means: str, levels: Mapping[str, int], policy: Policy
+) -> None:
     """Make the table of the classes with their released values, of which the means of DOUBLEs are there."""
-    staged = repaired.partitioned.bucketed.limited.embedded.staged
     counted = sparse(staged, policy)
     statement = templates.render(
         "recode/class_values.sql.j2",
@@ -103,7 +118,7 @@ def _value(con: duckdb.DuckDBPyConnection, repaired: Repaired, means: str, polic
         means=means,
         quasi=with_digits(con, staged),
         climbs=staged.climbs,
-        levels=repaired.partitioned.plan.levels,
+        levels=levels,
         in_sql=[field for field in staged.quasi if field in counted or field not in averaged(staged)],
         sparse=[field.column for field in counted],
         least=policy.least_values,
@@ -133,12 +148,11 @@ def _number(con: duckdb.DuckDBPyConnection, staged: Staged) -> None:
     engine.run(con, statement, "recode")
 
 
-def _placed(con: duckdb.DuckDBPyConnection, repaired: Repaired) -> dict[str, Any]:
-    """Make the table of the classes of released records, and return what recode/released.sql.j2 reads.
+def _place(con: duckdb.DuckDBPyConnection, staged: Staged) -> bool:
+    """Make the table of the classes of released records, and tell whether it is `in_step` with the records.
 
-    Where all are released, they stand in the order of the records, and no join looks for them.
+    Then no join looks for the class of a record.
     """
-    staged = repaired.partitioned.bucketed.limited.embedded.staged
     placed = placed_relation(staged)
     statement = templates.render(
         "recode/placed.sql.j2", placed=placed, labels=_labels(staged), classes=classes_relation(staged)
@@ -147,7 +161,7 @@ def _placed(con: duckdb.DuckDBPyConnection, repaired: Repaired) -> dict[str, Any
     step = in_step(con, staged, placed)
     if step:
         engine.run(con, templates.render("recode/unnumbered.sql.j2", placed=placed), "recode")
-    return {"records": staged.records, "placed": placed, "in_step": step}
+    return step
 
 
 def in_step(con: duckdb.DuckDBPyConnection, staged: Staged, table: str) -> bool:
@@ -159,12 +173,11 @@ def in_step(con: duckdb.DuckDBPyConnection, staged: Staged, table: str) -> bool:
     return staged.in_order and bool(engine.rows(con, query, "recode")[0][0])
 
 
-def label(con: duckdb.DuckDBPyConnection, recoded: Recoded) -> None:
+def label(con: duckdb.DuckDBPyConnection, staged: Staged, recoded: Recoded) -> None:
     """Name the released records with their classes, see `labelled_relation`.
 
     As large as the records where some are left out, it is made when the candidate has passed its audit. O(n).
     """
-    staged = recoded.repaired.partitioned.bucketed.limited.embedded.staged
     statement = templates.render(
         "recode/labelled.sql.j2",
         labelled=labelled_relation(staged),
@@ -176,7 +189,7 @@ def label(con: duckdb.DuckDBPyConnection, recoded: Recoded) -> None:
 
 
 def _in_two_tables(
-    con: duckdb.DuckDBPyConnection, staged: Staged, candidate: str, given: dict[str, Any]
+    con: duckdb.DuckDBPyConnection, staged: Staged, candidate: str, given: dict[str, object]
 ) -> None:
     """Make the rows that the two tables of the release will give; whose they were is not told any more."""
     members = f"{staged.workspace}_members"
@@ -233,17 +246,16 @@ def _keep(con: duckdb.DuckDBPyConnection, table: str, relation: str) -> None:
     engine.run(con, templates.render("relation.sql.j2:load", table=table, relation=relation), "recode")
 
 
-def _means(con: duckdb.DuckDBPyConnection, repaired: Repaired) -> pa.Table:
+def _means(con: duckdb.DuckDBPyConnection, staged: Staged, classes: Classes) -> pa.Table:
     """Arrow table of every class_id and the means of the floating-point columns; NULL where there is none."""
-    staged = repaired.partitioned.bucketed.limited.embedded.staged
-    kept = repaired.labels.columns()
+    kept = classes.labels.columns()
     labels = np.full(staged.size, -1, dtype=np.int64)
     labels[kept["record_id"] - 1] = kept["class_id"]
-    columns = {"class_id": arrow.arrow(np.arange(repaired.class_count))}
+    columns = {"class_id": arrow.arrow(np.arange(classes.count))}
     for field in averaged(staged):
         query = templates.render("relation.sql.j2:numbers", records=staged.records, column=field.column)
         values = engine.column(con, query, "recode", staged.size)
-        columns[field.column] = arrow.arrow(class_means(values, labels, repaired.class_count))
+        columns[field.column] = arrow.arrow(class_means(values, labels, classes.count))
     return pa.table(columns)
 
 

@@ -1,4 +1,4 @@
-"""Leave out: which records of a small table go under `suppression_limit`, so that the others lose less."""
+"""Leave out: which records of a small table are suppressed, so that all others lose less."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from duckanon.kernels.compose import compose, first_partition, merged
 from duckanon.kernels.loss import deviations, information_loss
 from duckanon.kernels.merging.merge import violations_of
 from duckanon.kernels.recipes import EXACT, Recipe, recipes
-from duckanon.release.stages.bucket import LARGEST, stratum_size
-from duckanon.release.stages.evened import evened, not_found
-from duckanon.release.stages.thresholds import thresholds_without
+from duckanon.release.stages.bucket import FIRST_CLASS_MAX_RECORDS, stratum_size
+from duckanon.release.stages.limit.evened import evened, not_found
+from duckanon.release.stages.limit.limit import thresholds_without
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,42 +21,41 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.bucket import Bucketed
-    from duckanon.release.stages.thresholds import Limited
+    from duckanon.release.stages.bucket import Tiles
+    from duckanon.release.stages.limit.limit import Limits
 
     Made = Callable[
         [npt.NDArray[np.float64], npt.NDArray[np.int64], Sequence[Threshold]], npt.NDArray[np.int64]
     ]
 
-PARTS = (1, 2, 4, 8)
-"""The limit is tried whole and in these parts: what t needs may be less than what is allowed."""
+LIMIT_DIVISORS = (1, 2, 4, 8)
+"""Divisors of the limit: fewer suppressed records than allowed may be enough for t."""
 
 
-def leaves_out(bucketed: Bucketed, policy: Policy) -> bool:
-    """Whether `leave_out` tells what is suppressed: one kernel sees all records. Else `repair` does."""
-    sees_all = bucketed.tile_count == 1 and not len(bucketed.ready_labels)
-    searched = policy.method == "auto" and policy.refine and bucketed.open_size <= EXACT
-    return bool(searched and sees_all and bucketed.limited.thresholds and policy.suppression_limit)
+def leaves_out(tiles: Tiles, limits: Limits, policy: Policy) -> bool:
+    """Whether `leave_out` chooses the suppressed records, since one kernel sees all; else `repair` does."""
+    sees_all = tiles.count == 1 and not len(tiles.ready_labels)
+    searched = policy.method == "auto" and policy.refine and tiles.open_size <= EXACT
+    return bool(searched and sees_all and limits.thresholds and policy.suppression_limit)
 
 
 def leave_out(
     points: npt.NDArray[np.float64],
     codes: npt.NDArray[np.int64],
     whole: npt.NDArray[np.int64],
-    limited: Limited,
+    limits: Limits,
     policy: Policy,
     made: Made,
 ) -> npt.NDArray[np.int64]:
-    """Classes (n,) of all records, -1 of those that are suppressed: of none unless that loses less.
+    """Class of each record (n,), -1 if suppressed. Records are suppressed only where all in all less is lost.
 
-    A record that is suppressed counts as lost altogether. `whole` are the classes without suppression, `made`
-    makes such classes of other records under the thresholds of these. Several choices of records are tried,
-    and merging alone tells which is taken.
+    A suppressed record counts as lost altogether. `whole`: classes without suppression; `made`: makes classes
+    of a part of the records. The choice of records whose classes lose least after mere merging is taken.
     """
 
     def lost(released: npt.NDArray[np.bool_], labels: npt.NDArray[np.int64] | None) -> _Lost:
-        """Try the classes that are given, merged; where none are, those that are made."""
-        left, recoded = thresholds_without(limited, policy, codes, released)
+        """What is lost in merged classes where labels are given, else in classes that are made anew."""
+        left, recoded = thresholds_without(limits, policy, codes, released)
         here, held = np.ascontiguousarray(points[released]), np.ascontiguousarray(recoded[:, released])
         if labels is None:
             found = made(here, held, left)
@@ -69,17 +68,17 @@ def leave_out(
 
     choices = {
         released.tobytes(): (released, labels)
-        for released, labels in _choices(points, codes, whole, limited, policy)
+        for released, labels in _choices(points, codes, whole, limits, policy)
     }
     if not choices:
-        if not limited.whole_reaches:
+        if not limits.whole_reaches:
             raise not_found(policy)
         return whole
     released, _ = min(choices.values(), key=lambda choice: lost(*choice)[:2])
     least = lost(released, None)
-    if least.violation > 0 and not limited.whole_reaches:
+    if least.violation > 0 and not limits.whole_reaches:
         raise not_found(policy)
-    violation = float(violations_of(limited.thresholds, codes, whole).sum())
+    violation = float(violations_of(limits.thresholds, codes, whole).sum())
     # Less by more than rounding.
     if (violation, information_loss(points, whole) * (1.0 - 1e-9)) <= least[:2]:
         return whole
@@ -89,7 +88,7 @@ def leave_out(
 
 
 class _Lost(NamedTuple):
-    """What the classes of what is left violate, the loss of all records in per cent, and the classes."""
+    """Violation of the classes of the released records, loss of all records in per cent, and the classes."""
 
     violation: float
     loss: float
@@ -100,31 +99,30 @@ def _choices(
     points: npt.NDArray[np.float64],
     codes: npt.NDArray[np.int64],
     whole: npt.NDArray[np.int64],
-    limited: Limited,
+    limits: Limits,
     policy: Policy,
 ) -> Iterator[tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]]:
-    """Yield which records (n,) would be released, and the classes (n,) that have told it.
+    """Yield choices of the released records (n,), each with the classes (n,) that it was made from.
 
-    Those farthest from the mean of their class go, or classes that violate a threshold before anything is
-    done about it: of k alone, and of t-closeness-first. Of these the worst first, or those that lose most
-    where they are merged.
+    Suppressed are the records farthest from their class mean; or whole classes that violate a threshold, of
+    k alone and of t-closeness-first, beginning with the worst, or with those that merging would cost most.
     """
-    n, thresholds = len(points), limited.thresholds
+    n, thresholds = len(points), limits.thresholds
     most = int(policy.suppression_limit * n)
-    limits = sorted({most // part for part in PARTS} - {0})
+    amounts = sorted({most // part for part in LIMIT_DIVISORS} - {0})
     far = np.argsort(-deviations(points, whole), kind="stable")
-    for some in limits:
+    for some in amounts:
         if n - some < policy.k:
             break
         released = np.ones(n, dtype=bool)
         released[far[:some]] = False
         yield released, whole
-    if not limited.whole_reaches:
+    if not limits.whole_reaches:
         # A choice with an l that merging ends with.
-        even = evened(limited.thresholds, codes, deviations(points, whole), policy)
+        even = evened(limits.thresholds, codes, deviations(points, whole), policy)
         if even is not None:
             yield even, whole
-    alone = recipes(n, policy.k, (), "fast", largest=LARGEST, columns=points.shape[1])[0]
+    alone = recipes(n, policy.k, (), "fast", largest=FIRST_CLASS_MAX_RECORDS, columns=points.shape[1])[0]
     spread = Recipe("tcloseness_first", min(n, stratum_size(n, policy, thresholds)))
     for labels in (
         compose(points, codes, policy.k, (), alone, seed=policy.seed),
@@ -134,7 +132,7 @@ def _choices(
         after = deviations(points, merged(points, codes, thresholds, labels, "efficient"))
         added = np.bincount(labels, weights=after - deviations(points, labels))
         for worth in (violations, np.where(violations > 0, added, 0.0)):
-            for some in limits:
+            for some in amounts:
                 gone = worst_classes(worth, sizes, some)
                 if gone.any() and not gone.all():
                     yield ~gone[labels], labels

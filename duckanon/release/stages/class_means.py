@@ -11,14 +11,21 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-CHUNK = 131_072
+    from duckanon.release.stages.stage import Field, Staged
+
+CHUNK_RECORDS = 131_072
 """Records that are summed at once: copies of a whole column would be a lot of memory."""
 
-SHIFT = 64
-"""Power of two by which sums of large numbers are kept within range."""
+SCALE_EXPONENT = 64
+"""Power of two by which large numbers are divided before they are summed."""
 
-LARGE = 2.0**900
-"""Above it a sum of as many numbers as fit in memory may overflow: the class is summed at a 2^64th."""
+SCALED_MIN_NUMBER = 2.0**900
+"""Number above which a sum may overflow: a class with such a number is summed at a 2^64th."""
+
+
+def averaged(staged: Staged) -> list[Field]:
+    """Quasi-identifiers whose class means are computed here: sums in SQL may depend on the order of rows."""
+    return [field for field in staged.quasi if field.recode == "mean" and not field.exact]
 
 
 def class_means(
@@ -39,7 +46,7 @@ def class_means(
         np.maximum.at(high, class_of, numbers)
     empty = count == 0
     count[empty] = 1
-    large = np.maximum(high, -low) > LARGE
+    large = np.maximum(high, -low) > SCALED_MIN_NUMBER
     mean, left = np.zeros(classes), np.zeros(classes)
     for class_of, numbers in _chunks(values, labels, large):
         np.add.at(mean, class_of, numbers)
@@ -49,7 +56,7 @@ def class_means(
     left /= count
     mean += left
     with np.errstate(over="ignore"):
-        mean[large & ~empty] *= 2.0**SHIFT
+        mean[large & ~empty] *= 2.0**SCALE_EXPONENT
     mean[empty] = low[empty] = high[empty] = np.nan
     # A mean of very small negative numbers rounds to -0.0.
     return np.clip(mean, low, high, out=mean) + 0.0
@@ -60,11 +67,11 @@ def _chunks(
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
     """Classes and numbers of the released records that have a number, at a 2^64th in the large classes."""
     shifted = None if large is None or not large.any() else large
-    for start in range(0, len(values), CHUNK):
-        class_of, numbers = labels[start : start + CHUNK], values[start : start + CHUNK]
+    for start in range(0, len(values), CHUNK_RECORDS):
+        class_of, numbers = labels[start : start + CHUNK_RECORDS], values[start : start + CHUNK_RECORDS]
         use = (class_of >= 0) & ~np.isnan(numbers)
         if not use.all():
             class_of, numbers = class_of[use], numbers[use]
         if shifted is not None:
-            numbers = np.where(shifted[class_of], numbers * 2.0**-SHIFT, numbers)
+            numbers = np.where(shifted[class_of], numbers * 2.0**-SCALE_EXPONENT, numbers)
         yield class_of, numbers

@@ -1,7 +1,7 @@
-"""Digits: how finely class means are rounded, by what the values of a column have, or by what is asked.
+"""Digits: how finely class means are rounded, by the digits of the values or by the option `digits`.
 
-A mean with more digits than the values is a sum that few sets of records have: whoever has a register of
-persons finds the class in it.
+Few sets of records have a mean with the same many digits: a reader with a register of persons finds the class
+that has the mean. So a mean gets no more digits than the values.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
     from duckanon.release.stages.stage import Field, Staged
 
-WRITTEN = 6
-"""Digits after the point up to which the values of a floating-point column are taken for written decimals."""
+WRITTEN_MAX_DIGITS = 6
+"""Digits after the point up to which floating-point values are taken for decimals that somebody wrote."""
 
-SIGNIFICANT = 6
-"""Digits, from the first of the largest value on, that means of other floating-point columns have at most."""
+SIGNIFICANT_DIGITS = 6
+"""Digits of the largest value that means of other floating-point columns keep, at most."""
 
-FINEST = 300
+MEAN_MAX_DIGITS = 300
 """Digits after the point that a mean has at most: a power of ten beyond is no DOUBLE."""
 
-WHOLE = 2**53
+WHOLE_MIN_NUMBER = 2**53
 """From here on floating-point numbers have no digits after the point."""
 
-NOISE = {"DOUBLE": 2.0**-40, "FLOAT": 2.0**-20}
+NOISE_SHARE = {"DOUBLE": 2.0**-40, "FLOAT": 2.0**-20}
 """Share of a number by which equal numbers may differ after some arithmetic, by type."""
 
-FIRST = 65_536
-"""Records that are looked at before all of them: they mostly tell how fine the values of a column are."""
+FIRST_LOOK_RECORDS = 65_536
+"""Records that are read first: they nearly always show how fine the values of a column are."""
 
-SECONDS = (86_400, 3_600, 60, 1)
+UNITS_IN_SECONDS = (86_400, 3_600, 60, 1)
 """Units of timestamps that are not below a second, the coarsest first."""
 
 _BITS = {
@@ -81,10 +81,10 @@ def units_of(field: Field) -> tuple[int, ...]:
     Of a floating-point number digits after the point; of a timestamp so many of the units of its type.
     """
     if field.kind == "float":
-        return tuple(range(WRITTEN + 1))
+        return tuple(range(WRITTEN_MAX_DIGITS + 1))
     second = {"TIMESTAMP_S": 1, "TIMESTAMP_MS": 1000, "TIMESTAMP_NS": 10**9}.get(field.type, 10**6)
     below = [10**power for power in range(9, 0, -3) if 10**power < second]
-    return tuple(unit * second for unit in SECONDS) + tuple(below) + ((1,) if second > 1 else ())
+    return tuple(unit * second for unit in UNITS_IN_SECONDS) + tuple(below) + ((1,) if second > 1 else ())
 
 
 def rounding_of(field: Field, unit: int) -> Rounding:
@@ -109,7 +109,7 @@ def _coarsest(
     """Place of the coarsest unit that all values have, by column; None where they have none of them."""
     asked = {field: list(range(len(found))) for field, found in units.items()}
     places = dict.fromkeys(units, 0)
-    most = min(FIRST, staged.size)
+    most = min(FIRST_LOOK_RECORDS, staged.size)
     while asked:
         query = templates.render(
             "stage/units.sql.j2",
@@ -130,15 +130,15 @@ def _coarsest(
 
 
 def _digits(con: duckdb.DuckDBPyConnection, staged: Staged, field: Field) -> int:
-    """Digits after the point that tell the values of a floating-point column apart, at most `SIGNIFICANT`."""
+    """Digits after the point that tell the values of a floating-point column apart."""
     found = 0
-    for most in (FIRST, None) if staged.size > FIRST else (None,):
+    for most in (FIRST_LOOK_RECORDS, None) if staged.size > FIRST_LOOK_RECORDS else (None,):
         query = templates.render(
             "stage/apart.sql.j2",
             records=staged.records,
             column=field.column,
             most=most,
-            noise=NOISE[field.type],
+            noise=NOISE_SHARE[field.type],
         )
         half, largest = engine.rows(con, query, "stage")[0]
         found = telling(half, largest)
@@ -152,22 +152,26 @@ def telling(half: float | None, largest: float) -> int:
     """Digits after the point at which two different values differ by one at least.
 
     `half` is half the least difference of two values, None where there are no two; `largest` the largest
-    absolute value, of which `SIGNIFICANT` digits count: a single value keeps these.
+    absolute value, of which `SIGNIFICANT_DIGITS` digits count: a single value keeps these.
     """
     most = _most(largest)
     return next((d for d in range(most) if half is not None and 10.0**-d <= 2 * half), most)
 
 
 def _most(largest: float) -> int:
-    """Digits after the point of `SIGNIFICANT` digits of the largest value; 0 if more stand before it."""
-    return min(max(SIGNIFICANT - 1 - Decimal(largest).adjusted(), 0), FINEST) if largest > 0 else 0
+    """Digits after the point among the first `SIGNIFICANT_DIGITS` digits of the largest value."""
+    return (
+        min(max(SIGNIFICANT_DIGITS - 1 - Decimal(largest).adjusted(), 0), MEAN_MAX_DIGITS)
+        if largest > 0
+        else 0
+    )
 
 
 def digits_in(values: NDArray[np.float64], type_text: str) -> int:
     """Digits after the point of the means of floating-point values (n,), as `with_digits` finds them."""
     present = np.unique(values[np.isfinite(values)])
-    for digits in range(WRITTEN + 1):
-        large = np.abs(present) >= WHOLE / 10**digits
+    for digits in range(WRITTEN_MAX_DIGITS + 1):
+        large = np.abs(present) >= WHOLE_MIN_NUMBER / 10**digits
         with np.errstate(over="ignore"):
             rounded = np.rint(present * 10.0**digits) / 10.0**digits
         if type_text == "FLOAT":
@@ -175,7 +179,7 @@ def digits_in(values: NDArray[np.float64], type_text: str) -> int:
         if (large | (rounded == present)).all():
             return digits
     halves = np.diff(present / 2)
-    halves = halves[2 * halves > np.abs(present[1:]) * NOISE[type_text]]
+    halves = halves[2 * halves > np.abs(present[1:]) * NOISE_SHARE[type_text]]
     return telling(float(halves.min()) if len(halves) else None, float(np.abs(present).max(initial=0)))
 
 

@@ -1,4 +1,4 @@
-"""Thresholds: what every class must satisfy, against the distribution of the released records."""
+"""Limit: thresholds that every class must satisfy, against the distribution of the released records."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from duckanon import progress
 from duckanon.errors import InfeasibleError
 from duckanon.hierarchies.tree import make_tree
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.policy.bind import Role
-from duckanon.release.stages.evened import EVENED, Asked, entropy_l, most_even, most_gone, reaches
+from duckanon.release.stages.limit.evened import EVENED, Asked, entropy_l, most_even, most_gone, reaches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,15 +24,14 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed import Embedded
-    from duckanon.release.stages.stage import Field
+    from duckanon.release.stages.embed.embed import Embedded
+    from duckanon.release.stages.stage import Field, Staged
 
 
 @dataclass(frozen=True)
-class Limited:
+class Limits:
     """The sensitive fields that have a threshold, those of ordered distance first."""
 
-    embedded: Embedded
     fields: tuple[Field, ...]
     thresholds: tuple[Threshold, ...]  # what every class must satisfy against all staged records, one a field
     counts: tuple[npt.NDArray[np.int64], ...]  # records per value code, one a field
@@ -48,12 +48,12 @@ class Limited:
         return tuple(f"c_{field.column}" for field in self.fields)
 
 
-def limit(con: duckdb.DuckDBPyConnection, embedded: Embedded, policy: Policy) -> Limited:
+@progress.step("limit")
+def limit(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, policy: Policy) -> Limits:
     """Sensitive fields with a threshold and their trees; none when the policy asks for k only.
 
     PolicyError: a hierarchy is unusable. InfeasibleError: l is above the l of the whole table.
     """
-    staged = embedded.staged
     paths = {
         field.column: make_tree(
             con, field.attribute, tree=staged.tree(field), domain=embedded.domains[field.column]
@@ -72,11 +72,11 @@ def limit(con: duckdb.DuckDBPyConnection, embedded: Embedded, policy: Policy) ->
         threshold_of(field, values, paths.get(field.column), policy)
         for field, values in zip(fields, counts, strict=True)
     )
-    return Limited(embedded, fields, thresholds, counts, paths)
+    return Limits(fields, thresholds, counts, paths)
 
 
 def thresholds_without(
-    limited: Limited, policy: Policy, codes: npt.NDArray[np.int64], released: npt.NDArray[np.bool_]
+    limits: Limits, policy: Policy, codes: npt.NDArray[np.int64], released: npt.NDArray[np.bool_]
 ) -> tuple[tuple[Threshold, ...], npt.NDArray[np.int64]]:
     """Thresholds against the records that are released, and the codes (s, n) in their smaller domain.
 
@@ -84,21 +84,21 @@ def thresholds_without(
     counts ranks of released values only. Codes of suppressed records mean nothing.
     """
     left, recoded = [], np.zeros_like(codes)
-    for number, all_counts in enumerate(limited.counts):
+    for number, all_counts in enumerate(limits.counts):
         counts = np.bincount(codes[number][released], minlength=len(all_counts)).astype(np.int64)
         recoded[number] = np.maximum(np.cumsum(counts > 0) - 1, 0)[codes[number]]
         left.append(counts)
-    return thresholds_of(limited, policy, left), recoded
+    return thresholds_of(limits, policy, left), recoded
 
 
 def thresholds_of(
-    limited: Limited, policy: Policy, counts: Sequence[npt.NDArray[np.int64]]
+    limits: Limits, policy: Policy, counts: Sequence[npt.NDArray[np.int64]]
 ) -> tuple[Threshold, ...]:
     """Thresholds against a part of the records: those with each value code are counted, an array a field."""
     return tuple(
         threshold_of(field, left[left > 0], None if paths is None else paths[left > 0], policy)
         for field, left, paths in zip(
-            limited.fields, counts, [limited.paths.get(field.column) for field in limited.fields], strict=True
+            limits.fields, counts, [limits.paths.get(field.column) for field in limits.fields], strict=True
         )
     )
 

@@ -16,9 +16,9 @@ from duckanon.kernels.merging.merge import violations_of
 from duckanon.kernels.recipes import EXACT, MORE, Recipe, Start, choice, recipes
 from duckanon.literature.registry import PUBLISHED, run_named
 from duckanon.literature.task import Task
-from duckanon.release.stages.bucket import LARGEST, stratum_size, stream, tile_size
-from duckanon.release.stages.embed import coordinates, dimensions
-from duckanon.release.stages.leave_out import leaves_out
+from duckanon.release.stages.bucket import FIRST_CLASS_MAX_RECORDS, stratum_size, stream, tile_size
+from duckanon.release.stages.embed.embed import coordinates, dimensions
+from duckanon.release.stages.partition.leave_out import leaves_out
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,19 +31,27 @@ if TYPE_CHECKING:
     from duckanon.kernels.merging.merge import Partner
     from duckanon.literature.mondrian_suppressed import Suppression
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.bucket import Bucketed, Records
-    from duckanon.release.stages.embed import Cuts
-    from duckanon.release.stages.generalize import Generalization
+    from duckanon.release.stages.bucket import Records, Tiles
+    from duckanon.release.stages.embed.embed import Cuts, Embedded
+    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.partition.generalize import Generalization
     from duckanon.release.stages.stage import Staged
 
-SAMPLE = 4096
-"""Records on which the recipes are tried."""
+SAMPLE_MAX_RECORDS = 4096
+"""Records on which recipes are tried, at most."""
 
-HELPLESS = 10
-"""Where so many times as many records as may go violate, most are merged anyway: suppression helps little."""
+VIOLATING_MAX_RATIO = 10
+"""Violating records, as a multiple of the records that may be suppressed, above which tiles merge: most
+classes would be merged anyway."""
 
-Points = tuple["npt.NDArray[np.float64]", "npt.NDArray[np.int64]"]
-"""Coordinates (n, d) and codes (s, n) of some records."""
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Some of the records that kernels partition."""
+
+    points: npt.NDArray[np.float64]  # (n, d), their coordinates
+    codes: npt.NDArray[np.int64]  # (s, n), of the sensitive fields that have a threshold
+    open_size: int  # number of all records that kernels partition
 
 
 class How(TypedDict, total=False):
@@ -79,24 +87,22 @@ class Plan:
 
 def choose_plan(
     con: duckdb.DuckDBPyConnection,
-    bucketed: Bucketed,
+    embedded: Embedded,
+    limits: Limits,
+    tiles: Tiles,
     policy: Policy,
     stop: Stop | None = None,
 ) -> Plan:
     """Recipe for all tiles; a method chosen by name is taken as it is.
 
-    For ``auto`` without t and l it is MDAV, in blocks where a tile has more than `EXACT` records, or in one
-    column the optimal cut; with them
-    all recipes are tried on a sample, and the one that loses the least information is taken: with little
-    effort, or, where the sample is all that there is to partition, with that of the policy up to 'balanced'.
-    Then its classes are handed on, unless the release takes more effort, or may leave records out.
+    ``auto`` without t and l takes MDAV or, in one column, the optimal cut. With them it takes the recipe that
+    loses least on a sample. Where the sample is all records, the classes of that trial are handed on.
     """
-    thresholds = bucketed.limited.thresholds
-    columns = dimensions(bucketed.limited.embedded.axes)
-    tried = candidates(bucketed.open_size, policy, thresholds, columns=columns)
+    thresholds, columns = limits.thresholds, dimensions(embedded.axes)
+    tried = candidates(tiles.open_size, policy, thresholds, columns=columns)
     if policy.method != "auto":
         return Plan(tried[0], "chosen by name")
-    if not bucketed.tile_count:
+    if not tiles.count:
         return Plan(tried[0], "no record is left for it: the values alone make the classes")
     if not thresholds:
         how = {
@@ -107,27 +113,34 @@ def choose_plan(
         return Plan(tried[0], f"only k is asked for; {how}")
     if len(tried) == 1:
         return Plan(tried[0], "no other class size pays for so many records, or none is allowed")
-    return _tried(con, bucketed, policy, tried, stop)
+    return _tried(sample(con, embedded, limits, tiles), limits, tiles, policy, tried, stop)
 
 
 def merges(
-    con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy, plan: Plan, stop: Stop | None = None
+    con: duckdb.DuckDBPyConnection,
+    embedded: Embedded,
+    limits: Limits,
+    tiles: Tiles,
+    policy: Policy,
+    plan: Plan,
+    stop: Stop | None = None,
 ) -> bool:
-    """Tell whether tiles merge the classes that violate a threshold, which are else for `repair` to suppress.
+    """Tell whether tiles merge classes that violate a threshold; else `repair` may suppress them.
 
-    They do where no record may go, or `leave_out` tells which do; and with ``auto`` where far more violate
-    than may go, as a sample shows.
+    Tiles merge where no record may be suppressed, where `leave_out` chooses the suppressed records, and with
+    ``auto`` where a sample shows that far more records violate than may be suppressed.
     """
-    thresholds = bucketed.limited.thresholds
-    if policy.suppression_limit == 0 or leaves_out(bucketed, policy):
+    thresholds = limits.thresholds
+    if policy.suppression_limit == 0 or leaves_out(tiles, limits, policy):
         return True
-    if policy.method != "auto" or not bucketed.tile_count or not thresholds:
+    if policy.method != "auto" or not tiles.count or not thresholds:
         return False
-    points, codes = sample(con, bucketed)
-    recipe = _on_trial(plan.recipe, "fast")
-    labels = classes_of(points, codes, policy, recipe, thresholds, seed=policy.seed, stop=stop, merging=False)
-    violating = violations_of(thresholds, codes, labels) > 0.0
-    return bool(violating[labels].mean() > HELPLESS * policy.suppression_limit)
+    some, recipe = sample(con, embedded, limits, tiles), _on_trial(plan.recipe, "fast")
+    labels = classes_of(
+        some.points, some.codes, policy, recipe, thresholds, seed=policy.seed, stop=stop, merging=False
+    )
+    violating = violations_of(thresholds, some.codes, labels) > 0.0
+    return bool(violating[labels].mean() > VIOLATING_MAX_RATIO * policy.suppression_limit)
 
 
 def generalized_plan(made: Generalization, staged: Staged, policy: Policy) -> Plan:
@@ -144,24 +157,23 @@ def generalized_plan(made: Generalization, staged: Staged, policy: Policy) -> Pl
 
 
 def _tried(
-    con: duckdb.DuckDBPyConnection,
-    bucketed: Bucketed,
+    some: Sample,
+    limits: Limits,
+    tiles: Tiles,
     policy: Policy,
     tried: Sequence[Recipe],
     stop: Stop | None,
 ) -> Plan:
     """Plan with the recipe that loses least on a sample."""
-    points, codes = sample(con, bucketed)
-    whole = len(points) == bucketed.open_size
-    on_trial, found, losses = _on_sample(
-        points, codes, policy, tried, bucketed.limited.thresholds, stop, whole=whole
-    )
-    best = choice(tried, losses, sampled=bucketed.open_size > EXACT)
+    points, codes = some.points, some.codes
+    whole = len(points) == some.open_size
+    on_trial, found, losses = _on_sample(points, codes, policy, tried, limits.thresholds, stop, whole=whole)
+    best = choice(tried, losses, sampled=some.open_size > EXACT)
     names = ", ".join(f"{recipe.start} with classes from {recipe.size}" for recipe in tried)
     little = "least loss" if losses[best] == min(losses) else f"at most {MORE} times the least loss"
     why = f"{little} on a sample of {len(points)} records of {names}"
     # The same records, recipe and seed, and merging as in the release: its classes are made.
-    merging = policy.suppression_limit == 0 or leaves_out(bucketed, policy)
+    merging = policy.suppression_limit == 0 or leaves_out(tiles, limits, policy)
     made = whole and on_trial[best] == tried[best] and merging
     return Plan(tried[best], why, found[best] if made else None)
 
@@ -170,7 +182,7 @@ def _on_sample(
     points: npt.NDArray[np.float64], codes: npt.NDArray[np.int64], policy: Policy, tried: Sequence[Recipe],
     thresholds: Sequence[Threshold], stop: Stop | None, *, whole: bool,
 ) -> tuple[list[Recipe], list[npt.NDArray[np.int64]], list[float]]:  # fmt: skip
-    """Return recipes as they are tried on a sample, or the whole, their classes there and the losses."""
+    """Return recipes as they are tried on a sample or on all records, with their classes and losses."""
     effort: Effort = "fast" if policy.effort == "fast" or not whole else "balanced"
     on_trial = [_on_trial(recipe, effort) for recipe in tried]
     found = [
@@ -188,9 +200,9 @@ def classes_left(
     policy: Policy,
     stop: Stop | None,
 ) -> npt.NDArray[np.int64]:
-    """Classes of what is left of a table that one kernel sees whole, by the recipe that loses least there."""
+    """Classes of the released part of a table that one kernel sees whole, by the recipe that loses least."""
     tried = candidates(len(points), policy, thresholds, columns=points.shape[1])
-    step = -(-len(points) // SAMPLE)
+    step = -(-len(points) // SAMPLE_MAX_RECORDS)
     given = np.ascontiguousarray(points[::step]), np.ascontiguousarray(codes[:, ::step])
     on_trial, found, losses = _on_sample(*given, policy, tried, thresholds, stop, whole=step == 1)
     best = choice(tried, losses)
@@ -215,24 +227,25 @@ def candidates(
     effort = policy.effort if policy.refine else None
     # With thresholds the choice must be the same for all tiles of a table; without, only the tile counts.
     records = n if thresholds else min(n, tile_size(policy, thresholds))
-    tried = recipes(records, k, thresholds, effort, largest=max(LARGEST, k), columns=columns)
+    tried = recipes(records, k, thresholds, effort, largest=max(FIRST_CLASS_MAX_RECORDS, k), columns=columns)
     if thresholds and policy.suppression_limit:
         # No class is merged in its tile then, and most of those of near records would be left over.
         return tuple(recipe for recipe in tried if recipe.start != "blocks")
     return tried
 
 
-def sample(con: duckdb.DuckDBPyConnection, bucketed: Bucketed) -> Points:
-    """At most `SAMPLE` records, taken evenly, of the middle tile."""
-    (records,) = stream(con, bucketed, only=bucketed.tile_count // 2)
-    return sample_of(bucketed, records)
+def sample(con: duckdb.DuckDBPyConnection, embedded: Embedded, limits: Limits, tiles: Tiles) -> Sample:
+    """At most `SAMPLE_MAX_RECORDS` records, taken evenly, of the middle tile."""
+    (records,) = stream(con, embedded, limits, tiles, only=tiles.count // 2)
+    return sample_of(embedded, tiles, records)
 
 
-def sample_of(bucketed: Bucketed, records: Records) -> Points:
-    """At most `SAMPLE` of some records, taken evenly."""
-    points = coordinates(bucketed.limited.embedded.axes, records.columns)
-    step = -(-len(points) // SAMPLE)
-    return np.ascontiguousarray(points[::step]), np.ascontiguousarray(records.codes[:, ::step])
+def sample_of(embedded: Embedded, tiles: Tiles, records: Records) -> Sample:
+    """At most `SAMPLE_MAX_RECORDS` of the records of a tile, taken evenly."""
+    points = coordinates(embedded.axes, records.columns)
+    step = -(-len(points) // SAMPLE_MAX_RECORDS)
+    some = np.ascontiguousarray(points[::step]), np.ascontiguousarray(records.codes[:, ::step])
+    return Sample(*some, tiles.open_size)
 
 
 def trial(
@@ -245,7 +258,7 @@ def trial(
     effort: Effort = "fast",
     **how: Unpack[How],
 ) -> tuple[int, float]:
-    """Number of classes and loss, in per cent, of a recipe on a sample, refined if it refines."""
+    """Number of classes and loss in per cent of a recipe on a sample, refined if the recipe refines."""
     labels = classes_of(points, codes, policy, _on_trial(recipe, effort), thresholds, **how)
     return int(labels.max()) + 1, information_loss(points, labels)
 
@@ -256,7 +269,7 @@ def _on_trial(recipe: Recipe, effort: Effort) -> Recipe:
 
 
 def most_classes(n: int, policy: Policy, recipe: Recipe, thresholds: Sequence[Threshold]) -> int:
-    """Largest number of classes that a `trial` on n records, which merges, can end with; n if not known."""
+    """Most classes that a `trial` on n records can end with; n where that is not known."""
     if recipe.start not in get_args(Start) or policy.method == "univariate":
         return n
     return max(1, min((n // least_records(threshold) for threshold in thresholds), default=n))

@@ -1,7 +1,7 @@
-"""Pool: the classes of all tiles that lose most are searched together, since a tile sees its part only.
+"""Pool: the classes that lose most, of all tiles, are searched together.
 
-Where few records lie far from all others, as in heavy tails, most of the loss is theirs, and borders of tiles
-part them from each other.
+In heavy tails a few records that lie far from all others make most of the loss. The borders of tiles part
+these records, and no tile alone can put them into one class.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from duckanon.kernels.loss import sse
 from duckanon.kernels.merging.merge import violations_of
 from duckanon.kernels.points import distance_points, enlarged
 from duckanon.release.stages.bucket import Records, subset
-from duckanon.release.stages.class_sums import spread_of, sums_of
+from duckanon.release.stages.classes import spread_of, sums_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     from duckanon.kernels.recipes import Recipe
     from duckanon.policy.policy import Policy
 
-POOL = 4096
-"""Records of the pool at most: what a kernel searches in a second."""
+POOL_MAX_RECORDS = 4096
+"""Records of the pool, at most: a kernel searches so many in a second."""
 
-FAR, FARTHER, MANY = 1.0, 4.0, 50_000
-"""A class is for the pool where it loses more than so many times as much a record as its tile: the second
-number where a table has more records than the third, of which the pool is a small part anyway."""
+POOL_LOSS_RATIO, POOL_LOSS_RATIO_OF_LARGE_TABLES, LARGE_TABLE_RECORDS = 1.0, 4.0, 50_000
+"""A class goes to the pool if its loss a record is more than the first number times that of its tile. A
+table of more records than the third number takes the second: the pool has a small part of it anyway."""
 
-LARGE = 64
-"""It is not searched where merging has left classes of so many records on average: that would be dear."""
+POOL_MAX_CLASS_SIZE = 64
+"""Records of a class, on average, from which the pool is not searched: the search would take too long."""
 
-WORTH = 0.1
-"""The pool is searched where it has this share of the loss of all classes."""
+POOL_MIN_LOSS_SHARE = 0.1
+"""Share of the loss of all classes from which the pool is searched."""
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class LabelledRecords:
     """Some records with their coordinates (n, d), and their classes (n,), 0..m-1."""
 
     records: Records
@@ -53,25 +53,26 @@ class Part:
     labels: npt.NDArray[np.int64]
 
 
-def parted(part: Part, size: int) -> tuple[Part, Part]:
+def parted(part: LabelledRecords, size: int) -> tuple[LabelledRecords, LabelledRecords]:
     """Return the classes that stay as they are, and those for the pool of a table of a size. O(n d)."""
-    lost, far = _lost(part), FAR if size <= MANY else FARTHER
-    return _divided(part, lost > far * float(lost @ np.bincount(part.labels)) / len(part.labels))
+    ratio = POOL_LOSS_RATIO if size <= LARGE_TABLE_RECORDS else POOL_LOSS_RATIO_OF_LARGE_TABLES
+    lost = _lost(part)
+    return _divided(part, lost > ratio * float(lost @ np.bincount(part.labels)) / len(part.labels))
 
 
-def pooled(pool: Part | None, part: Part) -> tuple[Part, Part]:
+def pooled(pool: LabelledRecords | None, part: LabelledRecords) -> tuple[LabelledRecords, LabelledRecords]:
     """Return the pool with the classes that lose most, and the others, which stay as they are."""
-    others, worst = _worst(part if pool is None else _joined(pool, part), POOL)
+    others, worst = _worst(part if pool is None else _joined(pool, part), POOL_MAX_RECORDS)
     return worst, others
 
 
 def search_pool(
-    pool: Part, policy: Policy, recipe: Recipe, thresholds: Sequence[Threshold], share: float,
+    pool: LabelledRecords, policy: Policy, recipe: Recipe, thresholds: Sequence[Threshold], share: float,
     stop: Stop | None, *, merging: bool,
-) -> Part:  # fmt: skip
-    """Return the pool with classes that lose no more, and violate no threshold that none violated before.
+) -> LabelledRecords:  # fmt: skip
+    """Return the pool with classes that lose no more, and that keep the thresholds which all kept before.
 
-    Those that lose most are searched again, half of the records, as long as a tenth of the loss is theirs.
+    The half whose classes lose most is searched again, as long as it has a tenth of the loss.
     """
     found = _searched(pool, policy, recipe, thresholds, share, stop, merging=merging)
     others, worst = _worst(found, len(found.labels) // 2)
@@ -80,7 +81,7 @@ def search_pool(
     return _joined(others, search_pool(worst, policy, recipe, thresholds, share, stop, merging=merging))
 
 
-def _worst(part: Part, most: int) -> tuple[Part, Part]:
+def _worst(part: LabelledRecords, most: int) -> tuple[LabelledRecords, LabelledRecords]:
     """Return the other classes, and those that lose most, of so many records at most."""
     lost = _lost(part)
     sizes = np.bincount(part.labels, minlength=len(lost))
@@ -91,9 +92,9 @@ def _worst(part: Part, most: int) -> tuple[Part, Part]:
 
 
 def _searched(
-    pool: Part, policy: Policy, recipe: Recipe, thresholds: Sequence[Threshold], share: float,
+    pool: LabelledRecords, policy: Policy, recipe: Recipe, thresholds: Sequence[Threshold], share: float,
     stop: Stop | None, *, merging: bool,
-) -> Part:  # fmt: skip
+) -> LabelledRecords:  # fmt: skip
     """Return the records with the better parts of their classes and of new ones."""
     points, codes, k = enlarged(distance_points(pool.points)), pool.records.codes, policy.k
 
@@ -123,37 +124,37 @@ def _searched(
             pool.points, codes, k, thresholds, way, share=share, seed=policy.seed, stop=stop, merging=merging
         )
         labels = better(labels, other)
-    return Part(pool.records, pool.points, labels if labels is one else refined(labels))
+    return LabelledRecords(pool.records, pool.points, labels if labels is one else refined(labels))
 
 
-def pays(pool: Part, within: float) -> bool:
+def pays(pool: LabelledRecords, within: float) -> bool:
     """Tell whether the pool has enough of the SSE of all classes, of which the others have so much."""
-    return _sse(pool) > WORTH * (_sse(pool) + within)
+    return _sse(pool) > POOL_MIN_LOSS_SHARE * (_sse(pool) + within)
 
 
-def _sse(part: Part) -> float:
+def _sse(part: LabelledRecords) -> float:
     return spread_of(sums_of(part.points, part.labels)).within
 
 
-def _lost(part: Part) -> npt.NDArray[np.float64]:
+def _lost(part: LabelledRecords) -> npt.NDArray[np.float64]:
     """Return the mean squared distance of the records of each class (m,) from its mean."""
     classes = sums_of(part.points, part.labels)
     within = classes.squares - (classes.sums**2).sum(axis=1) / np.maximum(classes.sizes, 1)
     return np.asarray(np.maximum(within, 0.0) / np.maximum(classes.sizes, 1))
 
 
-def _divided(part: Part, chosen: npt.NDArray[np.bool_]) -> tuple[Part, Part]:
+def _divided(part: LabelledRecords, chosen: npt.NDArray[np.bool_]) -> tuple[LabelledRecords, LabelledRecords]:
     """Return the records of the other classes and those of the chosen ones (m,)."""
     of = chosen[part.labels] if len(part.labels) else np.zeros(0, dtype=bool)
     return _some(part, ~of), _some(part, of)
 
 
-def _some(part: Part, keep: npt.NDArray[np.bool_]) -> Part:
+def _some(part: LabelledRecords, keep: npt.NDArray[np.bool_]) -> LabelledRecords:
     labels = np.unique(part.labels[keep], return_inverse=True)[1].astype(np.int64)
-    return Part(subset(part.records, keep), np.ascontiguousarray(part.points[keep]), labels)
+    return LabelledRecords(subset(part.records, keep), np.ascontiguousarray(part.points[keep]), labels)
 
 
-def _joined(one: Part, other: Part) -> Part:
+def _joined(one: LabelledRecords, other: LabelledRecords) -> LabelledRecords:
     first, second = one.records, other.records
     records = Records(
         np.concatenate([first.record_id, second.record_id]),
@@ -161,4 +162,4 @@ def _joined(one: Part, other: Part) -> Part:
         np.concatenate([first.codes, second.codes], axis=1),
     )
     labels = np.concatenate([one.labels, other.labels + len(np.unique(one.labels))])
-    return Part(records, np.concatenate([one.points, other.points]), labels)
+    return LabelledRecords(records, np.concatenate([one.points, other.points]), labels)

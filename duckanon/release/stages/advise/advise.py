@@ -7,28 +7,32 @@ from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from duckanon import progress
 from duckanon.database import engine, templates
 from duckanon.database.quoting import ident
 from duckanon.policy.bind import Role
 from duckanon.policy.recodes import perhaps_code
-from duckanon.release.stages.candidate import class_fields
-from duckanon.release.stages.embed import EXACT_VALUES
-from duckanon.release.stages.flattened import flattened
-from duckanon.release.stages.guessed import guessed
-from duckanon.release.stages.plan import candidates, most_classes, trial
+from duckanon.policy.told import told_loss
+from duckanon.release.stages.advise.flattened import flattened
+from duckanon.release.stages.advise.guessed import guessed
+from duckanon.release.stages.embed.embed import EXACT_VALUES
+from duckanon.release.stages.partition.plan import candidates, most_classes, trial
 from duckanon.release.stages.protect import judged
-from duckanon.release.stages.recode import labelled_relation
+from duckanon.release.stages.recode.recode import labelled_relation
+from duckanon.release.stages.stage import class_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import duckdb
 
+    from duckanon.audits.report import Report
+    from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.bucket import Bucketed
-    from duckanon.release.stages.candidate import Candidate
-    from duckanon.release.stages.embed import Embedded
-    from duckanon.release.stages.plan import Points
+    from duckanon.release.stages.embed.embed import Embedded
+    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.partition.plan import Sample
+    from duckanon.release.stages.recode.recode import Recoded
     from duckanon.release.stages.stage import Field, Staged
 
 FEW_CLASSES = 20
@@ -62,25 +66,36 @@ NEAR = 0.1
 """Share of a value within which it is told by a mean."""
 
 
-def advise(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy) -> Candidate:
-    """The candidate with warnings of what its owner should know.
+@progress.step("advise")
+def advise(
+    con: duckdb.DuckDBPyConnection,
+    staged: Staged,
+    embedded: Embedded,
+    limits: Limits,
+    sample: Sample | None,
+    recoded: Recoded,
+    report: Report,
+    policy: Policy,
+) -> Report:
+    """The report with warnings of what the owner of a release should know.
 
     Of sensitive columns that classes reveal; insensitive ones that are nearly unique, each or together;
     numbers that are, or may be, codes; quasi-identifiers released as one person's own value, by a mean that
     one record dominates, or with approximate distances; numbers written with a comma; records left out for a
     NULL; and what the thresholds cost.
     """
-    cost = _collapse(candidate, policy)
+    cost = _collapse(limits, sample, recoded, report, policy)
     # Two tables say of a class, and not of a record, which values it has.
     if not cost and policy.release != "anatomy":
-        cost = flattened(con, candidate.staged, candidate=candidate.table)
-    warnings = (*candidate.report.warnings, *_of_columns(con, candidate, policy), *cost)
-    return replace(candidate, report=replace(candidate.report, warnings=warnings))
+        cost = flattened(con, staged, candidate=recoded.table)
+    columns = _of_columns(con, staged, embedded, recoded, policy)
+    return replace(report, warnings=(*report.warnings, *columns, *cost))
 
 
-def _of_columns(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy) -> tuple[str, ...]:
+def _of_columns(
+    con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, recoded: Recoded, policy: Policy
+) -> tuple[str, ...]:
     """Warnings about the columns of a release."""
-    embedded, staged = candidate.bucketed.limited.embedded, candidate.staged
     # Levels are no one's own values, and take no distances.
     leveled = policy.method == "full_domain"
     commas = _commas(con, staged, embedded)
@@ -88,7 +103,7 @@ def _of_columns(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Po
     own_values = {} if leveled else _own_values(con, staged)
     own_values = {field: text for field, text in own_values.items() if field not in commas}
     classes = class_fields(staged, policy)
-    warnings = [*revealed(con, staged, candidate.table, classes), *_insensitive(con, staged)]
+    warnings = [*revealed(con, staged, recoded.table, classes), *_insensitive(con, staged)]
     warnings += codes(staged.quasi, [field.name for field in staged.quasi], policy)
     warnings += [*dominated(con, staged, policy), *own_values.values(), *commas.values()]
     if policy.release != "table":
@@ -359,32 +374,31 @@ def _commas(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded) 
     return warnings
 
 
-def _collapse(candidate: Candidate, policy: Policy) -> tuple[str, ...]:
+def _collapse(
+    limits: Limits, sample: Sample | None, recoded: Recoded, report: Report, policy: Policy
+) -> tuple[str, ...]:
     """Loud warning when the thresholds cost the data, with the t that would not."""
-    bucketed, thresholds = candidate.bucketed, candidate.bucketed.limited.thresholds
-    loss, told = candidate.loss, candidate.information_loss is not None
-    text = collapse(candidate.classes, candidate.released, loss, policy.k, told=told)
+    thresholds, told = limits.thresholds, told_loss(recoded.loss, policy) is not None
+    text = collapse(report.classes, recoded.released, recoded.loss, policy.k, told=told)
     if text is None:
         return ()
     if policy.method == "full_domain":
         return (f"{text}; method = 'auto' with recode 'hierarchy' gives each class labels of its own",)
-    middle = candidate.recoded.repaired.partitioned.middle
-    if any(threshold.t is not None for threshold in thresholds) and middle is not None:
-        better = _better_t(middle, bucketed, policy)
+    if any(threshold.t is not None for threshold in thresholds) and sample is not None:
+        better = _better_t(sample, thresholds, policy)
         text += f"; t = {better} would avoid it" if better else "; a larger t alone would not avoid it"
     return (text,)
 
 
-def _better_t(middle: Points, bucketed: Bucketed, policy: Policy) -> Decimal | None:
+def _better_t(sample: Sample, thresholds: Sequence[Threshold], policy: Policy) -> Decimal | None:
     """Smallest t of a growing sequence at which the middle tile does not collapse."""
-    points, codes = middle
-    thresholds = bucketed.limited.thresholds
+    points, codes = sample.points, sample.codes
     wanted = len(points) / (FEW_CLASSES * policy.k)
     t = Decimal(str(float(min(threshold.t for threshold in thresholds if threshold.t is not None))))
     while t < 1:
         t = min(Decimal(1), (t * Decimal("1.25")).quantize(Decimal("0.01"), rounding=ROUND_CEILING))
         wider = [replace(h, t=max(Fraction(h.t), Fraction(t))) if h.t is not None else h for h in thresholds]
-        for recipe in candidates(bucketed.open_size, policy, wider, columns=points.shape[1]):
+        for recipe in candidates(sample.open_size, policy, wider, columns=points.shape[1]):
             if most_classes(len(points), policy, recipe, wider) < wanted:
                 continue
             classes, loss = trial(points, codes, policy, recipe, wider)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import duckdb
     import numpy.typing as npt
 
-DIGITS, HALF = 55, 27
-"""Bits behind the point that count of a number of at most 1/2: enough to tell the largest, which is 1/4 or
-more, from the number next to it; and where they are cut, so that products of parts stay within 64 bits."""
+FRACTION_BITS, HALF_BITS = 55, 27
+"""Bits behind the point that are kept of a number of at most 1/2: the largest is 1/4 or more, and these bits
+tell it from its neighbour. Numbers are cut at the second place, so that products fit into 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,16 @@ def mean_and_spread(
     """Mean and standard deviation of so many numbers, divided by a power of two, none then above 1/2."""
     total, squares = 0, 0
     for values in batches:
-        whole = np.rint(np.ldexp(values, DIGITS - exponent)).astype(np.int64)
-        high, low = whole >> HALF, whole & ((1 << HALF) - 1)
+        whole = np.rint(np.ldexp(values, FRACTION_BITS - exponent)).astype(np.int64)
+        high, low = whole >> HALF_BITS, whole & ((1 << HALF_BITS) - 1)
         total += _exact(whole)
-        squares += (_exact(high * high) << 2 * HALF) + (_exact(high * low) << HALF + 1) + _exact(low * low)
-    variance = Fraction(count * squares - total * total, (count * count) << 2 * DIGITS)
-    return float(Fraction(total, count << DIGITS)), math.sqrt(variance)
+        squares += (
+            (_exact(high * high) << 2 * HALF_BITS) + (_exact(high * low) << HALF_BITS + 1) + _exact(low * low)
+        )
+    variance = Fraction(count * squares - total * total, (count * count) << 2 * FRACTION_BITS)
+    return float(Fraction(total, count << FRACTION_BITS)), math.sqrt(variance)
 
 
 def _exact(numbers: npt.NDArray[np.int64]) -> int:
     """Return the sum of fewer than 2^36 whole numbers."""
-    return (int((numbers >> HALF).sum()) << HALF) + int((numbers & ((1 << HALF) - 1)).sum())
+    return (int((numbers >> HALF_BITS).sum()) << HALF_BITS) + int((numbers & ((1 << HALF_BITS) - 1)).sum())

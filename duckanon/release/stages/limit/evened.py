@@ -1,9 +1,8 @@
-"""Evened: which records have to go before even the whole table has the l that is asked for.
+"""Evened: which records to suppress where even the whole table misses the l that is asked for.
 
-Entropy and recursive l-diversity may be above those of the table where records of frequent values go. All
-classes keep them only if all released records together do: the entropy of a union is no less than the least
-of its parts, and a recursive (c, l) that all parts keep is kept by the union (Machanavajjhala et al. 2007,
-section 4).
+Suppressing records of frequent values raises entropy and recursive l-diversity. Classes can keep l only if
+all released records, as one class, keep it: the entropy of a union is no less than the least entropy of its
+parts, and a union keeps a recursive (c, l) that all its parts keep (Machanavajjhala et al. 2007, section 4).
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ if TYPE_CHECKING:
     Counts = npt.NDArray[np.int64]
 
 EVENED = ("entropy", "recursive")
-"""Kinds of l-diversity that a part of a table may have more of than the table."""
+"""Kinds of l-diversity of which a part of a table can have more than the table."""
 
 
 class Asked(NamedTuple):
-    """An l, without the table that a threshold has: its kind, and c of a recursive one."""
+    """An l that is asked for: its kind, and c of recursive l-diversity."""
 
     l: Decimal  # noqa: E741 - l-diversity has this name everywhere
     l_kind: str
@@ -40,12 +39,12 @@ class Asked(NamedTuple):
 
 
 def most_gone(policy: Policy, size: int) -> int:
-    """Records that may go, of so many; a class of k is left."""
+    """Records that may be suppressed in a table of a size; at least k stay."""
     return max(0, min(int(policy.suppression_limit * size), size - policy.k))
 
 
 def reaches(threshold: Threshold | Asked, counts: Counts) -> bool:
-    """Whether so many records of each value, as one class, keep the l of a threshold."""
+    """Whether one class with these counts of each value keeps the l of a threshold."""
     present = np.sort(counts[counts > 0])[::-1]
     if threshold.l is None:
         return True
@@ -66,11 +65,10 @@ def entropy_l(counts: Counts) -> float:
 
 
 def most_even(counts: Counts, most: int) -> Counts:
-    """Counts of each value from which at most so many records went, that have the most entropy l.
+    """Counts of each value with the most entropy l, after suppressing at most so many records.
 
-    Of all with the same sum those whose largest are cut to one height are the most even (every other one
-    majorizes them), and of these the lower height is more even. What is left for a part of the largest counts
-    is spent where that helps. These also have the least largest count to a tail, as recursive l has it.
+    The largest counts are cut to one height, as low as possible: all other counts of that sum majorize these.
+    Records that are left over cut some of the largest by one more, where that helps. Recursive l gains, too.
     """
     height = _height(counts, most)
     cut = np.minimum(counts, height)
@@ -86,7 +84,7 @@ def most_even(counts: Counts, most: int) -> Counts:
 
 
 def fewest_gone(threshold: Threshold | Asked, counts: Counts, most: int) -> Counts | None:
-    """Counts of each value that keep a threshold when few records went, None where at most so many fail."""
+    """Counts of each value that keep a threshold with few records suppressed; None if `most` are too few."""
     low, high = _height(counts, most), int(counts.max())
     if not reaches(threshold, np.minimum(counts, low)):
         some = most_even(counts, most)
@@ -103,11 +101,10 @@ def evened(
     worth: npt.NDArray[np.float64],
     policy: Policy,
 ) -> npt.NDArray[np.bool_] | None:
-    """Tell of each record (n,) whether it is left, where all records together miss an l.
+    """Whether each record (n,) is released, so that all released records together keep every l.
 
-    `codes` (s, n) are those of the thresholds. Of a value that is too frequent those of the greatest `worth`
-    (n,) go. With one column that has an l of `EVENED` it is found wherever it is possible; with several the
-    columns take their turn. None where that takes more records than may go.
+    Of a too frequent value the records of the greatest `worth` (n,) are suppressed. Several sensitive columns
+    take turns. None where more records would have to be suppressed than may be.
     """
     released = np.ones(codes.shape[1], dtype=bool)
     order = np.argsort(-worth, kind="stable")
@@ -131,7 +128,7 @@ def evened(
 
 
 def not_found(policy: Policy) -> InfeasibleError:
-    """Return the error where no records were found whose absence leaves what is asked."""
+    """Return the error where no choice of suppressed records was found that keeps the l of all columns."""
     return InfeasibleError(
         f"suppression_limit = {policy.suppression_limit}: no records were found that may go and leave the l "
         "of all sensitive columns; raise it, ask for less, or name fewer columns",

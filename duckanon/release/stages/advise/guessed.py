@@ -1,4 +1,4 @@
-"""Guessed: which sensitive values the classes of a release with exact quasi-identifiers tell all the same."""
+"""Guessed: whether a deFinetti attack finds sensitive values in a release with exact quasi-identifiers."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import numpy as np
 
 from duckanon.database import arrow, engine, templates
 from duckanon.measures.definetti import Held, binned, by_counts, definetti, share_right
-from duckanon.release.stages.recode import labelled_relation
+from duckanon.release.stages.recode.recode import labelled_relation
 
 if TYPE_CHECKING:
     import duckdb
 
     from duckanon.release.stages.stage import Field, Staged
 
-MORE = 0.05
-"""Share of the records by which an attack finds more than the counts of classes, from which it is told."""
+ATTACK_MIN_GAIN_SHARE = 0.05
+"""Share of the records by which the attack must beat a guess from the counts of classes, for a warning."""
 
-CERTAIN = 3.0
-"""Standard deviations by which it finds more than chance would."""
+CHANCE_DEVIATIONS = 3.0
+"""Standard deviations by which the attack must beat chance, for a warning."""
 
-LOOKED_AT = 10_000
-"""Records, about, of whole classes, on which the attack is tried."""
+ATTACK_RECORDS = 10_000
+"""Records, about, on which the attack is tried; they form whole classes."""
 
-MOST_PAIRS = 5_000_000
-"""Pairs of a record and a value of its class, which are in memory, up to which it is tried."""
+ATTACK_MAX_PAIRS = 5_000_000
+"""Pairs of a record and a value of its class above which the attack is not tried: they are in memory."""
 
 
 def guessed(con: duckdb.DuckDBPyConnection, staged: Staged) -> list[str]:
@@ -37,7 +37,9 @@ def guessed(con: duckdb.DuckDBPyConnection, staged: Staged) -> list[str]:
         if found is None:
             continue
         right, counts, records = found
-        if right - counts > max(MORE, CERTAIN * math.sqrt(counts * (1 - counts) / records)):
+        if right - counts > max(
+            ATTACK_MIN_GAIN_SHARE, CHANCE_DEVIATIONS * math.sqrt(counts * (1 - counts) / records)
+        ):
             warnings.append(told(field.name, right, counts))
     return warnings
 
@@ -61,7 +63,7 @@ def _found(con: duckdb.DuckDBPyConnection, staged: Staged, field: Field) -> tupl
         labelled=labelled_relation(staged),
         quasi=staged.quasi,
         sensitive=field,
-        step=-(-staged.size // LOOKED_AT),
+        step=-(-staged.size // ATTACK_RECORDS),
     )
     rows = engine.table(con, query, "advice")
     if not len(rows):
@@ -76,7 +78,7 @@ def _found(con: duckdb.DuckDBPyConnection, staged: Staged, field: Field) -> tupl
         axis=1,
     )
     pairs, records = np.unique(np.stack([classes, numbers["value"]]), axis=1, return_counts=True)
-    if int(np.bincount(classes)[pairs[0]].sum()) > MOST_PAIRS:
+    if int(np.bincount(classes)[pairs[0]].sum()) > ATTACK_MAX_PAIRS:
         return None
     held = Held(pairs[0], pairs[1], records.astype(np.int64))
     guesses = definetti(classes, known, held)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.repair import Repaired
+    from duckanon.release.stages.classes import Classes
+    from duckanon.release.stages.embed.embed import Embedded
     from duckanon.release.stages.stage import Field, Staged
 
 
@@ -29,23 +30,23 @@ def sparse(staged: Staged, policy: Policy) -> list[Field]:
     ]
 
 
-def lost(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -> float:
+def lost(
+    con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, classes: Classes, policy: Policy
+) -> float:
     """Information loss in per cent of values that are released as NULL, beside that of the classes. O(n).
 
     Each record of such a class moves from the middle of its class to where NULL lies. SSE grows by
     w^2 (S^2 + h^2) / s for a class of s records, h of which have a value, whose scores have the sum S, and
     w^2 the weight of the column.
     """
-    embedded = repaired.partitioned.bucketed.limited.embedded
-    staged, more = embedded.staged, 0.0
-    told = sparse(staged, policy)
+    more, told = 0.0, sparse(staged, policy)
     if not told:
         return 0.0
-    found = repaired.labels.columns()
+    found = classes.labels.columns()
     labels = np.full(staged.size, -1, dtype=np.int64)
     labels[found["record_id"] - 1] = found["class_id"]
     subjects = None if staged.subject is None else _column(con, staged, staged.records, "subject")
-    sizes = np.bincount(labels[labels >= 0], minlength=repaired.class_count)
+    sizes = np.bincount(labels[labels >= 0], minlength=classes.count)
     for field, axis in zip(staged.quasi, embedded.axes, strict=True):
         if field not in told:
             continue
