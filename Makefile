@@ -80,4 +80,4 @@ install-sql: $(INSTALLED) ## write sql/install.sql, sql/gate.sql and the tables 
 clean: ## remove the environment, what was built, and compiled kernels
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf duckanon/machine_code duckanon/.machine_code-*
-	find duckanon \( -name '*.nb[ic]' -o -name 'duckanon-plain.*' \) -delete
+	find duckanon -name '*.nb[ic]' -delete

@@ -6,8 +6,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from duckanon.moved import keep_paths
-
 if TYPE_CHECKING:
     from duckanon.api.connection import Connection, connect
     from duckanon.api.python import (
@@ -90,8 +88,6 @@ _HOMES = {
     "streams.stream": ("AnonymizedStream",),
 }  # fmt: skip
 """Names by the module that has them."""
-
-keep_paths()
 
 if not TYPE_CHECKING:
 

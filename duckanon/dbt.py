@@ -91,7 +91,7 @@ class Plugin(_Base):  # type: ignore[misc]  # dbt is optional, so its class is n
         """Register what the cursor of one model, test or hook does not share with its connection."""
         with _lock:
             register(cursor)
-            macro = templates.render("dbt/violating_classes.sql.j2", planner=self._planner, left_out=LEFT_OUT)
+            macro = templates.render("dbt.sql.j2:violating_classes", planner=self._planner, left_out=LEFT_OUT)
             engine.run(cursor, macro, "register")
 
 
@@ -130,7 +130,7 @@ def publish(
         with contextlib.suppress(duckdb.TransactionException):
             con.rollback()
         refused, columns = engine.described(failure), getattr(failure, "columns", None)
-    engine.run(con, templates.render("dbt/told.sql.j2", refused=refused, columns=columns), _STAGE)
+    engine.run(con, templates.render("dbt.sql.j2:told", refused=refused, columns=columns), _STAGE)
 
 
 class _ContractError(ReleaseError):
@@ -153,7 +153,7 @@ def _publish(
         released = columns_of(con, relation_of(target), _STAGE)
         if contract and _by_name(columns_of(con, subquery(contract), _STAGE)) != _by_name(released):
             broken = _ContractError(f"{target} would have other columns than the contract of the model says")
-            broken.columns = templates.render("dbt/columns.sql.j2", columns=released)
+            broken.columns = templates.render("dbt.sql.j2:columns", columns=released)
             raise broken
 
 
@@ -205,7 +205,7 @@ def _violating_classes(con: duckdb.DuckDBPyConnection, relation: str, policy: Au
     source = _selected(con, relation, stage)
     attributes = bind.bind_audit(policy, columns_of(con, source, stage))
     # An empty table is found here and not in the query, where a filter of the caller's could hide it.
-    if not engine.rows(con, templates.render("relation/any_record.sql.j2", relation=source), stage):
+    if not engine.rows(con, templates.render("relation.sql.j2:any_record", relation=source), stage):
         raise SourceError(f"{stage}: the table is empty: there is nothing to audit")
     source = kept_relation(con, source, policy, stage)
     asked = audit_columns(attributes, policy, {})
@@ -214,14 +214,14 @@ def _violating_classes(con: duckdb.DuckDBPyConnection, relation: str, policy: Au
     quasi = [attribute.name for attribute in attributes if attribute.role is Role.QUASI_IDENTIFIER]
     texts = {attribute.name for attribute in attributes if attribute.type == "VARCHAR"}
     return templates.render(
-        "dbt/rows.sql.j2",
+        "dbt.sql.j2:rows",
         relation=source, qi=quasi, attributes=asked, texts=texts, k=policy.k, limit=_ALL, rows_of=rows_of,
     )  # fmt: skip
 
 
 def _selected(con: duckdb.DuckDBPyConnection, relation: str, stage: str) -> str:
     """Subquery of what a caller wrote to stand after FROM: one SELECT, for all else would be run."""
-    query = templates.render("relation/rows.sql.j2", relation=relation)
+    query = templates.render("relation.sql.j2:rows", relation=relation)
     try:
         kinds = [statement.type for statement in con.extract_statements(query)]
     except duckdb.Error as cause:

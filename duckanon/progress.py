@@ -6,7 +6,6 @@ That kernels are compiled is told on any stream, since it takes a minute or two 
 from __future__ import annotations
 
 import contextlib
-import threading
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
@@ -35,30 +34,25 @@ class Step:
 
 
 class _Compiling:
-    """A step of a display while functions are compiled, the outermost and those that it calls.
-
-    Threads may tell of them at the same time: one compiles, others wait for what another process does.
-    """
+    """A step of a display while functions are compiled, by one thread at a time."""
 
     def __init__(self, display: Display) -> None:
         self._display = display
-        self._lock = threading.Lock()
         self._depth = self._done = 0
         self._line: tuple[Progress, TaskID] | None = None
 
     def __call__(self, name: str, begins: bool) -> None:
         del name
-        with self._lock:
-            self._depth += 1 if begins else -1
-            if self._line is None:
-                self._line = self._display.open(COMPILING, None, "functions")
-                self._line[0].advance(self._line[1], self._done)
-            if not begins:
-                self._done += 1
-                self._line[0].advance(self._line[1])
-            if not self._depth:
-                self._display.close(*self._line)
-                self._line = None
+        self._depth += 1 if begins else -1
+        if self._line is None:
+            self._line = self._display.open(COMPILING, None, "functions")
+            self._line[0].advance(self._line[1], self._done)
+        if not begins:
+            self._done += 1
+            self._line[0].advance(self._line[1])
+        if not self._depth:
+            self._display.close(*self._line)
+            self._line = None
 
 
 class _Told:

@@ -10,7 +10,7 @@ import duckdb
 
 from duckanon.api import files, python
 from duckanon.api.frames import arrow_table
-from duckanon.audits.run import audit_relation
+from duckanon.audits.run import audit_copied, audit_relation
 from duckanon.database import engine, paths
 from duckanon.database.intake import register_source
 from duckanon.errors import PolicyError, SourceError
@@ -124,7 +124,7 @@ def _audit_relation(relation: duckdb.DuckDBPyRelation, policy: AuditPolicy) -> R
         again = twice(relation.columns)
         if again is not None:
             raise SourceError(f"{name} has the column {again!r} twice: rename one with AS")
-        return audit_relation(plain, reader.name, policy, name=name)
+        return audit_copied(plain, reader.name, policy, name=name, again=True)
     except duckdb.Error as cause:
         raise SourceError(f"{name} cannot be read: {engine.first_line(cause)}") from cause
 

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckanon.kernels.points import minmax
-from duckanon.literature.stream import Cluster, microaggregate_stream, no_reordering_weight
 from duckanon.measures import mae, mse, position_differences
 from reproduce import data
 from reproduce.plots import Panel, chart
 from reproduce.rows import Picture, Section, row
+from reproduce.stream import Cluster, microaggregate_stream, no_reordering_weight
 
 PAPER = "Domingo-Ferrer and Soria-Comas 2017"
 

@@ -38,9 +38,9 @@ FIRST = (
     "tests/statements/test_statements.py",
     "tests/e2e/test_readme.py",
 )
-"""On an empty cache the first two compile the kernels, of releases (once plain Python has cost as much) and of the
-published methods: two workers share them out and compile none twice. The next need none. The demo is long, and
-would leave a worker idle at the end."""
+"""On an empty cache the first two compile the kernels, of releases and of the published methods: two workers
+share them out and compile none twice. The next need none. The demo is long, and would leave a worker idle at the
+end."""
 
 
 MINUTES, ORDER = os.environ.get("DUCKANON_TESTS_MINUTES"), os.environ.get("DUCKANON_TESTS_ORDER", "")

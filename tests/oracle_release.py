@@ -62,7 +62,7 @@ def assert_release_valid(
     source, released : sequence of rows
         All rows, in any order; at least one each; columns in their order.
     policy : mapping
-        Options of contract section 3 by name; numbers as the decimal that is written.
+        Options of WITH by name; numbers as the decimal that is written.
     trees : mapping, optional
         Rows of the hierarchy table of each column with a hierarchical distance.
     """

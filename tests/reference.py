@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +32,8 @@ EIA_COLUMNS = (
 """The eleven columns of EIA with which the published information losses of MDAV are reproduced."""
 
 
-def reference_file(name: str) -> Path:
-    """Return the path of a reference file, or skip the test that asks for it.
+def reference_path(name: str) -> Path:
+    """Return where a reference file is, if it is there.
 
     Parameters
     ----------
@@ -44,12 +43,19 @@ def reference_file(name: str) -> Path:
     Returns
     -------
     Path
-        An existing file, in the folder that the environment variable DUCKANON_REFERENCE names, else in
-        ``../shared/data`` beside the repository.
+        In the folder that the environment variable DUCKANON_REFERENCE names, else in ``../shared/data``
+        beside the repository.
     """
-    folder = Path(os.environ.get("DUCKANON_REFERENCE") or REPOSITORY.parent / "shared" / "data")
-    path = folder / name
+    return Path(os.environ.get("DUCKANON_REFERENCE") or REPOSITORY.parent / "shared" / "data") / name
+
+
+def reference_file(name: str) -> Path:
+    """Return the path of a reference file that is there, or skip the test that asks for it."""
+    path = reference_path(name)
     if not path.is_file():
+        # Benchmarks read the same files, and need no pytest.
+        import pytest
+
         pytest.skip(
             f"reference file {name!r} is missing: {path} does not exist; "
             f"set DUCKANON_REFERENCE to the folder that holds {name!r}"

@@ -88,7 +88,7 @@ class Case:
     rows : tuple of tuples
         Python values, None for NULL.
     policy : mapping
-        Options of the policy by name (contract section 3).
+        Options of the policy by name.
     trees : mapping
         Rows of the hierarchy of each sensitive column that has one.
     climbs : mapping

@@ -52,7 +52,7 @@ def _to_arrow(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) ->
     (table,), home = release.tables, release.published.target.catalog
     names = [name for name, _ in table.columns]
     query = templates.render(
-        "relation/select.sql.j2", columns=names, relation=table.relation, order=table.columns
+        "relation.sql.j2:select", columns=names, relation=table.relation, order=table.columns
     )
     feather.write_feather(engine.table(con, query, "export"), draft)
     with engine.registered(con, {"written": feather.read_table(draft, memory_map=False)}):

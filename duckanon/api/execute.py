@@ -193,7 +193,7 @@ def _shown(con: duckdb.DuckDBPyConnection) -> pa.Table:
     catalogs = metadata.with_releases(con)
     if not catalogs:
         return columns.empty_table()
-    table = engine.table(con, templates.render("catalog/show.sql.j2", catalogs=catalogs), "show")
+    table = engine.table(con, templates.render("catalog/views.sql.j2:show", catalogs=catalogs), "show")
     names = [Target(*row.values()) for row in table.select(SHOWN.names[:3]).to_pylist()]
     # A view that carries the mark of a release, and is another view, is not shown.
     found = [metadata.find(con, name) for name in names]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.database import engine, own_copy, templates
 from duckanon.database.csv_files import AS_FOUND, Csv, Reading, read_csv
-from duckanon.database.paths import DATABASES, check_readable, split
+from duckanon.database.paths import DATABASES, check_readable, check_unpacked, split
 from duckanon.database.relations import Target, databases, relation_of
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.names import fold, listed, suggestion, twice
@@ -80,6 +80,7 @@ def source(
         return _parquet(con, path)
     if path.suffix.lower() in {".csv", ".tsv"}:
         return read_csv(con, path, apart=apart, typed=typed, reading=reading)
+    check_unpacked(path)
     form = (
         f"{name}:table" if path.suffix.lower() in DATABASES else "file.csv, file.parquet or file.duckdb:table"
     )
@@ -113,7 +114,7 @@ def recorded(con: duckdb.DuckDBPyConnection, name: str) -> tuple[str, RecordedRe
     if path.suffix.lower() not in DATABASES:
         return name, None
     catalog = _attached(con, path)
-    kinds = dict(engine.rows(con, templates.read("catalog/with_releases.sql"), "open"))
+    kinds = dict(engine.rows(con, templates.render("catalog/databases.sql.j2:with_releases"), "open"))
     if kinds.get(catalog) not in {"releases", "exported"}:
         return name, None
     stage = f"database {str(path)!r}"
@@ -140,7 +141,7 @@ def use(con: duckdb.DuckDBPyConnection, path: Path) -> None:
     """Attach a database, read-only, and make it the current one; no other of this name may be attached."""
     check_readable(path)
     catalog = _attached(con, path)
-    engine.run(con, templates.render("session/use.sql.j2", catalog=catalog, schema="main"), "open")
+    engine.run(con, templates.render("session.sql.j2:use", catalog=catalog, schema="main"), "open")
 
 
 def check_hierarchies(con: duckdb.DuckDBPyConnection, names: Iterable[str], *, trust: bool) -> None:
@@ -185,7 +186,7 @@ def _attached(con: duckdb.DuckDBPyConnection, path: Path) -> str:
         foreign.check_database(path)
         catalog = _free(path.name.partition(".")[0], known)
         statement = templates.render(
-            "catalog/attach.sql.j2", path=path.absolute().as_posix(), catalog=catalog, new=False
+            "catalog/databases.sql.j2:attach", path=path.absolute().as_posix(), catalog=catalog, new=False
         )
         engine.run(con, statement, stage, error=SourceError)
     return catalog
@@ -229,7 +230,7 @@ def _located(con: duckdb.DuckDBPyConnection, catalog: str, stage: str, table: st
 def _tables(con: duckdb.DuckDBPyConnection, catalog: str, stage: str) -> list[tuple[str, str, bool]]:
     """Schema and name of every table and view of an attached database, and whether it is a view."""
     tables: list[tuple[str, str, bool]] = engine.rows(
-        con, templates.render("files/tables.sql.j2", catalog=catalog), stage
+        con, templates.render("files/stored.sql.j2:tables", catalog=catalog), stage
     )
     return tables
 
@@ -250,12 +251,12 @@ def read_by_anyone(name: str, relation: str) -> str:
 
 
 def _of_parquet(path: Path) -> str:
-    return templates.render("relation/file.sql.j2", name=path, form="parquet").strip()
+    return templates.render("relation.sql.j2:file", name=path, form="parquet").strip()
 
 
 def _parquet(con: duckdb.DuckDBPyConnection, path: Path) -> str:
     stage = f"file {str(path)!r}"
-    query = templates.render("files/parquet_names.sql.j2", path=path)
+    query = templates.render("files/stated.sql.j2:parquet_names", path=path)
     columns, inside = [], 0
     # The first entry is the root; those that are inside a column follow it.
     for name, children, _ in engine.rows(con, query, stage, error=SourceError)[1:]:

@@ -55,7 +55,7 @@ def add_called(con: duckdb.DuckDBPyConnection, statement: str) -> None:
     called = _called(statement)
     if not called:
         return
-    query = templates.render("functions/known.sql.j2", names=sorted(called))
+    query = templates.render("functions/registered.sql.j2:known", names=sorted(called))
     lacking = called.difference(row[0] for row in engine.rows(con, query, "register"))
     if not lacking.isdisjoint((*SCALARS, *TABLE_FUNCTIONS)):
         _add_functions(con)
@@ -137,8 +137,11 @@ def _add_macros(con: duckdb.DuckDBPyConnection, names: Collection[str]) -> None:
 
 def unregister(con: duckdb.DuckDBPyConnection) -> None:
     """Remove what `register` added; see `duckanon.unregister`."""
-    serials = [row[0] for row in engine.rows(con, templates.read("functions/serials.sql"), "unregister")]
-    engine.run(con, templates.render("functions/remove.sql.j2", macros=_macros()), "unregister")
+    serials = [
+        row[0]
+        for row in engine.rows(con, templates.render("functions/registered.sql.j2:serials"), "unregister")
+    ]
+    engine.run(con, templates.render("functions/registered.sql.j2:remove", macros=_macros()), "unregister")
     for serial in serials:
         con.remove_function(_planner_name(serial))
         for number in range(SLOTS):
@@ -152,7 +155,10 @@ def unregister(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def _present(con: duckdb.DuckDBPyConnection) -> set[str]:
-    return {row[0] for row in engine.rows(con, templates.read("functions/present.sql"), "register")}
+    return {
+        row[0]
+        for row in engine.rows(con, templates.render("functions/registered.sql.j2:present"), "register")
+    }
 
 
 def _microaggregate(points: pa.ChunkedArray, k: pa.ChunkedArray) -> pa.Array:
@@ -295,10 +301,10 @@ def planner(con: duckdb.DuckDBPyConnection, slots: dict[str, Slot]) -> Callable[
 
 def _same_session(cursor: duckdb.DuckDBPyConnection, session: dict[str, str]) -> None:
     """Read as the caller reads: the same name means the same relation, and a view gives the same rows."""
-    for name, value in engine.rows(cursor, templates.read("session/settings.sql"), STAGE):
+    for name, value in engine.rows(cursor, templates.render("session.sql.j2:settings"), STAGE):
         if name not in session or value == session[name]:
             continue
-        statement = templates.render("session/set.sql.j2", name=name, value=session[name], session=True)
+        statement = templates.render("session.sql.j2:set", name=name, value=session[name], session=True)
         try:
             engine.run(cursor, statement, STAGE)
         except DuckanonError as refused:
@@ -311,7 +317,7 @@ def _same_session(cursor: duckdb.DuckDBPyConnection, session: dict[str, str]) ->
 def _source(cursor: duckdb.DuckDBPyConnection, function: str, relation: str) -> str:
     """Temporary table of the rows of a relation, read once."""
     source = f"{engine.workspace()}_source"
-    query = templates.render("functions/source.sql.j2", source=source, relation=relation)
+    query = templates.render("functions/rows.sql.j2:source", source=source, relation=relation)
     try:
         engine.run(cursor, query, f"relation {relation!r}", error=SourceError)
     except SourceError as unseen:
@@ -337,7 +343,7 @@ def _digest(cursor: duckdb.DuckDBPyConnection, relations: list[str], *others: st
         columns = columns_of(cursor, relation, STAGE)
         if not all(tells_all(type_text) for _, type_text in columns):
             return None
-        state.update(row_digests(cursor, relation, columns, ordered=False).encode())
+        state.update(row_digests(cursor, relation, columns).encode())
     return state.hexdigest()
 
 
@@ -354,16 +360,16 @@ def _trees(cursor: duckdb.DuckDBPyConnection, policy: Policy) -> str | None:
 
 
 def _tree(name: str) -> str:
-    return templates.render("relation/file.sql.j2", name=name, form=None).strip()
+    return templates.render("relation.sql.j2:file", name=name, form=None).strip()
 
 
 def _settings(cursor: duckdb.DuckDBPyConnection) -> str:
     """Every setting of the session, for one may change what a view gives, or the partition."""
-    return json.dumps(engine.rows(cursor, templates.read("session/settings.sql"), STAGE), default=str)
+    return json.dumps(engine.rows(cursor, templates.render("session.sql.j2:settings"), STAGE), default=str)
 
 
 def _rows(cursor: duckdb.DuckDBPyConnection, function: str, source: str, policy: Policy) -> Handover:
-    query = templates.render("relation/rows.sql.j2", relation=source)
+    query = templates.render("relation.sql.j2:rows", relation=source)
     if function == "equivalence_classes":
         return pipeline.equivalence_classes(cursor, query, policy)
     return pipeline.released_rows(cursor, query, policy)
@@ -378,7 +384,7 @@ def _reading(name: str, slot: Slot, relation: str) -> str:
         plain = relation
     rows = templates.render("handover/reading.sql.j2", columns=slot.columns, relation=name)
     return templates.render(
-        "functions/slot.sql.j2", rows=rows, names=sorted({relation, plain}), relation=relation
+        "functions/rows.sql.j2:slot", rows=rows, names=sorted({relation, plain}), relation=relation
     )
 
 

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from duckanon.audits.legible import legible
 from duckanon.audits.report import COLUMNS, shown
-from duckanon.database.fingerprint import recipe_of
 from duckanon.errors import SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 FACTS = ("name", "policy", "policy_hash", "fingerprint")
 """What a report may say about itself beside its measures; compared where both reports say it."""
@@ -61,8 +60,6 @@ class Changes:
         Violating classes that only one of the reports lists (each lists a hundred at most).
     unknown : tuple of str
         Names in `FACTS` that only one of the reports says, so that they cannot be compared.
-    otherwise : tuple of str
-        Names in `FACTS` that the reports say in two forms, a fingerprint by two recipes, likewise.
     """
 
     cells: tuple[Change, ...] = ()
@@ -71,7 +68,6 @@ class Changes:
     classes_appeared: tuple[dict[str, Any], ...] = ()
     classes_disappeared: tuple[dict[str, Any], ...] = ()
     unknown: tuple[str, ...] = ()
-    otherwise: tuple[str, ...] = ()
 
     @property
     def same(self) -> bool:
@@ -105,9 +101,6 @@ class Changes:
         if not lines:
             lines = ["nothing changed"]
         lines += [f"{_words(fact)}: only one of the reports says it, not compared" for fact in self.unknown]
-        lines += [
-            f"{_words(fact)}: an older version hashed otherwise, not compared" for fact in self.otherwise
-        ]
         return "\n".join(map(legible, lines))
 
 
@@ -143,11 +136,10 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
     if None not in facts[FACTS.index("policy")]:
         # The texts say what differs, so their hash need not.
         facts = [fact for fact in facts if fact[0] != "policy_hash"]
-    otherwise = _otherwise(facts)
     cells = [
         Change(None, None, name, one, other)
         for name, one, other in facts
-        if one is not None and other is not None and one != other and name not in otherwise
+        if one is not None and other is not None and one != other
     ]
     for key, row in new.items():
         if key in old:
@@ -159,7 +151,6 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
         classes_appeared=tuple(row for key, row in listed[1].items() if key not in listed[0]),
         classes_disappeared=tuple(row for key, row in listed[0].items() if key not in listed[1]),
         unknown=tuple(name for name, one, other in facts if (one is None) != (other is None)),
-        otherwise=otherwise,
     )
 
 
@@ -201,13 +192,6 @@ def _violations(report: Mapping[str, Any]) -> dict[tuple[object, ...], dict[str,
 def _fact(report: Mapping[str, Any], name: str) -> Any:
     inner = report.get("evidence")
     return report.get(name, inner.get(name) if isinstance(inner, Mapping) else None)
-
-
-def _otherwise(facts: Sequence[tuple[str, Any, Any]]) -> tuple[str, ...]:
-    """Tell whether two reports say the fingerprint by two recipes: then it differs for the same rows."""
-    ((one, other),) = (values for name, *values in facts if name == "fingerprint")
-    told = isinstance(one, str) and isinstance(other, str)
-    return ("fingerprint",) if told and recipe_of(one) != recipe_of(other) else ()
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:

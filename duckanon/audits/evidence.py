@@ -26,12 +26,7 @@ if TYPE_CHECKING:
 STAGE = "evidence"
 
 SCHEMA_VERSION = 4
-"""Version of the metadata: 2 added to every audit what it looked at (sql/evidence), 3 the chain of audits;
-since 3 classes and types are those of the release, no longer those of the partition and of the source; since
-4 fingerprints are of the second recipe."""
-
-OF_TREES = 1
-"""Recipe of the fingerprints of trees in the text of a policy, which must not change with the version."""
+"""Version of the layout of the metadata; metadata of another version are refused."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +75,7 @@ def evidence_of(
 
 def trees_told(con: duckdb.DuckDBPyConnection, trees: Mapping[str, str]) -> dict[str, str]:
     """Fingerprints of trees, relations as SQL text, by column, as `canonical` takes them."""
-    return {column: fingerprint(con, tree, OF_TREES) for column, tree in trees.items()}
+    return {column: fingerprint(con, tree) for column, tree in trees.items()}
 
 
 def canonical(policy: AuditPolicy, columns: Sequence[tuple[str, str]], trees: Mapping[str, str]) -> str:

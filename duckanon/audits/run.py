@@ -17,7 +17,7 @@ from duckanon.audits.unaudited import Roles, warnings_of
 from duckanon.database import engine, own_copy, templates
 from duckanon.database.csv_files import read_csv
 from duckanon.database.engine import temporary, transaction
-from duckanon.database.relations import columns_of, lookup, named, resolve
+from duckanon.database.relations import columns_of, databases, lookup, named, resolve
 from duckanon.errors import PolicyError, ReleaseError, SourceError
 from duckanon.hierarchies.tree import audit_tree
 from duckanon.policy import bind
@@ -77,8 +77,8 @@ def kept_relation(con: duckdb.DuckDBPyConnection, relation: str, policy: AuditPo
         return relation
     values = {"relation": relation, "columns": policy.quasi_identifiers, "mark": policy.suppressed}
     kept = templates.render("audit_bind/kept.sql.j2", **values).strip()
-    query = templates.render("relation/any_record.sql.j2", relation=kept)
-    any_record = templates.render("relation/any_record.sql.j2", relation=relation)
+    query = templates.render("relation.sql.j2:any_record", relation=kept)
+    any_record = templates.render("relation.sql.j2:any_record", relation=relation)
     if engine.rows(con, any_record, stage, error=SourceError) and not engine.rows(con, query, stage):
         raise SourceError(
             f"{stage}: every record is suppressed = {policy.suppressed!r}: there is nothing to audit"
@@ -133,14 +133,13 @@ def audit_named(
 ) -> Report:
     """Audit of a table, view or file by its name, as `audit_relation`.
 
-    The rows of all but stored tables are copied first, so that what Parquet files state about them decides
-    nothing. A SourceError where that is wrong in one of the files that the name stands for. In a table of
-    another database DuckDB believes it. A CSV is read as `duckanon audit` does: DuckDB alone rounds numbers
-    to the type of its first rows.
+    The rows of all but tables in memory are copied first, see `audit_copied`. A SourceError where a Parquet
+    file that the name stands for states what is not true of them. A CSV is read as `duckanon audit` does:
+    DuckDB alone rounds numbers to the type of its first rows.
     """
     relation, stage = named(name.catalog, name.schema, name.name), f"audit of {called}"
-    kind = _kind(con, name)
-    if kind == "table":
+    kind, stored, computed = _found(con, name, stage)
+    if kind == "table" and not stored:
         return audit_relation(con, relation, policy, name=called)
     file = Path(name.name)
     alone = name.schema is None and file.is_file() and kind is None
@@ -148,25 +147,55 @@ def audit_named(
         asked = [*policy.quasi_identifiers, *policy.sensitive]
         read = read_csv(con, file, apart=policy.quasi_identifiers, typed=asked)
         return audit_relation(con, read.relation, policy, name=called)
+    files = [] if kind == "table" else _files(con, name, stage)
+    return audit_copied(con, relation, policy, name=called, files=files, again=kind == "view" or computed)
+
+
+def audit_copied(
+    con: duckdb.DuckDBPyConnection,
+    relation: str,
+    policy: AuditPolicy | Policy,
+    *,
+    name: str,
+    files: Sequence[Path] = (),
+    again: bool,
+) -> Report:
+    """Audit of a copy of a relation, which no statistics of a file lead astray.
+
+    A SourceError where one of the Parquet files of which the rows are states what is not true of them. With
+    `again` the relation is audited as it stands, too: that it gives other rows each time, its copy hides.
+    """
+    stage = f"audit of {name}"
     with temporary(con) as workspace:
         rows = own_copy.copy(con, relation, named("temp", f"{workspace}_rows"), stage)
-        lies = own_copy.of_parquet(con, _files(con, name, stage), rows, stage)
+        lies = own_copy.of_parquet(con, files, rows, stage)
         if lies:
             raise SourceError(f"{stage}: {own_copy.told(lies)}")
-        report = audit_relation(con, rows, policy, name=called)
-    if kind is not None:
-        # A view that gives other rows each time it is read is an error, which its copy does not show.
-        audit_relation(con, relation, policy, name=called)
+        report = audit_relation(con, rows, policy, name=name)
+    if again:
+        with own_copy.plain_scans(con, stage):
+            audit_relation(con, relation, policy, name=name)
     return report
 
 
-def _kind(con: duckdb.DuckDBPyConnection, name: QualifiedName) -> str | None:
-    """Kind of the table or view of a name; None where there is none, as of a file."""
+def _found(con: duckdb.DuckDBPyConnection, name: QualifiedName, stage: str) -> tuple[str | None, bool, bool]:
+    """Kind of a table or view, whether its database is a file, and whether it has computed columns.
+
+    No kind where nothing has the name, as of a file.
+    """
     try:
-        relation = lookup(con, resolve(con, name))
+        target = resolve(con, name)
     except ReleaseError:
-        return None
-    return None if relation is None else relation.kind
+        return None, False, False
+    relation = lookup(con, target)
+    if relation is None:
+        return None, False, False
+    database = databases(con, stage).get(target.catalog)
+    query = templates.render(
+        "files/relation.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
+    )
+    computed = any(row[3] for row in engine.rows(con, query, stage))
+    return relation.kind, database is not None and database.path is not None, computed
 
 
 _PARQUET = re.compile(r"\.parquet(\?.*)?$", re.IGNORECASE | re.DOTALL)
@@ -179,7 +208,9 @@ def _files(con: duckdb.DuckDBPyConnection, name: QualifiedName, stage: str) -> l
         return []
     if lookup(con, resolve(con, name)) is not None:
         return []
-    rows = engine.rows(con, templates.render("files/meant.sql.j2", name=name.name), stage, error=SourceError)
+    rows = engine.rows(
+        con, templates.render("files/stored.sql.j2:meant", name=name.name), stage, error=SourceError
+    )
     return [Path(file) for (file,) in rows if Path(file).is_file()]
 
 

@@ -26,22 +26,21 @@ from duckanon.cli.options import (
     QuasiIdentifiers,
     ShowEffect,
     T,
-    Timeout,
     Trees,
     Trust,
     Words,
     reading_of,
+    timed,
 )
 from duckanon.cli.outcomes import show
 from duckanon.database import paths, templates
 from duckanon.database.csv_files import Csv, written
-from duckanon.database.interrupts import interruptible, within
+from duckanon.database.interrupts import interruptible
 from duckanon.database.relations import Target
 from duckanon.errors import PolicyError
 from duckanon.policy.checks import checked
 from duckanon.policy.names import fold
 from duckanon.policy.policy import hierarchy_names
-from duckanon.release import ahead
 from duckanon.release.explain import explain
 from duckanon.release.export import check_target, export, files_of
 from duckanon.release.stages.candidate import Source
@@ -64,10 +63,10 @@ _NOT_OPTIONS = {
     "dateformat",
     "null",
     "trust",
-    "timeout",
 }
 
 
+@timed
 def anonymize(
     source: Annotated[str, typer.Argument(metavar="IN", help="file.csv, file.parquet or file.duckdb:table")],
     target: Annotated[str, typer.Argument(metavar="OUT", help="a new .csv, .parquet, or file.duckdb:table")],
@@ -107,7 +106,6 @@ def anonymize(
     dateformat: DateFormat = None,
     null: Nulls = None,
     trust: Trust = False,
-    timeout: Timeout = None,
 ) -> int:
     """Release a file or table as a new file."""
     flags = {name: value for name, value in locals().items() if name not in _NOT_OPTIONS}
@@ -118,14 +116,14 @@ def anonymize(
     formulas = {} if csv_formulas is None else {"csv_formulas": checked("csv_formulas", csv_formulas)}
     trees = hierarchy_names(release_policy)
     opened = files.opened(source, *trees, folders=[path.parent], trust=trust)
-    with ahead.allowed(), progress.shown(sys.stderr), opened as con, within(timeout):
+    with progress.shown(sys.stderr), opened as con:
         read = files.source(
             con, source, typed=_typed(release_policy), trust=trust, reading=reading_of(dateformat, null)
         )
         _check_unnamed(read, release_policy)
         texts = _written(con, read, release_policy) if path.suffix.lower() == ".csv" else {}
         rows = read.relation if isinstance(read, Csv) else read
-        query = templates.render("relation/rows.sql.j2", relation=rows)
+        query = templates.render("relation.sql.j2:rows", relation=rows)
         files.check_hierarchies(con, trees, trust=trust)
         if dry_run:
             show(Outcome("plan", explain(con, Source(query, "memory", "main"), release_policy)))
@@ -133,7 +131,7 @@ def anonymize(
         name = Target("memory", "main", table or path.stem)
         # Interruptible of its own: with the view in memory the command is not as good as done.
         made = interruptible(create)(con, query, release_policy, name, effect=effect, only=True)
-        report = export(con, name, str(path), written=texts, just_made=True, **formulas)
+        report = interruptible(export)(con, name, str(path), written=texts, just_made=True, **formulas)
     # The audit is that of the file; what its rows do not tell is what CREATE found.
     known = {measure.measure for measure in report.measures}
     beside = tuple(measure for measure in made.report.measures if measure.measure not in known)

@@ -34,7 +34,6 @@ from duckanon.cli.options import (
     QuasiIdentifiers,
     T,
     Table,
-    Timeout,
     Trees,
     Trust,
     Words,
@@ -42,10 +41,10 @@ from duckanon.cli.options import (
     deliver,
     known_form,
     reading_of,
+    timed,
 )
 from duckanon.cli.output import complain, line
 from duckanon.database import engine, templates
-from duckanon.database.interrupts import within
 from duckanon.database.paths import check_local
 from duckanon.database.relations import current
 from duckanon.errors import DuckanonError, PolicyError, SourceError
@@ -79,6 +78,7 @@ _PROVED = frozenset({"json", "junit", "sarif"})
 _CHANGES = "changes since the audit of --against:"
 
 
+@timed
 def audit(
     source: Table,
     qi: QuasiIdentifiers = None,
@@ -109,7 +109,6 @@ def audit(
     dateformat: DateFormat = None,
     null: Nulls = None,
     trust: Trust = False,
-    timeout: Timeout = None,
 ) -> int:
     """Audit any table or file; exit code 1 when it violates a threshold."""
     known_form(form, KNOWN)
@@ -140,7 +139,7 @@ def audit(
         )
     asked_for = (source, second, original, *hierarchy_names(audit_policy))
     named = [name for name in asked_for if name is not None]
-    with progress.shown(sys.stderr), files.opened(*named, trust=trust) as con, within(timeout):
+    with progress.shown(sys.stderr), files.opened(*named, trust=trust) as con:
         relation = files.relation(
             con, source, apart=audit_policy.quasi_identifiers, typed=typed, trust=trust, reading=reading
         )
@@ -208,7 +207,7 @@ def _html(
     try:
         cost = None
         if asked is not None and before is not None:
-            query = templates.render("relation/rows.sql.j2", relation=before)
+            query = templates.render("relation.sql.j2:rows", relation=before)
             cost = measured(con, Source(query, *current(con)), asked)
         return html_report(con, relation, report, audit_policy, roles=roles, original=before, frontier=cost)
     except Exception:

@@ -12,52 +12,34 @@ from duckanon import progress
 from duckanon.api import files
 from duckanon.cli.codes import PASSED
 from duckanon.cli.flags import read_text
-from duckanon.cli.options import (
-    DateFormat,
-    Form,
-    Nulls,
-    Output,
-    Table,
-    Timeout,
-    Trust,
-    check_output,
-    deliver,
-    known_form,
-    reading_of,
-)
-from duckanon.database.interrupts import within
+from duckanon.cli.options import Asked, Table, check_output, deliver, documenting
 from duckanon.errors import SourceError
 from duckanon.evaluation.workload.compare import compared, read_queries
 
 
+@documenting
 def compare(
     original: Table,
     release: Table,
     queries: Annotated[
         Path | None, typer.Option(help="SELECT statements over a relation called data")
     ] = None,
-    form: Form = "text",
-    output: Output = None,
-    dateformat: DateFormat = None,
-    null: Nulls = None,
-    trust: Trust = False,
-    timeout: Timeout = None,
+    *,
+    asked: Asked,
 ) -> int:
     """Run your aggregate queries on a table and its release, and report the error of each."""
-    known_form(form)
-    reading = reading_of(dateformat, null)
-    check_output(output, original, release, queries)
+    check_output(asked.output, original, release, queries)
     if queries is None:
         raise SourceError(
             "--queries is missing: give a file of SELECT statements over a relation called data"
         )
     script = read_text(queries, "queries", error=SourceError)
     statements = read_queries(script)
-    opened = files.opened(original, release, trust=trust)
-    with progress.shown(sys.stderr), opened as con, within(timeout):
+    with progress.shown(sys.stderr), files.opened(original, release, trust=asked.trust) as con:
         before, after = (
-            files.relation(con, name, trust=trust, reading=reading) for name in (original, release)
+            files.relation(con, name, trust=asked.trust, reading=asked.reading)
+            for name in (original, release)
         )
         workload = compared(con, (before, after), (original, release), statements, alone=True)
-    deliver(workload.to_json() if form == "json" else workload.to_text(), output)
+    deliver(workload.to_json() if asked.form == "json" else workload.to_text(), asked.output)
     return PASSED

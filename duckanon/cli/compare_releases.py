@@ -16,22 +16,15 @@ from duckanon.audits.intersection import intersection
 from duckanon.cli.codes import PASSED, VIOLATION
 from duckanon.cli.flags import read_names
 from duckanon.cli.options import (
-    DateFormat,
-    Form,
+    Asked,
     K,
     Names,
-    Nulls,
-    Output,
     QuasiIdentifiers,
     Table,
-    Timeout,
-    Trust,
     check_output,
     deliver,
-    known_form,
-    reading_of,
+    documenting,
 )
-from duckanon.database.interrupts import within
 from duckanon.errors import PolicyError
 from duckanon.policy.checks import checked
 from duckanon.policy.names import fold
@@ -58,7 +51,7 @@ _RECORDS = (
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Compared:
     """What is compared, and by which thresholds."""
 
     quasi_identifiers: Sequence[str]
@@ -69,6 +62,7 @@ class _Asked:
     subjects: bool | None  # whether a release counts subjects; None where the files do not say
 
 
+@documenting
 def compare_releases(
     older: Table,
     newer: Table,
@@ -78,45 +72,40 @@ def compare_releases(
     l: Annotated[  # noqa: E741 - as above
         int | None, typer.Option("-l", help="least values that a class of both has in common; 2 by default")
     ] = None,
-    form: Form = "text",
-    output: Output = None,
-    dateformat: DateFormat = None,
-    null: Nulls = None,
-    trust: Trust = False,
-    timeout: Timeout = None,
+    *,
+    asked: Asked,
 ) -> int:
     """Tell what two releases of the same data say together; exit code 1 when it is about fewer than k."""
-    known_form(form)
-    reading = reading_of(dateformat, null)
-    check_output(output, older, newer)
+    check_output(asked.output, older, newer)
     classes = None if qi is None else read_names("--qi", qi)
     values = None if sensitive is None else read_names("--sensitive", sensitive)
     least = None if k is None else checked("k", k)
     _check_l(l)
-    opened = files.opened(older, newer, trust=trust)
-    with progress.shown(sys.stderr), opened as con, within(timeout):
+    with progress.shown(sys.stderr), files.opened(older, newer, trust=asked.trust) as con:
         found = [files.recorded(con, name) for name in (older, newer)]
         records = [record for _, record in found if record is not None]
-        asked = _asked(records, classes, values, least, l)
+        wanted = _wanted(records, classes, values, least, l)
         relations = [
-            files.relation(con, name, apart=asked.quasi_identifiers, trust=trust, reading=reading)
+            files.relation(
+                con, name, apart=wanted.quasi_identifiers, trust=asked.trust, reading=asked.reading
+            )
             for name, _ in found
         ]
         compared = intersection(
             con,
             (relations[0], relations[1]),
             (older, newer),
-            quasi_identifiers=asked.quasi_identifiers,
-            sensitive=asked.sensitive,
-            others=asked.others,
-            k=asked.k,
-            l=asked.l,
+            quasi_identifiers=wanted.quasi_identifiers,
+            sensitive=wanted.sensitive,
+            others=wanted.others,
+            k=wanted.k,
+            l=wanted.l,
         )
     report = compared.report
-    if asked.subjects:
+    if wanted.subjects:
         report = replace(report, warnings=(_RECORDS, *report.warnings))
-    told = _sentence(compared, asked)
-    deliver(_json(report, told) if form == "json" else f"{report.to_text()}\n{told}", output)
+    told = _sentence(compared, wanted)
+    deliver(_json(report, told) if asked.form == "json" else f"{report.to_text()}\n{told}", asked.output)
     return VIOLATION if report.violated else PASSED
 
 
@@ -128,13 +117,13 @@ def _check_l(l: int | None) -> None:  # noqa: E741 - as above
         raise PolicyError("-l is out of range: use an integer of at most 18 digits")
 
 
-def _asked(
+def _wanted(
     records: Sequence[RecordedRelease],
     qi: Sequence[str] | None,
     sensitive: Sequence[str] | None,
     k: int | None,
     l: int | None,  # noqa: E741 - as above
-) -> _Asked:
+) -> _Compared:
     """What the flags ask, and where they are silent the metadata, of which the stricter threshold counts."""
     policies = [record.asked() for record in records if _comparable(record)]
     if qi is None:
@@ -149,7 +138,7 @@ def _asked(
     subjects = any(measure == SUBJECTS for record in records for measure, _ in record.proved)
     asked = [_largest(policy.l) for policy in policies if policy.l]
     least = max([_LEAST_L, *asked]) if l is None else l
-    return _Asked(
+    return _Compared(
         qi,
         sensitive,
         _others(records, (*qi, *sensitive)),
@@ -211,17 +200,17 @@ def _largest(asked: object) -> int:
     return max(map(ceil, values))
 
 
-def _sentence(compared: Intersection, asked: _Asked) -> str:
+def _sentence(compared: Intersection, wanted: _Compared) -> str:
     """What the two releases tell, and what to do about it."""
     report = compared.report
     if not report.violated:
         where = "together" if compared.complete else "together, in the columns that were compared,"
-        return f"{where} they say nothing that the files show to be about fewer than {asked.k} records"
+        return f"{where} they say nothing that the files show to be about fewer than {wanted.k} records"
     few = any(one.passed is False and one.measure != "common_values" for one in report.measures)
     close = any(one.passed is False and one.measure == "common_values" for one in report.measures)
-    what = [f"something about fewer than {asked.k} records"] * few
-    what += [f"of who stays in a class that fewer than {asked.l} values are possible"] * close
-    by = ", with subject = (...)," if asked.subjects is False else ""
+    what = [f"something about fewer than {wanted.k} records"] * few
+    what += [f"of who stays in a class that fewer than {wanted.l} values are possible"] * close
+    by = ", with subject = (...)," if wanted.subjects is False else ""
     return (
         f"together they say {' and '.join(what)}: give out one of the two only, or make the newer one{by} by "
         "REFRESH ANONYMIZED VIEW ... WITH (mode = 'append'), or wait until enough records came"

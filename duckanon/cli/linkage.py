@@ -12,22 +12,7 @@ from duckanon import progress
 from duckanon.api import files
 from duckanon.cli.codes import PASSED
 from duckanon.cli.flags import policy_of_flags, read_flags, read_names
-from duckanon.cli.options import (
-    DateFormat,
-    Form,
-    Nulls,
-    Output,
-    QuasiIdentifiers,
-    Table,
-    Timeout,
-    Trees,
-    Trust,
-    check_output,
-    deliver,
-    known_form,
-    reading_of,
-)
-from duckanon.database.interrupts import within
+from duckanon.cli.options import Asked, QuasiIdentifiers, Table, Trees, check_output, deliver, documenting
 from duckanon.errors import PolicyError
 from duckanon.evaluation.attack.columns import has_column
 from duckanon.evaluation.attack.definetti import Definetti, definetti_attack
@@ -37,6 +22,7 @@ from duckanon.policy.policy import hierarchy_names
 from duckanon.release.tables import BESIDE
 
 
+@documenting
 def linkage(
     original: Table,
     release: Table,
@@ -67,20 +53,14 @@ def linkage(
     hierarchies: Trees = None,
     sample: Annotated[int, typer.Option(help="records of the original that are linked")] = SAMPLE,
     seed: Annotated[int, typer.Option(help="draws another sample")] = 0,
-    form: Form = "text",
-    output: Output = None,
-    dateformat: DateFormat = None,
-    null: Nulls = None,
-    trust: Trust = False,
-    timeout: Timeout = None,
+    *,
+    asked: Asked,
 ) -> int:
     """Attack a release: link the records of its original to it, and count who is found."""
-    known_form(form)
-    reading = reading_of(dateformat, null)
     applied = None if policy is None else policy_of_flags({}, policy)
     given = read_flags({"hierarchies": hierarchies}).get("hierarchies")
     trees = (*(hierarchy_names(applied) if applied else ()), *(given or {}).values())
-    check_output(output, original, release, policy, *trees)
+    check_output(asked.output, original, release, policy, *trees)
     attack = Attack(
         quasi_identifiers=_quasi(qi),
         subsets=None if subset is None else [read_names("--subset", [one]) for one in subset],
@@ -95,23 +75,23 @@ def linkage(
     )
     wanted = None if sensitive is None else read_names("--sensitive", sensitive)
     second = files.beside(release, BESIDE)
-    named = files.opened(original, release, *trees, trust=trust)
-    with progress.shown(sys.stderr), named as con, within(timeout):
+    with progress.shown(sys.stderr), files.opened(original, release, *trees, trust=asked.trust) as con:
         before, after = (
-            files.relation(con, name, trust=trust, reading=reading) for name in (original, release)
+            files.relation(con, name, trust=asked.trust, reading=asked.reading)
+            for name in (original, release)
         )
-        files.check_hierarchies(con, trees, trust=trust)
+        files.check_hierarchies(con, trees, trust=asked.trust)
         sides = Sides(before, after, original, release)
         outcome: Linkage | Definetti
         if wanted is None:
             outcome = attacked(con, sides, attack)
         else:
             whole = all(has_column(con, after, name) for name in wanted)
-            beside = None if whole else files.relation(con, second, trust=trust)
+            beside = None if whole else files.relation(con, second, trust=asked.trust, reading=asked.reading)
             outcome = definetti_attack(
                 con, sides, attack.quasi_identifiers, wanted, beside=beside, sample=sample, seed=seed
             )
-    deliver(outcome.to_json() if form == "json" else outcome.to_text(), output)
+    deliver(outcome.to_json() if asked.form == "json" else outcome.to_text(), asked.output)
     return PASSED
 
 

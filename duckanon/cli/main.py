@@ -80,7 +80,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         code = failed(failure, debug="--debug" in given)
     if code == _INTERRUPTED:
-        complain("interrupted: nothing was released")
+        # Not loaded before: Ctrl-C may come while it is.
+        from duckanon.database import interrupts
+
+        written = interrupts.written()
+        complain(f"interrupted: {'its file is written' if written else 'nothing was released'}")
         code = ERROR
     sys.exit(code or PASSED)
 

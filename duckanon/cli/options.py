@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,11 +15,12 @@ import typer
 from duckanon.cli.output import line
 from duckanon.database import drafts, paths
 from duckanon.database.csv_files import Reading
+from duckanon.database.interrupts import interruptible, settle, within, wrote
 from duckanon.errors import DuckanonError
 from duckanon.policy.names import suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 Database = Annotated[Path | None, typer.Option("--database", "-d", help="DuckDB file; in memory without it")]
 Names = Annotated[list[str] | None, typer.Option(metavar="COLUMN,...", help="columns; may be repeated")]
@@ -79,6 +83,65 @@ Nulls = Annotated[
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="a file instead of stdout")]
 
 
+@dataclass(frozen=True)
+class Asked:
+    """How a command reads files and where its document goes, see `documenting`."""
+
+    form: str  # of the document, text or json
+    output: Path | None  # of the document; None is stdout
+    reading: Reading  # of CSV files
+    trust: bool  # whether views of a file run
+
+
+def timed(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the option --timeout, within which it reads, works and writes."""
+
+    def ended(*, timeout: float | None, **given: object) -> int:
+        with within(timeout):
+            return command(**given)
+
+    return _with_options(command, ended, timeout=(Timeout, None))
+
+
+def documenting(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options of one that reads files and writes a document, as its argument `asked`."""
+
+    def documented(
+        *, form: str, output: Path | None, dateformat: str | None, null: Sequence[str] | None, trust: bool,
+        **given: object,
+    ) -> int:  # fmt: skip
+        asked = Asked(known_form(form), output, reading_of(dateformat, null), trust)
+        return command(**given, asked=asked)
+
+    return timed(
+        _with_options(
+            command,
+            documented,
+            form=(Form, "text"),
+            output=(Output, None),
+            dateformat=(DateFormat, None),
+            null=(Nulls, None),
+            trust=(Trust, False),
+        )
+    )
+
+
+def _with_options(
+    command: Callable[..., int], calling: Callable[..., int], **options: tuple[object, object]
+) -> Callable[..., int]:
+    """Function that typer takes for a command with more options, each of a type and a default."""
+    signature = inspect.signature(command, eval_str=True)
+    own = [parameter for name, parameter in signature.parameters.items() if name != "asked"]
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, (kind, default) in options.items()
+    ]
+    functools.update_wrapper(calling, command)
+    calling.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+    calling.__annotations__ = {}
+    return calling
+
+
 def reading_of(dateformat: str | None, null: Sequence[str] | None) -> Reading:
     """What --dateformat and --null say of CSV files."""
     return Reading(dateformat, tuple(null or ()))
@@ -110,6 +173,8 @@ def check_output(output: Path | None, *inputs: str | Path | None) -> None:
     folder = _target(output).parent
     if output.is_dir():
         raise DuckanonError(f"-o {str(output)!r} is a folder: give a file")
+    if output.is_socket():
+        raise DuckanonError(f"-o {str(output)!r} is a socket: give a file")
     if not folder.is_dir():
         raise DuckanonError(f"cannot write {str(output)!r}: the folder {str(folder)!r} does not exist")
     if not os.access(output if output.exists() else folder, os.W_OK):
@@ -137,10 +202,13 @@ def _target(output: Path) -> Path:
     return Path(os.path.realpath(output))
 
 
+@interruptible
 def _replace(target: Path, text: str) -> None:
     """Write a file aside in its folder and rename it, so that no half of it is ever there."""
     with drafts.draft(target) as draft:
         draft.write_text(text, encoding="utf-8")
         if target.exists():
             shutil.copymode(target, draft)
+        settle()
         draft.replace(target)
+        wrote()

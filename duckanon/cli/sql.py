@@ -15,9 +15,9 @@ from duckanon.cli.codes import ERROR, PASSED, VIOLATION
 from duckanon.cli.options import Database, ShowEffect
 from duckanon.cli.outcomes import show
 from duckanon.cli.output import complain, tell
+from duckanon.database.interrupts import DONE
 from duckanon.database.paths import check_local, check_opened, database_of
 from duckanon.errors import SourceError
-from duckanon.release import ahead
 from duckanon.release.frontier import picture as drawn
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def run_text(
     if picture is not None and picture.exists():
         raise SourceError(f"{str(picture)!r} exists: a picture never overwrites, give a new name")
     try:
-        with ahead.allowed(), progress.shown(sys.stderr), connect(database or ":memory:") as con:
+        with progress.shown(sys.stderr), connect(database or ":memory:") as con:
             for outcome in con.outcomes(text, name=name, effect=effect):
                 show(outcome)
                 if isinstance(outcome, Outcome) and outcome.violated:
@@ -71,10 +71,12 @@ def run_text(
                     picture.write_text(drawn(rows), encoding="utf-8")
                     picture = None
                 done += 1
-    except KeyboardInterrupt:
-        if not done:
+    except KeyboardInterrupt as interrupt:
+        late = DONE in getattr(interrupt, "__notes__", ())
+        if not (done or late):
             raise
-        complain(f"interrupted in statement {done + 1}: it released nothing; those before it have run")
+        what = "it is done" if late else "it released nothing"
+        complain(f"interrupted in statement {done + 1}: {what}; those before it have run")
         return ERROR
     if picture is not None:
         raise SourceError("--picture draws the rows of EXPLAIN ... FRONTIER, and no such statement was run")

@@ -18,14 +18,14 @@ from duckanon.cli.options import L, Names, Numbers, QuasiIdentifiers, T, Trees, 
 from duckanon.cli.output import complain
 from duckanon.database import engine, templates
 from duckanon.database.interrupts import interruptible, terminable
-from duckanon.database.paths import check_local
+from duckanon.database.paths import check_local, check_unpacked
 from duckanon.errors import DuckanonError, PolicyError
 from duckanon.streams import evidence, feed
 from duckanon.streams.guard import guarded
 from duckanon.streams.output import Writer, created, passing
 from duckanon.streams.policy import stream_options
 from duckanon.streams.stream import AnonymizedStream
-from duckanon.streams.texts import SNIFFED, csv_batches, json_batches, untold
+from duckanon.streams.texts import SNIFFED_TUPLES, csv_batches, json_batches, untold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -162,6 +162,8 @@ def _form(file: Path | None, given: str | None) -> Form:
     """Form of a file by its ending, of what has none by --format."""
     known = None if file is None else _FORMS.get(file.suffix.lower())
     if known is None and file is not None and given is None and not passing(file):
+        if file.exists():
+            check_unpacked(file)
         raise DuckanonError(f"{str(file)!r} ends in none of {', '.join(_FORMS)}: give --format")
     return known or ("jsonl" if given == "jsonl" else "csv")
 
@@ -233,7 +235,7 @@ def _run(job: _Job, done: _Done) -> None:
         con = stack.enter_context(engine.in_memory(threads=1))
         # What a time with a zone looks like must not depend on where this runs.
         engine.run(
-            con, templates.render("session/set.sql.j2", name="TimeZone", value="UTC", session=False), "open"
+            con, templates.render("session.sql.j2:set", name="TimeZone", value="UTC", session=False), "open"
         )
         stack.enter_context(progress.shown(sys.stderr))
         done.writer = Writer(con, output, job.forms[1], stack.enter_context(guarded(output)))
@@ -267,7 +269,7 @@ def _batches(
     asked = {name for name, rule in options.get("recode", {}).items() if rule in _OF_NUMBERS}
     chunks = feed.chunks(descriptor, job.source if job.follow else None)
     read = csv_batches if job.forms[0] == "csv" else json_batches
-    first = max(warm_up, SNIFFED) if whole else max(warm_up, 1)
+    first = max(warm_up, SNIFFED_TUPLES) if whole else max(warm_up, 1)
     # Classes are to keep t and l where they are read: what a file does not tell apart is one value.
     guarded = options["sensitive"] if {"t", "l"} & options.keys() and "sensitive" in options else ()
     numbers = asked | set(options["scale"])

@@ -10,21 +10,9 @@ import typer
 from duckanon import progress
 from duckanon.api import files
 from duckanon.cli.codes import PASSED
-from duckanon.cli.options import (
-    DateFormat,
-    Form,
-    Nulls,
-    Output,
-    Timeout,
-    Trust,
-    check_output,
-    deliver,
-    known_form,
-    reading_of,
-)
+from duckanon.cli.options import Asked, check_output, deliver, documenting
 from duckanon.cli.output import complain
 from duckanon.database import paths, templates
-from duckanon.database.interrupts import within
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.suggestion.find import query_of, suggest_query
 from duckanon.suggestion.model import advice_of, printable
@@ -33,29 +21,24 @@ if TYPE_CHECKING:
     from duckanon.suggestion.model import Suggestion
 
 
+@documenting
 def suggest(
     table: Annotated[
         str, typer.Argument(metavar="TABLE", help="file.csv, file.parquet or file.duckdb:table")
     ],
-    form: Form = "text",
-    output: Output = None,
     sql: Annotated[bool, typer.Option("--sql", help="the statement alone; warnings go to stderr")] = False,
-    dateformat: DateFormat = None,
-    null: Nulls = None,
-    trust: Trust = False,
-    timeout: Timeout = None,
+    *,
+    asked: Asked,
 ) -> int:
     """Rank columns by uniqueness, propose a role for each, print a CREATE ANONYMIZED VIEW."""
-    known_form(form)
-    reading = reading_of(dateformat, null)
-    if sql and form != "text":
+    if sql and asked.form != "text":
         raise DuckanonError(
             "--sql is the statement alone, --format json all that was found: give one of both"
         )
-    check_output(output, table)
+    check_output(asked.output, table)
     path, _ = paths.split(table)
-    with progress.shown(sys.stderr), files.opened(table, trust=trust) as con, within(timeout):
-        relation = files.relation(con, table, trust=trust, reading=reading)
+    with progress.shown(sys.stderr), files.opened(table, trust=asked.trust) as con:
+        relation = files.relation(con, table, trust=asked.trust, reading=asked.reading)
         parts = files.parts(con, table)
         suggestion = suggest_query(
             con,
@@ -66,11 +49,11 @@ def suggest(
             database=None if parts is None else str(path),
         )
     if sql:
-        if output is None and not printable(suggestion):
+        if asked.output is None and not printable(suggestion):
             raise SourceError("names have characters that no terminal shows: write the statement to -o FILE")
-        deliver(_statement(suggestion), output)
+        deliver(_statement(suggestion), asked.output)
     else:
-        deliver(suggestion.to_json() if form == "json" else suggestion.to_text(), output)
+        deliver(suggestion.to_json() if asked.form == "json" else suggestion.to_text(), asked.output)
     return PASSED
 
 
@@ -84,4 +67,4 @@ def _statement(suggestion: Suggestion) -> str:
 
 
 def _rows(relation: str) -> str:
-    return templates.render("relation/rows.sql.j2", relation=relation).strip()
+    return templates.render("relation.sql.j2:rows", relation=relation).strip()

@@ -11,9 +11,8 @@ import typer
 from duckanon import progress
 from duckanon.api import files
 from duckanon.cli.codes import PASSED, VIOLATION
-from duckanon.cli.options import Form, Timeout, known_form
+from duckanon.cli.options import Form, known_form, timed
 from duckanon.cli.output import line
-from duckanon.database.interrupts import within
 from duckanon.database.paths import check_local
 from duckanon.release.verify.folder import verify_folder
 from duckanon.release.verify.verify import verify as verified
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from duckanon.release.verify.outcome import Verification
 
 
+@timed
 def verify(
     file: Annotated[
         Path,
@@ -40,12 +40,11 @@ def verify(
         typer.Option(help="a head of the audits that you kept elsewhere; may be given several times"),
     ] = None,
     form: Form = "text",
-    timeout: Timeout = None,
 ) -> int:
     """Run every recorded audit again; exit code 1 when anything differs or is violated."""
     known_form(form)
     check_local(file)
-    with progress.shown(sys.stderr), within(timeout):
+    with progress.shown(sys.stderr):
         outcome = _verified(file, expect or (), head or ())
     line(outcome.to_json() if form == "json" else outcome.to_text())
     return PASSED if outcome.verified else VIOLATION

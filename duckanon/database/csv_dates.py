@@ -52,7 +52,7 @@ def other_orders(
     ]
     formats = [_written(written, order) for order in orders]
     query = templates.render(
-        "files/orders.sql.j2", relation=texts, column=column, found=written, formats=formats
+        "files/csv_columns.sql.j2:orders", relation=texts, column=column, found=written, formats=formats
     )
     (row,) = engine.rows(con, query, stage, error=SourceError)
     others = [one for one, possible in zip(formats, row, strict=True) if possible]

@@ -87,7 +87,7 @@ class _Form:
 
     def relation(self, *, header: bool = True) -> str:
         """Return what stands after FROM."""
-        return templates.render("files/csv.sql.j2", form=self, header=header).strip()
+        return templates.render("files/csv_form.sql.j2:csv", form=self, header=header).strip()
 
 
 @dataclass(frozen=True)
@@ -180,9 +180,11 @@ def written(con: duckdb.DuckDBPyConnection, csv: Csv, columns: Iterable[str]) ->
             continue
         made[name] = replace(one, texts=engine.workspace())
         values = {"relation": csv.texts, "column": name, "table": made[name].texts}
-        statement = templates.render("files/written.sql.j2", **values, type=one.type, format=one.format)
+        statement = templates.render(
+            "files/csv_form.sql.j2:written", **values, type=one.type, format=one.format
+        )
         engine.run(con, statement, "read", error=SourceError)
-        query = templates.render("files/several.sql.j2", table=made[name].texts)
+        query = templates.render("files/csv_columns.sql.j2:several", table=made[name].texts)
         for shortest, other in engine.rows(con, query, "read"):
             tell(
                 f"column {name!r} has one value in two ways, as {shortest!r} and {other!r}: each leaves "
@@ -230,14 +232,37 @@ def _sniffed(con: duckdb.DuckDBPyConnection, path: Path, reading: Reading) -> _F
 
 
 def _sniff(con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, *, plain: bool) -> _Form:
+    """Find how a file is written; single quotes are quotes where the file cannot be read in another way.
+
+    pandas, R and spreadsheets take it for a part of the value, which is then another one than without it.
+    """
+    form = _dialect(con, path, reading, plain=plain)
+    if form.quote != "'":
+        return form
+    try:
+        usual = _dialect(con, path, reading, plain=plain, quote='"')
+        if len(usual.columns) != len(form.columns):
+            return form
+        query = templates.render("relation.sql.j2:count", relation=usual.typed({}).relation())
+        engine.rows(con, query, form.stage, error=SourceError)
+    except SourceError:
+        return form
+    tell(f"{form.stage}: single quotes around a text are read as a part of it: write double quotes, or none")
+    return usual
+
+
+def _dialect(
+    con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, *, plain: bool, quote: str | None = None
+) -> _Form:
     # To try each quote with each escape is most of the work: of 10,000 columns 2 of 2.3 seconds.
     query = templates.render(
-        "files/sniff.sql.j2",
+        "files/csv_form.sql.j2:sniff",
         path=path,
         plain=plain,
         unquoted=not _has_quotes(path),
         nulls=reading.nulls,
         date_format=reading.date_format,
+        quote=quote,
     )
     (dialect,) = engine.rows(con, query, f"file {str(path)!r}", error=SourceError)
     delimiter, quote, escape, comment = ("" if sign == "(empty)" else sign for sign in dialect[:4])
@@ -266,7 +291,7 @@ def _has_quotes(path: Path) -> bool:
 
 def _check_header(con: duckdb.DuckDBPyConnection, form: _Form) -> tuple[str, ...]:
     """Return the columns that have no name, with a DuckanonWarning; raise where two have one."""
-    query = templates.render("relation/rows.sql.j2", relation=form.typed({}).relation(header=False), limit=1)
+    query = templates.render("relation.sql.j2:rows", relation=form.typed({}).relation(header=False), limit=1)
     header = next(iter(engine.rows(con, query, form.stage, error=SourceError)), ())
     if any("\0" in name for name in header if name):
         raise SourceError(f"{form.stage}: this is no text: its first line holds the byte 0")
@@ -290,7 +315,7 @@ def _warn_of_one_column(con: duckdb.DuckDBPyConnection, form: _Form) -> None:
         return
     columns = tuple((f"column {number}", "VARCHAR") for number in range(name.count(delimiter) + 1))
     several = replace(form, delimiter=delimiter, quote='"', escape='"', comment="", columns=columns)
-    query = templates.render("relation/count.sql.j2", relation=several.relation())
+    query = templates.render("relation.sql.j2:count", relation=several.relation())
     try:
         engine.rows(con, query, form.stage, error=SourceError)
     except SourceError as refused:
@@ -307,7 +332,9 @@ def _warn_of_marks(con: duckdb.DuckDBPyConnection, form: _Form, needed: Collecti
         columns = [name for name, marks in found.items() if marks]
         if not columns:
             return
-        query = templates.render("files/marks.sql.j2", **values, columns=columns, all_texts=all_texts)
+        query = templates.render(
+            "files/csv_columns.sql.j2:marks", **values, columns=columns, all_texts=all_texts
+        )
         (row,) = engine.rows(con, query, form.stage, error=SourceError)
         found = dict(zip(columns, row, strict=True))
     for name, marks in found.items():
@@ -345,7 +372,7 @@ def _exact_groups(
     con: duckdb.DuckDBPyConnection, form: _Form, relation: str, groups: Sequence[tuple[str, Sequence[str]]]
 ) -> set[str]:
     """Columns of the groups, of one type each, of which DuckDB writes every value as it stands."""
-    query = templates.render("files/exact.sql.j2", relation=relation, groups=groups)
+    query = templates.render("files/csv_columns.sql.j2:exact", relation=relation, groups=groups)
     (row,) = engine.rows(con, query, form.stage, error=SourceError)
     return {name for (_, names), same in zip(groups, row[1:], strict=True) if same for name in names}
 
@@ -358,7 +385,9 @@ def _facts(
         return {}
     facts: dict[str, dict[str, Any]] = {}
     for relation, part in _parts(con, form.typed({}), columns, _TOGETHER):
-        query = templates.render("files/texts.sql.j2", relation=relation, columns=part, numbers=_NUMBERS)
+        query = templates.render(
+            "files/csv_columns.sql.j2:texts", relation=relation, columns=part, numbers=_NUMBERS
+        )
         (row,) = engine.rows(con, query, form.stage, error=SourceError)
         facts |= {name: _with_decimal(found) for (name, _), found in zip(part, row, strict=True)}
     return facts
@@ -389,7 +418,9 @@ def _type(
         return "VARCHAR"
     if not facts["digits"]:
         return kind
-    query = templates.render("files/digits.sql.j2", relation=form.typed({}).relation(), column=name)
+    query = templates.render(
+        "files/csv_columns.sql.j2:digits", relation=form.typed({}).relation(), column=name
+    )
     numbers, doubles, plain, whole, fraction = engine.rows(con, query, form.stage, error=SourceError)[0]
     if numbers == doubles:
         return kind
@@ -416,7 +447,7 @@ def _merged(con: duckdb.DuckDBPyConnection, typed: _Form, columns: Sequence[str]
 def _different(
     con: duckdb.DuckDBPyConnection, form: _Form, relation: str, columns: Sequence[str]
 ) -> tuple[int, ...]:
-    query = templates.render("files/distinct.sql.j2", relation=relation, columns=columns)
+    query = templates.render("files/stated.sql.j2:distinct", relation=relation, columns=columns)
     return engine.rows(con, query, form.stage, error=SourceError)[0]
 
 
@@ -431,8 +462,8 @@ def _parts(
     with engine.temporary(con) as workspace:
         table = f"{workspace}_columns"
         names = [name for name, _ in columns]
-        kept = templates.render("relation/select.sql.j2", columns=names, relation=relation, order=())
-        load = templates.render("relation/load.sql.j2", table=table, relation=subquery(kept))
+        kept = templates.render("relation.sql.j2:select", columns=names, relation=relation, order=())
+        load = templates.render("relation.sql.j2:load", table=table, relation=subquery(kept))
         engine.run(con, load, form.stage, error=SourceError)
         for part in engine.in_parts(columns, most):
             yield named("temp", table), part

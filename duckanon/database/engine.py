@@ -7,6 +7,7 @@ import functools
 import itertools
 import logging
 import re
+import shlex
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
@@ -30,6 +31,7 @@ LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
 """How a message of DuckDB begins to show the line it is about."""
 
 _OF_A_CSV = re.compile(r"CSV Error on Line: \d+$|Error when sniffing file ")
+_NOT_OF_ITS_TYPE = re.compile(r'Could not convert string "(.*)" to \'')
 _SHOWN = 40
 """Characters of a statement that an error shows."""
 
@@ -83,6 +85,12 @@ def _of_a_csv(lines: list[str]) -> str:
         return f"{words}. Convert it, or read it in SQL by read_csv(..., encoding = 'latin-1')"
     if cause.startswith("Expected Number of Columns"):
         return f"{words}. Mend that line, or read it in SQL by read_csv(..., null_padding = true)"
+    text = _NOT_OF_ITS_TYPE.search(cause)
+    if text is not None:
+        return (
+            f"{words}. If it means that a value is missing, give --null {shlex.quote(text[1])} (nullstr of "
+            "read_csv in SQL); to keep it, make a table by read_csv(..., all_varchar = true)"
+        )
     return words
 
 
@@ -230,7 +238,7 @@ def in_transaction(con: duckdb.DuckDBPyConnection) -> bool:
     In autocommit every statement has a transaction of its own, so two statements see two transaction numbers.
     (BEGIN inside a transaction would abort it, so it cannot be the test.)
     """
-    query = templates.read("session/transaction.sql")
+    query = templates.render("session.sql.j2:transaction")
     return rows(con, query, "transaction") == rows(con, query, "transaction")
 
 
@@ -258,7 +266,7 @@ def _comfort(con: duckdb.DuckDBPyConnection, name: str, *, value: object) -> Non
 
     In a Jupyter kernel without ipywidgets DuckDB 2.0.1 refuses any value of ``enable_progress_bar``.
     """
-    statement = templates.render("session/set.sql.j2", name=name, value=value, session=False)
+    statement = templates.render("session.sql.j2:set", name=name, value=value, session=False)
     with contextlib.suppress(DuckanonError):
         run(con, statement, "open")
 
@@ -288,9 +296,9 @@ def temporary(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
 
 def _drop(con: duckdb.DuckDBPyConnection, prefix: str) -> None:
     """Remove every temporary relation of a run."""
-    leftovers = templates.render("catalog/leftovers.sql.j2", prefix=f"{prefix}_")
+    leftovers = templates.render("catalog/databases.sql.j2:leftovers", prefix=f"{prefix}_")
     for relation, view in rows(con, leftovers, "clean-up"):
-        run(con, templates.render("relation/drop.sql.j2", parts=("temp", relation), view=view), "clean-up")
+        run(con, templates.render("relation.sql.j2:drop", parts=("temp", relation), view=view), "clean-up")
 
 
 @contextlib.contextmanager

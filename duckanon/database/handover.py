@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from duckanon.database import engine, interrupts, templates
-from duckanon.database.fingerprint import row_digests
+from duckanon.database.fingerprint import fingerprint, row_digests
 from duckanon.database.relations import columns_of, named, subquery
 from duckanon.errors import DuckanonError, ReleaseError
 
@@ -62,20 +62,20 @@ def lossless(con: duckdb.DuckDBPyConnection) -> Iterator[bool]:
 
 
 def _restore(con: duckdb.DuckDBPyConnection) -> None:
-    engine.run(con, templates.render("session/reset.sql.j2", name=_LOSSLESS), STAGE)
+    engine.run(con, templates.render("session.sql.j2:reset", name=_LOSSLESS), STAGE)
     if _state(con)[0]:
         # The session had a value of its own, which was not that of the database.
         _set(con, on=False)
 
 
 def _set(con: duckdb.DuckDBPyConnection, *, on: bool) -> None:
-    statement = templates.render("session/set.sql.j2", name=_LOSSLESS, value=on, session=True)
+    statement = templates.render("session.sql.j2:set", name=_LOSSLESS, value=on, session=True)
     engine.run(con, statement, STAGE)
 
 
 def _state(con: duckdb.DuckDBPyConnection) -> tuple[bool, bool]:
     """Whether the session writes every type to Arrow, and whether its settings are locked."""
-    queries = [templates.render("session/setting.sql.j2", name=name) for name in (_LOSSLESS, _LOCKED)]
+    queries = [templates.render("session.sql.j2:setting", name=name) for name in (_LOSSLESS, _LOCKED)]
     on, locked = (bool(engine.rows(con, query, STAGE)[0][0]) for query in queries)
     return on, locked
 
@@ -109,7 +109,7 @@ def require_same(
         try:
             read = columns_of(con, reading, STAGE)
             audited = [(column.name, column.type) for column in columns]
-            if read == audited and _digest(con, relation, audited) == _digest(con, reading, audited):
+            if read == audited and fingerprint(con, relation) == fingerprint(con, reading):
                 return
         except DuckanonError as failure:
             raise ReleaseError(
@@ -119,11 +119,11 @@ def require_same(
             single = [(column.name, column.type)]
             ours, theirs = (
                 subquery(
-                    templates.render("relation/select.sql.j2", columns=[column.name], relation=rows, order=())
+                    templates.render("relation.sql.j2:select", columns=[column.name], relation=rows, order=())
                 )
                 for rows in (relation, reading)
             )
-            if as_read != single[0] or _digest(con, ours, single) != _digest(con, theirs, single):
+            if as_read != single[0] or fingerprint(con, ours) != fingerprint(con, theirs):
                 raise ReleaseError(
                     f"column {column.name!r} of type {column.type} would not leave as it was audited: "
                     f"Arrow makes {column.read_as} of it, so nothing was returned; CAST it to VARCHAR in the "
@@ -138,7 +138,7 @@ def same_column(con: duckdb.DuckDBPyConnection, one: pa.ChunkedArray, other: pa.
     for column in (one, other):
         with registered(con, pa.table({"value": column})) as name:
             try:
-                digests.append(row_digests(con, name, columns_of(con, name, STAGE), ordered=False))
+                digests.append(row_digests(con, name, columns_of(con, name, STAGE)))
             except DuckanonError:
                 return False
     return digests[0] == digests[1]
@@ -160,8 +160,4 @@ def _read_types(con: duckdb.DuckDBPyConnection, table: pa.Table) -> list[tuple[s
 
 def _table(con: duckdb.DuckDBPyConnection, relation: str, *, empty: bool = False) -> pa.Table:
     limit = {"limit": 0} if empty else {}
-    return engine.table(con, templates.render("relation/rows.sql.j2", relation=relation, **limit), STAGE)
-
-
-def _digest(con: duckdb.DuckDBPyConnection, relation: str, columns: list[tuple[str, str]]) -> str:
-    return row_digests(con, relation, columns, ordered=True)
+    return engine.table(con, templates.render("relation.sql.j2:rows", relation=relation, **limit), STAGE)

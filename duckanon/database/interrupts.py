@@ -49,6 +49,9 @@ PATIENCE = 10.0
 OVER = "stopped after --timeout: nothing was written"
 """What is said when the time is over."""
 
+OVER_AFTER_WRITING = "stopped after --timeout, when its file was written: what it prints is cut off"
+"""What is said when the time is over behind the rename of a file."""
+
 LONGEST = 1e8
 """Most seconds of a timeout."""
 
@@ -88,6 +91,7 @@ class _State(threading.local):
     running: list[duckdb.DuckDBPyConnection] = field(default_factory=list)  # connections that work for us
     cleaning: int = 0  # more than 0 while Ctrl-C waits for the end of a clean-up
     settled: bool = False  # Ctrl-C waits for the end of the statement
+    written: bool = False  # a file is written, in the call or the last one
     waiting: bool = False  # one is waiting
     raised: BaseException | None = None  # what the first Ctrl-C raised; later ones change nothing
     handler: Any = None  # of SIGINT before ours
@@ -175,7 +179,7 @@ def within(timeout: float | None) -> Iterator[None]:
         if not over:
             raise
         state.raised = None
-        raise DuckanonError(OVER) from failure
+        raise DuckanonError(OVER_AFTER_WRITING if state.written else OVER) from failure
     finally:
         ended.set()
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -183,7 +187,7 @@ def within(timeout: float | None) -> Iterator[None]:
     if over:
         # Python drops an exception that comes in a destructor.
         state.raised = None
-        raise DuckanonError(OVER)
+        raise DuckanonError(OVER_AFTER_WRITING if state.written else OVER)
 
 
 def _at_the_latest(state: dict[str, Any], ended: threading.Event, seconds: float) -> None:
@@ -202,7 +206,8 @@ def _at_the_latest(state: dict[str, Any], ended: threading.Event, seconds: float
                 entry.action()
     _forget_spilled()
     # A terminal that shows progress hides its cursor.
-    sys.stderr.write(("\n\x1b[?25h" if sys.stderr.isatty() else "") + f"error: {OVER}\n")
+    shown = "\n\x1b[?25h" if sys.stderr.isatty() else ""
+    sys.stderr.write(f"{shown}error: {OVER_AFTER_WRITING if state['written'] else OVER}\n")
     sys.stderr.flush()
     os._exit(STOPPED)
 
@@ -352,10 +357,20 @@ def settle() -> None:
     _state.settled = _state.depth > 0
 
 
+def wrote() -> None:
+    """Note that the file that was asked for is written: what ends the call from now on says so."""
+    _state.written = True
+
+
+def written() -> bool:
+    """Tell whether the last call of an `interruptible` function wrote the file that was asked for."""
+    return _state.written
+
+
 def abort(con: duckdb.DuckDBPyConnection) -> None:
     """Make it impossible to commit the open transaction."""
     try:
-        con.execute(templates.read("catalog/abort.sql"))
+        con.execute(templates.render("catalog/databases.sql.j2:abort"))
     except duckdb.InterruptException:
         raise
     except duckdb.Error as intended:
@@ -365,6 +380,7 @@ def abort(con: duckdb.DuckDBPyConnection) -> None:
 def _listen(state: _State) -> None:
     """Put our handler of SIGINT in place; not in a thread without signals, nor where SIGINT is ignored."""
     state.raised, state.waiting, state.handler, state.cleaning = None, False, None, 0
+    state.written = False
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         return

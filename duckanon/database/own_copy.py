@@ -48,7 +48,7 @@ def _changed(con: duckdb.DuckDBPyConnection, name: str, value: str, stage: str) 
     before = _setting(con, name, stage)
 
     def change(to: str) -> None:
-        engine.run(con, templates.render("session/set.sql.j2", name=name, value=to, session=False), stage)
+        engine.run(con, templates.render("session.sql.j2:set", name=name, value=to, session=False), stage)
 
     if before == value:
         yield
@@ -59,7 +59,7 @@ def _changed(con: duckdb.DuckDBPyConnection, name: str, value: str, stage: str) 
 
 
 def _setting(con: duckdb.DuckDBPyConnection, name: str, stage: str) -> str:
-    ((value,),) = engine.rows(con, templates.render("session/setting.sql.j2", name=name), stage)
+    ((value,),) = engine.rows(con, templates.render("session.sql.j2:setting", name=name), stage)
     return "" if value is None else str(value).lower()
 
 
@@ -68,7 +68,7 @@ def copy(con: duckdb.DuckDBPyConnection, relation: str, table: str, stage: str, 
 
     O(n), and DuckDB spills. The table is temporary unless `kept`.
     """
-    statement = templates.render("files/copy.sql.j2", table=table, relation=relation, kept=kept)
+    statement = templates.render("files/stored.sql.j2:copy", table=table, relation=relation, kept=kept)
     with plain_scans(con, stage):
         engine.run(con, statement, stage, error=SourceError)
     return table
@@ -78,9 +78,9 @@ def copy(con: duckdb.DuckDBPyConnection, relation: str, table: str, stage: str, 
 def room(con: duckdb.DuckDBPyConnection, schemas: Iterable[str], stage: str) -> Iterator[str]:
     """Give the name of a database in memory with some schemas, for copies; it is gone in the end."""
     name = f"{engine.workspace()}_copies"
-    detach = templates.render("catalog/detach.sql.j2", catalog=name)
+    detach = templates.render("catalog/databases.sql.j2:detach", catalog=name)
     with interrupts.cleanup(con, lambda: engine.run(con, detach, stage)):
-        engine.run(con, templates.render("files/room.sql.j2", catalog=name, schemas=schemas), stage)
+        engine.run(con, templates.render("files/stored.sql.j2:room", catalog=name, schemas=schemas), stage)
         yield name
 
 
@@ -100,7 +100,7 @@ def of_parquet(con: duckdb.DuckDBPyConnection, files: Iterable[Path], table: str
     for path in files:
         with engine.temporary(con) as workspace:
             name = f"{workspace}_stated"
-            statement = templates.render("files/stated_parquet.sql.j2", stated=name, path=path)
+            statement = templates.render("files/stated.sql.j2:stated_parquet", stated=name, path=path)
             engine.run(con, statement, stage, error=SourceError)
             last = first + stated.rows(con, name, stage)
             flat = stated.flat(con, path, stage)
@@ -122,12 +122,12 @@ def _of_table(con: duckdb.DuckDBPyConnection, source: Target, table: str, stage:
     with engine.temporary(con) as workspace:
         name = f"{workspace}_stated"
         statement = templates.render(
-            "files/stated_table.sql.j2",
+            "files/stated.sql.j2:stated_table",
             stated=name,
             relation=relation,
             columns=[column for column, _ in columns],
         )
         engine.run(con, statement, stage, error=SourceError)
         numbered = [(number, column, kind) for number, (column, kind) in enumerate(columns)]
-        ((records,),) = engine.rows(con, templates.render("relation/count.sql.j2", relation=table), stage)
+        ((records,),) = engine.rows(con, templates.render("relation.sql.j2:count", relation=table), stage)
         return stated.contradictions(con, name, table, numbered, stage, last=records, shortened=True)

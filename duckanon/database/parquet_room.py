@@ -42,7 +42,7 @@ def beside(con: duckdb.DuckDBPyConnection, path: Path, columns: Sequence[str], s
         yield f"it holds {free} bytes that belong to no column"
     if not _WRITER.fullmatch(writer or ""):
         yield "the name of the program that wrote it is none"
-    query = templates.render("evidence/parquet_words.sql.j2", path=path)
+    query = templates.render("evidence/parquet.sql.j2:parquet_words", path=path)
     for key, value in engine.rows(con, query, stage, error=SourceError):
         name = bytes(key).decode("utf-8", "replace")
         if not _expected(name, bytes(value), columns):
@@ -50,14 +50,14 @@ def beside(con: duckdb.DuckDBPyConnection, path: Path, columns: Sequence[str], s
 
 
 def _facts(con: duckdb.DuckDBPyConnection, path: Path, stage: str) -> tuple[Any, ...]:
-    query = templates.render("evidence/parquet_facts.sql.j2", path=path)
+    query = templates.render("evidence/parquet.sql.j2:parquet_facts", path=path)
     (facts,) = engine.rows(con, query, stage, error=SourceError)
     return facts
 
 
 def _free(con: duckdb.DuckDBPyConnection, path: Path, end: int, stage: str) -> int:
     """Bytes in front of the footer that belong to no column, its indexes and its filter."""
-    query = templates.render("evidence/parquet_room.sql.j2", path=path)
+    query = templates.render("evidence/parquet.sql.j2:parquet_room", path=path)
     free, at = 0, _MAGIC
     for first, length in engine.rows(con, query, stage, error=SourceError):
         free += max(0, first - at)

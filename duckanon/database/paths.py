@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shlex
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 _NO_FILE = "is a pipe or a device: write what it gives to a file first"
+
+_SOCKET = (errno.ENXIO, errno.EOPNOTSUPP)
+"""What a system says of who opens a socket as a file."""
+
+_PACKED = {".gz": "gunzip -k", ".zst": "unzstd", ".bz2": "bunzip2 -k", ".xz": "unxz -k", ".zip": "unzip"}
+"""Endings of compressed files, and what unpacks them."""
 
 _MAGIC = slice(8, 12)
 """Where a database of DuckDB says that it is one."""
@@ -35,6 +42,13 @@ def check_local(name: str | Path) -> None:
             f"'{remote[1]}://{remote[2]}' is an address: give the path of a file on this machine "
             "(what lies elsewhere can be read in SQL: CREATE TABLE t AS FROM '...')"
         )
+
+
+def check_unpacked(path: Path) -> None:
+    """Raise where a file is compressed, by its name: its checks read the text itself, more than once."""
+    command = _PACKED.get(path.suffix.lower())
+    if command is not None:
+        raise SourceError(f"{str(path)!r} is compressed: unpack it first, {command} {shlex.quote(str(path))}")
 
 
 def check_readable(path: Path) -> None:
@@ -84,7 +98,12 @@ def open_plain(path: Path) -> BinaryIO:
     """
     # Windows has text files, and no pipes that are files.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    handle = os.open(path, flags)
+    try:
+        handle = os.open(path, flags)
+    except OSError as refused:
+        if refused.errno in _SOCKET:
+            raise SourceError(f"{str(path)!r} is a socket: give a file") from refused
+        raise
     mode = os.fstat(handle).st_mode
     if stat.S_ISREG(mode):
         return os.fdopen(handle, "rb")

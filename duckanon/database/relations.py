@@ -37,13 +37,13 @@ class Database:
 
 def databases(con: duckdb.DuckDBPyConnection, stage: str) -> dict[str, Database]:
     """Attached databases by name, without those that DuckDB itself has."""
-    rows = engine.rows(con, templates.read("catalog/databases.sql"), stage)
+    rows = engine.rows(con, templates.render("catalog/databases.sql.j2:databases"), stage)
     return {name: Database(readonly, path) for name, readonly, path in rows}
 
 
 def current(con: duckdb.DuckDBPyConnection) -> tuple[str, str]:
     """Database and schema in which unqualified names are looked up."""
-    catalog, schema, _ = engine.rows(con, templates.read("session/current.sql"), "catalog")[0]
+    catalog, schema, _ = engine.rows(con, templates.render("session.sql.j2:current"), "catalog")[0]
     return str(catalog), str(schema)
 
 
@@ -53,7 +53,10 @@ def resolve(con: duckdb.DuckDBPyConnection, name: QualifiedName) -> Target:
     A ReleaseError where one of them does not exist, or the first of two parts could mean both.
     """
     catalog, schema = current(con)
-    schemas = [(row[0], row[1]) for row in engine.rows(con, templates.read("catalog/schemas.sql"), "catalog")]
+    schemas = [
+        (row[0], row[1])
+        for row in engine.rows(con, templates.render("catalog/databases.sql.j2:schemas"), "catalog")
+    ]
     if name.catalog is not None:
         return Target(*_existing(schemas, name.catalog, name.schema or "main"), name.name)
     if name.schema is None:
@@ -91,7 +94,7 @@ class Relation:
 def lookup(con: duckdb.DuckDBPyConnection, target: Target) -> Relation | None:
     """Whatever has a name now; None where nothing has it."""
     query = templates.render(
-        "catalog/relation.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
+        "catalog/views.sql.j2:relation", catalog=target.catalog, schema=target.schema, name=target.name
     )
     rows = engine.rows(con, query, "catalog")
     return Relation(*rows[0]) if rows else None
@@ -105,17 +108,17 @@ def relation_of(target: Target) -> str:
 def named(*parts: str | None) -> str:
     """Quoted name of a relation of the parts that are known; ``'temp'`` and a name for a temporary one."""
     known = [part for part in parts if part is not None]
-    return templates.render("relation/named.sql.j2", parts=known)
+    return templates.render("relation.sql.j2:named", parts=known)
 
 
 def subquery(query: str) -> str:
     """Query, one SELECT, in parentheses, as what stands after FROM."""
-    return templates.render("relation/subquery.sql.j2", query=query).strip()
+    return templates.render("relation.sql.j2:subquery", query=query).strip()
 
 
 def columns_of(
     con: duckdb.DuckDBPyConnection, relation: str, stage: str, *, error: type[DuckanonError] = SourceError
 ) -> list[tuple[str, str]]:
     """Names and types of the columns of a relation (what stands after FROM)."""
-    query = templates.render("relation/describe.sql.j2", relation=relation)
+    query = templates.render("relation.sql.j2:describe", relation=relation)
     return [(row[0], row[1]) for row in engine.rows(con, query, stage, error=error)]

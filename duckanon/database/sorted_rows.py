@@ -1,4 +1,4 @@
-"""Rows of a relation in an order of their own, hashed column by column: recipe 2 of a fingerprint."""
+"""Rows of a relation in an order of their own, hashed column by column, for fingerprints."""
 
 from __future__ import annotations
 
@@ -49,13 +49,17 @@ def in_order(relation: str, columns: Sequence[tuple[str, str]], bounds: str | No
     """
     forms = [(name, _form(type_text)) for name, type_text in columns]
     forms.sort(key=lambda column: column[1] not in _FORMS)
-    return templates.render("evidence/sorted.sql.j2", relation=relation, columns=forms, bounds=bounds)
+    return templates.render(
+        "evidence/fingerprint.sql.j2:sorted", relation=relation, columns=forms, bounds=bounds
+    )
 
 
 def written_in_order(relation: str, names: Sequence[str]) -> str:
     """Query of rows that are written already, in columns of these names: sorted."""
     forms = [(name, "as written") for name in names]
-    return templates.render("evidence/sorted.sql.j2", relation=relation, columns=forms, bounds=None)
+    return templates.render(
+        "evidence/fingerprint.sql.j2:sorted", relation=relation, columns=forms, bounds=None
+    )
 
 
 def _form(type_text: str) -> str:

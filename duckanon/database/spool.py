@@ -91,6 +91,6 @@ class Spool:
 
 def spool_folder(con: duckdb.DuckDBPyConnection) -> Path | None:
     """The folder into which DuckDB spills, where it is there; None for that of other temporary files."""
-    query = templates.render("session/setting.sql.j2", name="temp_directory")
+    query = templates.render("session.sql.j2:setting", name="temp_directory")
     named = engine.rows(con, query, "partition")[0][0]
     return Path(named) if named and Path(named).is_dir() else None

@@ -69,7 +69,7 @@ def contradictions(
     file is compared with its own rows, if there are as many as it states; all together where rows were
     deleted. O(n) a column, and a sort where the number of different values is stated.
     """
-    sizes = engine.rows(con, templates.render("files/parts.sql.j2", stated=stated), stage)
+    sizes = engine.rows(con, templates.render("files/stated.sql.j2:parts", stated=stated), stage)
     different = {number for _, _, numbers in sizes for number in numbers or ()}
     compared = [_column(*column, different=column[0] in different) for column in columns]
     if first == last or not compared:
@@ -144,7 +144,9 @@ def unread(con: duckdb.DuckDBPyConnection, path: Path, stage: str) -> list[str]:
 
     DuckDB does not read such a column of a row group at all, so that a plain scan gives NULL, too.
     """
-    found = engine.rows(con, templates.render("files/all_null.sql.j2", path=path), stage, error=SourceError)
+    found = engine.rows(
+        con, templates.render("files/stated.sql.j2:all_null", path=path), stage, error=SourceError
+    )
     if not found:
         return []
     from pyarrow import parquet  # 50 ms that hardly a file needs
@@ -181,13 +183,13 @@ def _valued(values: pa.Array) -> bool:
 
 def rows(con: duckdb.DuckDBPyConnection, stated: str, stage: str) -> int:
     """Number of rows that a file states to have, part by part."""
-    sizes = engine.rows(con, templates.render("files/parts.sql.j2", stated=stated), stage)
+    sizes = engine.rows(con, templates.render("files/stated.sql.j2:parts", stated=stated), stage)
     return sum(int(size) for part, size, _ in sizes if part != WHOLE)
 
 
 def flat(con: duckdb.DuckDBPyConnection, path: Path, stage: str) -> dict[str, int]:
     """Columns of a Parquet file that have none inside: number among the columns below all others, from 0."""
-    query = templates.render("files/parquet_names.sql.j2", path=path)
+    query = templates.render("files/stated.sql.j2:parquet_names", path=path)
     columns: dict[str, int] = {}
     inside = number = 0
     # The first entry is the root; those that are inside a column follow it.

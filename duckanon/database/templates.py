@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jinja2
 
 from duckanon.database.quoting import file_literal, ident, literal, one_file, plain, with_bits
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _INSTALLED = Path(__file__).parents[1] / "sql"
 _CHECKOUT = Path(__file__).parents[2] / "sql"
+
+_HEADER = re.compile(r"^(?:\{#\n)?-- name: (\w+)$", re.MULTILINE)
+"""Where a section begins; the header of a part of a query stands in a comment of Jinja."""
 
 
 def folder() -> Path:
@@ -23,10 +32,37 @@ def read(name: str) -> str:
     return (folder() / name).read_text(encoding="utf-8")
 
 
+class _Sections(jinja2.FileSystemLoader):
+    """Finds ``folder/file.sql.j2``, or of a file with sections one of them: ``folder/file.sql.j2:name``."""
+
+    def get_source(
+        self, environment: jinja2.Environment, template: str
+    ) -> tuple[str, str, Callable[[], bool]]:
+        """Text of a file or section; a file with sections is no template as a whole."""
+        file, _, name = template.partition(":")
+        text, path, fresh = super().get_source(environment, file)
+        sections = sections_of(text)
+        if bool(name) != bool(sections) or (name and name not in sections):
+            raise jinja2.TemplateNotFound(
+                template, f"{file} has the sections {', '.join(sections) or 'none'}"
+            )
+        return sections[name] if name else text, path, fresh
+
+
+def sections_of(text: str) -> dict[str, str]:
+    """Sections of an SQL file by name, each from its header on, ``-- name: use``; none for most files."""
+    headers = [*_HEADER.finditer(text)]
+    edges = [*(header.start() for header in headers), len(text)]
+    return {
+        header[1]: text[start:end].rstrip("\n") + "\n"
+        for header, (start, end) in zip(headers, pairwise(edges), strict=True)
+    }
+
+
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder()),
+        loader=_Sections(folder()),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -43,5 +79,8 @@ def _environment() -> jinja2.Environment:
 
 
 def render(name: str, /, **values: object) -> str:
-    """SQL text of a template, a path below ``sql/``; a name in it without a value is an error."""
+    """SQL text of a template by its path below ``sql/``, with its section where the file has sections.
+
+    A name in the template without a value is an error.
+    """
     return _environment().get_template(name).render(**values)

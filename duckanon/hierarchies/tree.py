@@ -68,7 +68,7 @@ def leaves_of(
 
     After `make_climb`. Leaves that no record has count, and NULL where it is a value.
     """
-    query = templates.render("tree/leaves.sql.j2", tree=tree, domain=domain)
+    query = templates.render("tree/values.sql.j2:leaves", tree=tree, domain=domain)
     rows = engine.table(con, query, "hierarchy")
     below = np.ones(shape, dtype=np.int64)
     below[arrow.numbers(rows.column("code")), arrow.numbers(rows.column("level"))] = arrow.numbers(
@@ -87,7 +87,7 @@ def audit_tree(con: duckdb.DuckDBPyConnection, workspace: str, attribute: Attrib
     """
     domain, tree = f"{workspace}_domain_{attribute.name}", f"{workspace}_tree_{attribute.name}"
     statement = templates.render(
-        "tree/domain.sql.j2", domain=domain, column=attribute.name, relation=relation
+        "tree/values.sql.j2:domain", domain=domain, column=attribute.name, relation=relation
     )
     engine.run(con, statement, "audit")
     _checked_tree(con, attribute, tree=tree, domain=domain)
@@ -123,7 +123,9 @@ def _checked_tree(con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree:
             text=text,
         )
         engine.run(con, statement, f"{rows.name} {of}", error=PolicyError)
-    height = int(engine.rows(con, templates.render("tree/height.sql.j2", tree=tree), "hierarchy")[0][0])
+    height = int(
+        engine.rows(con, templates.render("tree/values.sql.j2:height", tree=tree), "hierarchy")[0][0]
+    )
     _check_height(f"{rows.name} {of}", height)
     query = templates.render("tree/flaws.sql.j2", tree=tree, domain=domain, height=height)
     for flaw, remedy in engine.rows(con, query, "hierarchy"):
@@ -189,12 +191,12 @@ def _named(con: duckdb.DuckDBPyConnection, hierarchy: str, kind: str, domain: st
         if lies:
             raise PolicyError(f"{name}: {own_copy.told(lies)}")
         return _Rows(name, own, columns, listed)
-    first = templates.render("relation/file.sql.j2", name=hierarchy, form="lines").strip()
-    query = templates.render("relation/rows.sql.j2", relation=first, limit=1)
+    first = templates.render("relation.sql.j2:file", name=hierarchy, form="lines").strip()
+    query = templates.render("relation.sql.j2:rows", relation=first, limit=1)
     cells = engine.rows(con, query, name, error=PolicyError)[0]
     if len(cells) == len(columns) and None not in cells and cells[0] == columns[0]:
         query = templates.render(
-            "tree/headless.sql.j2", table=table, columns=columns, cells=cells, type=kind, domain=domain
+            "tree/values.sql.j2:headless", table=table, columns=columns, cells=cells, type=kind, domain=domain
         )
         headless = any(engine.rows(con, query, name, error=PolicyError)[0])
     if headless:
@@ -227,7 +229,7 @@ def _check_ragged(rows: _Rows) -> None:
 
 def _table(hierarchy: str, form: str | None, *, texts: bool, headless: bool = False) -> str:
     return templates.render(
-        "relation/file.sql.j2", name=hierarchy, form=form, headless=headless, texts=texts
+        "relation.sql.j2:file", name=hierarchy, form=form, headless=headless, texts=texts
     ).strip()
 
 
@@ -240,8 +242,10 @@ def _columns(con: duckdb.DuckDBPyConnection, name: str, table: str) -> tuple[lis
 
 
 def _paths(con: duckdb.DuckDBPyConnection, tree: str, domain: str, height: int) -> npt.NDArray[np.int64]:
-    nodes = engine.table(con, templates.render("tree/paths.sql.j2", tree=tree, domain=domain), "hierarchy")
-    size = engine.table(con, templates.render("embed/counts.sql.j2", domain=domain), "hierarchy").num_rows
+    nodes = engine.table(
+        con, templates.render("tree/values.sql.j2:paths", tree=tree, domain=domain), "hierarchy"
+    )
+    size = engine.table(con, templates.render("embed.sql.j2:counts", domain=domain), "hierarchy").num_rows
     numbers = arrow.numbers(nodes.column("node_number"))
     paths = np.zeros((size, height + 1), dtype=np.int64)
     paths[arrow.numbers(nodes.column("code")), arrow.numbers(nodes.column("level"))] = numbers

@@ -4,51 +4,39 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import importlib
 import logging
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
-from duckanon.kernels import plain, prepared
+from duckanon.kernels import prepared
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
 COMPILING = "compiling kernels, once for this installation (up to two minutes)"
 """What is told where compiled code is not in the cache yet."""
 
-GARBAGE = 20_000
-"""New objects after which Python looks for garbage while functions are compiled: after 700, as it does of its
-own, that took a sixth of the time. The same memory; where it is never looked for, it took 370 MB more."""
-
 Tell = Callable[[str, bool], None]
 """Takes the name of a function, and True when its compilation begins or False when it is done."""
-
-Wait = Callable[[Callable[..., object]], None]
-"""Takes a function that is about to be compiled, and comes back when that is to be done here."""
 
 logger = logging.getLogger("duckanon")
 _loading = threading.RLock()
 _watching: list[Tell] = []
-_waiting: list[Wait] = []
 
 
 class Kernel:
     """A function that numba compiles at its first call, when numba itself is imported.
 
-    Numba takes longer to import than all the rest, and to audit or to read a release takes no kernel; nor
-    does a small table while nothing is compiled, see `plain`.
+    Numba takes longer to import than all the rest, and to audit or to read a release takes no kernel.
     To compiled code that calls it, a kernel looks like a dispatcher of numba: ``py_func``, ``targetoptions``
     and ``_numba_type_`` are what numba asks for.
     """
 
-    def __init__(
-        self, function: Callable[..., object], *, by_entry: bool = False, linked: bool = False, **options: Any
-    ) -> None:
+    def __init__(self, function: Callable[..., object], *, linked: bool = False, **options: Any) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
-        self._by_entry, self._linked = by_entry, linked
+        self._linked = linked
         self._dispatcher: Any = None
         # _nrt always: a kernel that is compiled because another calls it would take over what that one says.
         # Nobody calls kernels from C, and a way in for that is compiled, too, where it is not declined.
@@ -56,12 +44,7 @@ class Kernel:
         self.targetoptions = {**usual, **options}
 
     def __call__(self, *arguments: Any) -> Any:
-        """Run the compiled function, or its text."""
-        if self._dispatcher is None:
-            if plain.preferred(self.py_func):
-                return plain.run(self.py_func, arguments, by_entry=self._by_entry)
-            for wait in _waiting:
-                wait(self.py_func)
+        """Run the compiled function."""
         return self.dispatcher(*arguments)
 
     @property
@@ -108,24 +91,6 @@ def compiled(function: Function) -> Function:
         A function of the same signature.
     """
     return cast("Function", Kernel(function, cache=True))
-
-
-def by_entry(function: Function) -> Function:
-    """Return the function, compiled as `compiled` does; as plain Python it gets lists of rows for arrays.
-
-    Parameters
-    ----------
-    function : callable
-        A function as for `compiled`. It, and those that it calls, use the length and the shape of arrays,
-        rows, stretches of rows, and entries, but no methods and no arithmetic of arrays, and divide by no 0.
-        Of arrays with named fields they read entries.
-
-    Returns
-    -------
-    callable
-        A function of the same signature.
-    """
-    return cast("Function", Kernel(function, by_entry=True, cache=True))
 
 
 def inner(function: Function) -> Function:
@@ -197,7 +162,7 @@ def watched(tell: Tell) -> Iterator[None]:
     ----------
     tell : callable
         See `Tell`. A function that calls others which are not compiled yet is around them. One thread
-        compiles at a time, whichever it is; others may wait meanwhile for what is `compiled_elsewhere`.
+        compiles at a time, whichever it is.
 
     Yields
     ------
@@ -209,37 +174,6 @@ def watched(tell: Tell) -> Iterator[None]:
         yield
     finally:
         _watching.remove(tell)
-
-
-@contextlib.contextmanager
-def compiled_elsewhere(wait: Wait) -> Iterator[None]:
-    """Ask before a function is compiled here; what another process puts into the cache is taken from there.
-
-    Parameters
-    ----------
-    wait : callable
-        See `Wait`. Asked at the first calls of a function, in any thread, unless it runs as plain Python.
-
-    Yields
-    ------
-    None
-        While the work goes on.
-    """
-    _waiting.append(wait)
-    try:
-        yield
-    finally:
-        _waiting.remove(wait)
-
-
-@contextlib.contextmanager
-def compiling(function: Callable[..., object]) -> Iterator[None]:
-    """Tell whoever watches, in a `with` block, that a function is compiled meanwhile, be it elsewhere."""
-    _tell(function, begins=True)
-    try:
-        yield
-    finally:
-        _tell(function, begins=False)
 
 
 @functools.cache
@@ -280,35 +214,12 @@ def _take_prepared(dispatcher: Any) -> None:
 def _pass_on(event: Any, *, begins: bool) -> None:
     """Tell of our own functions; a process may compile others."""
     dispatcher = event.data["dispatcher"]
-    if dispatcher in _dispatchers:
-        _let_garbage_wait(begins=begins)
-        _tell(dispatcher.py_func, begins=begins)
-
-
-def _tell(function: Callable[..., object], *, begins: bool) -> None:
-    _log(function.__qualname__, begins=begins)
+    if dispatcher not in _dispatchers:
+        return
+    name = dispatcher.py_func.__qualname__
+    _log(name, begins=begins)
     for tell in tuple(_watching):
-        tell(function.__qualname__, begins)
-
-
-_depth = 0
-_thresholds = gc.get_threshold()
-
-
-def _let_garbage_wait(*, begins: bool) -> None:
-    """Look for garbage less often while a function is compiled, with those that it calls; see `GARBAGE`.
-
-    The typed code of a function is so many objects, all of them in use, that looking through them finds
-    nothing. Numba compiles in one thread at a time, so one depth is enough for all.
-    """
-    global _depth, _thresholds
-    if begins and not _depth:
-        _thresholds = gc.get_threshold()
-        if 0 < _thresholds[0] < GARBAGE:
-            gc.set_threshold(GARBAGE, *_thresholds[1:])
-    _depth += 1 if begins else -1
-    if not _depth:
-        gc.set_threshold(*_thresholds)
+        tell(name, begins)
 
 
 def _log(name: str, *, begins: bool) -> None:

@@ -1,10 +1,10 @@
-"""Published methods of microaggregation and t-closeness, each as published, one family a module.
+"""Published methods of microaggregation and t-closeness, one family a module.
 
 The pipeline does not need them: they are here to be compared with, and for those who must follow a paper to
-the letter. `registry` has them by name, with guarantee, cost and source; `partitions` is
-`duckanon.partition`; `task` is what a method works on. Some share parts: `dissolve` the second stage of
-DBA-2, MDAV-2 and TFRP-2, `univariate` the cut of a path for MHM, `mu_trees` the forest of mu-Approx.
-`stream` is for tuples that leave one after the other, not all of them in a class: it is no method by name.
+the letter. Each is as published, except `sabre`, which was written from descriptions of its paper.
+`registry` has them by name, with guarantee, cost and source; `partitions` is `duckanon.partition`; `task` is
+what a method works on. Some share parts: `dissolve` the second stage of DBA-2, MDAV-2 and TFRP-2,
+`univariate` the cut of a path for MHM, `mu_trees` the forest of mu-Approx.
 
 What every method takes and gives, where its docstring does not say otherwise, as in `duckanon.kernels`:
 

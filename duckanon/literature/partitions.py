@@ -1,4 +1,4 @@
-"""Partition methods by name: each published method as published, and the one that the pipeline uses."""
+"""Partition methods by name: the published ones, and `auto`, which the pipeline uses."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _check_use(name: str, sensitive: object, t: object, options: Mapping[str, ob
 
 
 def _auto(task: Task, effort: Effort | None = None) -> Labels:
-    """MDAV, or the best cut of one column; with t, of MDAV and t-closeness-first the one that loses less."""
+    """Return the classes of the recipe that loses least, of all that `recipes` names."""
     n, columns = task.points.shape
     tried = recipes(n, task.k, task.thresholds, effort, largest=n, columns=columns)
     first = sorted(range(len(task.codes)), key=lambda column: task.limits[column])

@@ -68,7 +68,7 @@ class Entry:
 
 
 def run_named(name: str, task: Task, options: Options) -> Labels:
-    """Return the classes of a published method, as published.
+    """Return the classes of a published method.
 
     PolicyError where the method cannot do what is asked; the text names methods that can.
     """

@@ -36,7 +36,7 @@ _TORRA = "Domingo-Ferrer and Torra, Data Mining and Knowledge Discovery 11(2), 2
 _SORIA_COMAS = "Soria-Comas, Domingo-Ferrer, Sánchez and Martínez, IEEE TKDE 27(11), 2015"
 _STEERED = "Domingo-Ferrer and Soria-Comas, steered microaggregation, 2017"
 _MONDRIAN = "LeFevre, DeWitt and Ramakrishnan, ICDE 2006"
-_SABRE = "Cao, Karras, Kalnis and Tan, The VLDB Journal 20(1), 2011"
+_SABRE = "Cao, Karras, Kalnis and Tan, The VLDB Journal 20(1), 2011: written from descriptions of it"
 
 _FIXED = "k; classes of k..2k-1"
 _SQUARE = "O(n^2 / k)"
@@ -48,7 +48,7 @@ BY_NAME = {
             "auto",
             "k, and t where given: always",
             "O(n log n) beyond 8192 records; with t O(n^2 / k)",
-            "MDAV; with t the best of MDAV and Algorithm 3 of Soria-Comas et al. 2015, repaired",
+            "own method: the least loss of several first partitions, see docs/methods/auto.md",
         ),
         Method("blocks", "k", "O(n log n)", "own method: MDAV in the blocks of a kd order"),
         Method("cbfs", _FIXED, _SQUARE, _LASZLO),

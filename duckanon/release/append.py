@@ -19,7 +19,6 @@ from duckanon.errors import InfeasibleError, PolicyError, ReleaseError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import ByColumn
-from duckanon.policy.recodes import rule_of
 from duckanon.policy.told import MIN_VALUES, P_PERCENT, SUBJECTS, told_loss
 from duckanon.release import metadata, successive
 from duckanon.release.chain import changed_by_hand
@@ -116,7 +115,6 @@ def append(
     _check_unchanged(con, published)
     with names_of(con, source), engine.temporary(con) as workspace:
         batch = _read(con, published, policy, source, known, earlier, workspace)
-        _check_recoded(con, batch)
         appended = _appended(con, batch, on_intersection)
         if appended.made is None:
             with engine.transaction(con):
@@ -185,37 +183,6 @@ def _check_unchanged(con: duckdb.DuckDBPyConnection, published: Published) -> No
         raise ReleaseError(f"mode = 'append' keeps what is published, and {changed}")
 
 
-def _check_recoded(con: duckdb.DuckDBPyConnection, batch: _Batch) -> None:
-    """Raise where an older duckanon recoded the published classes by another rule than new ones would have.
-
-    It released means of few values, too: `min_values` of all classes would be recorded, and not be kept.
-    """
-    before = {} if batch.source.drawn is None else {one.name: one for one in batch.source.drawn.columns}
-    older = [
-        one
-        for one in successive.in_order(batch.attributes)
-        if one.recode is not None and one.name in before and before[one.name].type is None
-    ]
-    for one in older:
-        if (rule := before[one.name].recode) not in {None, one.recode}:
-            raise ReleaseError(
-                f"an older duckanon released {one.name!r} of {batch.published.target} by its {rule}, and new "
-                f"classes would have its {one.recode}: REFRESH it without mode = 'append'"
-            )
-    of_values = [one.name for one in older if one.recode is not None and rule_of(one.recode).of_values]
-    if not of_values:
-        return
-    names = [named(name) for name in of_values]
-    query = templates.render("successive/missing.sql.j2", source=batch.all, columns=names)
-    missing = engine.rows(con, query, STAGE)[0]
-    few = next((name for name, some in zip(of_values, missing, strict=True) if some), None)
-    if few is not None:
-        raise ReleaseError(
-            f"{batch.published.target} may show means of few values of {few!r}, which has NULLs, as by an "
-            "older duckanon: REFRESH it once without mode = 'append'"
-        )
-
-
 def _known(published: Published, earlier: Sequence[Kept]) -> Kept:
     for one in earlier:
         if one.release_id == published.release_id:
@@ -225,8 +192,7 @@ def _known(published: Published, earlier: Sequence[Kept]) -> Kept:
 
 def _not_kept(published: Published) -> ReleaseError:
     return ReleaseError(
-        f"of {published.target} it was not kept who is in it, as by an older duckanon: "
-        "REFRESH it once without mode = 'append'"
+        f"of {published.target} it was not kept who is in it: REFRESH it once without mode = 'append'"
     )
 
 
@@ -254,7 +220,7 @@ def _read(
             f"({basis}) than when it was released ({known.basis}): REFRESH it without "
             "mode = 'append'"
         )
-    _run(con, "successive/new.sql.j2", batch, new=batch.new, source=batch.all)
+    _run(con, "successive/append.sql.j2:new", batch, new=batch.new, source=batch.all)
     return batch
 
 
@@ -269,14 +235,16 @@ def _of(batch: _Batch) -> dict[str, object]:
         "release_id": batch.known.release_id,
         "salt": batch.known.salt,
         "tellers": [
-            (templates.render("relation/named.sql.j2", parts=[one.name]), one.type) for one in batch.tellers
+            (templates.render("relation.sql.j2:named", parts=[one.name]), one.type) for one in batch.tellers
         ],
     }
 
 
 def _usable(con: duckdb.DuckDBPyConnection, batch: _Batch) -> int:
     """Count the new subjects that are not left out for a NULL."""
-    query = templates.render("successive/usable.sql.j2", new=batch.new, quasi=_quasi(batch), **_of(batch))
+    query = templates.render(
+        "successive/append.sql.j2:usable", new=batch.new, quasi=_quasi(batch), **_of(batch)
+    )
     return int(engine.rows(con, query, STAGE)[0][0])
 
 
@@ -291,7 +259,7 @@ def _columns(batch: _Batch, *roles: Role) -> list[tuple[str, str]]:
 
 def _since(con: duckdb.DuckDBPyConnection, batch: _Batch, relation: str) -> Since:
     query = templates.render(
-        "successive/since.sql.j2",
+        "successive/append.sql.j2:since",
         source=relation,
         quasi=_quasi(batch),
         columns=_columns(batch, Role.QUASI_IDENTIFIER, Role.SENSITIVE, Role.INSENSITIVE),
@@ -317,7 +285,7 @@ def _limits(con: duckdb.DuckDBPyConnection, batch: _Batch) -> dict[str, Decimal]
         columns = [(one.name, types[one.name]) for one in measured]
         flag = "is_new" + "_" * max(len(one.name) for one in measured)
         query = templates.render(
-            "successive/batch.sql.j2",
+            "successive/append.sql.j2:batch",
             relation=relation_of(batch.published.target),
             new=batch.new,
             columns=columns,
@@ -349,7 +317,7 @@ def _released(
 ) -> Appended:
     """Publish the release with the new classes, or tell why it would miss its policy."""
     policy = replace(batch.policy, t=ByColumn(limits)) if limits else batch.policy
-    query = templates.render("relation/rows.sql.j2", relation=named("temp", batch.new))
+    query = templates.render("relation.sql.j2:rows", relation=named("temp", batch.new))
     # What is advised of some new records alone would be noise: of all, what classes reveal is told.
     with through(audit, con, query, policy, drawn=batch.source.drawn) as candidate:
         if batch.source.drawn is not None:
@@ -417,11 +385,13 @@ def _all_persons(
     """Make the rows of all classes, published and new, and who is in them."""
     news = successive.persons_of(con, candidate, batch.source, batch.earlier)
     old = metadata.backing(batch.home, successive.tables_of(batch.known.release_id)[0])
-    offset = int(engine.rows(con, templates.render("successive/classes.sql.j2", relation=old), STAGE)[0][0])
+    offset = int(
+        engine.rows(con, templates.render("successive/kept.sql.j2:classes", relation=old), STAGE)[0][0]
+    )
     workspace = batch.workspace
     _run(
         con,
-        "successive/combined.sql.j2",
+        "successive/append.sql.j2:combined",
         batch,
         combined=table,
         relation=relation_of(batch.published.target),
@@ -455,7 +425,7 @@ def _audited(
     quasi = [field.name for field in staged.quasi]
     asked = audit_columns(sensitive, policy.audited(), trees)
     report = audit_sql(con, named("temp", table), quasi, asked, k=policy.k, name=str(batch.published.target))
-    query = templates.render("successive/classes.sql.j2", relation=named("temp", persons.persons))
+    query = templates.render("successive/kept.sql.j2:classes", relation=named("temp", persons.persons))
     # New classes that are recoded to published values are one with them: these have the fewest at least.
     fewest = engine.rows(con, query, STAGE)[0][1]
     few = 0 if fewest >= policy.k else 1
@@ -480,7 +450,7 @@ def _enough(
     con: duckdb.DuckDBPyConnection, batch: _Batch, candidate: Candidate, classes: int
 ) -> list[Measure]:
     """Of how many values class means are at least, of each column that some of the records lack."""
-    query = templates.render("successive/proved.sql.j2", measure=MIN_VALUES, **_of(batch))
+    query = templates.render("successive/append.sql.j2:proved", measure=MIN_VALUES, **_of(batch))
     names = [name for name, _ in engine.rows(con, query, STAGE)]
     names += [one.attribute for one in candidate.report.measures if one.measure == MIN_VALUES]
     least = batch.policy.least_values

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     Columns = Sequence[tuple[str, str]]
 
 _FORMULA = re.compile(r"'*[=+@\t\r-]")
-"""What sql/export/escape.sql.j2 puts a quote in front of."""
+"""What sql/export/csv.sql.j2:escape puts a quote in front of."""
 
 _FORMULA_AS_IT_IS = re.compile(r"[=+@\t\r-]")
-"""What sql/export/formulas.sql.j2 looks for in texts."""
+"""What sql/export/csv.sql.j2:formulas looks for in texts."""
 
 TOGETHER = 200
 """Columns of text that one statement looks through for formulas."""
@@ -38,7 +38,7 @@ def spans_of(con: duckdb.DuckDBPyConnection, policy: str, columns: Columns, rela
     plain = [name for name, type_text in types.items() if _PLAIN.fullmatch(type_text)]
     below = set()
     if plain:
-        query = templates.render("export/negative.sql.j2", columns=plain, relation=relation)
+        query = templates.render("export/csv.sql.j2:negative", columns=plain, relation=relation)
         below = {name for name, negative in engine.rows(con, query, "export") if negative}
     return {name: "-" if name in plain and name not in below else " to " for name in types}
 
@@ -57,7 +57,7 @@ def warn_of_formulas(con: duckdb.DuckDBPyConnection, columns: Columns, relation:
     """Say which texts a spreadsheet would take for formulas."""
     texts, found = texts_of(columns), set()
     for part in engine.in_parts(texts, TOGETHER):
-        query = templates.render("export/formulas.sql.j2", columns=part, relation=relation)
+        query = templates.render("export/csv.sql.j2:formulas", columns=part, relation=relation)
         (row,) = engine.rows(con, query, "export")
         found |= {name for name, formulas in zip(part, row, strict=True) if formulas}
     names = [name for name, _ in columns if name in found or _FORMULA_AS_IT_IS.match(name)]

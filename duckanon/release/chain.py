@@ -11,7 +11,7 @@ import duckdb
 
 from duckanon.audits.evidence import SCHEMA_VERSION
 from duckanon.database import engine, templates
-from duckanon.database.fingerprint import digest, fingerprint, recipe_of
+from duckanon.database.fingerprint import digest, fingerprint
 from duckanon.database.relations import subquery
 from duckanon.errors import ReleaseError
 from duckanon.release.metadata import SCHEMA
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from duckanon.release.metadata import Published
 
 STAGE = "evidence"
-
-RECIPE = 1
-"""Recipe of the fingerprints of records: the links of older audits must stay what they are."""
 
 _BOUND = ("releases", "columns", "thresholds")
 
@@ -45,8 +42,8 @@ def origin(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> str
     64 hex digits, the same in an exported file: its name and what a file does not have are not in it.
     """
     values = {"catalog": catalog, "release_id": release_id}
-    queries = [templates.render("evidence/origin.sql.j2", table=table, **values) for table in _BOUND]
-    return digest("\n".join(fingerprint(con, subquery(query), RECIPE) for query in queries))
+    queries = [templates.render("evidence/chain.sql.j2:origin", table=table, **values) for table in _BOUND]
+    return digest("\n".join(fingerprint(con, subquery(query)) for query in queries))
 
 
 def next_place(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> Place:
@@ -60,7 +57,7 @@ def next_place(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) ->
 
 def _chained(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> list[tuple[int | None, str]]:
     """Return number and link of the audits of a release, in the order of the chain."""
-    query = templates.render("evidence/chained.sql.j2", catalog=catalog, release_id=release_id)
+    query = templates.render("evidence/chain.sql.j2:chained", catalog=catalog, release_id=release_id)
     rows: list[tuple[int | None, str]] = engine.rows(con, query, STAGE, error=ReleaseError)
     return rows
 
@@ -71,8 +68,6 @@ def held_elsewhere(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int
     The chain is one line, so an audit that does not follow it cannot be recorded. To try it would abort the
     open transaction of the caller; a cursor tries it instead.
     """
-    if not _has_chain(con, catalog):
-        return False
     ours = _chained(con, catalog, release_id)
     with con.cursor() as other:
         theirs = _chained(other, catalog, release_id)
@@ -91,15 +86,15 @@ def held_elsewhere(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int
 
 def _hold(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> None:
     """Let no other transaction record an audit of a release until this one ends."""
-    text = templates.render("publish/hold_chain.sql.j2", catalog=catalog, release_id=release_id)
+    text = templates.render("publish/audits.sql.j2:hold_chain", catalog=catalog, release_id=release_id)
     engine.run(con, text, STAGE, error=ReleaseError)
 
 
 def link(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int, audit_id: str, place: Place) -> str:
     """Link of an audit: SHA-256, in hex, of the links that it follows and of all that was recorded of it."""
     values = {"catalog": catalog, "release_id": release_id, "audit_id": audit_id, "number": place.number}
-    query = templates.render("evidence/link.sql.j2", **values)
-    return digest(f"{place.previous}\n{fingerprint(con, subquery(query), RECIPE)}")
+    query = templates.render("evidence/chain.sql.j2:link", **values)
+    return digest(f"{place.previous}\n{fingerprint(con, subquery(query))}")
 
 
 def append(
@@ -109,7 +104,10 @@ def append(
     values = {"catalog": catalog, "release_id": release_id, "audit_id": audit_id, "number": place.number}
     chain = link(con, catalog, release_id, audit_id, place)
     engine.run(
-        con, templates.render("publish/chained.sql.j2", **values, chain=chain), STAGE, error=ReleaseError
+        con,
+        templates.render("publish/audits.sql.j2:chained", **values, chain=chain),
+        STAGE,
+        error=ReleaseError,
     )
 
 
@@ -124,14 +122,13 @@ def record(
 ) -> None:
     """Write an audit into the metadata; the caller owns the transaction.
 
-    The table of audits may be of an older layout. `statement` is what made it: release, audit or export.
+    `statement` is what made it: release, audit or export.
     """
-    renew(con, catalog)
     _hold(con, catalog, release_id)
     audit_id = secrets.token_hex(8)
     place = next_place(con, catalog, release_id)
     text = templates.render(
-        "publish/audited.sql.j2",
+        "publish/audits.sql.j2:audited",
         catalog=catalog,
         release_id=release_id,
         schema_version=SCHEMA_VERSION,
@@ -150,35 +147,20 @@ def changed_by_hand(
 ) -> str | None:
     """What to say of a release whose rows, a relation, are not those that were audited when it was made.
 
-    None where their fingerprint is the same; also where version 1 of the metadata recorded no fingerprint.
-    `now` is the fingerprint of the rows by today's recipe, where it is known.
+    None where their fingerprint is the same, or none was recorded. `now` is the fingerprint of the rows, if
+    it is known.
     """
     catalog = published.target.catalog
-    layout = engine.rows(con, templates.render("evidence/layout.sql.j2", catalog=catalog), STAGE)
-    if ("fingerprint",) not in layout:
-        return None
-    query = templates.render("catalog/fingerprint.sql.j2", catalog=catalog, release_id=published.release_id)
+    query = templates.render(
+        "catalog/releases.sql.j2:fingerprint", catalog=catalog, release_id=published.release_id
+    )
     recorded = [row[0] for row in engine.rows(con, query, STAGE, error=ReleaseError)]
     if not recorded:
         return None
-    recipe = recipe_of(recorded[0])
-    if now is None or recipe_of(now) != recipe:
-        now = fingerprint(con, rows, recipe)
+    now = now or fingerprint(con, rows)
     if recorded == [now]:
         return None
     return (
         f"the rows are not those that were audited when the release was made (fingerprint {now}, recorded "
         f"{' and '.join(recorded)}): someone changed {SCHEMA}.{published.table}; REFRESH makes a new release"
     )
-
-
-def renew(con: duckdb.DuckDBPyConnection, catalog: str) -> None:
-    """Give the table of audits the columns of today, where it was made by an older version."""
-    if not _has_chain(con, catalog):
-        text = templates.render("evidence/migrate.sql.j2", catalog=catalog)
-        engine.run(con, text, STAGE, error=ReleaseError)
-
-
-def _has_chain(con: duckdb.DuckDBPyConnection, catalog: str) -> bool:
-    query = templates.render("evidence/layout.sql.j2", catalog=catalog)
-    return ("chain",) in engine.rows(con, query, STAGE)

@@ -6,14 +6,10 @@ from typing import TYPE_CHECKING
 
 from duckanon.database import engine, templates
 from duckanon.database.fingerprint import fingerprint
-from duckanon.database.relations import columns_of, named
+from duckanon.database.relations import named
 from duckanon.errors import ReleaseError
-from duckanon.policy.bind import Role
-from duckanon.policy.names import fold
-from duckanon.policy.policy import Policy
 from duckanon.release import metadata
-from duckanon.release.stages.drift import Drawn, SourceColumn
-from duckanon.release.tables import parts_of
+from duckanon.release.stages.drift import CREATE_AGAIN, Drawn, SourceColumn
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,14 +22,22 @@ SOURCES = "sources"
 
 
 def drawn(con: duckdb.DuckDBPyConnection, published: Published) -> Drawn:
-    """Columns that the source of a release had, to which today's source has to keep."""
+    """Columns that the source of a release had, to which today's source has to keep.
+
+    A ReleaseError where someone removed the record of them.
+    """
     catalog = published.target.catalog
     if SOURCES in metadata.tables(con, catalog):
-        query = templates.render("catalog/sources.sql.j2", catalog=catalog, release_id=published.release_id)
+        query = templates.render(
+            "catalog/releases.sql.j2:sources", catalog=catalog, release_id=published.release_id
+        )
         rows = engine.rows(con, query, "catalog", error=ReleaseError)
         if rows:
             return Drawn(str(published.target), tuple(SourceColumn(*row) for row in rows))
-    return Drawn(str(published.target), _told(con, published))
+    raise ReleaseError(
+        f"the columns of the source of {published.target} are gone from "
+        f"{catalog}.{metadata.SCHEMA}.{SOURCES}: {CREATE_AGAIN}"
+    )
 
 
 def drawn_columns(con: duckdb.DuckDBPyConnection, staged: Staged) -> list[tuple[str, str, str | None]]:
@@ -46,12 +50,7 @@ def check_hierarchies(con: duckdb.DuckDBPyConnection, source: Drawn, staged: Sta
     """Raise where new classes would have other hierarchies than the published ones that they stand beside."""
     before = {column.name: column.hierarchy for column in source.columns}
     for name, now in _fingerprints(con, staged).items():
-        if before.get(name) is None:
-            raise ReleaseError(
-                f"which hierarchy {name!r} of {source.view} has was not recorded, as by an older duckanon: "
-                "REFRESH it once without mode = 'append'"
-            )
-        if before[name] != now:
+        if before.get(name) != now:
             raise ReleaseError(
                 f"the hierarchy of {name!r} is not the one that {source.view} was made with, and mode = "
                 "'append' would release nodes of both: REFRESH it without mode = 'append'"
@@ -66,30 +65,3 @@ def _fingerprints(con: duckdb.DuckDBPyConnection, staged: Staged) -> dict[str, s
         if field.column in climbs or field.attribute.distance == "hierarchical"
     ]
     return {field.name: fingerprint(con, named("temp", staged.tree(field))) for field in with_tree}
-
-
-def _told(con: duckdb.DuckDBPyConnection, published: Published) -> tuple[SourceColumn, ...]:
-    """Columns of a source of which an older duckanon recorded nothing: those released, and those dropped.
-
-    The policy names all that was dropped. Types are those of the release, where its tables are still there.
-    """
-    catalog, present = published.target.catalog, metadata.tables(con, published.target.catalog)
-    released = metadata.columns(con, published) if "columns" in present else []
-    tables = [part.of(published.table) for part in parts_of(released)]
-    types = {
-        fold(name): type_text
-        for table in tables
-        if table in present
-        for name, type_text in columns_of(con, metadata.backing(catalog, table), "catalog")
-    }
-    shown = [
-        SourceColumn(column.name, None, None, types.get(fold(column.name)), column.recode)
-        for column in released
-        if column.role != Role.CLASS.value
-    ]
-    # Someone deleted the metadata of the columns: the table has them.
-    shown = shown or [SourceColumn(name, None) for name in types]
-    policy = Policy.from_toml(published.policy)
-    known = {fold(column.name) for column in shown}
-    dropped = {fold(name): name for name in (*policy.identifiers, *policy.subject)}
-    return (*shown, *(SourceColumn(name, None) for key, name in dropped.items() if key not in known))

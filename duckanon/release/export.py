@@ -88,6 +88,7 @@ def export(
         # The file of the name that was asked for comes last: where it is, the other one is.
         parts = [table.part for table in release.tables[: 1 if writer is _to_database else None]]
         _settle_all([(_aside(draft, part), _beside(file, part.ending)) for part in reversed(parts)])
+        interrupts.wrote()
     return report
 
 
@@ -233,7 +234,7 @@ def _settle(draft: Path, file: Path) -> None:
 def _to_parquet(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) -> Report:
     def file(table: _Table, _: Columns) -> str:
         name = str(_aside(draft, table.part))
-        return templates.render("relation/file.sql.j2", name=name, form="parquet").strip()
+        return templates.render("relation.sql.j2:file", name=name, form="parquet").strip()
 
     for table in release.tables:
         _copy(con, table, _aside(draft, table.part), "parquet")
@@ -266,7 +267,7 @@ def _to_csv(
         def file(table: _Table, own: Columns) -> str:
             names = {name for name, _ in own}
             return templates.render(
-                "export/read_csv.sql.j2",
+                "export/csv.sql.j2:read_csv",
                 path=str(_aside(draft, table.part)),
                 columns=own,
                 escaped=[name for name in texts if name in names],
@@ -285,7 +286,6 @@ def _to_csv(
 
 def _to_database(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) -> Report:
     published = release.published
-    metadata.check_told(con, published)
 
     def written(table: _Table, _: Columns) -> str:
         return named("export", "main", table.part.of(published.target.name))
@@ -319,7 +319,7 @@ def _fill(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) -> Non
         for schema, name, relation in tables:
             columns = columns_of(con, relation, "export")
             rows = templates.render(
-                "relation/select.sql.j2",
+                "relation.sql.j2:select",
                 columns=[column for column, _ in columns],
                 relation=relation,
                 order=columns,
@@ -327,7 +327,7 @@ def _fill(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) -> Non
             _write(con, fresh, rows, schema=schema, name=name, columns=columns)
         for table in metadata.METADATA:
             query = templates.render(
-                "export/metadata.sql.j2",
+                "export/contents.sql.j2:metadata",
                 catalog=target.catalog,
                 table=table,
                 release_id=published.release_id,
@@ -341,12 +341,12 @@ def _fill(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) -> Non
 
 def attach(con: duckdb.DuckDBPyConnection, file: Path, *, new: bool) -> None:
     """Attach a file, as `export`, to a database in memory: a new one to write it, another to read it."""
-    _on(con, templates.render("catalog/attach.sql.j2", path=str(file), catalog="export", new=new))
+    _on(con, templates.render("catalog/databases.sql.j2:attach", path=str(file), catalog="export", new=new))
 
 
 def detach(con: duckdb.DuckDBPyConnection) -> None:
     """Let go of the attached file, which is whole then."""
-    _on(con, templates.render("catalog/detach.sql.j2", catalog="export"))
+    _on(con, templates.render("catalog/databases.sql.j2:detach", catalog="export"))
 
 
 def write_macros(con: duckdb.DuckDBPyConnection) -> None:
@@ -354,10 +354,10 @@ def write_macros(con: duckdb.DuckDBPyConnection) -> None:
     # sqlglot, which writes them, is a quarter of the start of every command.
     from duckanon.audits import macros
 
-    _on(con, templates.render("session/use.sql.j2", catalog="export", schema="main"))
+    _on(con, templates.render("session.sql.j2:use", catalog="export", schema="main"))
     for statement in macros.macro_statements(temporary=False):
         _on(con, statement)
-    _on(con, templates.render("session/use.sql.j2", catalog="memory", schema="main"))
+    _on(con, templates.render("session.sql.j2:use", catalog="memory", schema="main"))
 
 
 @contextlib.contextmanager
@@ -370,8 +370,8 @@ def _reader(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnectio
 
 def _same_setting(con: duckdb.DuckDBPyConnection, other: duckdb.DuckDBPyConnection, name: str) -> None:
     """Give another instance a setting of the caller's connection."""
-    value = engine.rows(con, templates.render("session/setting.sql.j2", name=name), "export")[0][0]
-    _on(other, templates.render("session/set.sql.j2", name=name, value=value, session=False))
+    value = engine.rows(con, templates.render("session.sql.j2:setting", name=name), "export")[0][0]
+    _on(other, templates.render("session.sql.j2:set", name=name, value=value, session=False))
 
 
 def _require_same(
@@ -423,7 +423,7 @@ def _fingerprint(
     con: duckdb.DuckDBPyConnection, relation: str, columns: Columns, *, csv: bool
 ) -> tuple[object, ...]:
     values = [(name, carries_its_type(type_text)) for name, type_text in columns]
-    query = templates.render("export/fingerprint.sql.j2", columns=values, relation=relation, csv=csv)
+    query = templates.render("export/contents.sql.j2:fingerprint", columns=values, relation=relation, csv=csv)
     return engine.rows(con, query, "export", error=ReleaseError)[0]
 
 
@@ -446,7 +446,7 @@ def _write(
     name: str,
     columns: Columns,
 ) -> None:
-    statement = templates.render("export/table.sql.j2", schema=schema, name=name, columns=columns)
+    statement = templates.render("export/contents.sql.j2:table", schema=schema, name=name, columns=columns)
     with (
         lossless(con),
         engine.reader(con, query, "export") as incoming,

@@ -12,6 +12,7 @@ import contextlib
 import os
 import re
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duckanon.database import drafts, engine, own_copy, templates
@@ -22,7 +23,6 @@ from duckanon.release.metadata import METADATA, SCHEMA, is_release_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
 
     import duckdb
 
@@ -41,22 +41,22 @@ def opened(
     """Give a connection in memory that reaches nothing but the named files, and writes to the named folders.
 
     Without the names of Python and a progress bar; no setting can be changed and no extension fetched or
-    loaded, unless the caller trusts what is read. It spills to the first of the folders, where only the owner
-    reads it; without folders where DuckDB does by default.
+    loaded, unless the caller trusts what is read. What it spills lies in the first of the folders, or in the
+    current one, where only its owner reads it.
     """
     config: dict[str, str | bool | int | float | list[str]] = {"python_enable_replacements": False}
     if not trust:
         config |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     folders = list(folders)
     with contextlib.ExitStack() as stack:
-        # Where something is written, DuckDB spills, too: values of the source, for no other eyes.
-        spill = stack.enter_context(drafts.spill(folders[0])) if folders else None
+        # DuckDB writes what it spills, values of the files, for everybody's eyes.
+        spill = stack.enter_context(drafts.spill(next(iter(folders), Path())))
         if spill is not None:
             config["temp_directory"] = spill.absolute().as_posix()
         con = stack.enter_context(engine.in_memory(**config))
         if not trust:
             statement = templates.render(
-                "files/lock.sql.j2",
+                "files/stored.sql.j2:lock",
                 paths=list(dict.fromkeys(text for file in files for text in _reached(file))),
                 folders=[folder.absolute().as_posix() for folder in folders],
             )
@@ -171,7 +171,7 @@ def _layout(
     con: duckdb.DuckDBPyConnection, home: str, stage: str
 ) -> list[tuple[str, str, str | None, str | None, bool]]:
     layout: list[tuple[str, str, str | None, str | None, bool]] = engine.rows(
-        con, templates.render("evidence/metadata.sql.j2", catalog=home), stage, error=ReleaseError
+        con, templates.render("evidence/contents.sql.j2:metadata", catalog=home), stage, error=ReleaseError
     )
     return layout
 
@@ -189,7 +189,7 @@ def _relations(
     con: duckdb.DuckDBPyConnection, target: Target, stage: str
 ) -> list[tuple[bool, str | None, list[str], list[str]]]:
     query = templates.render(
-        "files/relation.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
+        "files/stored.sql.j2:relation", catalog=target.catalog, schema=target.schema, name=target.name
     )
     return [
         (bool(row[0]), row[1], list(row[2]), list(row[3] or []))

@@ -14,7 +14,6 @@ from duckanon.database import engine, templates
 from duckanon.database.relations import Target, columns_of, databases, lookup, named, relation_of
 from duckanon.errors import DuckanonError, ReleaseError
 from duckanon.policy.names import fold
-from duckanon.policy.told import P_PERCENT
 from duckanon.release.tables import BESIDE, Released, parts_of, read
 
 if TYPE_CHECKING:
@@ -25,9 +24,6 @@ SCHEMA = "duckanon"
 
 METADATA = ("releases", "columns", "thresholds", "audits")
 """The metadata tables."""
-
-CHAINED = 3
-"""Version since which the audits of a release are a chain."""
 
 _OF_OTHERS = re.compile(r"Table with name (release|persons|values)_\d+\w* does not exist")
 _MARK = re.compile(r"duckanon release (\d+)")
@@ -77,45 +73,35 @@ def check_writable(con: duckdb.DuckDBPyConnection, target: Target) -> None:
 def recorded(con: duckdb.DuckDBPyConnection, target: Target) -> list[Published]:
     """Releases that the metadata knows under a name, the newest last, whether or not they have a view still.
 
-    Each has the name that its view has now (ALTER VIEW may have renamed it) or had last. Raises where a newer
-    duckanon wrote them, or a user's table has the name of ours.
+    Each has the name that its view has now (ALTER VIEW may have renamed it) or had last. Raises where the
+    metadata are of another version, or a user's table has the name of ours.
     """
     if target.catalog not in with_releases(con, target.catalog):
         return []
     query = templates.render(
-        "catalog/release.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
+        "catalog/releases.sql.j2:release", catalog=target.catalog, schema=target.schema, name=target.name
     )
     rows = engine.rows(con, query, "catalog", error=ReleaseError)
     for release_id, version, *_ in rows:
-        if version > SCHEMA_VERSION:
-            raise ReleaseError(
-                f"{target}: release {release_id} has metadata of version {version}, and this duckanon reads "
-                f"up to {SCHEMA_VERSION}: use the newer duckanon that wrote it"
-            )
+        check_version(f"{target}: release {release_id}", version)
     return [
         Published(Target(target.catalog, schema, view), release_id, table, *rest)
         for release_id, _, schema, view, table, *rest in rows
     ]
 
 
-def check_told(con: duckdb.DuckDBPyConnection, published: Published) -> None:
-    """Raise where an earlier version recorded how far class means are from `p_percent`."""
-    query = templates.render(
-        "export/reached.sql.j2",
-        catalog=published.target.catalog,
-        release_id=published.release_id,
-        measure=P_PERCENT,
-    )
-    if engine.rows(con, query, "export", error=ReleaseError)[0][0]:
+def check_version(release: str, version: int) -> None:
+    """Raise where the metadata of a release are of another version than this duckanon reads."""
+    if version != SCHEMA_VERSION:
         raise ReleaseError(
-            f"{published.target} was not exported: an earlier duckanon recorded in {SCHEMA}.audits the "
-            "per cent that p_percent reaches, which tells values of records; REFRESH the view and export that"
+            f"{release} has metadata of version {version}, and this duckanon reads version {SCHEMA_VERSION}: "
+            "use the duckanon that wrote it"
         )
 
 
 def attached(con: duckdb.DuckDBPyConnection, catalog: str, schema: str) -> bool:
     """Whether a database with a schema can be read; names are compared as DuckDB does."""
-    schemas = engine.rows(con, templates.read("catalog/schemas.sql"), "catalog")
+    schemas = engine.rows(con, templates.render("catalog/databases.sql.j2:schemas"), "catalog")
     return (fold(catalog), fold(schema)) in {(fold(row[0]), fold(row[1])) for row in schemas}
 
 
@@ -124,7 +110,7 @@ def with_releases(con: duckdb.DuckDBPyConnection, catalog: str | None = None) ->
 
     Raises where, in the catalog that is asked for, a user's table has the name of ours.
     """
-    kinds = dict(engine.rows(con, templates.read("catalog/with_releases.sql"), "catalog"))
+    kinds = dict(engine.rows(con, templates.render("catalog/databases.sql.j2:with_releases"), "catalog"))
     if kinds.get(catalog or "") == "other":
         raise ReleaseError(
             f"{catalog}.{SCHEMA}.releases is not a table that duckanon made, and duckanon needs the name: "
@@ -135,7 +121,7 @@ def with_releases(con: duckdb.DuckDBPyConnection, catalog: str | None = None) ->
 
 def tables(con: duckdb.DuckDBPyConnection, catalog: str) -> set[str]:
     """Tables that our schema holds in a database: metadata, backing tables and trees."""
-    query = templates.render("catalog/tables.sql.j2", catalog=catalog, schema=SCHEMA, prefix="")
+    query = templates.render("catalog/databases.sql.j2:tables", catalog=catalog, schema=SCHEMA, prefix="")
     return {row[0] for row in engine.rows(con, query, "catalog")}
 
 
@@ -164,7 +150,7 @@ def undisturbed(con: duckdb.DuckDBPyConnection, catalog: str) -> Iterator[None]:
 
 
 def _stored(con: duckdb.DuckDBPyConnection, catalog: str) -> list[tuple[int]]:
-    query = templates.render("catalog/stored.sql.j2", catalog=catalog, schema=SCHEMA)
+    query = templates.render("catalog/databases.sql.j2:stored", catalog=catalog, schema=SCHEMA)
     return engine.rows(con, query, "catalog")
 
 
@@ -187,12 +173,12 @@ def orphans(con: duckdb.DuckDBPyConnection, catalog: str) -> list[int]:
     One whose view was renamed is none, nor one that another view or a macro reads. The database has all
     metadata tables; what others have not committed is not seen.
     """
-    query = templates.render("catalog/unmarked.sql.j2", catalog=catalog, metadata=METADATA)
+    query = templates.render("catalog/views.sql.j2:unmarked", catalog=catalog, metadata=METADATA)
     unmarked = [int(row[0]) for row in engine.rows(con, query, "catalog")]
     if not unmarked:
         # As nearly always; to read what every function is costs more than the rest of the question.
         return []
-    query = templates.render("catalog/orphans.sql.j2", releases=unmarked)
+    query = templates.render("catalog/views.sql.j2:orphans", releases=unmarked)
     return [int(row[0]) for row in engine.rows(con, query, "catalog")]
 
 
@@ -260,10 +246,10 @@ def is_release_view(con: duckdb.DuckDBPyConnection, view: Target, table: str, co
     False where there is none; nothing is evaluated.
     """
     query = templates.render(
-        "relation/select.sql.j2", columns=columns, relation=named(SCHEMA, table), order=()
+        "relation.sql.j2:select", columns=columns, relation=named(SCHEMA, table), order=()
     )
     values = {"catalog": view.catalog, "schema": view.schema, "view": view.name, "query": query}
-    definition = templates.render("catalog/definition.sql.j2", **values)
+    definition = templates.render("catalog/views.sql.j2:definition", **values)
     return engine.rows(con, definition, "catalog", error=ReleaseError) == [(True,)]
 
 
@@ -319,7 +305,7 @@ def unmarked(con: duckdb.DuckDBPyConnection, releases: Sequence[Published]) -> R
         if there is not None and not there.comment and shows(con, replaced):
             marks = [
                 templates.render(
-                    "relation/mark.sql.j2",
+                    "relation.sql.j2:mark",
                     view=relation_of(part.beside(replaced.target)),
                     comment=comment(replaced.release_id, part.ending),
                 ).strip()
@@ -342,7 +328,9 @@ def comment(release_id: int, ending: str = "") -> str:
 
 def views_beside(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> list[Target]:
     """Second views of a release, whatever their names are now; none that someone else gave their mark."""
-    query = templates.render("catalog/beside.sql.j2", catalog=catalog, comment=comment(release_id, BESIDE))
+    query = templates.render(
+        "catalog/views.sql.j2:beside", catalog=catalog, comment=comment(release_id, BESIDE)
+    )
     found = engine.rows(con, query, "catalog", error=ReleaseError)
     marked = [Target(catalog, schema, name) for schema, name in found]
     parts = [part for part in parts_of(_columns(con, catalog, release_id)) if part.ending] if marked else []
@@ -365,5 +353,5 @@ def columns(con: duckdb.DuckDBPyConnection, published: Published) -> list[Releas
 
 
 def _columns(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> list[Released]:
-    query = templates.render("catalog/columns.sql.j2", catalog=catalog, release_id=release_id)
+    query = templates.render("catalog/releases.sql.j2:columns", catalog=catalog, release_id=release_id)
     return [Released(*row) for row in engine.rows(con, query, "catalog", error=ReleaseError)]

@@ -1,4 +1,4 @@
-"""What releases need compiled: ``python -m duckanon.release.needed`` does it, for `ahead` and `prepare`.
+"""What releases need compiled: ``python -m duckanon.release.needed`` does it, for `prepare`.
 
 Kernels are compiled by calling them for a few records in the way in which a release does, so that types of
 arrays are those that it will ask for.

@@ -10,8 +10,6 @@ from duckanon.database import engine, interrupts, templates
 from duckanon.database.handover import handed_over
 from duckanon.database.relations import named
 from duckanon.errors import PolicyError, SourceError, tell
-from duckanon.kernels.closeness.threshold import work_of
-from duckanon.kernels.plain import small
 from duckanon.release.stages.advice import advise
 from duckanon.release.stages.audit import audit
 from duckanon.release.stages.bucket import bucket
@@ -66,28 +64,25 @@ def through(
 
     The source has to have the columns that it is `drawn` with, if that is given.
     """
-    with engine.temporary(con) as workspace, contextlib.ExitStack() as kernels:
+    with engine.temporary(con) as workspace:
         result: Any = Request(query, workspace, keep_source, drawn)
         for each in STAGES[: STAGES.index(last) + 1]:
             # Partition shows its tiles itself.
             with contextlib.nullcontext() if each is partition else progress.step(each.__name__):
                 result = each(con, result, policy)
-            if each is limit:
-                effort = policy.effort if policy.refine else None
-                kernels.enter_context(small(result.embedded.staged.size, effort, work_of(result.thresholds)))
         yield result
 
 
 @contextlib.contextmanager
 def names_of(con: duckdb.DuckDBPyConnection, source: Source) -> Iterator[None]:
     """Look up unqualified names where the source was written, then where the caller is again."""
-    catalog, schema, before = engine.rows(con, templates.read("session/current.sql"), "catalog")[0]
+    catalog, schema, before = engine.rows(con, templates.render("session.sql.j2:current"), "catalog")[0]
     if (catalog, schema) == (source.catalog, source.schema):
         yield
         return
-    back = templates.render("session/set.sql.j2", name="search_path", value=before, session=False)
+    back = templates.render("session.sql.j2:set", name="search_path", value=before, session=False)
     with interrupts.cleanup(con, lambda: engine.run(con, back, "clean-up")):
-        move = templates.render("session/use.sql.j2", catalog=source.catalog, schema=source.schema)
+        move = templates.render("session.sql.j2:use", catalog=source.catalog, schema=source.schema)
         engine.run(con, move, "source", error=SourceError)
         yield
 

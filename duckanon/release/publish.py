@@ -14,7 +14,7 @@ from duckanon.database.relations import columns_of, named
 from duckanon.errors import ReleaseError
 from duckanon.policy.told import MIN_VALUES, P_PERCENT, SUBJECTS
 from duckanon.release import metadata, successive
-from duckanon.release.chain import record, renew
+from duckanon.release.chain import record
 from duckanon.release.drawn import drawn_columns
 from duckanon.release.stages.candidate import released_of
 from duckanon.release.stages.protect import judged
@@ -82,9 +82,8 @@ def publish(
             if now is None or (now.policy, now.source_sql) != (refreshed.policy, refreshed.source_sql):
                 raise metadata.meanwhile(target.catalog)
         _render(con, "publish/metadata.sql.j2", catalog=target.catalog)
-        renew(con, target.catalog)
         number = engine.rows(
-            con, templates.render("catalog/next_release.sql.j2", catalog=target.catalog), "publish"
+            con, templates.render("catalog/releases.sql.j2:next_release", catalog=target.catalog), "publish"
         )
         release_id = int(number[0][0])
         table = f"release_{release_id}"
@@ -108,7 +107,9 @@ def forget(con: duckdb.DuckDBPyConnection, home: str, release_id: int) -> None:
     pattern = re.compile(rf"release_{release_id}({BESIDE})?|tree_{release_id}_\d+")
     tables = sorted(table for table in metadata.tables(con, home) if pattern.fullmatch(table))
     views = metadata.views_beside(con, home, release_id)
-    _render(con, "publish/forget.sql.j2", catalog=home, views=views, tables=tables, release_id=release_id)
+    _render(
+        con, "publish/release.sql.j2:forget", catalog=home, views=views, tables=tables, release_id=release_id
+    )
 
 
 def forget_orphans(con: duckdb.DuckDBPyConnection, home: str) -> None:
@@ -133,12 +134,12 @@ def _tables(con: duckdb.DuckDBPyConnection, made: Ready, target: Target, release
         else:
             order = [(name, kind) for name, kind in sorts if name not in held]
             rows = templates.render(
-                "relation/select.sql.j2", columns=part.columns, relation=relation, order=order
+                "relation.sql.j2:select", columns=part.columns, relation=relation, order=order
             )
         view = part.beside(target)
         _render(
             con,
-            "publish/release.sql.j2",
+            "publish/release.sql.j2:release",
             catalog=view.catalog,
             schema=view.schema,
             view=view.name,
@@ -157,7 +158,7 @@ def _trees(con: duckdb.DuckDBPyConnection, made: Ready, target: Target, release_
             trees[field.name] = f"tree_{release_id}_{number}"
             _render(
                 con,
-                "publish/tree.sql.j2",
+                "publish/release.sql.j2:tree",
                 catalog=target.catalog,
                 table=trees[field.name],
                 tree=staged.tree(field),

@@ -58,8 +58,8 @@ HISTORY_COLUMNS = (
 REPEATED = 4
 """Records a value, at least, where the digests of values are looked up."""
 
-DIGESTS, OLDER = 4, "by digests of an older duckanon"
-"""Version of what is kept, and what is said of an older one, whose subjects cannot be known again."""
+DIGESTS = 4
+"""Version of the digests of what is kept; a history of another version is refused."""
 
 
 @dataclass(frozen=True)
@@ -130,12 +130,15 @@ def _history(con: duckdb.DuckDBPyConnection, catalog: str, there: set[str]) -> l
         return []
     if tuple(columns_of(con, metadata.backing(catalog, HISTORY), STAGE)) != HISTORY_COLUMNS:
         return None
-    query = templates.render("successive/kept.sql.j2", catalog=catalog)
+    query = templates.render("successive/kept.sql.j2:kept", catalog=catalog)
     rows = [row for row in engine.rows(con, query, STAGE, error=ReleaseError) if None not in row]
-    found = [(Kept(*row[:-1]), row[-1]) for row in rows]
-    return [
-        one if version == DIGESTS else replace(one, basis=f"{one.basis}, {OLDER}") for one, version in found
-    ]
+    for *_, version in rows:
+        if version != DIGESTS:
+            raise ReleaseError(
+                f"the table {catalog}.{metadata.SCHEMA}.{HISTORY} has digests of version {version}, and this "
+                f"duckanon reads version {DIGESTS}: use the duckanon that wrote it"
+            )
+    return [Kept(*row[:-1]) for row in rows]
 
 
 def tables_of(release_id: int) -> tuple[str, str]:
@@ -157,7 +160,7 @@ def persons_of(
     persons = _persons(con, candidate, released, salt=salt)
     embedded = candidate.bucketed.limited.embedded
     values = templates.render(
-        "successive/values.sql.j2",
+        "successive/digest.sql.j2:values",
         values=sensitive,
         fields=staged.sensitive,
         labelled=labelled_relation(staged),
@@ -186,7 +189,7 @@ def _persons(
     staged, subject = candidate.staged, bool(candidate.policy.subject)
     persons, digests = f"{staged.workspace}_persons", f"{staged.workspace}_digests"
     statement = templates.render(
-        "successive/digests.sql.j2",
+        "successive/digest.sql.j2:digests",
         digests=digests,
         records=staged.records,
         columns=[(f"record.{field.column}", field.type) for field in released],
@@ -196,7 +199,7 @@ def _persons(
     engine.run(con, statement, STAGE)
     step = candidate.recoded.in_step and in_step(con, staged, digests)
     statement = templates.render(
-        "successive/persons.sql.j2",
+        "successive/digest.sql.j2:persons",
         persons=persons,
         digests=digests,
         placed=placed_relation(staged) if step else labelled_relation(staged),
@@ -228,7 +231,7 @@ def basis_of(con: duckdb.DuckDBPyConnection, tellers: Sequence[Teller]) -> str:
 
 def listed(con: duckdb.DuckDBPyConnection, columns: Iterable[Teller | Field]) -> str:
     """Columns with their types, as far as the same value has another text in another type or session."""
-    zone = engine.rows(con, templates.read("successive/zone.sql"), STAGE)[0][0]
+    zone = engine.rows(con, templates.render("successive/kept.sql.j2:zone"), STAGE)[0][0]
     return ", ".join(f"{fold(one.name)} {_type(one, zone)}" for one in columns)
 
 
@@ -300,8 +303,8 @@ def told(
     texts = []
     if standing is not None and standing.release_id not in {one.release_id for one in earlier}:
         texts.append(
-            f"of release {standing.release_id} of {target} nothing was kept to compare this one with, as by "
-            "an older duckanon: what both say together is not known"
+            f"of release {standing.release_id} of {target} nothing was kept to compare this one with: what "
+            "both say together is not known"
         )
     findings: list[str] = []
     for one in reversed(earlier):
@@ -310,8 +313,10 @@ def told(
             continue
         if one.basis != persons.basis:
             # A report is given away: which columns these are is not told, for they may be dropped.
-            how = OLDER if one.basis.endswith(OLDER) else "by other columns or types than this one"
-            texts.append(f"{one} knows its subjects {how}: what both say together is not known")
+            texts.append(
+                f"{one} knows its subjects by other columns or types than this one: what both say together "
+                "is not known"
+            )
         else:
             finding = _finding(con, catalog, candidate, persons, one, same_view=same_view)
             findings += [finding] if finding else []
@@ -449,7 +454,7 @@ def _class(con: duckdb.DuckDBPyConnection, candidate: Candidate, number: int) ->
     if candidate.policy.release != "table":
         return f"with class_id = {number}"
     query = templates.render(
-        "successive/class.sql.j2", quasi=staged.quasi, classes=classes_relation(staged), number=number
+        "successive/append.sql.j2:class", quasi=staged.quasi, classes=classes_relation(staged), number=number
     )
     values = engine.rows(con, query, STAGE)[0]
     shown = [f"{field.name} = {_short(value)}" for field, value in zip(staged.quasi, values, strict=True)]
@@ -477,7 +482,7 @@ def keep(
     catalog, earlier = target.catalog, kept(con, target.catalog)
     if persons.compared != _compared(earlier):
         raise metadata.meanwhile(catalog)
-    _run(con, "successive/history.sql.j2", catalog=catalog, columns=HISTORY_COLUMNS)
+    _run(con, "successive/kept.sql.j2:history", catalog=catalog, columns=HISTORY_COLUMNS)
     if _history(con, catalog, {HISTORY}) is None:
         raise ReleaseError(
             f"table duckanon.{HISTORY} of {catalog} is not as duckanon makes it: DROP it; what earlier "
@@ -486,7 +491,7 @@ def keep(
     lineages = _lineages(earlier, replaced)
     _run(
         con,
-        "successive/keep.sql.j2",
+        "successive/kept.sql.j2:keep",
         catalog=catalog,
         release_id=release_id,
         lineage=min(lineages, default=release_id),
@@ -500,7 +505,7 @@ def keep(
 def waits(con: duckdb.DuckDBPyConnection, catalog: str, release: Kept) -> None:
     """Mark a release as one that is appended to, where nothing could be appended yet."""
     if release.mode != "append":
-        _run(con, "successive/waits.sql.j2", catalog=catalog, release_id=release.release_id)
+        _run(con, "successive/kept.sql.j2:waits", catalog=catalog, release_id=release.release_id)
 
 
 def forget(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> None:
@@ -515,12 +520,12 @@ def forget(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> Non
     numbers = {release_id, *(one.release_id for one in history or [] if one.lineage in lineages)}
     others = sorted(numbers - {release_id})
     if others:
-        query = templates.render("successive/standing.sql.j2", catalog=catalog, numbers=others)
+        query = templates.render("successive/kept.sql.j2:standing", catalog=catalog, numbers=others)
         if engine.rows(con, query, STAGE, error=ReleaseError):
             return
     names = sorted(there.intersection(name for number in numbers for name in tables_of(number)))
     listed = sorted(numbers) if history else []
-    _run(con, "successive/forget.sql.j2", catalog=catalog, tables=names, numbers=listed)
+    _run(con, "successive/kept.sql.j2:forget", catalog=catalog, tables=names, numbers=listed)
 
 
 def _run(con: duckdb.DuckDBPyConnection, name: str, /, **values: object) -> None:

@@ -87,7 +87,7 @@ def whole(relations: Sequence[str], columns: Columns, sensitive: Sequence[str]) 
         return relations[0]
     first, second = relations
     query = templates.render(
-        "anatomy/joined.sql.j2",
+        "anatomy.sql.j2:joined",
         first=first,
         second=second,
         number=CLASS,
@@ -147,7 +147,7 @@ def _checked(values: Columns, persons: Mapping[str, str], stage: str) -> dict[st
 def counted(relation: str, columns: Columns, sensitive: Sequence[str]) -> str:
     """Query of the second table, from the rows of a release."""
     return templates.render(
-        "anatomy/counted.sql.j2",
+        "anatomy.sql.j2:counted",
         relation=relation,
         number=CLASS,
         records=RECORDS,

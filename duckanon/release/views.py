@@ -251,7 +251,7 @@ def drop_view(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists: bool
         metadata.check_writable(con, target)
         if there is not None:
             parts = (target.catalog, target.schema, target.name)
-            statement = templates.render("relation/drop.sql.j2", parts=parts, view=True)
+            statement = templates.render("relation.sql.j2:drop", parts=parts, view=True)
             engine.run(con, statement, "drop", error=ReleaseError)
         forget_orphans(con, target.catalog)
         for number in numbers:

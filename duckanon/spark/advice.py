@@ -31,8 +31,8 @@ from duckanon.release.stages.advice import (
     without_nulls,
 )
 from duckanon.release.stages.stage import Field
-from duckanon.spark.columns import Bound, number
-from duckanon.spark.embed import GRID
+from duckanon.spark.columns import BoundColumns, number
+from duckanon.spark.embed import GRID_STEPS
 from duckanon.spark.recode import recoded
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     from duckanon.spark.embed import Embedded
     from duckanon.spark.stage import Staged
 
-SHORT = 0.2
+COUNT_MAX_ERROR_SHARE = 0.2
 """What an approximate count of values may be short of the true one, by far."""
 
-FEW = 8
+COUNT_MAX_ERROR_VALUES = 8
 """What it may be short besides, where there are few values."""
 
-SAMPLE = 100_000
+USUAL_SAMPLE_NUMBERS = 100_000
 """Numbers, about, that tell where a column usually lies."""
 
 _NUMBER = r"^\p{Zs}*[+-]?([0-9]+|[0-9]{1,3}([.][0-9]{3})+)(,[0-9]+)?\p{Zs}*\z"
@@ -67,7 +67,7 @@ there is one; usual numbers; how far these are above the lowest, in steps of the
 
 
 @dataclass(frozen=True)
-class Made:
+class AdvisedRelease:
     """A release and what it was made from."""
 
     staged: Staged
@@ -79,7 +79,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Looked:
+class ColumnFacts:
     """What is known of the columns of the staged records."""
 
     others: Sequence[Field]  # insensitive ones
@@ -95,7 +95,7 @@ class Looked:
         return different > 1 and different >= OWN_VALUE * values
 
 
-def advice(made: Made, policy: Policy, *, records: int, loss: float) -> tuple[str, ...]:
+def advice(made: AdvisedRelease, policy: Policy, *, records: int, loss: float) -> tuple[str, ...]:
     """Warnings about columns of a release, and of what its thresholds cost, in the order of every release."""
     found = [*_revealed(made.released, made.staged.bound), *_of_columns(made, policy)]
     if made.staged.left_out:
@@ -104,7 +104,7 @@ def advice(made: Made, policy: Policy, *, records: int, loss: float) -> tuple[st
     return (*found, *([cost] if cost else []))
 
 
-def _revealed(released: DataFrame, bound: Bound) -> Iterator[str]:
+def _revealed(released: DataFrame, bound: BoundColumns) -> Iterator[str]:
     """Tell which sensitive columns without a threshold have classes of one value; NULL is a value."""
     free = [field for field in bound.sensitive if field.attribute.t is None and field.attribute.l is None]
     if not free:
@@ -128,7 +128,7 @@ def _revealed(released: DataFrame, bound: Bound) -> Iterator[str]:
             yield reveals(name, alike, count, members, records)
 
 
-def _of_columns(made: Made, policy: Policy) -> Iterator[str]:
+def _of_columns(made: AdvisedRelease, policy: Policy) -> Iterator[str]:
     """Tell what is to be said of single columns, in the order in which a release of DuckDB does."""
     looked, values, bound = _looked(made), made.staged.values, made.staged.bound
     yield from _insensitive(made.staged, looked)
@@ -149,7 +149,7 @@ def _of_columns(made: Made, policy: Policy) -> Iterator[str]:
             yield approximate(bound.name_of(field.column), looked.different[field.column] + null)
 
 
-def _looked(made: Made) -> Looked:
+def _looked(made: AdvisedRelease) -> ColumnFacts:
     """Count what is to be known of the columns: about in one pass, and exactly what may be said.
 
     Of a column whose values are known already, nobody asks the records again.
@@ -175,7 +175,7 @@ def _looked(made: Made) -> Looked:
     if exactly:
         [row] = staged.frame.agg(*(sf.count_distinct(field.column) for field in exactly)).collect()
         different |= zip((field.column for field in exactly), row, strict=True)
-    return Looked(others, kept, commas, many, different, seen.get("about_together", 0))
+    return ColumnFacts(others, kept, commas, many, different, seen.get("about_together", 0))
 
 
 def _known(embedded: Embedded) -> dict[Field, pa.Array]:
@@ -189,7 +189,7 @@ def _known(embedded: Embedded) -> dict[Field, pa.Array]:
 
 def _enough(about: int, least: float) -> bool:
     """Whether there may be so many values."""
-    return about + FEW >= (1 - SHORT) * least
+    return about + COUNT_MAX_ERROR_VALUES >= (1 - COUNT_MAX_ERROR_SHARE) * least
 
 
 def _seen(
@@ -233,7 +233,7 @@ def _look(column: str) -> Column:
     )
 
 
-def _insensitive(staged: Staged, looked: Looked) -> Iterator[str]:
+def _insensitive(staged: Staged, looked: ColumnFacts) -> Iterator[str]:
     """Tell the insensitive columns whose values, each or together, belong to one record."""
     common = []
     for field in looked.others:
@@ -262,7 +262,7 @@ def _alone(staged: Staged, columns: Sequence[str]) -> int:
     return int(alone)
 
 
-def _dominated(made: Made, policy: Policy) -> Iterator[str]:
+def _dominated(made: AdvisedRelease, policy: Policy) -> Iterator[str]:
     """Tell the means that tell one value to whoever knows where those of the column usually lie.
 
     As `sql/advice/dominated.sql.j2`, in sums of whole numbers, which do not depend on the order of records.
@@ -285,7 +285,7 @@ def _dominated(made: Made, policy: Policy) -> Iterator[str]:
             yield tells_one(made.staged.bound.name_of(field.column), count, "record")
 
 
-def _usual(made: Made, k: int) -> dict[Field, tuple[float, float]]:
+def _usual(made: AdvisedRelease, k: int) -> dict[Field, tuple[float, float]]:
     """Lowest and highest usual number of each column of which a mean may tell one that is not.
 
     As `sql/advice/usual.sql.j2`; of few numbers the sample is all of them.
@@ -324,7 +324,7 @@ def _samples(labelled: DataFrame, counts: Mapping[Field, int]) -> dict[Field, ND
     chosen = sf.xxhash64(*(name for name in labelled.columns if name not in {"violation", "within", "whole"}))
     drawn = []
     for field, count in counts.items():
-        every = -(-count // SAMPLE)
+        every = -(-count // USUAL_SAMPLE_NUMBERS)
         value = number(field)
         value = value if every <= 1 else sf.when(sf.pmod(chosen, sf.lit(every)) == 0, value)
         drawn.append(value.alias(field.column))
@@ -349,7 +349,11 @@ def _parts(field: Field, low: float, high: float) -> list[Column]:
     value = number(field)
     usual, wide = value.between(low, high), high / 2 - low / 2
     # Halves, so that the range of very large numbers is finite.
-    step = sf.rint((value / 2 - sf.lit(low / 2)) / sf.lit(wide) * GRID).cast("bigint") if wide else sf.lit(0)
+    step = (
+        sf.rint((value / 2 - sf.lit(low / 2)) / sf.lit(wide) * GRID_STEPS).cast("bigint")
+        if wide
+        else sf.lit(0)
+    )
     parts = {
         "far": sf.coalesce((~usual).cast("bigint"), sf.lit(0)),
         "value": sf.when(~usual, value),
@@ -368,15 +372,15 @@ def _summed(frame: DataFrame, keys: Sequence[str], fields: Mapping[Field, object
 def _tells(field: Field, low: float, high: float) -> Column:
     """Whether the total of a class tells its only unusual number: the others could all be at one end."""
     far, value, others, above = (sf.col(f"{name}_{field.column}") for name in _SUMS)
-    most = sf.greatest(above, others * GRID - above) - others / 2
-    return (far == 1) & (most * sf.lit((high / 2 - low / 2) / GRID) <= NEAR * sf.abs(value / 2))
+    most = sf.greatest(above, others * GRID_STEPS - above) - others / 2
+    return (far == 1) & (most * sf.lit((high / 2 - low / 2) / GRID_STEPS) <= NEAR * sf.abs(value / 2))
 
 
-def _together(made: Made, classes: DataFrame, policy: Policy) -> tuple[DataFrame, list[str]]:
+def _together(made: AdvisedRelease, classes: DataFrame, policy: Policy) -> tuple[DataFrame, list[str]]:
     """Classes with their released values, and the names of these: they are recoded once more."""
     fields = (*made.staged.bound.quasi, _NUMBERED)
     names = tuple(field.column for field in fields)
     numbered = made.final.withColumn(_NUMBERED.column, sf.col("class_id"))
-    values = recoded(numbered, Bound(fields, names, names), policy).dropDuplicates([_NUMBERED.column])
+    values = recoded(numbered, BoundColumns(fields, names, names), policy).dropDuplicates([_NUMBERED.column])
     same = classes.withColumnRenamed("class_id", _NUMBERED.column)
     return same.join(values, _NUMBERED.column), [*names[:-1]]

@@ -15,7 +15,7 @@ from duckanon.policy.policy import Policy
 from duckanon.spark.columns import column, duckdb_columns
 from duckanon.spark.parts import in_parts
 from duckanon.spark.session import check_session, told
-from duckanon.spark.steps import FEW, again, apart
+from duckanon.spark.steps import BROADCAST_MAX_ROWS, again, apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from duckanon.audits.run import AuditColumn
     from duckanon.policy.policy import AuditPolicy
-    from duckanon.spark.files import Written
+    from duckanon.spark.files import StoredRecords
     from duckanon.spark.steps import Steps
 
 _OF_CLASSES = {"class_size": "class_sizes", "metrics": "class_metrics", "risk": "reidentification_risk"}
@@ -63,7 +63,7 @@ def audit(df: DataFrame, policy: Policy | AuditPolicy, *, name: str = "DataFrame
 
 
 def audited(
-    df: DataFrame, policy: Policy | AuditPolicy, *, name: str, written: Written | None = None
+    df: DataFrame, policy: Policy | AuditPolicy, *, name: str, written: StoredRecords | None = None
 ) -> Report:
     """Audit of a DataFrame, which is asked once unless it is what was `written`."""
     asked = policy.audited() if isinstance(policy, Policy) else policy
@@ -99,7 +99,7 @@ def _number(steps: Steps, values: int, count: int) -> int:
     """
     classes = steps.keep("class_number", steps.rendered("class_number"))
     names = [f"s{number}" for number in range(1, values + 1)]
-    found = steps.keep("member", steps.rendered("member", values=names, few=classes <= FEW))
+    found = steps.keep("member", steps.rendered("member", values=names, few=classes <= BROADCAST_MAX_ROWS))
     if found != count:
         raise SourceError(
             f"{count} records were {found} when their classes were asked for: do others write there?"

@@ -12,7 +12,7 @@ from duckanon.errors import PolicyError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.release.folders import not_yet, released_type
-from duckanon.release.stages.stage import Field
+from duckanon.release.recoding.recoder import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
     from duckanon.policy.policy import Policy
+    from duckanon.release.stages.stage import Field
 
 Range = tuple[float | None, float | None]
 """Lowest and highest number of a column, None where it has none."""
@@ -34,7 +35,7 @@ _TYPES = {
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundColumns:
     """Columns that are released, in the order of the DataFrame, under safe names."""
 
     fields: tuple[Field, ...]  # named by their column: q1, o2, ...; see `names`
@@ -56,7 +57,7 @@ class Bound:
         return dict(zip((field.column for field in self.fields), self.names, strict=True))[column]
 
 
-def bound(frame: DataFrame, policy: Policy) -> Bound:
+def bound(frame: DataFrame, policy: Policy) -> BoundColumns:
     """Return the columns that a policy releases; a PolicyError where it asks what Spark has not yet."""
     _check_options(policy)
     attributes = bind.bind(policy, duckdb_columns(frame))
@@ -67,10 +68,10 @@ def bound(frame: DataFrame, policy: Policy) -> Bound:
                 f"column {one.name!r} is {one.type}, which is not yet for Spark: CAST it to STRING, "
                 "select its parts, or make it an identifier"
             )
-    columns = [f"{'q' if one.role is Role.QUASI_IDENTIFIER else 'o'}{i}" for i, one in enumerate(kept, 1)]
-    fields = tuple(Field(replace(one, name=name), name) for one, name in zip(kept, columns, strict=True))
-    names = tuple(one.name for one in kept)
-    return Bound(fields, names, names)
+    fields = fields_of(kept)
+    names = tuple(field.name for field in fields)
+    fields = tuple(replace(field, attribute=replace(field.attribute, name=field.column)) for field in fields)
+    return BoundColumns(fields, names, names)
 
 
 def column(name: str) -> Column:

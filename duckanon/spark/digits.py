@@ -15,7 +15,6 @@ from duckanon.database import arrow
 from duckanon.release.stages.digits import (
     NOISE,
     WHOLE,
-    asked_of,
     rounding_of,
     searched,
     telling,
@@ -29,11 +28,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from duckanon.release.stages.stage import Field, Rounding
-    from duckanon.spark.columns import Bound
+    from duckanon.spark.columns import BoundColumns
     from duckanon.spark.stage import Staged
 
 
-def with_digits(staged: Staged) -> Bound:
+def with_digits(staged: Staged) -> BoundColumns:
     """Columns with the rounding of those that are released by a mean or median, as DuckDB finds it. O(n).
 
     A floating-point column whose values are no short decimals is sorted, to see how near two of them are.
@@ -49,12 +48,9 @@ def with_digits(staged: Staged) -> Bound:
     for field in fields:
         units = [unit for unit in units_of(field) if next(answers)]
         found[field.column] = rounding_of(field, units[0] if units else _digits(staged, field))
-    rounded = [
-        replace(field, rounding=found.get(field.column) or asked_of(field))
-        if field.quasi and field.rule.rounds
-        else field
-        for field in staged.bound.fields
-    ]
+    rounded = (
+        replace(field, rounding=found.get(field.column, field.rounding)) for field in staged.bound.fields
+    )
     return replace(staged.bound, fields=tuple(rounded))
 
 

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Threshold
 
-LARGEST = 1_000_000
+DRIVER_MAX_VALUES = 1_000_000
 """Different values that the driver, and each task, holds."""
 
-COARSE = 100_000
+COARSE_CODES = 100_000
 """Codes, about, of a column with more."""
 
-_PLACE = 33
+_PLACE_BITS = 33
 """Bits of `monotonically_increasing_id` that count inside a partition."""
 
 
@@ -116,8 +116,8 @@ def domain_of(frame: DataFrame, column: str, distance: str, folder: str) -> Doma
     """Domain of a column; in the folder wait the values of a column that has too many for memory."""
     values = frame.select(sf.col(column).alias("value"))
     counted = values.groupBy("value").agg(sf.count(sf.lit(1)).alias("records"))
-    rows = counted.limit(LARGEST + 1).toArrow()
-    if len(rows) <= LARGEST:
+    rows = counted.limit(DRIVER_MAX_VALUES + 1).toArrow()
+    if len(rows) <= DRIVER_MAX_VALUES:
         domain = ordered.distinct(ordered.plain(rows.column("value")))
         return Domain(domain, _added(domain, rows.column("value"), rows.column("records")), len(domain))
     return _in_ranges(counted, folder) if distance == "ordered" else _with_rest(counted, folder)
@@ -137,14 +137,14 @@ def _in_ranges(counted: DataFrame, folder: str) -> Domain:
     counted.orderBy(sf.asc_nulls_last("value")).withColumn(
         "id", sf.monotonically_increasing_id()
     ).write.parquet(folder)
-    part, place = sf.shiftright("id", _PLACE), sf.col("id").bitwiseAND(sf.lit((1 << _PLACE) - 1))
+    part, place = sf.shiftright("id", _PLACE_BITS), sf.col("id").bitwiseAND(sf.lit((1 << _PLACE_BITS) - 1))
     placed = spark.read.parquet(folder).select("value", "records", part.alias("part"), place.alias("place"))
     sizes = placed.groupBy("part").count().orderBy("part").collect()
     ends = np.cumsum([row["count"] for row in sizes])
     distinct, pairs = int(ends[-1]), []
     for row, end in zip(sizes, ends.tolist(), strict=True):
         pairs += [sf.lit(row["part"]), sf.lit(end - row["count"])]
-    width = -(-distinct // COARSE)
+    width = -(-distinct // COARSE_CODES)
     rank = sf.create_map(*pairs)[sf.col("part")] + sf.col("place")
     grouped = placed.groupBy(sf.floor(rank / width).alias("code")).agg(
         sf.min("value").alias("value"), sf.sum("records").alias("records")
@@ -159,9 +159,9 @@ def _with_rest(counted: DataFrame, folder: str) -> Domain:
     counted.write.parquet(folder)
     spark = counted.sparkSession
     stored = spark.read.parquet(folder)
-    often = stored.orderBy(sf.desc("records"), sf.asc_nulls_last("value")).limit(COARSE // 2).toArrow()
+    often = stored.orderBy(sf.desc("records"), sf.asc_nulls_last("value")).limit(COARSE_CODES // 2).toArrow()
     values = ordered.distinct(ordered.plain(often.column("value")))
-    codes = np.arange(len(values), len(values) + COARSE // 2)
+    codes = np.arange(len(values), len(values) + COARSE_CODES // 2)
     whole = Domain(values, np.zeros(0, np.int64), stored.count(), rest=codes)
     context = spark.sparkContext.broadcast(whole)
     coded = stored.mapInArrow(partial(_coded, context), "code bigint, records bigint")

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
 from duckanon.database import arrow, ordered
-from duckanon.errors import PolicyError
+from duckanon.errors import InfeasibleError, PolicyError
 from duckanon.kernels.closeness.reference import LARGEST_TOTAL
 from duckanon.policy.kinds import NUMBERS
 from duckanon.release.stages.embed import (
@@ -28,6 +28,7 @@ from duckanon.release.stages.embed import (
     signs_of,
     simplex,
 )
+from duckanon.release.stages.evened import EVENED
 from duckanon.release.stages.thresholds import check_l, threshold_of
 from duckanon.spark.columns import number
 from duckanon.spark.domain import digest, domain_of
@@ -43,8 +44,11 @@ if TYPE_CHECKING:
     from duckanon.spark.domain import Domain
     from duckanon.spark.stage import Staged
 
-GRID = 1 << 26
+GRID_STEPS = 1 << 26
 """Steps of a range to which numbers are rounded for their moments: squares are summed in whole numbers."""
+
+_WHOLE_CLASSES = "or anonymize with DuckDB, which looks for records to suppress until the others reach it"
+"""Way out where a part of a table may have an l that the table has not: Spark suppresses whole classes."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,12 @@ def limited(embedded: Embedded, staged: Staged, policy: Policy, folder: str) -> 
         asked = replace(field, attribute=replace(field.attribute, name=name))
         distance = field.attribute.distance or "equal"
         domain = domain_of(staged.frame, field.column, distance, f"{folder}_{field.column}")
-        check_l(asked, domain.counts, policy)
+        try:
+            check_l(asked, domain.counts, policy)
+        except InfeasibleError as missed:
+            if policy.suppression_limit and policy.audited().l_diversity in EVENED:
+                raise InfeasibleError(f"{missed}, {_WHOLE_CLASSES}", missed.best) from missed
+            raise
         thresholds.append(domain.strict(threshold_of(asked, domain.counts, None, policy), name))
         domains.append(domain)
     return replace(embedded, domains=tuple(domains), thresholds=tuple(thresholds))
@@ -188,15 +197,15 @@ def _of_numbers(staged: Staged, fields: Sequence[Field]) -> dict[str, Axis]:
             sums += [sf.lit(0), sf.lit(0), sf.lit(0)]
             continue
         # Halves, so that the range of very large numbers is finite; `round` makes a decimal of each number.
-        step = sf.rint((number(field) / 2 - low / 2) / (high / 2 - low / 2) * GRID).cast("bigint")
+        step = sf.rint((number(field) / 2 - low / 2) / (high / 2 - low / 2) * GRID_STEPS).cast("bigint")
         square = step * step
         # A square in two parts, whose sums fit in a BIGINT: sums of decimals take many times as long.
-        rest = square.bitwiseAND(sf.lit(GRID - 1))
-        sums += [sf.sum(step), sf.sum(sf.shiftright(square, GRID.bit_length() - 1)), sf.sum(rest)]
+        rest = square.bitwiseAND(sf.lit(GRID_STEPS - 1))
+        sums += [sf.sum(step), sf.sum(sf.shiftright(square, GRID_STEPS.bit_length() - 1)), sf.sum(rest)]
     [found] = staged.frame.agg(*sums).collect()
     steps = zip(found[::3], found[1::3], found[2::3], strict=True)
     return {
-        field.column: _of_number(staged, field, total, parts * GRID + rest)
+        field.column: _of_number(staged, field, total, parts * GRID_STEPS + rest)
         for field, (total, parts, rest) in zip(fields, steps, strict=True)
     }
 
@@ -209,7 +218,7 @@ def _of_number(staged: Staged, field: Field, total: int, squares: int) -> Axis:
     exponent, center, spread = 0, 0.0, 0.0
     if low is not None and high is not None and low < high:
         exponent = math.frexp(max(-low, high))[1] + 1
-        width = (math.ldexp(high, -exponent) - math.ldexp(low, -exponent)) / GRID
+        width = (math.ldexp(high, -exponent) - math.ldexp(low, -exponent)) / GRID_STEPS
         center = math.ldexp(low, -exponent) + total / count * width
         spread = math.sqrt(max(count * squares - total * total, 0)) / count * width
     variance = weight * ((1 - share) * (spread > 0) + share * (1 - share))

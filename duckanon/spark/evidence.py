@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     import duckdb
     from pyspark.sql import DataFrame
 
-    from duckanon.spark.files import Written
+    from duckanon.spark.files import StoredRecords
 
 STAGE = "fingerprint"
 
-RECORDS, PARTS = 250_000, 40_000
+PART_RECORDS, MAX_PARTS = 250_000, 40_000
 """Records of a part, about, which the driver gets as a whole, and how many parts there may be."""
 
-SAMPLED = 100
+RECORDS_PER_BOUND = 100
 """Records of a part, about, of which its bounds are those."""
 
 _ROWS, _BOUNDS = "duckanon_rows", "duckanon_bounds"
@@ -39,7 +39,7 @@ _ROWS, _BOUNDS = "duckanon_rows", "duckanon_bounds"
 _PIECE = "place int, lengths binary, values binary"
 
 
-def fingerprint(df: DataFrame, written: Written | None = None) -> str:
+def fingerprint(df: DataFrame, written: StoredRecords | None = None) -> str:
     """Fingerprint of the rows of a DataFrame, whatever their order: that of `database.fingerprint`.
 
     Rows are written in the tasks by the same text and engine, and sorted there: each part has those between
@@ -60,12 +60,12 @@ def fingerprint(df: DataFrame, written: Written | None = None) -> str:
 
 
 def _bounds(df: DataFrame, columns: Sequence[tuple[str, str]], count: int) -> pa.Table:
-    """Return written rows in order, between which lie parts of about `RECORDS` rows.
+    """Return written rows in order, between which lie parts of about `PART_RECORDS` rows.
 
     Parts decide where a row is sorted, and not what is hashed: any sample will do.
     """
-    parts = max(1, min(PARTS, count // RECORDS))
-    some = df.sample(min(1.0, SAMPLED * parts / count), seed=0) if parts > 1 else df.limit(0)
+    parts = max(1, min(MAX_PARTS, count // PART_RECORDS))
+    some = df.sample(min(1.0, RECORDS_PER_BOUND * parts / count), seed=0) if parts > 1 else df.limit(0)
     with _fresh() as con, _holding(con, some.toArrow()):
         sample = engine.table(con, sorted_rows.in_order(_ROWS, columns), STAGE)
     return sample.take(np.arange(1, parts) * len(sample) // parts) if len(sample) else sample

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from duckanon.spark.handed import ROWS, as_spark_has_it
+from duckanon.spark.handed import BATCH_ROWS, as_spark_has_it
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-LARGEST = 1 << 26
+WHOLE_FILE_MAX_BYTES = 1 << 26
 """Bytes of a file that a task holds as a whole; of larger ones it gets the rows."""
 
-RECORDS = 500_000
+FILE_MAX_RECORDS = 500_000
 """Records of a file of the work, at most, so that many tasks may share them and each file is one to hold."""
 
 _ENCRYPTED = "parquet.crypto.factory.class"
@@ -32,7 +32,7 @@ _ENCRYPTED = "parquet.crypto.factory.class"
 
 
 @dataclass(frozen=True)
-class Written:
+class StoredRecords:
     """What is known of records that Spark wrote."""
 
     folder: str
@@ -73,7 +73,9 @@ def _can_be_read(spark: SparkSession, folder: str) -> bool:
     if configuration.get(_ENCRYPTED):
         return False
     path = context._jvm.org.apache.hadoop.fs.Path(folder)
-    return all(one.getLen() <= LARGEST for one in path.getFileSystem(configuration).listStatus(path))
+    return all(
+        one.getLen() <= WHOLE_FILE_MAX_BYTES for one in path.getFileSystem(configuration).listStatus(path)
+    )
 
 
 def _of_files(
@@ -91,6 +93,6 @@ def _rows(file: pa.Buffer, schema: pa.Schema, names: Sequence[str]) -> Iterator[
     """
     stored = pq.ParquetFile(pa.BufferReader(file))
     # A name with a dot is read as a path, too, and may bring others with it: they are left out by `select`.
-    for batch in stored.iter_batches(ROWS, columns=[*names], use_threads=False):
+    for batch in stored.iter_batches(BATCH_ROWS, columns=[*names], use_threads=False):
         rows = pa.Table.from_batches([batch]).select(names).rename_columns(schema.names).cast(schema)
         yield from rows.to_batches()

@@ -9,7 +9,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-ROWS, BYTES = 100_000, 1 << 26
+BATCH_ROWS, BATCH_BYTES = 100_000, 1 << 26
 """Rows of small batches that a task handles at a time, about, and bytes of them."""
 
 
@@ -32,13 +32,13 @@ def with_key(task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]) -> Cal
 
 
 def many(batches: Iterator[pa.RecordBatch], rows: int = 0) -> Iterator[pa.Table]:
-    """Put batches together, to `ROWS` or more rows: a step costs the same, however few it is asked for."""
+    """Put batches together, to `BATCH_ROWS` or more rows: a step costs as much for few as for many."""
     waiting: list[pa.RecordBatch] = []
     found, size = 0, 0
     for batch in batches:
         waiting += [batch] if len(batch) else []
         found, size = found + len(batch), size + batch.nbytes
-        if found >= max(rows, ROWS) or size >= BYTES:
+        if found >= max(rows, BATCH_ROWS) or size >= BATCH_BYTES:
             yield pa.Table.from_batches(waiting)
             waiting, found, size = [], 0, 0
     if waiting:

@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from duckanon.spark.embed import Embedded
     from duckanon.spark.stage import Staged
 
-BEYOND = 4
+SPLIT_FROM_TILE_SIZES = 4
 """Sizes of a tile beyond which it is split: a tile must not exceed the memory of its task."""
 
-TILES = 12
+TASK_TILES = 12
 """Tiles of a task, about, where there are many: so many are worth its start."""
 
-CLASSES = 31
+CLASS_BITS = 31
 """Bits of the number of a class that tell it in its tile; those before are the number of the tile."""
 
 
 @dataclass(frozen=True)
-class Work:
+class TileWork:
     """What a task knows."""
 
     embedded: Embedded
@@ -69,7 +69,7 @@ def partition(dealt: DataFrame, staged: Staged, embedded: Embedded, policy: Poli
     context, schema = spark.sparkContext.broadcast(work), with_classes(staged.frame.schema)
     task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table] = partial(labelled, context)
     tiles = -(-staged.size // work.tile)
-    tasks = max(min(spark.sparkContext.defaultParallelism, tiles), tiles // TILES)
+    tasks = max(min(spark.sparkContext.defaultParallelism, tiles), tiles // TASK_TILES)
     # By the hash of a tile some tasks would get far more of them than others.
     share = sf.pmod(sf.col("tile"), sf.lit(tasks)).cast("int")
     shared = dealt.withColumn("share", share).repartitionById(tasks, "share")
@@ -77,14 +77,14 @@ def partition(dealt: DataFrame, staged: Staged, embedded: Embedded, policy: Poli
     return spark.read.parquet(folder)
 
 
-def work_of(embedded: Embedded, policy: Policy, size: int) -> Work:
+def work_of(embedded: Embedded, policy: Policy, size: int) -> TileWork:
     """Return what every task is told, for a table of so many records."""
     tile, merging = tile_size(policy, embedded.thresholds), policy.suppression_limit == 0
     # Where t is asked for they have to be merged much, and each tile tries all recipes.
     alone = merging and (size <= EXACT or all(threshold.t is None for threshold in embedded.thresholds))
     recipes = candidates(size, policy, embedded.thresholds, columns=embedded.dimensions)
     recipes = _worth_a_tile([recipe for recipe in recipes if alone or recipe.start != "k_alone"])
-    return Work(embedded, policy.k, size, recipes, tile, policy.seed, merging)
+    return TileWork(embedded, policy.k, size, recipes, tile, policy.seed, merging)
 
 
 def _worth_a_tile(recipes: Sequence[Recipe]) -> tuple[Recipe, ...]:
@@ -103,19 +103,19 @@ def with_classes(schema: StructType) -> StructType:
     return StructType([*schema.fields, *(StructField(name, kind) for name, kind in told.items())])
 
 
-def labelled(context: Broadcast[Work], key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
+def labelled(context: Broadcast[TileWork], key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
     """Label the packed records of a tile: the work of a task. Equal tiles have equal classes."""
     work = context.value
     given = unpacked(table.column("packed"))
     records = in_order(given)
     points, codes = work.embedded.points(records), work.embedded.codes(records)
     labels, count = np.empty(len(records), np.int64), 0
-    for rows in _split(np.arange(len(records)), points, BEYOND * work.tile, work.tile):
+    for rows in _split(np.arange(len(records)), points, SPLIT_FROM_TILE_SIZES * work.tile, work.tile):
         local = _classes(work, np.ascontiguousarray(points[rows]), np.ascontiguousarray(codes[:, rows]))
         labels[rows] = local + count
         count += int(local.max()) + 1
     violations = violations_of(work.embedded.thresholds, codes, labels)
-    numbers = labels + (int(key[0].as_py()) << CLASSES)
+    numbers = labels + (int(key[0].as_py()) << CLASS_BITS)
     return told(records, given.schema, points, labels, numbers, violations)
 
 
@@ -139,12 +139,12 @@ def told(
 
 def in_order(table: pa.Table) -> pa.Table:
     """Rows in the order of all their values, whatever order they came in."""
-    query = templates.render("spark/in_order.sql.j2", relation="duckanon_tile")
+    query = templates.render("spark.sql.j2:in_order", relation="duckanon_tile")
     with engine.registered(database(), {"duckanon_tile": table}):
         return engine.table(database(), query, "partition")
 
 
-def _classes(work: Work, points: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.int64]:
+def _classes(work: TileWork, points: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the classes 0..m-1 of some records, by the recipe that loses least of them."""
     if len(points) < work.k:
         return np.zeros(len(points), np.int64)

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 STAGE = "audit"
 
-PART = 250_000
+PART_RECORDS = 250_000
 """Records of a part, about."""
 
-MOST = 4 * PART
+TASK_MAX_RECORDS = 4 * PART_RECORDS
 """Records that a task takes: of few classes, or of very large ones, a part may have many more than others."""
 
-VALUES = 200_000
+SENT_MAX_VALUES = 200_000
 """Values of a sensitive column that are sent to every task."""
 
 _RELATION, _DOMAIN = "duckanon_part", "duckanon_domain_"
@@ -47,7 +47,7 @@ _TOLD = (
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _PartTask:
     """What a task knows: its statement, and how often each value is in the whole table."""
 
     statement: str
@@ -74,14 +74,16 @@ def in_parts(
     if not handed_over(records):
         return None
     spark = records.sparkSession
-    parts = 1 if count <= PART else max(spark.sparkContext.defaultParallelism, -(-count // PART))
+    parts = (
+        1 if count <= PART_RECORDS else max(spark.sparkContext.defaultParallelism, -(-count // PART_RECORDS))
+    )
     # A single part is the whole table.
     domains = _domains(steps, len(columns) if parts > 1 else 0, count)
     if domains is None:
         return None
     quasi = [name for name in records.columns if name.startswith("q")]
     named = [replace(column, name=f"s{number}") for number, column in enumerate(columns, 1)]
-    asked = _Asked(part_sql(_RELATION, quasi, named, list(domains), k=k), domains, MOST)
+    asked = _PartTask(part_sql(_RELATION, quasi, named, list(domains), k=k), domains, TASK_MAX_RECORDS)
     context = spark.sparkContext.broadcast(asked)
     folder, spelled = where or (None, None)
     dealt = mapped(records, partial(_dealt, quasi, parts), PACKED, folder=folder, names=spelled)
@@ -89,7 +91,7 @@ def in_parts(
     told = parted.mapInArrow(partial(_audited, context), _TOLD).toArrow()
     if told.column("measure").null_count:
         return None
-    query = templates.render("spark/together.sql.j2", relation="told", records=count)
+    query = templates.render("spark.sql.j2:together", relation="told", records=count)
     with engine.in_memory(threads=1) as con, engine.registered(con, {"told": told}):
         rows = engine.rows(con, query, STAGE)
     _check(min((row[0] for row in rows), default=0), count)
@@ -108,8 +110,8 @@ def _domains(steps: Steps, columns: int, count: int) -> dict[str, pa.Table] | No
     """Count the values of the first columns; None where those of one are too many."""
     domains = {}
     for number in range(1, columns + 1):
-        counts = steps.rendered("value_counts", value=f"s{number}", most=VALUES + 1).toArrow()
-        if len(counts) > VALUES:
+        counts = steps.rendered("value_counts", value=f"s{number}", most=SENT_MAX_VALUES + 1).toArrow()
+        if len(counts) > SENT_MAX_VALUES:
             return None
         _check(sum(counts.column("records").to_pylist()), count)
         domains[f"{_DOMAIN}{number}"] = as_spark_has_it(counts, pa.schema([]))
@@ -118,7 +120,7 @@ def _domains(steps: Steps, columns: int, count: int) -> dict[str, pa.Table] | No
 
 def _dealt(quasi: Sequence[str], parts: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Pack the records of a task by the parts that their classes are in."""
-    query = templates.render("spark/part.sql.j2", relation=_RELATION, quasi=quasi, parts=parts)
+    query = templates.render("spark.sql.j2:part", relation=_RELATION, quasi=quasi, parts=parts)
     for table in many(batches):
         rows = as_spark_has_it(table, pa.schema([]))
         with engine.registered(database(), {_RELATION: rows}):
@@ -126,7 +128,7 @@ def _dealt(quasi: Sequence[str], parts: int, batches: Iterator[pa.RecordBatch]) 
         yield packed(rows, numbers)
 
 
-def _audited(context: Broadcast[_Asked], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _audited(context: Broadcast[_PartTask], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Audit the classes of a part: the work of a task. One row without a measure where it is too large."""
     asked, held, found = context.value, [], 0
     for value in (value for batch in batches for value in batch.column(0)):

@@ -15,14 +15,15 @@ from duckanon.database.fingerprint import digest
 from duckanon.errors import AuditFailure
 from duckanon.policy.told import told_figure
 from duckanon.release.folders import EVIDENCE, NAME, FolderEvidence, policy_told
-from duckanon.spark.advice import Made, advice
+from duckanon.spark.advice import AdvisedRelease, advice
 from duckanon.spark.audits import audited
 from duckanon.spark.class_sums import information_loss
 from duckanon.spark.columns import bound
 from duckanon.spark.digits import with_digits
 from duckanon.spark.embed import embed
 from duckanon.spark.evidence import fingerprint
-from duckanon.spark.files import Written
+from duckanon.spark.files import StoredRecords
+from duckanon.spark.min_values import min_values
 from duckanon.spark.partition import partition
 from duckanon.spark.publish import place_of
 from duckanon.spark.recode import recoded
@@ -112,7 +113,7 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
         final, merged = repair(left, limited)
         loss = information_loss(final, limited) if merged or suppressed else _loss(final)
         candidate = place.folder("candidate")
-        written = Written(candidate, staged.size - suppressed)
+        written = StoredRecords(candidate, staged.size - suppressed)
         # Without suppression both are one. Merged across tiles, records are those of no folder.
         folders = {left: place.folder("left"), labelled: place.folder("labelled")}
         recoded(final, staged.bound, policy, folders.get(final)).toDF(*columns.names).write.parquet(candidate)
@@ -122,9 +123,11 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
             raise AuditFailure(
                 f"the release violates its policy and was not written:\n{report.to_text()}", report
             )
-        made = Made(staged, embedded, labelled, final, released, report.measures[0].classes)
+        classes = report.measures[0].classes
+        measures, few = min_values(final, released, staged, policy, classes=classes)
+        made = AdvisedRelease(staged, embedded, labelled, final, released, classes)
         warned = advice(made, policy, records=written.records, loss=loss)
-        report = replace(report, warnings=warned)
+        report = replace(report, measures=(*report.measures, *measures), warnings=(*few, *warned))
         evidence = _evidence(released, written, policy, report, loss, suppressed + staged.left_out)
         place.write(candidate, EVIDENCE, evidence.to_json())
         place.publish(candidate)
@@ -138,7 +141,7 @@ def _loss(labelled: DataFrame) -> float:
 
 
 def _evidence(
-    released: DataFrame, written: Written, policy: Policy, report: Report, loss: float, suppressed: int
+    released: DataFrame, written: StoredRecords, policy: Policy, report: Report, loss: float, suppressed: int
 ) -> FolderEvidence:
     spark, text = released.sparkSession, policy_told(policy)
     return FolderEvidence(

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-WAIT = 30
+CANCEL_WAIT_SECONDS = 30
 """Seconds for tasks that were cancelled to end: Spark ends the Python of one after some two."""
 
-_GONE = (Py4JError, ConnectionError)
+_JAVA_ENDED_ERRORS = (Py4JError, ConnectionError)
 """What the driver meets where Java has ended."""
 
 _PATTERN = "*?[]{}\\"
 """Characters that make a path a pattern for Hadoop, which then reads other folders, or none."""
 
 _DESCRIPTION = "spark.job.description"
-_WRITTEN = {
+_WRITE_SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }
@@ -35,7 +35,7 @@ _WRITTEN = {
 
 
 @dataclass(frozen=True)
-class Place:
+class ReleasePlace:
     """Where a release is to stand, and the folder beside it where it is made."""
 
     spark: SparkSession
@@ -86,7 +86,7 @@ class Place:
 
         Java goes on for a while with what was cancelled, and would make the folder again.
         """
-        until = time.monotonic() + WAIT
+        until = time.monotonic() + CANCEL_WAIT_SECONDS
         while time.monotonic() < until:
             self.spark.sparkContext.cancelJobsWithTag(self.tag)
             if not (self._jobs_run() or self._queries_run()):
@@ -116,7 +116,7 @@ class Place:
 
 
 @contextlib.contextmanager
-def place_of(spark: SparkSession, path: str) -> Iterator[Place]:
+def place_of(spark: SparkSession, path: str) -> Iterator[ReleasePlace]:
     """Give the place of a release; whatever happens, no work is left beside it.
 
     A ReleaseError where something stands there, or where Spark could not read it back. Times and dates
@@ -132,19 +132,19 @@ def place_of(spark: SparkSession, path: str) -> Iterator[Place]:
     folder, slash, name = clean.rpartition("/")
     # Readers pass over names that begin so: in there are records that nobody has anonymized yet.
     tag = f"duckanon-{uuid.uuid4().hex}"
-    place = Place(spark, clean, f"{folder}{slash}_{name}.{tag}", tag)
+    place = ReleasePlace(spark, clean, f"{folder}{slash}_{name}.{tag}", tag)
     if place.exists():
         raise ReleaseError(
             f"{path!r} exists and a release never overwrites: remove it or choose another path"
         )
-    before = {name: spark.conf.get(name) for name in _WRITTEN}
+    before = {name: spark.conf.get(name) for name in _WRITE_SETTINGS}
     context = spark.sparkContext
     described = context.getLocalProperty(_DESCRIPTION)
     context.addJobTag(tag)
     try:
         context.setLocalProperty(_DESCRIPTION, tag)
         place.begin()
-        for name, value in _WRITTEN.items():
+        for name, value in _WRITE_SETTINGS.items():
             spark.conf.set(name, value)
         yield place
     except BaseException as failure:
@@ -154,18 +154,18 @@ def place_of(spark: SparkSession, path: str) -> Iterator[Place]:
         place.clear()
     finally:
         # Where Java has ended, its settings are gone, too: what went wrong is told and not this.
-        with contextlib.suppress(*_GONE):
+        with contextlib.suppress(*_JAVA_ENDED_ERRORS):
             context.removeJobTag(tag)
             context.setLocalProperty(_DESCRIPTION, described)
             for name, value in before.items():
                 spark.conf.set(name, value)
 
 
-def _end(place: Place, failure: BaseException) -> None:
+def _end(place: ReleasePlace, failure: BaseException) -> None:
     """Remove the work of a release that failed; a ReleaseError names it where Spark is not there to do it."""
     try:
         place.end()
-    except _GONE:
+    except _JAVA_ENDED_ERRORS:
         raise ReleaseError(
             "Spark stopped, and what it had made was not removed: remove "
             f"{place.aside!r}, which may hold records that nobody has anonymized"

@@ -10,13 +10,12 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from duckanon.database import arrow, engine
+from duckanon.release.recoding.recoder import Members, Recoder
 from duckanon.spark.files import mapped
 from duckanon.spark.handed import alone, as_spark_has_it, many
 from duckanon.spark.packed import PACKED, packed, unpacked
-from duckanon.spark.partition import CLASSES, in_order
+from duckanon.spark.partition import CLASS_BITS, in_order
 from duckanon.spark.worker import database
-from duckanon.streams.methods import Left
-from duckanon.streams.recode import Recoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from duckanon.policy.policy import Policy
-    from duckanon.spark.columns import Bound
+    from duckanon.spark.columns import BoundColumns
 
 
-def recoded(labelled: DataFrame, bound: Bound, policy: Policy, folder: str | None = None) -> DataFrame:
+def recoded(labelled: DataFrame, bound: BoundColumns, policy: Policy, folder: str | None = None) -> DataFrame:
     """Return the released records, their columns under safe names; in a class by their other values.
 
     All records of a class are in one task: the one of the tile whose number the class has. `folder` is where
@@ -36,16 +35,10 @@ def recoded(labelled: DataFrame, bound: Bound, policy: Policy, folder: str | Non
     """
     columns = [field.column for field in bound.fields]
     given = labelled.select(*columns).limit(0).toArrow().schema
-    recoder = Recoder(
-        bound.fields,
-        {name: given.field(name).type for name in columns},
-        False,
-        {},
-        policy.k,
-        policy.least_values,
-    )
+    types = {name: given.field(name).type for name in columns}
+    recoder = Recoder(bound.fields, types, policy.k, policy.least_values)
     with engine.in_memory(threads=1) as con:
-        released = as_spark_has_it(recoder.schema(con).empty_table(), pa.schema([])).schema
+        released = as_spark_has_it(recoder.empty(con), pa.schema([])).schema
     context = labelled.sparkSession.sparkContext.broadcast((recoder, released))
     tiles = mapped(labelled.select("class_id", *columns), _by_tile, PACKED, folder=folder)
     return tiles.groupBy("part").applyInArrow(
@@ -56,7 +49,7 @@ def recoded(labelled: DataFrame, bound: Bound, policy: Policy, folder: str | Non
 def _by_tile(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Pack the records by the tile whose number their class has."""
     for table in many(batches):
-        yield packed(table, arrow.numbers(table.column("class_id")).astype(np.int64) >> CLASSES)
+        yield packed(table, arrow.numbers(table.column("class_id")).astype(np.int64) >> CLASS_BITS)
 
 
 def _written(context: Broadcast[tuple[Recoder, pa.Schema]], table: pa.Table) -> pa.Table:
@@ -66,8 +59,8 @@ def _written(context: Broadcast[tuple[Recoder, pa.Schema]], table: pa.Table) -> 
     order = np.argsort(arrow.numbers(table.column("class_id")), kind="stable")
     rows = table.take(arrow.arrow(order))
     classes = arrow.numbers(rows.column("class_id")).astype(np.int64)
-    same = np.zeros(len(rows), np.int64)
-    left = Left(np.arange(len(rows)), classes, same, same > 0, same[:0], {})
-    made, _, _ = recoder.written(database(), rows.drop_columns("class_id"), left, None)
+    starts = np.flatnonzero(np.diff(classes, prepend=-1))
+    members = Members(classes, starts, np.zeros(len(rows), np.bool_))
+    made, _, _ = recoder.written(database(), rows.drop_columns("class_id"), members, None)
     # Which class came first, and so what its records were before, is nobody's business.
     return as_spark_has_it(in_order(made), released)

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from duckanon.spark.embed import Embedded
 
-NEAREST = 256
+FIRST_CANDIDATES = 256
 """Candidates around each violating class to begin with; eight times as many each time they do not do."""
 
-LARGEST = 2_000_000
+DRIVER_MAX_RECORDS = 2_000_000
 """Records whose values the driver takes at a time; more are an error, and not its end."""
 
 
@@ -56,7 +56,7 @@ def _merged(
     labelled: DataFrame, embedded: Embedded, middles: DataFrame, violating: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the classes that were looked at, by number, and which of them, by place, each becomes."""
-    count = NEAREST
+    count = FIRST_CANDIDATES
     while True:
         numbers = _near(middles, violating, count)
         united = _united(labelled, embedded, middles, numbers)
@@ -89,7 +89,7 @@ def _united(
     chosen = sf.col("class_id").isin(numbers.tolist())
     rows = middles.where(chosen).orderBy("class_id").toArrow()
     sizes = arrow.numbers(rows.column("size")).astype(np.int64)
-    if int(sizes.sum()) > LARGEST:
+    if int(sizes.sum()) > DRIVER_MAX_RECORDS:
         raise PolicyError(
             f"{len(numbers)} classes of {int(sizes.sum()):,} records would have to be looked at together to "
             "keep t and l: ask for a larger t, or fewer tiles"

@@ -23,7 +23,7 @@ _ERROR = re.compile(r"[A-Za-z_][\w.]*: |\[[A-Z_.]+\]")
 _NOT_OWN = ("at ", "File ", "...", "JVM", "Suppressed: ")
 """How lines begin that say where it went."""
 
-SPARK, JAVA, PANDAS, NEXT_PANDAS = (4, 1), 17, (2, 2), (3,)
+SPARK_VERSION, JAVA_VERSION, PANDAS_VERSION, NEXT_PANDAS_VERSION = (4, 1), 17, (2, 2), (3,)
 
 
 def check_pyspark() -> None:
@@ -32,7 +32,7 @@ def check_pyspark() -> None:
         if importlib.util.find_spec(package) is None:
             raise MissingExtra(f"duckanon.spark needs {package}: pip install 'duckanon[spark]'")
     found = _version(importlib.import_module("pandas").__version__)
-    if not PANDAS <= found < NEXT_PANDAS:
+    if not PANDAS_VERSION <= found < NEXT_PANDAS_VERSION:
         raise MissingExtra(
             f"pandas {'.'.join(map(str, found))}: Spark needs 2.2 or later and below 3; "
             "run pip install 'duckanon[spark]'"
@@ -44,15 +44,15 @@ def check_session(frame: DataFrame) -> SparkSession:
     spark = frame.sparkSession
     if frame.isStreaming:
         raise PolicyError("the DataFrame is a stream: write it to a table, or use duckanon.anonymize_stream")
-    if _version(spark.version) < SPARK:
+    if _version(spark.version) < SPARK_VERSION:
         raise PolicyError(f"Spark {spark.version}: 4.1 or later is needed")
     if not hasattr(spark, "_jsc"):
         raise PolicyError(
             "Spark Connect hands over no broadcast variables: use a session on the cluster itself"
         )
     java = str(spark.sparkContext._jvm.java.lang.System.getProperty("java.specification.version"))
-    if _version(java)[0] < JAVA:
-        raise PolicyError(f"Java {java}: Spark 4.1 needs {JAVA} or later")
+    if _version(java)[0] < JAVA_VERSION:
+        raise PolicyError(f"Java {java}: Spark 4.1 needs {JAVA_VERSION} or later")
     if spark.conf.get("spark.sql.ansi.enabled") != "true":
         raise PolicyError(
             "spark.sql.ansi.enabled is off: a sum that is too large would be NULL, and not an error; "

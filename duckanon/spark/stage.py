@@ -10,7 +10,7 @@ from pyspark.sql import functions as sf
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.kinds import NUMBERS
 from duckanon.spark.columns import column, number
-from duckanon.spark.files import RECORDS
+from duckanon.spark.files import FILE_MAX_RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from duckanon.policy.policy import Policy
-    from duckanon.spark.columns import Bound, Range
+    from duckanon.spark.columns import BoundColumns, Range
 
 
 @dataclass(frozen=True)
 class Staged:
     """Records that wait for their classes."""
 
-    bound: Bound
+    bound: BoundColumns
     frame: DataFrame  # columns q1, o2, ..., as they were written aside
     folder: str | None  # where its rows, and no others, are in files
     size: int
@@ -34,14 +34,14 @@ class Staged:
     ranges: Mapping[str, Range]  # by column of a quasi-identifier that has numbers
 
 
-def stage(frame: DataFrame, bound: Bound, policy: Policy, folder: str) -> Staged:
+def stage(frame: DataFrame, bound: BoundColumns, policy: Policy, folder: str) -> Staged:
     """Write the records to a folder; a SourceError where they cannot be anonymized.
 
     A DataFrame may give other rows each time it is asked: it is asked once.
     """
     pairs = zip(bound.sources, bound.fields, strict=True)
     named = frame.select([column(name).alias(field.column) for name, field in pairs])
-    named.write.option("maxRecordsPerFile", RECORDS).parquet(folder)
+    named.write.option("maxRecordsPerFile", FILE_MAX_RECORDS).parquet(folder)
     staged = stored = frame.sparkSession.read.parquet(folder)
     if policy.nulls == "suppress":
         # `dropna` would leave out NaN, too, which is an error.
@@ -53,7 +53,7 @@ def stage(frame: DataFrame, bound: Bound, policy: Policy, folder: str) -> Staged
     return Staged(bound, staged, None if left_out else folder, size, left_out, values, ranges)
 
 
-def _counted(staged: DataFrame, bound: Bound) -> tuple[int, dict[str, int], dict[str, Range]]:
+def _counted(staged: DataFrame, bound: BoundColumns) -> tuple[int, dict[str, int], dict[str, Range]]:
     """Ask all records at once: how many they are, and of each quasi-identifier; the ranges of numbers.
 
     A SourceError where one of these is none that has a place among others.
@@ -80,7 +80,7 @@ def _counted(staged: DataFrame, bound: Bound) -> tuple[int, dict[str, int], dict
     return int(found["records"]), values, ranges
 
 
-def _check(size: int, values: Mapping[str, int], bound: Bound, policy: Policy) -> None:
+def _check(size: int, values: Mapping[str, int], bound: BoundColumns, policy: Policy) -> None:
     """Raise where there are too few records, or one has a NULL that it must not have."""
     for field in bound.quasi:
         name, missing = bound.name_of(field.column), size - values[field.column]

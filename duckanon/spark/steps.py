@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
     Found = TypeVar("Found")
 
-FEW = 100_000
+BROADCAST_MAX_ROWS = 100_000
 """Rows that are sent to every task, so that larger relations stay where they are when these are joined."""
 
-TIMES = 3
+AUDIT_TRIES = 3
 """How often an audit is tried where executors are lost."""
 
-_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
-_RECORDS_A_TASK = 250_000
+_LOST_EXECUTOR = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+_TASK_RECORDS = 250_000
 _SETTINGS = {
     # Plans again after every shuffle, and forgets by what kept rows are dealt to tasks.
     "spark.sql.adaptive.enabled": "false",
@@ -42,7 +42,10 @@ _SETTINGS = {
     "spark.sql.autoBroadcastJoinThreshold": "64KB",
 }
 
-_UNCOMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_WITHOUT_COMPILING = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 """For few records: to write and compile a program for each step would take longer than to do without."""
 
 
@@ -91,8 +94,8 @@ class Steps:
         return self._spark.table(name)
 
     def rendered(self, template: str, **values: object) -> DataFrame:
-        """Give the rows of a template of `sql/spark` over the relations that there are."""
-        return self._spark.sql(templates.render(f"spark/{template}.sql.j2", **values))
+        """Give the rows of a section of `sql/spark.sql.j2` over the relations that there are."""
+        return self._spark.sql(templates.render(f"spark.sql.j2:{template}", **values))
 
     def define(self, name: str, frame: DataFrame) -> None:
         """Name a relation, which is computed wherever it is read."""
@@ -103,7 +106,7 @@ class Steps:
         kept = frame.localCheckpoint(eager=False)
         self._kept.setdefault(name, []).append(kept)
         rows = int(kept.count())
-        self.define(name, kept.hint("broadcast") if rows <= FEW else kept)
+        self.define(name, kept.hint("broadcast") if rows <= BROADCAST_MAX_ROWS else kept)
         return rows
 
     def audit(self, name: str, audit: str) -> None:
@@ -117,10 +120,10 @@ class Steps:
 
     def deal(self, records: int) -> None:
         """Decide by the number of records to how many tasks they are dealt."""
-        tasks = max(self._spark.sparkContext.defaultParallelism, -(-records // _RECORDS_A_TASK))
+        tasks = max(self._spark.sparkContext.defaultParallelism, -(-records // _TASK_RECORDS))
         self._spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
-        if records <= FEW:
-            for setting, value in _UNCOMPILED.items():
+        if records <= BROADCAST_MAX_ROWS:
+            for setting, value in _WITHOUT_COMPILING.items():
                 self._spark.conf.set(setting, value)
 
     def forget(self, *names: str) -> None:
@@ -134,11 +137,11 @@ class Steps:
 
 def again(ask: Callable[[], Found]) -> Found:
     """Give what is asked, anew where an executor was lost with what it kept; the third loss is an error."""
-    for _ in range(TIMES - 1):
+    for _ in range(AUDIT_TRIES - 1):
         try:
             return ask()
         except (PySparkException, Py4JError) as stopped:
-            if _LOST not in str(stopped):
+            if _LOST_EXECUTOR not in str(stopped):
                 raise
     return ask()
 

@@ -17,7 +17,7 @@ from duckanon.release.stages.class_sums import sums_of
 from duckanon.release.stages.leave_out import worst_classes
 from duckanon.spark.embed import limited
 from duckanon.spark.handed import alone
-from duckanon.spark.partition import CLASSES, in_order, told, with_classes
+from duckanon.spark.partition import CLASS_BITS, in_order, told, with_classes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from duckanon.spark.embed import Embedded
     from duckanon.spark.stage import Staged
 
-LARGEST = 1_000_000
+DRIVER_MAX_CLASSES = 1_000_000
 """Violating classes that the driver looks at, the worst; the others are merged."""
 
-_TOLD = ("class_id", "violation", "within", "whole")
+_REPORTED_COLUMNS = ("class_id", "violation", "within", "whole")
 
 
 def suppress(
@@ -51,9 +51,9 @@ def suppress(
     size = kept.count()
     new = limited(embedded, replace(staged, frame=kept, folder=None, size=size), policy, f"{folder}_values")
     context = spark.sparkContext.broadcast(new)
-    columns = [field for field in labelled.schema.fields if field.name not in _TOLD]
+    columns = [field for field in labelled.schema.fields if field.name not in _REPORTED_COLUMNS]
     task = alone(partial(_merged, context))
-    tile = sf.shiftright("class_id", CLASSES).alias("tile")
+    tile = sf.shiftright("class_id", CLASS_BITS).alias("tile")
     kept.groupBy(tile).applyInArrow(task, with_classes(StructType(columns))).write.parquet(folder)
     return spark.read.parquet(folder), new, staged.size - size
 
@@ -63,7 +63,9 @@ def _worst(labelled: DataFrame, most: int, size: int) -> NDArray[np.int64]:
     each = labelled.where("violation > 0").groupBy("class_id")
     classes = each.agg(sf.count(sf.lit(1)).alias("size"), sf.max("violation").alias("violation"))
     worst = (
-        classes.orderBy(sf.desc(sf.col("violation") / sf.col("size")), "class_id").limit(LARGEST).toArrow()
+        classes.orderBy(sf.desc(sf.col("violation") / sf.col("size")), "class_id")
+        .limit(DRIVER_MAX_CLASSES)
+        .toArrow()
     )
     numbers, sizes = arrow.numbers(worst.column("class_id")), arrow.numbers(worst.column("size"))
     gone = worst_classes(arrow.numbers(worst.column("violation")), sizes, most)
@@ -75,7 +77,7 @@ def _merged(context: Broadcast[Embedded], table: pa.Table) -> pa.Table:
     embedded = context.value
     records = in_order(table)
     numbers, labels = np.unique(arrow.numbers(records.column("class_id")), return_inverse=True)
-    records = records.drop_columns([*_TOLD])
+    records = records.drop_columns([*_REPORTED_COLUMNS])
     points, codes = embedded.points(records), embedded.codes(records)
     if violations_of(embedded.thresholds, codes, labels).any():
         classes, (offsets, members) = sums_of(points, labels), class_members(labels, codes)

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from duckanon.spark.embed import Embedded
     from duckanon.spark.stage import Staged
 
-SAMPLE = 100_000
+BOUNDS_SAMPLE_RECORDS = 100_000
 """Records, about, that tell the bounds."""
 
-EACH, MOST = 500, 1_000_000
+PACKED_RECORDS_PER_TILE, PACKED_MAX_RECORDS = 500, 1_000_000
 """Records of each tile that a task packs together, about, and how many of all tiles at most."""
 
 
@@ -111,7 +111,7 @@ def _bounds(staged: Staged, embedded: Embedded, policy: Policy) -> Bounds:
         )
         counts = embedded.domains[0].counts
         strata = (np.cumsum(counts) - (counts + 1) // 2) * count // staged.size
-    every = max(1, staged.size // SAMPLE)
+    every = max(1, staged.size // BOUNDS_SAMPLE_RECORDS)
     chosen = sf.pmod(sf.xxhash64(*staged.frame.columns), sf.lit(every)) == 0
     sample = staged.frame.where(chosen).toArrow()
     codes = embedded.codes(sample)[0] if embedded.thresholds and len(sample) else None
@@ -144,7 +144,10 @@ def _deal(
 ) -> Iterator[pa.RecordBatch]:
     """Pack the records of each tile: the work of a task, which handles more at a time of more tiles."""
     embedded, bounds = context.value
-    for table in many(batches, rows=min(MOST, EACH * math.prod(cut.parts for cut in bounds.cuts))):
+    for table in many(
+        batches,
+        rows=min(PACKED_MAX_RECORDS, PACKED_RECORDS_PER_TILE * math.prod(cut.parts for cut in bounds.cuts)),
+    ):
         tiles = np.zeros(len(table), np.int64)
         if bounds.cuts:
             codes = embedded.codes(table)[0] if len(bounds.strata) else None

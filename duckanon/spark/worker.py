@@ -26,7 +26,7 @@ def database() -> duckdb.DuckDBPyConnection:
 
 def in_utc(con: duckdb.DuckDBPyConnection) -> None:
     """Let a database read and write times with a zone in UTC, wherever it runs."""
-    zone = templates.render("session/set.sql.j2", name="TimeZone", value="UTC", session=False)
+    zone = templates.render("session.sql.j2:set", name="TimeZone", value="UTC", session=False)
     engine.run(con, zone, "open")
 
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from duckanon.policy.bind import Attribute
     from duckanon.streams.methods import Left
-    from duckanon.streams.sensitive import Learned
+    from duckanon.streams.sensitive import Renumbering
 
 
-class Guard:
+class ClosenessGuard:
     """What was read of sensitive values, and how far the classes that left were from it.
 
     Attributes
@@ -59,7 +59,7 @@ class Guard:
         reference = {"reference": "window" if self.window else "all", "window": self.window or None}
         return {**reference, "columns": columns}
 
-    def learn(self, learned: Learned) -> None:
+    def learn(self, learned: Renumbering) -> None:
         """Take other numbers for values."""
         self._codes = learned.of(self._codes)
         for place, (new, size) in enumerate(zip(learned.places, learned.sizes, strict=True)):

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 STAGE = "stream"
 
-CORNERS = 16
+TEXT_CORNERS = 16
 """Texts of a column that are all as far from one another; further ones count as one of them, by a hash."""
 
-FARTHEST = 1e6
+OUTSIDE_MAX_RANGES = 1e6
 """Ranges beyond which a number outside of its scale counts as so far."""
 
-MISSING = -1.0
+NULL_COORDINATE = -1.0
 """Where NULL lies among numbers: a range below the least."""
 
 
@@ -51,8 +51,8 @@ class Coordinates:
 
     def _width(self, one: Attribute) -> int:
         if one.name in self.climbs:
-            return CORNERS * self.climbs[one.name].height
-        return CORNERS if nominal(one) else 1
+            return TEXT_CORNERS * self.climbs[one.name].height
+        return TEXT_CORNERS if nominal(one) else 1
 
     @property
     def known(self) -> bool:
@@ -105,8 +105,8 @@ class Coordinates:
         with np.errstate(over="ignore"):
             scaled = values - low
             scaled /= width
-        np.clip(scaled, -FARTHEST, FARTHEST, out=scaled)
-        scaled[np.isnan(values)] = MISSING
+        np.clip(scaled, -OUTSIDE_MAX_RANGES, OUTSIDE_MAX_RANGES, out=scaled)
+        scaled[np.isnan(values)] = NULL_COORDINATE
         return scaled[:, None]
 
     @property
@@ -122,15 +122,15 @@ class Coordinates:
 
     def _corner(self, name: str, level: int, codes: NDArray[Any]) -> NDArray[np.float64]:
         known = self.corners.setdefault((name, level), {})
-        if len(known) < CORNERS:
+        if len(known) < TEXT_CORNERS:
             found, first = np.unique(codes, return_index=True)
             for code in found[np.argsort(first)].tolist():
-                if len(known) < CORNERS:
+                if len(known) < TEXT_CORNERS:
                     known.setdefault(code, len(known))
-        places = (codes % CORNERS).astype(np.int64)
+        places = (codes % TEXT_CORNERS).astype(np.int64)
         for code, corner in known.items():
             places[codes == code] = corner
-        points = np.zeros((len(codes), CORNERS))
+        points = np.zeros((len(codes), TEXT_CORNERS))
         points[np.arange(len(codes)), places] = np.sqrt(0.5)
         return points
 
@@ -144,12 +144,12 @@ def _numbers(
     con: duckdb.DuckDBPyConnection, tuples: pa.Table, attributes: Sequence[Attribute], first: int
 ) -> dict[str, NDArray[Any]]:
     """Return numbers of numeric columns, NaN for NULL, and codes of others."""
-    plain = {one.name: _plain(tuples.column(one.name)) for one in attributes}
+    plain = {one.name: _arrow_numbers(tuples.column(one.name)) for one in attributes}
     values: dict[str, NDArray[Any]] = {name: found for name, found in plain.items() if found is not None}
     asked = [one for one in attributes if one.name not in values]
     if asked:
         query = templates.render(
-            "stream/numbers.sql.j2",
+            "stream/quasi.sql.j2:numbers",
             columns=[(one.name, one.kind, one.type, nominal(one)) for one in asked],
             relation="duckanon_tuples",
         )
@@ -166,7 +166,7 @@ def _numbers(
     return values
 
 
-def _plain(column: pa.ChunkedArray) -> NDArray[np.float64] | None:
+def _arrow_numbers(column: pa.ChunkedArray) -> NDArray[np.float64] | None:
     """Return numbers that Arrow has as they are, infinity for NaN; None of other types, and with a NULL."""
     whole, kind = pa.types.is_integer(column.type), column.type
     if column.null_count or not (whole or kind in (pa.float32(), pa.float64())):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from duckanon.streams.report import StreamReport
 
 
-_PLAIN = re.compile(r"BIGINT|HUGEINT|DOUBLE|DECIMAL.*|BOOLEAN|DATE|TIMESTAMP.*")
+_CSV_TYPES = re.compile(r"BIGINT|HUGEINT|DOUBLE|DECIMAL.*|BOOLEAN|DATE|TIMESTAMP.*")
 """Types in which a CSV is read; a range or a set of a class is the text that stands there."""
 
 
@@ -40,9 +40,11 @@ def of_file(report: StreamReport, output: Path, writer: Writer, policy: StreamPo
     found = _sha256(output)
     with engine.in_memory() as con:
         if writer.form == "csv":
-            kinds = [(name, kind if _PLAIN.fullmatch(kind) else "VARCHAR") for name, kind in writer.columns]
+            kinds = [
+                (name, kind if _CSV_TYPES.fullmatch(kind) else "VARCHAR") for name, kind in writer.columns
+            ]
             relation = templates.render(
-                "export/read_csv.sql.j2",
+                "export/csv.sql.j2:read_csv",
                 path=output,
                 columns=kinds,
                 escaped=[],
@@ -52,7 +54,7 @@ def of_file(report: StreamReport, output: Path, writer: Writer, policy: StreamPo
             ).strip()
         else:
             relation = templates.render(
-                "stream/read_json.sql.j2", path=output, columns=writer.columns
+                "stream/json.sql.j2:read_json", path=output, columns=writer.columns
             ).strip()
         audit = _audited(con, relation, writer.columns, policy, name=str(output))
     if _sha256(output) != found:

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-BLOCK = 4 << 20
+READ_MAX_BYTES = 4 << 20
 """Most bytes that are read at once."""
 
-PIPE = 1 << 20
+PIPE_BYTES = 1 << 20
 """Bytes that a pipe is asked to hold while the tuples before are worked on."""
 
-PAUSE = 0.1
+FOLLOW_PAUSE_SECONDS = 0.1
 """Seconds after which a file that is followed is looked at again."""
 
 
@@ -39,7 +39,8 @@ def opened(path: Path | None) -> int:
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     except OSError as unread:
-        raise SourceError(f"{shown} cannot be read: {unread.strerror}") from unread
+        why = "it is a socket" if path.is_socket() else unread.strerror
+        raise SourceError(f"{shown} cannot be read: {why}") from unread
     if stat.S_ISDIR(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise SourceError(f"{shown} is a folder: give a file")
@@ -47,14 +48,14 @@ def opened(path: Path | None) -> int:
 
 
 def chunks(descriptor: int, follow: Path | None = None) -> Iterator[bytes]:
-    """Give what is there, at most `BLOCK` bytes at once, until the end; a file to follow has none.
+    """Give what is there, at most `READ_MAX_BYTES` bytes at once, until the end; a file to follow has none.
 
     A SourceError where that is cut, or another file has its name: tuples would be read twice, or not at all.
     """
     if not stat.S_ISREG(os.fstat(descriptor).st_mode) and hasattr(fcntl, "F_SETPIPE_SZ"):
         # What comes while nobody reads makes fewer and larger blocks; a system may refuse.
         with contextlib.suppress(OSError):
-            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE)
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     place = 0
     while True:
         data = _available(descriptor)
@@ -65,15 +66,15 @@ def chunks(descriptor: int, follow: Path | None = None) -> Iterator[bytes]:
             return
         else:
             _check_same(descriptor, follow, place)
-            time.sleep(PAUSE)
+            time.sleep(FOLLOW_PAUSE_SECONDS)
 
 
 def _available(descriptor: int) -> bytes:
     """Wait for the first byte, and take what is there beside it."""
-    parts = [os.read(descriptor, BLOCK)]
+    parts = [os.read(descriptor, READ_MAX_BYTES)]
     size = len(parts[0])
-    while parts[-1] and size < BLOCK and select.select([descriptor], [], [], 0)[0]:
-        parts.append(os.read(descriptor, BLOCK - size))
+    while parts[-1] and size < READ_MAX_BYTES and select.select([descriptor], [], [], 0)[0]:
+        parts.append(os.read(descriptor, READ_MAX_BYTES - size))
         size += len(parts[-1])
     return b"".join(parts)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Guard:
+class FileGuard:
     """The process beside this one that guards a file."""
 
     def __init__(self, descriptor: int) -> None:
@@ -51,7 +51,7 @@ class Guard:
         pipe, answer = self._process.stdin, self._process.stdout
         if pipe is None or answer is None:
             return False
-        self._ready = self._ready or answer.read(1) == watch.READY
+        self._ready = self._ready or answer.read(1) == watch.READY_SIGN
         try:
             return self._ready and os.write(pipe.fileno(), places) == len(places)
         except BrokenPipeError:
@@ -59,7 +59,7 @@ class Guard:
 
 
 @contextlib.contextmanager
-def guarded(descriptor: int) -> Iterator[Guard | None]:
+def guarded(descriptor: int) -> Iterator[FileGuard | None]:
     """Guard what is written to a regular file while the block runs; None where there is none to guard.
 
     That is a pipe or a device, or any file on Windows, where no descriptor can be handed on.
@@ -68,7 +68,7 @@ def guarded(descriptor: int) -> Iterator[Guard | None]:
         yield None
         return
     with interrupts.undivided():
-        guard = Guard(descriptor)
+        guard = FileGuard(descriptor)
     try:
         yield guard
     finally:

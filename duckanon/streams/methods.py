@@ -12,6 +12,7 @@ from duckanon.errors import PolicyError, SourceError
 from duckanon.kernels.castle import classes, clusters
 from duckanon.kernels.castle import stream as castle
 from duckanon.kernels.steered import stream
+from duckanon.release.recoding.recoder import Members
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from duckanon.streams.policy import StreamPolicy
 
-REUSABLE = 1_000
+REUSABLE_CLASSES = 1_000
 """Classes of CASTLE that are kept to be used again: the memory of a stream has a bound."""
 
 
@@ -46,9 +47,9 @@ class Left:
         return np.flatnonzero(begins)
 
     @cached_property
-    def runs(self) -> NDArray[np.int64]:
-        """The number, from 0, of what each leaves with (r,)."""
-        return np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=len(self.classes)))
+    def members(self) -> Members:
+        """The classes of the tuples, for the recoder."""
+        return Members(self.classes, self.starts, self.alone)
 
     def without(self, outside: NDArray[np.int64]) -> Left:
         """Return the same with some tuples of these (places among them) dropped."""
@@ -63,7 +64,7 @@ class Left:
 
 
 @dataclass(frozen=True)
-class Method:
+class MethodFunctions:
     """Functions of what waits, `Any` to all others: its counts[0] is how many tuples were read."""
 
     opened: Callable[[StreamPolicy, int, Sequence[stream.Asked]], Any]  # of so many coordinates
@@ -110,7 +111,7 @@ def _steered(written: stream.Written, times: NDArray[np.int64]) -> Left:
 def _open_castle(policy: StreamPolicy, dimensions: int, _: Sequence[stream.Asked]) -> clusters.Castle:
     return clusters.open_clusters(
         dimensions, policy.rows.k, delay=policy.delay, clusters=policy.clusters, recent=policy.recent,
-        reusable=REUSABLE, by_subject=bool(policy.rows.subject),
+        reusable=REUSABLE_CLASSES, by_subject=bool(policy.rows.subject),
     )  # fmt: skip
 
 
@@ -138,9 +139,9 @@ def _never(_: stream.Buffer) -> NDArray[np.int64]:
     return np.zeros(0, np.int64)
 
 
-METHODS: Mapping[str, Method] = {
-    "steered": Method(_open_steered, _push_steered, _finish_steered, stream.held, _never),
-    "castle": Method(_open_castle, _push_castle, _finish_castle, castle.held, castle.public),
+METHODS: Mapping[str, MethodFunctions] = {
+    "steered": MethodFunctions(_open_steered, _push_steered, _finish_steered, stream.held, _never),
+    "castle": MethodFunctions(_open_castle, _push_castle, _finish_castle, castle.held, castle.public),
 }
 
 

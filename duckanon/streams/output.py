@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     import duckdb
     from numpy.typing import NDArray
 
-    from duckanon.streams.guard import Guard
+    from duckanon.streams.guard import FileGuard
     from duckanon.streams.stream import Part
     from duckanon.streams.texts import Form
 
 STAGE = "stream"
 
 _TUPLES = "duckanon_tuples"
-_TEMPLATES: Mapping[Form, str] = {"csv": "stream/csv.sql.j2", "jsonl": "stream/json.sql.j2"}
-_ATOMIC = getattr(select, "PIPE_BUF", 512)
+_TEMPLATES: Mapping[Form, str] = {"csv": "stream/output.sql.j2:csv", "jsonl": "stream/output.sql.j2:json"}
+_PIPE_ATOMIC_BYTES = getattr(select, "PIPE_BUF", 512)
 """Bytes that a pipe takes as a whole or not at all."""
 
-_PIECE = 1 << 18
+_FILE_PIECE_BYTES = 1 << 18
 """Bytes that a file gets at once, unless a class is longer: what `kill -9` may cost beside what was held."""
 
 
@@ -81,7 +81,7 @@ class Writer:
 
     Attributes
     ----------
-    guard : Guard or None
+    guard : FileGuard or None
         Of a regular file: what cuts it back to whole classes where this process is killed.
     written, classes, alone : int
         Tuples that are there, classes, and tuples that came after their class.
@@ -90,7 +90,7 @@ class Writer:
     con: duckdb.DuckDBPyConnection
     descriptor: int
     form: Form
-    guard: Guard | None = None
+    guard: FileGuard | None = None
     columns: tuple[tuple[str, str], ...] = ()
     written: int = 0
     classes: int = 0
@@ -113,7 +113,7 @@ class Writer:
         """Write what leaves together; where there is no room for all, what is whole stays."""
         data, ends = _bytes(self._lines(pa.Table.from_batches([part.batch]), self.columns), part.ends)
         regular = stat.S_ISREG(os.fstat(self.descriptor).st_mode)
-        most = _PIECE if regular else _ATOMIC
+        most = _FILE_PIECE_BYTES if regular else _PIPE_ATOMIC_BYTES
         first = 0
         while first < len(ends):
             begin = int(ends[first - 1]) if first else 0

@@ -30,13 +30,13 @@ Reference = Literal["all", "window"]
 Number = float | int | date | str
 """End of a scale: a number, or a date or timestamp, also as ISO text; in UTC where it tells no zone."""
 
-CLUSTERS, RECENT = 50, 100
+DEFAULT_CLUSTERS, DEFAULT_RECENT_CLASSES = 50, 100
 """Of CASTLE, where nothing is said: clusters that wait (beta), and classes whose mean loss is tau (mu)."""
 
-WINDOW = 10
+DEFAULT_WINDOW_BUFFERS = 10
 """Buffers of delay + 1 tuples that a window holds, where nothing is said."""
 
-SAFE_DELAY = 5
+SAFE_DELAY_PER_K = 5
 """Multiples of k below which a delay makes Algorithm 2 drop tuples that had come late for a class."""
 
 
@@ -52,8 +52,8 @@ class StreamPolicy:
     warm_up: int = 0
     class_id: bool = False
     method: Method = "steered"
-    clusters: int = CLUSTERS
-    recent: int = RECENT
+    clusters: int = DEFAULT_CLUSTERS
+    recent: int = DEFAULT_RECENT_CLASSES
     window: int = 0  # of the last tuples, with which classes are compared for t; 0 is all
 
     @property
@@ -152,7 +152,8 @@ def stream_policy(
     return StreamPolicy(
         rows, delay, float(order_weight), cluster, _scale(rows, scale or {}),
         delay + 1 if warm_up is None else warm_up, bool(class_id), method,
-        CLUSTERS if clusters is None else clusters, RECENT if recent is None else recent,
+        DEFAULT_CLUSTERS if clusters is None else clusters,
+        DEFAULT_RECENT_CLASSES if recent is None else recent,
         _window(rows, reference, window, delay + 1),
     )  # fmt: skip
 
@@ -170,7 +171,7 @@ def _window(rows: Policy, reference: str | None, window: int | None, capacity: i
             raise PolicyError(f"window = {window!r} needs reference = 'window': add it, or leave it out")
         return 0
     if window is None:
-        return WINDOW * capacity
+        return DEFAULT_WINDOW_BUFFERS * capacity
     _whole("window", window, least=capacity, why=" (delay + 1: a class is of tuples in it)")
     return window
 

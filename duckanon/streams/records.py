@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-LONGEST = 16 << 20
+RECORD_MAX_BYTES = 16 << 20
 """Most bytes of a record: where one has more, a quote was not closed."""
 
 _NEWLINE, _RETURN, _QUOTE = b"\n"[0], b"\r"[0], b'"'[0]
-_MARK = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,15 @@ class Block:
 def blocks(chunks: Iterable[bytes], delimiter: str | None) -> Iterator[Block]:
     """Cut bytes into blocks of whole records; what follows the last newline waits for more.
 
-    A SourceError where the input ends within a quoted field, or a record is longer than `LONGEST`.
+    A SourceError where the input ends within a quoted field, or a record is longer than `RECORD_MAX_BYTES`.
     """
     rest, line, first = b"", 1, True
     for chunk in chunks:
         rest += chunk
         if first:
-            if len(rest) < len(_MARK) and _MARK.startswith(rest):
+            if len(rest) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(rest):
                 continue
-            rest, first = rest.removeprefix(_MARK), False
+            rest, first = rest.removeprefix(_BYTE_ORDER_MARK), False
         if b"\n" not in chunk:
             _check_length(rest, line)
             continue
@@ -92,9 +92,10 @@ def blocks(chunks: Iterable[bytes], delimiter: str | None) -> Iterator[Block]:
 
 
 def _check_length(rest: bytes, line: int) -> None:
-    if len(rest) > LONGEST:
+    if len(rest) > RECORD_MAX_BYTES:
         raise SourceError(
-            f"line {line}: a record of more than {LONGEST >> 20} MB begins here: is a quote not closed?"
+            f"line {line}: a record of more than {RECORD_MAX_BYTES >> 20} MB begins here: is a quote not "
+            "closed?"
         )
 
 

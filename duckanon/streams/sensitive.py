@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Learned:
+class Renumbering:
     """Numbers that values have by now, by those that they had; -1 of values that were forgotten."""
 
     places: list[NDArray[np.int64]]
@@ -38,7 +38,7 @@ class Learned:
         return np.array(new, np.int64).reshape(codes.shape)
 
 
-class Values:
+class SensitiveValues:
     """The values of each attribute that are known, ascending, NaN and NULL last: as an audit orders them."""
 
     def __init__(self, attributes: Sequence[Attribute], types: dict[str, pa.DataType]) -> None:
@@ -53,7 +53,7 @@ class Values:
                     "CAST it to VARCHAR"
                 ) from cause
 
-    def learn(self, tuples: pa.Table, counts: Sequence[NDArray[np.int64]] | None) -> Learned | None:
+    def learn(self, tuples: pa.Table, counts: Sequence[NDArray[np.int64]] | None) -> Renumbering | None:
         """Learn the values of tuples; None where all are known.
 
         Where counts by number are given, values that count no more are forgotten.
@@ -72,7 +72,7 @@ class Values:
             found = ordered.places(known, now)
             places.append(arrow.numbers(pc.fill_null(found, -1)).astype(np.int64))
             self._known[place] = now
-        return Learned(places, [len(known) for known in self._known])
+        return Renumbering(places, [len(known) for known in self._known])
 
     def of(self, tuples: pa.Table) -> NDArray[np.int64]:
         """Numbers (S, m) of the values of tuples, all of which are known."""

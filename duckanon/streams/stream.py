@@ -20,15 +20,16 @@ from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import CLASS, fold, twice
 from duckanon.policy.told import told_figure
-from duckanon.release.stages.digits import searched
+from duckanon.release.recoding.recoder import Recoder, fields_of, known_classes
 from duckanon.release.stages.stage import tellers_of
-from duckanon.streams.closeness import Guard
+from duckanon.streams.closeness import ClosenessGuard
 from duckanon.streams.coordinates import Coordinates, check_scales
+from duckanon.streams.digits import OpenDigits
+from duckanon.streams.encoding import Encoder
 from duckanon.streams.methods import METHODS, opened
-from duckanon.streams.policy import SAFE_DELAY, StreamPolicy, check_kinds
-from duckanon.streams.recode import Recoder, fields_of, known
+from duckanon.streams.policy import SAFE_DELAY_PER_K, StreamPolicy, check_kinds
 from duckanon.streams.report import Counts, StreamReport
-from duckanon.streams.sensitive import Values, guarded
+from duckanon.streams.sensitive import SensitiveValues, guarded
 from duckanon.streams.trees import climbs_of
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 STAGE = "stream"
 
-MANY_CHUNKS = 16
+HELD_MAX_CHUNKS = 16
 """Parts of the held tuples beyond which they are put together, for tuples that come one by one."""
 
 
@@ -79,11 +80,11 @@ class AnonymizedStream(Iterator[pa.RecordBatch]):
             state = _State(con, policy, first.schema, self._counts)
             self._opened = opened.pop_all()
         self.schema, self._guard = state.schema, state.guard
-        safe = SAFE_DELAY * policy.rows.k
+        safe = SAFE_DELAY_PER_K * policy.rows.k
         if policy.delay < safe:
             tell(
-                f"delay = {policy.delay} is less than {SAFE_DELAY} k = {safe}: tuples may be dropped, since "
-                "too few others are held when they have to leave"
+                f"delay = {policy.delay} is less than {SAFE_DELAY_PER_K} k = {safe}: tuples may be dropped, "
+                "since too few others are held when they have to leave"
             )
         self._output = self._run(state, first)
 
@@ -169,16 +170,15 @@ class _State:
         self._coordinates = Coordinates(quasi, policy, climbs)
         fields = fields_of(attributes)
         tables = {one.column: climbs[one.name].table for one in fields if one.name in climbs}
-        kinds = {name: schema.field(name).type for name in self._kept}
-        rows, searching = policy.rows, any(map(searched, fields))
-        self._recoder = Recoder(
-            fields, types, policy.class_id, tables, rows.k, rows.least_values, searching, kinds
-        )
+        rows = policy.rows
+        self._recoder = Recoder(fields, types, rows.k, rows.least_values, policy.class_id, tables)
+        self._digits = OpenDigits(fields, policy.warm_up)
+        self._encoder = Encoder(fields, {name: schema.field(name).type for name in self._kept})
         self._method = METHODS[policy.method]
-        self._sensitive = Values(sensitive, types)
-        self.guard = Guard(sensitive, policy.window)
+        self._sensitive = SensitiveValues(sensitive, types)
+        self.guard = ClosenessGuard(sensitive, policy.window)
         self._buffer = opened(policy, self._coordinates.dimensions, self.guard.asked)
-        self.schema = self._recoder.schema(con)
+        self.schema = self._encoder.encoded(self._recoder.empty(con)).schema
         self._waiting: list[pa.Table] = []  # before the scale is known
         self._subjects: list[NDArray[np.int64]] = []
         self._rows = pa.Table.from_batches([], pa.schema(types.items()))
@@ -195,11 +195,11 @@ class _State:
         table = readable(pa.Table.from_batches([batch]), categories=False)
         if not len(table):
             return
-        self._recoder.learn(batch)
+        self._encoder.learn(batch)
         subjects = self._numbers_of_subjects(table)
         self._waiting.append(table.select(self._kept))
         self._subjects.append(subjects)
-        if not self._coordinates.known or self._recoder.searching:
+        if not self._coordinates.known:
             if sum(map(len, self._waiting)) < self._policy.warm_up:
                 self._counts.read = sum(map(len, self._waiting))
                 return
@@ -214,9 +214,7 @@ class _State:
         yield from self._leave(self._method.finish(self._buffer))
 
     def _fix(self) -> None:
-        first = pa.concat_tables(self._waiting).slice(0, self._policy.warm_up)
-        self._coordinates.fix(self._con, first)
-        self._recoder = self._recoder.fixed(first)
+        self._coordinates.fix(self._con, pa.concat_tables(self._waiting).slice(0, self._policy.warm_up))
 
     def _push(self) -> Iterator[Part]:
         """Put the tuples that wait into the buffer."""
@@ -224,6 +222,7 @@ class _State:
         self._waiting, self._subjects = [], []
         read = int(self._buffer.counts[0])
         points = self._coordinates.of(self._con, tuples, read)
+        self._digits.read(tuples, read)
         told, codes = subjects if self._tellers else None, self._codes(tuples)
         self._rows = pa.concat_tables([self._rows, tuples])
         self._points = np.vstack([self._points, points])
@@ -254,15 +253,18 @@ class _State:
         self._rows = self._rows.slice(len(self._rows) - keep)
         self._points = self._points[len(self._points) - keep :].copy()
         self._who = self._who[len(self._who) - keep :].copy()
-        if max((column.num_chunks for column in self._rows.columns), default=0) > MANY_CHUNKS:
+        if max((column.num_chunks for column in self._rows.columns), default=0) > HELD_MAX_CHUNKS:
             self._rows = self._rows.combine_chunks()
         if not len(places):
             self._counts.add(left, points, left.positions, read=read, oldest=oldest)
             self.guard.forget(read, oldest)
             return
-        made, values, written = self._recoder.written(
-            self._con, tuples, left, self._values, whose if self._tellers else None
-        )
+        given = self._con, tuples, left.members, self._values, whose if self._tellers else None
+        made, values, written = self._recoder.written(*given)
+        roundings = self._digits.first(made, left.times[written])
+        if roundings:
+            self._recoder = self._recoder.rounded(roundings)
+            made, values, written = self._recoder.written(*given)
         came = left.positions[written]
         outside = np.setdiff1d(np.arange(len(left.positions)), written)
         if len(outside):
@@ -272,24 +274,24 @@ class _State:
         if self.guard.attributes:
             self.guard.check(left, self._sensitive.of(made))
         self.guard.forget(read, oldest)
-        self._values = known(self._values, values, self._method.public(self._buffer))
+        self._values = known_classes(self._values, values, self._method.public(self._buffer))
         self._counts.add(left, points, came, read=read, oldest=oldest)
-        written = self._recoder.encoded(made.combine_chunks())
-        for batch in written.to_batches():  # one, or none if nothing is left
+        encoded = self._encoder.encoded(made.combine_chunks())
+        for batch in encoded.to_batches():  # one, or none if nothing is left
             yield Part(batch, np.append(left.starts[1:], len(left.positions)), left.alone[left.starts])
 
     def _check(self, made: pa.Table, left: Left, whose: NDArray[np.int64]) -> None:
         """Look at what is to be written: what leaves together has one value, and a class k subjects."""
-        heads = arrow.arrow(left.starts[left.runs])
+        heads = arrow.arrow(left.starts[left.members.runs])
         alike = all(
             made.column(one.name).take(heads).equals(made.column(one.name))
             for one in self._coordinates.attributes
         )
         first = np.ones(len(whose), np.bool_)  # whether a tuple is the first of its subject in a class
         if self._tellers:
-            order = np.lexsort((whose, left.runs))
-            first[order[1:]] = (np.diff(whose[order]) != 0) | (np.diff(left.runs) != 0)
-        subjects = np.bincount(left.runs[first], minlength=len(left.starts))
+            order = np.lexsort((whose, left.members.runs))
+            first[order[1:]] = (np.diff(whose[order]) != 0) | (np.diff(left.members.runs) != 0)
+        subjects = np.bincount(left.members.runs[first], minlength=len(left.starts))
         k = self._policy.rows.k
         many = bool((left.alone[left.starts] | (subjects >= k)).all())
         if len(made) != len(whose) or not (alike and many):
@@ -303,7 +305,7 @@ class _State:
         if not self._tellers:
             return np.zeros(len(table), np.int64)
         query = templates.render(
-            "stream/subjects.sql.j2",
+            "stream/quasi.sql.j2:subjects",
             relation="source",
             tellers=[(one.name, one.type) for one in self._tellers],
         )

@@ -32,10 +32,10 @@ STAGE = "stream"
 
 _CLASSES = "duckanon_classes"
 
-_TEXT = re.compile(r"ENUM\('(?:[^']|'')*'(?:, '(?:[^']|'')*')*\)|\b(?:UUID|JSON)\b")
+_TYPES_AS_TEXT = re.compile(r"ENUM\('(?:[^']|'')*'(?:, '(?:[^']|'')*')*\)|\b(?:UUID|JSON)\b")
 """Types, also within others, whose values leave as texts."""
 
-_WHOLE = re.compile(r"\bHUGEINT\b")
+_HUGEINT = re.compile(r"\bHUGEINT\b")
 """Type that leaves as a DECIMAL of 38 digits."""
 
 
@@ -55,10 +55,10 @@ def stream_to_table(
     target = resolve(con, parse_name(into))
     if lookup(con, target) is not None:
         raise ReleaseError(f"{target} exists and a stream never overwrites: drop it or choose another name")
-    rows = templates.render("relation/rows.sql.j2", relation=subquery(engine.one_query(con, query)))
+    rows = templates.render("relation.sql.j2:rows", relation=subquery(engine.one_query(con, query)))
     policy = with_rows(con, policy)
     given = columns_of(con, subquery(rows), STAGE)
-    whole = [name for name, kind in given if _WHOLE.search(kind)]
+    whole = [name for name, kind in given if _HUGEINT.search(kind)]
     with _cursor(con) as writer:
         with engine.reader(con, rows, STAGE) as reader:
             made = AnonymizedStream(_batches(reader, whole), policy)
@@ -76,7 +76,9 @@ def _appended(writer: duckdb.DuckDBPyConnection, target: Target, made: Anonymize
     written = 0
     with made:
         _create(writer, target, made.schema)
-        append = templates.render("stream/append.sql.j2", target=relation_of(target), relation=_CLASSES)
+        append = templates.render(
+            "stream/output.sql.j2:append", target=relation_of(target), relation=_CLASSES
+        )
         try:
             for batch in made:
                 tuples = {_CLASSES: readable(pa.Table.from_batches([batch]))}
@@ -123,16 +125,16 @@ def _check_types(
     recoded = {fold(name) for name in quasi}
     for name, kind in given:
         found = read[name] if fold(name) in recoded else written.get(name)
-        if found is not None and _plain(found) != _plain(kind):
+        if found is not None and _type_as_read(found) != _type_as_read(kind):
             raise SourceError(
                 f"column {name!r} has type {kind}, and a stream would make {found} of it: CAST it to VARCHAR "
                 "in the query"
             )
 
 
-def _plain(kind: str) -> str:
+def _type_as_read(kind: str) -> str:
     """Return a type with those in place that its values leave in."""
-    return _WHOLE.sub("DECIMAL(38,0)", _TEXT.sub("VARCHAR", kind))
+    return _HUGEINT.sub("DECIMAL(38,0)", _TYPES_AS_TEXT.sub("VARCHAR", kind))
 
 
 def _batches(reader: pa.RecordBatchReader, whole: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -172,5 +174,7 @@ def _create(writer: duckdb.DuckDBPyConnection, target: Target, schema: pa.Schema
         engine.transaction(writer, last=False),
         engine.registered(writer, {_CLASSES: readable(pa.Table.from_batches([], schema))}),
     ):
-        statement = templates.render("stream/create.sql.j2", target=relation_of(target), relation=_CLASSES)
+        statement = templates.render(
+            "stream/output.sql.j2:create", target=relation_of(target), relation=_CLASSES
+        )
         engine.run(writer, statement, STAGE, error=ReleaseError)

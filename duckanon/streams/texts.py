@@ -26,10 +26,10 @@ STAGE = "stream"
 
 Form = Literal["csv", "jsonl"]
 
-SNIFFED = 20_480
+SNIFFED_TUPLES = 20_480
 """Tuples of a file that tell the types, as DuckDB takes of one."""
 
-FEW = 100
+FIRST_SNIFFED_TUPLES = 100
 """Tuples that rule most types out, before all others are asked."""
 
 _TEXTS = "duckanon_texts"
@@ -218,7 +218,7 @@ def _lines(block: Block) -> pa.Table:
 def _keys(con: duckdb.DuckDBPyConnection, waiting: Sequence[tuple[pa.Table, Block]], first: int) -> list[str]:
     """Keys of the first tuples, in the order in which they come."""
     known: dict[str, None] = {}
-    query = templates.render("stream/json_keys.sql.j2", relation=_TEXTS)
+    query = templates.render("stream/json.sql.j2:json_keys", relation=_TEXTS)
     for lines, block in waiting:
         with engine.registered(con, {_TEXTS: lines.slice(0, first)}):
             found = engine.table(con, query, STAGE).to_pydict()
@@ -237,7 +237,7 @@ def _kinds(
 ) -> dict[str, tuple[str, ...]]:
     """Types to try for each key: a text may be a date, but never a number."""
     with engine.registered(con, {_TEXTS: lines}):
-        query = templates.render("stream/json_kinds.sql.j2", relation=_TEXTS)
+        query = templates.render("stream/json.sql.j2:json_kinds", relation=_TEXTS)
         kinds = json.loads(engine.rows(con, query, STAGE)[0][0])
     possible: dict[str, tuple[str, ...]] = {}
     for name in names:
@@ -251,13 +251,13 @@ def _kinds(
 def _of_json(con: duckdb.DuckDBPyConnection, lines: pa.Table, block: Block, names: Sequence[str]) -> _Texts:
     """Values of a block of objects as texts."""
     with engine.registered(con, {_TEXTS: lines}):
-        query = templates.render("stream/json_lines.sql.j2", relation=_TEXTS, names=names)
+        query = templates.render("stream/json.sql.j2:json_lines", relation=_TEXTS, names=names)
         wrong = arrow.numbers(engine.table(con, query, STAGE).column(0))
         places = np.flatnonzero(wrong)
         if len(places):
             raise _malformed(block, int(places[0]), int(wrong[places[0]]))
         columns = [(name, "/" + name.replace("~", "~0").replace("/", "~1")) for name in names]
-        query = templates.render("stream/json_texts.sql.j2", relation=_TEXTS, columns=columns)
+        query = templates.render("stream/json.sql.j2:json_texts", relation=_TEXTS, columns=columns)
         return _Texts(engine.table(con, query, STAGE), block)
 
 
@@ -316,7 +316,7 @@ def _types(
     numbers: Collection[str],
 ) -> dict[str, str]:
     """First type that all texts of a column have."""
-    few, _ = _fitting(con, head.slice(0, FEW), possible)
+    few, _ = _fitting(con, head.slice(0, FIRST_SNIFFED_TUPLES), possible)
     fitting, known = _fitting(con, head, few)
     types = {}
     for name, kinds in fitting.items():
@@ -330,7 +330,7 @@ def _fitting(
 ) -> tuple[dict[str, tuple[str, ...]], set[str]]:
     """Types that all texts of a column have, by column, and the columns with a text."""
     with engine.registered(con, {_TEXTS: head}):
-        query = templates.render("stream/types.sql.j2", relation=_TEXTS, columns=list(possible.items()))
+        query = templates.render("stream/types.sql.j2:types", relation=_TEXTS, columns=list(possible.items()))
         (row,) = engine.rows(con, query, STAGE)
     told = list(zip(possible.items(), row, strict=True))
     fitting = {name: tuple(kind for kind in tried if facts[kind]) for (name, tried), facts in told}
@@ -342,7 +342,9 @@ def _values(
 ) -> tuple[pa.RecordBatch, int | None]:
     """Values of tuples in the types of their columns, and the place of the first that does not fit."""
     fit = max((name for name, _ in columns), key=len) + " fits"  # longer than the name of any column
-    query = templates.render("stream/typed.sql.j2", relation=_TEXTS, columns=columns, fit=fit, plain=plain)
+    query = templates.render(
+        "stream/types.sql.j2:typed", relation=_TEXTS, columns=columns, fit=fit, plain=plain
+    )
     with engine.registered(con, {_TEXTS: texts.table}):
         found = engine.table(con, query, STAGE).combine_chunks()
     misfits = found.column(fit).unique().to_pylist() != [True] and len(found) > 0
@@ -355,7 +357,7 @@ def _values(
 def _misfit(
     con: duckdb.DuckDBPyConnection, texts: _Texts, place: int, columns: Sequence[tuple[str, str]]
 ) -> SourceError:
-    query = templates.render("stream/misfit.sql.j2", relation=_TEXTS, columns=columns)
+    query = templates.render("stream/types.sql.j2:misfit", relation=_TEXTS, columns=columns)
     with engine.registered(con, {_TEXTS: texts.table.slice(place, 1)}):
         (row,) = engine.rows(con, query, STAGE)
     name, kind, text = next(

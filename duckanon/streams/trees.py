@@ -46,7 +46,7 @@ class Climb:
         """
         tuples = pa.table({"number": arrow.arrow(np.arange(len(column))), "value": column})
         query = templates.render(
-            "stream/places.sql.j2",
+            "stream/quasi.sql.j2:places",
             relation="duckanon_tuples",
             climb=self.table,
             text=self.attribute.kind == "text",
@@ -71,9 +71,9 @@ def climbs_of(con: duckdb.DuckDBPyConnection, attributes: Sequence[Attribute]) -
         if one.hierarchy is not None:
             tree, climb, domain = (f"duckanon_{what}_{number}" for what in ("tree", "climb", "domain"))
             kind = "VARCHAR" if one.kind == "text" else one.type
-            engine.run(con, templates.render("stream/domain.sql.j2", domain=domain, type=kind), STAGE)
+            engine.run(con, templates.render("stream/quasi.sql.j2:domain", domain=domain, type=kind), STAGE)
             make_climb(con, one, tree=tree, climb=climb, domain=domain)
-            rows = engine.table(con, templates.render("stream/above.sql.j2", climb=climb), STAGE)
+            rows = engine.table(con, templates.render("stream/quasi.sql.j2:above", climb=climb), STAGE)
             levels = int(arrow.numbers(rows.column("level")).max()) + 1
             above = arrow.numbers(rows.column("node_number")).reshape(-1, levels)
             found[one.name] = Climb(one, climb, above)
@@ -85,8 +85,8 @@ def with_rows(con: duckdb.DuckDBPyConnection, policy: StreamPolicy) -> StreamPol
     read: dict[str, Any] = {}
     for name, hierarchy in policy.rows.hierarchies.items():
         if isinstance(hierarchy, str) and not Path(hierarchy).is_file():
-            relation = templates.render("relation/file.sql.j2", name=hierarchy, form=None).strip()
-            query = templates.render("relation/rows.sql.j2", relation=relation)
+            relation = templates.render("relation.sql.j2:file", name=hierarchy, form=None).strip()
+            query = templates.render("relation.sql.j2:rows", relation=relation)
             rows = engine.rows(con, query, f"hierarchy {hierarchy!r} of {name!r}", error=PolicyError)
             read[name] = [(leaf, *above[0]) if _labels(above) else (leaf, *above) for leaf, *above in rows]
     if not read:

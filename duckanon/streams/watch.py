@@ -14,7 +14,7 @@ import sys
 PLACES = struct.Struct("=qq")
 """What it is told: bytes that are whole, and bytes with what is written next."""
 
-READY = b"."
+READY_SIGN = b"."
 """What it says when it listens, and no signal but SIGKILL ends it."""
 
 
@@ -28,7 +28,7 @@ def watch(descriptor: int) -> None:
     """
     for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.SIG_IGN)
-    os.write(1, READY)
+    os.write(1, READY_SIGN)
     whole = upto = 0
     with open(0, "rb") as pipe:
         while len(told := pipe.read(PLACES.size)) == PLACES.size:

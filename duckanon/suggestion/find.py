@@ -78,7 +78,7 @@ def suggest(con: Connection | duckdb.DuckDBPyConnection, relation: str) -> Sugge
 def query_of(parts: Sequence[str]) -> str:
     """Query of all records of a relation, from the parts of its name."""
     relation = named(*parts)
-    return templates.render("relation/rows.sql.j2", relation=relation).strip()
+    return templates.render("relation.sql.j2:rows", relation=relation).strip()
 
 
 def suggest_query(
@@ -155,20 +155,22 @@ def _stage(
 ) -> tuple[str, str, int, int]:
     """Write the records and a sample of them; return their names and sizes."""
     records, sample, stage = f"{workspace}_records", f"{workspace}_sample", f"suggest for {name}"
-    statement = templates.render("suggest/records.sql.j2", records=records, query=query, columns=columns)
+    statement = templates.render(
+        "suggest/records.sql.j2:records", records=records, query=query, columns=columns
+    )
     engine.run(con, statement, stage, error=SourceError)
     size = _size(con, records)
     if size == 0:
         raise SourceError(f"{stage}: it has no records, so there is nothing to suggest")
     statement = templates.render(
-        "suggest/sample.sql.j2", sample=sample, records=records, wanted=min(SAMPLE, size), size=size
+        "suggest/records.sql.j2:sample", sample=sample, records=records, wanted=min(SAMPLE, size), size=size
     )
     engine.run(con, statement, stage)
     return records, sample, size, _size(con, sample)
 
 
 def _size(con: duckdb.DuckDBPyConnection, relation: str) -> int:
-    query = templates.render("relation/count.sql.j2", relation=named("temp", relation))
+    query = templates.render("relation.sql.j2:count", relation=named("temp", relation))
     return int(engine.rows(con, query, "suggest")[0][0])
 
 
@@ -177,14 +179,14 @@ def _together(con: duckdb.DuckDBPyConnection, records: str, quasi: Sequence[Fact
     if not quasi:
         return None
     columns = [facts.column.code for facts in quasi]
-    query = templates.render("relation/combinations.sql.j2", records=records, columns=columns)
+    query = templates.render("relation.sql.j2:combinations", records=records, columns=columns)
     size, _, alone = engine.rows(con, query, "suggest")[0]
     return ColumnSet(tuple(facts.column.name for facts in quasi), size, alone, None, alone)
 
 
 def _free(con: duckdb.DuckDBPyConnection, view: str) -> str:
     """Return the name of the view, with a number where a relation has it already."""
-    rows = engine.rows(con, templates.read("suggest/taken.sql"), "suggest")
+    rows = engine.rows(con, templates.render("suggest/statement.sql.j2:taken"), "suggest")
     taken = {fold(row[0]) for row in rows}
     names = itertools.chain([view], (f"{view}_{number}" for number in itertools.count(2)))
     return next(name for name in names if fold(name) not in taken)

@@ -388,7 +388,7 @@ def statement_of(
     taken = averaged | {column.name for column in quasi if repairs.get(column.name) == "finite"}
     repaired = {name: repair for name, repair in repairs.items() if name in taken}
     text = templates.render(
-        "suggest/statement.sql.j2",
+        "suggest/statement.sql.j2:statement",
         word=word,
         view=view,
         query=query,

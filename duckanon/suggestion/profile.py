@@ -147,7 +147,7 @@ def profile(
     facts = []
     with progress.step("columns", len(columns), "columns") as step:
         for column in columns:
-            query = templates.render("suggest/column.sql.j2", records=records, column=column)
+            query = templates.render("suggest/columns.sql.j2:column", records=records, column=column)
             size, nulls, values, alone, unusable, low, high, whole = engine.rows(con, query, "suggest")[0]
             counted = Facts(column, size, nulls, values, alone, unusable, low, high, whole)
             facts.append(counted if column.kind == "other" else _shaped(con, sample, counted))
@@ -157,7 +157,7 @@ def profile(
 
 def _shaped(con: duckdb.DuckDBPyConnection, sample: str, facts: Facts) -> Facts:
     query = templates.render(
-        "suggest/shapes.sql.j2", sample=sample, column=facts.column, limit=SHAPED, patterns=PATTERNS
+        "suggest/columns.sql.j2:shapes", sample=sample, column=facts.column, limit=SHAPED, patterns=PATTERNS
     )
     looked_at, length, words, shortest, longest, *matched = engine.rows(con, query, "suggest")[0]
     shares = {name: count / max(looked_at, 1) for name, count in zip(PATTERNS, matched, strict=True)}
@@ -206,9 +206,11 @@ def uniqueness_of_sets(
     codes = f"{workspace}_codes"
     columns = [facts.column.code for facts in chosen]
     engine.run(
-        con, templates.render("suggest/codes.sql.j2", codes=codes, sample=sample, columns=columns), "suggest"
+        con,
+        templates.render("suggest/records.sql.j2:codes", codes=codes, sample=sample, columns=columns),
+        "suggest",
     )
-    query = templates.render("relation/count.sql.j2", relation=named("temp", codes))
+    query = templates.render("relation.sql.j2:count", relation=named("temp", codes))
     size = int(engine.rows(con, query, "suggest")[0][0])
     examined = min(len(chosen), EXAMINED)
     subsets = _wanted(len(chosen), examined)
@@ -259,7 +261,7 @@ def _recounted(
     con: duckdb.DuckDBPyConnection, records: str, column_set: ColumnSet, codes: Mapping[str, str]
 ) -> ColumnSet:
     columns = [codes[name] for name in column_set.columns]
-    query = templates.render("relation/combinations.sql.j2", records=records, columns=columns)
+    query = templates.render("relation.sql.j2:combinations", records=records, columns=columns)
     return replace(column_set, unique_in_table=engine.rows(con, query, "suggest")[0][2])
 
 
@@ -283,7 +285,7 @@ def _wanted(paired: int, examined: int) -> list[tuple[int, ...]]:
 
 
 def _alone(con: duckdb.DuckDBPyConnection, codes: str, columns: list[str], size: int) -> Flags:
-    query = templates.render("suggest/alone.sql.j2", codes=codes, columns=columns)
+    query = templates.render("suggest/records.sql.j2:alone", codes=codes, columns=columns)
     flags = np.zeros(size, dtype=np.bool_)
     flags[arrow.numbers(engine.table(con, query, "suggest").column(0))] = True
     return flags

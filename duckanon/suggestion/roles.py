@@ -451,7 +451,7 @@ def _linked(
         if most > LINK_SLACK * least:
             continue
         columns = [facts.column.code, key.column.code]
-        query = templates.render("relation/combinations.sql.j2", records=records, columns=columns)
+        query = templates.render("relation.sql.j2:combinations", records=records, columns=columns)
         combinations = engine.rows(con, query, "suggest")[0][1]
         if combinations <= LINK_SLACK * most + 1:
             return Proposal(Role.IDENTIFIER, f"stands one to one with {key.column.name!r}")

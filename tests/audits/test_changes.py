@@ -94,16 +94,6 @@ def test_policy_hash_and_fingerprint_at_the_top_or_under_evidence() -> None:
     assert "fingerprint: only one of the reports says it" in found.to_text()
 
 
-def test_fingerprints_of_two_recipes_are_not_compared() -> None:
-    """They differ for the same rows; two of one recipe are."""
-    before, after = ({**plain(REPORT), "fingerprint": one} for one in ("a" * 64, "v2:" + "b" * 64))
-    found = changes(before, after)
-    assert (found.same, found.unknown, found.otherwise) == (True, (), ("fingerprint",))
-    assert found.to_text().splitlines()[-1] == "fingerprint: an older version hashed otherwise, not compared"
-    again = changes(after, {**after, "fingerprint": "v2:" + "c" * 64})
-    assert (again.same, again.otherwise) == (False, ())
-
-
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [

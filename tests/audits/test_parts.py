@@ -80,7 +80,7 @@ def test_parts_together_are_the_whole(
             text = part_sql("part", ["q"], columns, [f"domain_{one.name}" for one in columns], k=k)
             for place, row in enumerate(con.execute(text).fetchall()):
                 con.execute("INSERT INTO told VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (found, place, *row))
-    query = templates.render("spark/together.sql.j2", relation="told", records=len(rows))
+    query = templates.render("spark.sql.j2:together", relation="told", records=len(rows))
     together = con.execute(query).fetchall()
     report = audit_sql(con, "whole", ["q"], columns, k=k, name="whole")
     assert {row[0] for row in together} == {len(rows)}

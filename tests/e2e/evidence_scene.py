@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from duckanon.cli.verify import verify
-from duckanon.database.fingerprint import fingerprint
 from duckanon.release import chain
 from tests.e2e.scenes import CREATE, OPTIONS, patients
 
@@ -20,26 +19,6 @@ if TYPE_CHECKING:
 AUDITS = "SELECT DISTINCT audit_id, number FROM duckanon.audits WHERE release_id = ? ORDER BY number"
 
 SECOND = f"CREATE ANONYMIZED VIEW w AS SELECT * REPLACE (age + 1 AS age) FROM patients WITH ({OPTIONS})"
-
-VERSION_2 = """
-ALTER TABLE duckanon.audits DROP COLUMN chain;
-ALTER TABLE duckanon.audits DROP COLUMN previous;
-ALTER TABLE duckanon.audits DROP COLUMN number;
-UPDATE duckanon.audits SET schema_version = 2;
-UPDATE duckanon.releases SET schema_version = 2;
-UPDATE duckanon.columns SET schema_version = 2;
-UPDATE duckanon.thresholds SET schema_version = 2;
-"""
-"""What makes a database one of schema version 2, which chained no audits."""
-
-
-VERSION_3 = """
-UPDATE duckanon.audits SET schema_version = 3, fingerprint = $fingerprint WHERE release_id = $release_id;
-UPDATE duckanon.releases SET schema_version = 3 WHERE release_id = $release_id;
-UPDATE duckanon.columns SET schema_version = 3 WHERE release_id = $release_id;
-UPDATE duckanon.thresholds SET schema_version = 3 WHERE release_id = $release_id;
-"""
-"""What makes a release one of schema version 3, which had fingerprints of the first recipe."""
 
 
 def with_evidence(folder: Path) -> Path:
@@ -78,23 +57,6 @@ def rechained(file: Path) -> None:
                 place = chain.Place(number, previous)
                 previous = chain.link(con, home, release_id, audit_id, place)
                 chain.append(con, home, release_id, audit_id, place)
-
-
-def as_in_version_3(file: Path) -> Path:
-    """Give every release of a database the record that version 3 wrote."""
-    with duckdb.connect(str(file)) as con:
-        ((home,),) = con.execute("SELECT system.main.current_database()").fetchall()
-        for release_id, table in con.execute(
-            "SELECT release_id, table_name FROM duckanon.releases"
-        ).fetchall():
-            exported = con.execute("FROM duckdb_tables() WHERE table_name = ?", [table]).fetchall() == []
-            relation = '"main"."v"' if exported else f'"{home}"."duckanon"."{table}"'
-            values = {"release_id": release_id, "fingerprint": fingerprint(con, relation, 1)}
-            for statement in VERSION_3.split(";")[:-1]:
-                used = {name: value for name, value in values.items() if f"${name}" in statement}
-                con.execute(statement, used)
-    rechained(file)
-    return file
 
 
 def verified(file: Path, capsys: pytest.CaptureFixture[str], **options: Any) -> tuple[int, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Bad input gets one or two clear lines on stderr, exit code 2, and nothing is written (issue and contract section 3)."""
+"""Bad input gets one or two clear lines on stderr, exit code 2, and nothing is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line of contract section 7, run as a user runs it."""
+"""The command line, run as a user runs it."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -53,6 +54,30 @@ def test_a_line_with_too_few_fields_is_named(tmp_path: Path) -> None:
         "names 'age', which the source does not have: Columns: 'age,zip,charge' (one column: the delimiter"
         in error
     )
+
+
+def test_a_late_text_in_a_column_of_numbers_names_the_way_out(tmp_path: Path) -> None:
+    """The advice works: the text is a missing value then, or the column a text."""
+    write(tmp_path / "p.csv", AHEAD + "Miller,not known\n")
+    call = ["anonymize", "p.csv", "o.csv", "--qi", "age", "--insensitive", "name", "-k", "2"]
+    code, out, err = run(tmp_path, *call)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "Line: 25002: " in err
+    assert "give --null 'not known' (nullstr of read_csv in SQL)" in err
+    assert "read_csv(..., all_varchar = true)" in err
+    # A missing value is a class of its own; one record is fewer than k = 2, so it joins the others.
+    assert run(tmp_path, *call, "--null", "not known", "--dry-run")[0] == 0
+    with duckdb.connect() as con:
+        con.execute(f"CREATE TABLE p AS FROM read_csv('{tmp_path / 'p.csv'}', all_varchar = true)")
+        assert con.execute("SELECT count(*) FROM p WHERE age = 'not known'").fetchall() == [(1,)]
+
+
+def test_a_compressed_file_says_how_to_unpack_it(tmp_path: Path) -> None:
+    (tmp_path / "p.csv.gz").write_bytes(gzip.compress(b"age\n3\n3\n"))
+    for call in (["audit", "p.csv.gz", "--qi", "age"], ["stream", "p.csv.gz", "o.csv", "--qi", "age"]):
+        code, out, err = run(tmp_path, *call)
+        assert (code, out) == (2, "")
+        assert err == "error: 'p.csv.gz' is compressed: unpack it first, gunzip -k p.csv.gz\n"
 
 
 def test_one_column_with_commas_in_its_name_is_seen_as_one(tmp_path: Path) -> None:

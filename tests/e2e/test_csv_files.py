@@ -170,6 +170,25 @@ def test_a_csv_with_a_column_twice_is_an_error(tmp_path: Path, header: str) -> N
         assert_private(tmp_path / "r.csv", quasi_identifiers="x", k=2)
 
 
+def test_single_quotes_are_a_part_of_the_value(tmp_path: Path) -> None:
+    """Whoever opens the file in pandas, R or a spreadsheet tells 'x' from x: four classes of three, not two of six."""
+    rows = "".join(f"{age},{name}\n" for age in (1, 2) for name in ("x", "'x'") for _ in range(3))
+    write(tmp_path / "p.csv", f"age,name\n{rows}")
+    code, out, err = run(tmp_path, "audit", "p.csv", "--qi", "age,name", "-k", "2", "--format", "json")
+    assert (code, json.loads(out)["measures"][0]["value"]) == (0, 3)
+    assert "single quotes around a text are read as a part of it" in err
+    write(tmp_path / "q.csv", "age,name\n" + "1,'x'\n" * 4)
+    assert (
+        run(tmp_path, "anonymize", "q.csv", "o.csv", "--qi", "age", "--insensitive", "name", "-k", "2")[0]
+        == 0
+    )
+    assert (tmp_path / "o.csv").read_text() == "age,name\n" + "1,'x'\n" * 4
+    # Where a comma stands between them there is no other way to read the file.
+    write(tmp_path / "r.csv", "age,name\n" + "1,'Doe, J'\n" * 4)
+    code, out, err = run(tmp_path, "audit", "r.csv", "--qi", "name", "--format", "json")
+    assert (code, err) == (0, "")
+
+
 UNQUOTED = {
     "commas": "a,b\n1,2.50\n3,x\n",
     "semicolons": "a;b;c\n1,5;02/03/2020;NA\n;03/04/2020;x\n",

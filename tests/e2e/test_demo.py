@@ -23,7 +23,7 @@ def test_the_demo_shows_what_three_persons_were_beside_what_they_are() -> None:
     """Each is alone with weeks and occupation in the census, counted here; each of another class."""
     with duckdb.connect() as con:
         con.execute(RELEASED.format(census=census()))
-        shown = con.sql(templates.render("demo/persons.sql.j2", census=str(census())))
+        shown = con.sql(templates.render("demo.sql.j2:persons", census=str(census())))
         lines, columns = shown.fetchall(), shown.columns
         everyone = con.execute(f"SELECT age, weeks_worked, occupation FROM '{census()}'").fetchall()
     counted = Counter((weeks, occupation) for _, weeks, occupation in everyone)

@@ -260,11 +260,15 @@ def test_a_lock_that_is_no_plain_file_stops_nobody_and_stays(kind: str, tmp_path
     assert [path.name for path in tmp_path.glob(".duckanon-*")] == [folder.name]
 
 
-def test_what_is_spilled_is_for_its_owner_only(tmp_path: Path) -> None:
+@pytest.mark.parametrize("writes", [True, False])
+def test_what_is_spilled_is_for_its_owner_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: bool
+) -> None:
     """DuckDB makes its files for everybody, so that the folder must keep others out; nothing of it stays."""
+    monkeypatch.chdir(tmp_path)
     source = tmp_path / "p.csv"
     source.write_text("a\n1\n", encoding="utf-8")
-    with files.opened(str(source), folders=[tmp_path], trust=True) as con:
+    with files.opened(str(source), folders=[tmp_path] if writes else [], trust=True) as con:
         con.execute("SET threads = 1; SET memory_limit = '30MB'")
         con.execute("CREATE TABLE t AS SELECT hash(i) AS a, hash(-i) AS b FROM range(3000000) AS r(i)")
         (folder,) = tmp_path.glob(".duckanon-*")

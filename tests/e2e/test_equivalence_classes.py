@@ -1,4 +1,4 @@
-"""`equivalence_classes(...)` names the classes of the release, identifiers or not (contract section 4)."""
+"""`equivalence_classes(...)` names the classes of the release, identifiers or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EXPORT: a fresh file that others can open, that holds what is listed and nothing else (contract section 9)."""
+"""EXPORT: a fresh file that others can open, that holds what is listed and nothing else."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_file_holds_the_listed_tables_and_columns_and_nothing_else(
 def test_a_view_of_any_schema_is_in_main_of_the_file_and_of_its_record(
     con: duckanon.Connection, tmp_path: Path
 ) -> None:
-    """Contract section 9: the record of a file speaks of the file, so that the gate and `verify` find the rows."""
+    """The record of a file speaks of the file, so that the gate and `verify` find the rows."""
     file = tmp_path / "release.duckdb"
     con.execute('CREATE SCHEMA "other one"')
     con.sql(CREATE.replace("VIEW v", 'VIEW "other one".w').replace("k = 3", "k = 3, t = 0.5"))

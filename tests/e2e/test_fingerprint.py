@@ -66,15 +66,6 @@ def eight(number: int) -> bytes:
     return struct.pack(">q" if number < 0 else ">Q", number)
 
 
-def by_the_first_recipe(columns: Sequence[tuple[str, str]], texts: Sequence[Sequence[str | None]]) -> str:
-    """Give the fingerprint that docs/evidence.md defines for older releases and for records."""
-    digests = sorted(
-        hashlib.sha256("".join("-" if t is None else f"{len(t)}:{t}" for t in row).encode()).hexdigest() for row in texts
-    )  # fmt: skip
-    head = json.dumps([list(column) for column in columns], ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256((head + "\n" + "".join(digests)).encode()).hexdigest()
-
-
 LONG = ["x" * 63, "x" * 64, "ä" * 32, "x" * 65, hashlib.sha256(b"x" * 64).hexdigest()]
 
 cells = st.none() | st.sampled_from(
@@ -109,9 +100,6 @@ def test_the_fingerprint_is_that_of_the_rows_in_any_order(
         con.execute("DELETE FROM p")
         con.executemany("INSERT INTO p VALUES (?, ?, ?, ?, ?)", shuffled)
         assert fingerprint(con, "p") == first
-        con.execute("SET default_collation = ''")
-        texts = con.execute("SELECT CAST(COLUMNS(*) AS VARCHAR) FROM p").fetchall()
-        assert fingerprint(con, "p", 1) == by_the_first_recipe(columns, texts)
 
 
 @pytest.mark.parametrize(
@@ -187,8 +175,6 @@ def test_many_rows_however_the_session_hands_over_its_texts(setting: str) -> Non
         columns = [("a", "BIGINT"), ("s", "VARCHAR")]
         values = [(i, f"x{i}" if i % 3 else None) for i in range(150000)]
         assert fingerprint(con, "p") == by_hand(columns, values)
-        texts = [(str(i), text) for i, text in values]
-        assert fingerprint(con, "p", 1) == by_the_first_recipe(columns, texts)
 
 
 @pytest.mark.parametrize(
@@ -231,9 +217,8 @@ def test_values_that_carry_their_type_are_told_apart(
     """The text of a UNION or VARIANT does not say its type: DuckDB finds the values distinct, so must we."""
     (distinct,) = fresh_db.execute(f"SELECT ({one}) IS DISTINCT FROM ({other})").fetchall()
     assert distinct == (True,)
-    for recipe in (1, 2):
-        first, second = (fingerprint(fresh_db, f"(SELECT {value} AS x)", recipe) for value in (one, other))
-        assert first != second
+    first, second = (fingerprint(fresh_db, f"(SELECT {value} AS x)") for value in (one, other))
+    assert first != second
 
 
 @pytest.mark.parametrize(
@@ -254,10 +239,9 @@ def test_values_that_carry_their_type_are_told_apart(
 def test_a_value_that_carries_its_type_is_followed_by_its_json(
     fresh_db: duckdb.DuckDBPyConnection, value: str, type_text: str, texts: list[str | None]
 ) -> None:
-    """As docs/evidence.md defines it; the fingerprint of a column of another type stays what it was."""
+    """As docs/evidence.md defines it; a column of another type has no JSON."""
     relation = f"(SELECT {value} AS x)"
     assert fingerprint(fresh_db, relation) == by_hand([("x", type_text)], [texts])
-    assert fingerprint(fresh_db, relation, 1) == by_the_first_recipe([("x", type_text)], [texts])
 
 
 @pytest.mark.parametrize(

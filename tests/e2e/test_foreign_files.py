@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -289,6 +290,7 @@ def test_no_name_in_a_file_writes_to_the_terminal_as_it_likes(tmp_path: Path) ->
 KINDS = {
     "a folder": (lambda file: file.mkdir(), "is a folder"),
     "a pipe": (os.mkfifo, "is a pipe or a device"),
+    "a socket": (lambda file: os.mknod(file, stat.S_IFSOCK | 0o600), "is a socket: give a file"),
     "a link to nothing": (lambda file: file.symlink_to("nowhere"), "is a link to 'nowhere', which does not exist"),
     "a link to itself": (lambda file: file.symlink_to(file.name), "cannot be read|which does not exist"),
     "empty": (lambda file: file.touch(), "is empty"),

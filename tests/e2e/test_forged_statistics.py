@@ -30,10 +30,11 @@ import duckanon
 from duckanon.database import own_copy
 from duckanon.database.relations import Target, named
 from duckanon.policy.policy import AuditPolicy
+from duckanon.testing import assert_private
 from tests.e2e.evidence_scene import everything_wrong, verified
 from tests.e2e.file_scene import run
 from tests.e2e.forged_database import mended, number, replaced
-from tests.e2e.forged_parquet import forged
+from tests.e2e.forged_parquet import COLUMNS, ROW_GROUPS, Fields, forged, with_footer
 from tests.e2e.scenes import CREATE, patients
 
 if TYPE_CHECKING:
@@ -243,6 +244,95 @@ def test_a_view_over_a_forged_file_is_not_led_by_it(tmp_path: Path) -> None:
         report = duckanon.audit(con, "v", policy)
     assert not report.passed
     assert {each.measure: each.value for each in report.measures}["t_closeness"] == pytest.approx(0.99)
+
+
+def test_bloom_filters_and_page_indexes_are_not_read(tmp_path: Path) -> None:
+    """A filter of DuckDB goes by a Bloom filter: cleared, it says that no value is there. A plain scan asks none."""
+    scene(tmp_path, "INTEGER")
+    honest = run(tmp_path, "audit", "honest.parquet", *AUDIT)
+    wanted = json.loads(honest[1])["measures"]
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE t AS FROM '" + str(tmp_path / "honest.parquet") + "'")
+        blooming = tmp_path / "bloom.parquet"
+        con.execute(f"COPY t TO '{blooming}' (DICTIONARY_SIZE_LIMIT 1000)")
+        whole = bytearray(blooming.read_bytes())
+        places = con.execute(
+            f"SELECT bloom_filter_offset, bloom_filter_length FROM parquet_metadata('{blooming}')"
+        ).fetchall()
+        header = 16
+        for start, length in places:
+            whole[start + header : start + length] = bytes(length - header)
+        blooming.write_bytes(whole)
+        assert con.execute(f"SELECT count(*) FROM '{blooming}' WHERE s = 256").fetchall() == [(0,)]
+        assert con.execute("SELECT count(*) FROM t WHERE s = 256").fetchall() != [(0,)]
+    paged = tmp_path / "pages.parquet"
+    rows = pq.read_table(tmp_path / "honest.parquet")
+    pq.write_table(rows, paged, write_page_index=True, data_page_size=500, use_dictionary=False)
+    spoiled = bytearray(paged.read_bytes())
+
+    def spoil(footer: Fields) -> None:
+        for group in footer[ROW_GROUPS][1][1]:
+            for chunk in group[COLUMNS][1][1]:
+                for place, length in ((4, 5), (6, 7)):  # where its offset index and column index are
+                    start = chunk[place][1]
+                    spoiled[start : start + chunk[length][1]] = b"\xff" * chunk[length][1]
+
+    with_footer(paged, spoil)
+    assert spoiled != paged.read_bytes()
+    paged.write_bytes(spoiled)
+    for file in (blooming, paged):
+        code, out, _ = run(tmp_path, "audit", file.name, *AUDIT)
+        assert (code, json.loads(out)["measures"]) == (1, wanted)
+
+
+def test_a_segment_whose_least_value_is_above_its_greatest_states_neither(tmp_path: Path) -> None:
+    """DuckDB drops both then; the verdict is that of the rows."""
+    scene(tmp_path, "INTEGER")
+    honest = run(tmp_path, "audit", "honest.duckdb:t", *AUDIT)
+    least, most = b"\xc8\0\x64\0\x01\x65\0", b"\xff\xff\xc9\0\x64\0\x01\x65\0"
+    stated, lie = least + number(0) + most + number(LAST), least + number(60) + most + number(50, 3)
+    assert replaced(tmp_path / "honest.duckdb", stated, lie)
+    code, out, _ = run(tmp_path, "audit", "honest.duckdb:t", *AUDIT)
+    assert (code, json.loads(out)["measures"]) == (1, json.loads(honest[1])["measures"])
+
+
+@pytest.mark.parametrize("kind", ["INTEGER", "VARCHAR"])
+def test_no_table_or_relation_of_a_connection_is_led_by_its_file(tmp_path: Path, kind: str) -> None:
+    """By hand, with NULL left out: each of 100 classes has two values of its own, so the distance is 0.99 * 0.9."""
+    scene(tmp_path, kind)
+    file, table = tmp_path / "honest.duckdb", tmp_path / "honest.parquet"
+    _, stated, lie, _ = next(lies_of_database(kind))
+    assert replaced(file, stated, lie)
+    forged(table, "s", max=KINDS[kind].parquet(50))
+    asked: dict[str, Any] = {
+        "quasi_identifiers": "age",
+        "sensitive": "s",
+        "t": 0.1,
+        "distance": {"s": "equal"},
+    }
+    with duckdb.connect() as con:
+        con.execute(f"ATTACH '{file}' AS foreign_one (READ_ONLY)")
+        report = duckanon.audit(con, "foreign_one.main.t", AuditPolicy(**asked))
+        assert {each.measure: each.value for each in report.measures}["t_closeness"] == pytest.approx(0.891)
+        for rows in ("foreign_one.t", f"'{table}'"):
+            with pytest.raises(AssertionError, match=r"0\.891"):
+                assert_private(con.sql(f"FROM {rows}"), **asked)
+        assert con.execute("SELECT current_setting('disabled_optimizers')").fetchall() == [("",)]
+        assert con.execute("SELECT count(*) FROM duckdb_tables() WHERE temporary").fetchall() == [(0,)]
+    with duckanon.connect(file) as own:
+        found = own.sql(
+            "AUDIT TABLE t WITH (quasi_identifiers = (age), sensitive = (s), distance = {s: 'equal'})"
+        )
+        assert dict(found.select("measure", "value").fetchall())["t_closeness"] == pytest.approx(0.891)
+
+
+def test_a_computed_column_that_changes_is_an_error_in_a_file_too(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "h.duckdb")) as con:
+        con.execute("CREATE TABLE t (a INTEGER, b INTEGER AS ((random() * 1000)::INTEGER))")
+        con.execute("INSERT INTO t SELECT i FROM range(3000) AS r(i)")
+        policy = AuditPolicy(quasi_identifiers="b", sensitive="a")
+        with pytest.raises(duckanon.SourceError, match="other rows each time"):
+            duckanon.audit(con, "t", policy)
 
 
 def test_rows_are_compared_in_their_order_whatever_the_settings(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Table functions and scalar functions on a plain DuckDB connection (contract section 4)."""
+"""Table functions and scalar functions on a plain DuckDB connection."""
 
 from __future__ import annotations
 

@@ -134,42 +134,6 @@ def test_what_was_published_with_nulls_is_still_recorded_after_an_append(
     assert verify(tmp_path / "out.duckdb") == 0
 
 
-@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
-def test_an_append_proves_nothing_of_classes_of_an_older_version(con: duckanon.Connection) -> None:
-    """An older duckanon released means of one value, and recorded no columns of the source."""
-    con.execute("CREATE TABLE persons AS SELECT i AS id, i // 4 AS age, 1 AS charge FROM range(40) r(i)")
-    con.execute("UPDATE persons SET age = NULL WHERE id % 4 > 0 AND id < 8")
-    con.sql(
-        "CREATE ANONYMIZED VIEW v AS FROM persons WITH (quasi_identifiers = age, sensitive = charge, subject = id, k = 4)"
-    )
-    older = (
-        "DROP TABLE duckanon.sources; DELETE FROM duckanon.audits WHERE measure = 'min_values'; "
-        "DELETE FROM duckanon.thresholds WHERE measure = 'min_values'"
-    )
-    con.execute(older)
-    con.execute("INSERT INTO persons SELECT 100 + i, 90 + i // 4, 1 FROM range(16) r(i)")
-    con.execute("UPDATE persons SET age = NULL WHERE id = 100")
-    with pytest.raises(duckanon.DuckanonError, match="may show means of few values of 'age'"):
-        con.sql("REFRESH ANONYMIZED VIEW v WITH (mode = 'append')")
-    con.execute("UPDATE persons SET age = 1 WHERE age IS NULL")
-    con.sql("REFRESH ANONYMIZED VIEW v WITH (mode = 'append')")
-    recorded = "SELECT count(*) FROM duckanon.audits WHERE measure = 'min_values'"
-    assert con.execute(recorded).fetchall() == [(0,)]
-
-
-@pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
-def test_an_append_has_the_rules_of_the_classes_of_an_older_version(con: duckanon.Connection) -> None:
-    """An older duckanon averaged codes: classes of two rules in one release would be told as of one."""
-    con.execute("CREATE TABLE persons AS SELECT i AS id, 12000 + i AS zip FROM range(40) r(i)")
-    con.sql("CREATE ANONYMIZED VIEW v AS FROM persons WITH (quasi_identifiers = zip, subject = id, k = 4)")
-    con.execute("DROP TABLE duckanon.sources; UPDATE duckanon.columns SET recode = 'mean'")
-    con.execute("INSERT INTO persons SELECT 100 + i, 90 + i FROM range(16) r(i)")
-    with pytest.raises(
-        duckanon.DuckanonError, match=r"released 'zip' of memory\.main\.v by its mean, and new"
-    ):
-        con.sql("REFRESH ANONYMIZED VIEW v WITH (mode = 'append')")
-
-
 def test_an_audit_of_rows_does_not_judge_it(con: duckanon.Connection) -> None:
     con.execute("CREATE TABLE p AS SELECT 1 AS x FROM range(4)")
     with pytest.raises(duckanon.DuckanonError, match="leave min_values out of the policy"):

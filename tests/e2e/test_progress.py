@@ -1,4 +1,4 @@
-"""Progress on stderr and Ctrl-C, on a real pseudo-terminal (contract section 7: progress when it is a terminal)."""
+"""Progress on stderr and Ctrl-C, on a real pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_terminal_without_cursor_movement_shows_nothing() -> None:
     ),
 )
 def test_ctrl_c_releases_nothing(tmp_path: Path, program: list[str], query: str, moment: str) -> None:
-    """One line, exit code 2 ("error" of the contract), and a database without a trace of the release."""
+    """One line, exit code 2, and a database without a trace of the release."""
     file = tmp_path / "p.duckdb"
     patients(file).close()
     statement = f"CREATE ANONYMIZED VIEW v AS {query} WITH (quasi_identifiers = age, insensitive = *, k = 5)"

@@ -1,4 +1,4 @@
-"""The Python interface of contract section 6."""
+"""The Python interface: connect, anonymize, audit and their results."""
 
 from __future__ import annotations
 

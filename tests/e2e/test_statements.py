@@ -1,4 +1,4 @@
-"""CREATE, REFRESH, AUDIT, SHOW, EXPLAIN and DROP, as contract section 2 has them."""
+"""CREATE, REFRESH, AUDIT, SHOW, EXPLAIN and DROP."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon.cli.suggest import suggest as command_function
+from duckanon.cli.main import app
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.suggestion import suggest
 from tests.e2e.people import run
@@ -40,7 +40,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_statement_for_a_file_runs_anywhere(
     files: Path, source: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command_function(str(files / source), form="json") == 0
+    assert app(["suggest", str(files / source), "--format", "json"], standalone_mode=False) == 0
     found = json.loads(capsys.readouterr().out)
     assert {c["name"]: c["role"] for c in found["columns"]} == {
         "id": "identifier",
@@ -75,7 +75,7 @@ def test_the_statement_for_a_table_runs_on_its_database(
 ) -> None:
     database, out = tmp_path / "hospital.duckdb", tmp_path / "out.txt"
     shutil.copy(files / database.name, database)
-    assert command_function(f"{database}:{table}", output=out) == 0
+    assert app(["suggest", f"{database}:{table}", "-o", str(out)], standalone_mode=False) == 0
     text = out.read_text(encoding="utf-8")
     head, _, statement = text.partition("\nCREATE ")
     assert head.endswith(f"--database {database}")
@@ -98,7 +98,7 @@ def test_the_command_line(files: Path) -> None:
 
 def test_an_unknown_format_is_an_error(files: Path) -> None:
     with pytest.raises(DuckanonError, match="text or json"):
-        command_function(str(files / "patients.csv"), form="yaml")
+        app(["suggest", str(files / "patients.csv"), "--format", "yaml"], standalone_mode=False)
 
 
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")

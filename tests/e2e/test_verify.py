@@ -183,6 +183,7 @@ ALTERED: dict[str, tuple[str, str, str]] = {
         "metadata version recorded 1",
     ),
     "version 1 claimed": ("file", "UPDATE duckanon.audits SET schema_version = 1, fingerprint = sha256('')", "fingerprint"),
+    "another recipe claimed": ("file", "UPDATE duckanon.audits SET fingerprint = 'v3' || fingerprint[3:]", "fingerprint"),
     "a value in the backing table": (
         "home",
         "UPDATE duckanon.release_1 SET charge = 7 WHERE rowid = 0",
@@ -196,7 +197,7 @@ ALTERED: dict[str, tuple[str, str, str]] = {
     ),
     "an unknown method": ("file", "UPDATE duckanon.releases SET method = 'magic'", "the method is recorded as 'magic', which is none that this version knows"),
     "a failed audit deleted": ("file", "DELETE FROM duckanon.audits WHERE audit_id IN (SELECT audit_id FROM duckanon.audits WHERE passed = false)", "an audit that was recorded before it is gone"),
-    "the columns of the chain dropped": ("file", "ALTER TABLE duckanon.audits DROP chain; ALTER TABLE duckanon.audits DROP previous; ALTER TABLE duckanon.audits DROP number", "it is not in the chain of audits"),
+    "the chain emptied": ("file", "UPDATE duckanon.audits SET chain = NULL, previous = NULL, number = NULL", "it is not in the chain of audits"),
     "a failed audit deleted at home": ("home", "DELETE FROM duckanon.audits WHERE release_id = 1 AND number = 2", "an audit that was recorded before it is gone"),
     "the view renamed": ("home", "ALTER VIEW v RENAME TO u", "it is now called main.u"),
     "two views renamed into each other": (

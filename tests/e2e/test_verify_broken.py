@@ -47,15 +47,21 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "no name": (lambda file: altered(file, "UPDATE duckanon.releases SET view_name = NULL"), "is broken"),
     "no version": (
         lambda file: altered(file, "UPDATE duckanon.audits SET schema_version = NULL"),
-        "has no version",
+        "has no id or no version",
     ),
     "no number": (
         lambda file: altered(file, "ALTER TABLE duckanon.releases ALTER suppressed TYPE VARCHAR USING 'many'"),
         "duckanon.releases.suppressed is VARCHAR, and duckanon writes BIGINT",
     ),
+    "no id": (lambda file: altered(file, "UPDATE duckanon.audits SET audit_id = NULL"), "has no id or no version"),
+    "no chain": (lambda file: altered(file, "ALTER TABLE duckanon.audits DROP chain"), "the metadata cannot be read"),
+    "of the past": (
+        lambda file: altered(file, "UPDATE duckanon.releases SET schema_version = 3"),
+        "version 3, and this duckanon reads version 4: use the duckanon that wrote it",
+    ),
     "of the future": (
         lambda file: altered(file, "UPDATE duckanon.releases SET schema_version = 99"),
-        "use the newer duckanon",
+        "version 99, and this duckanon reads version 4: use the duckanon that wrote it",
     ),
 }  # fmt: skip
 

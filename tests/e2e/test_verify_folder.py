@@ -18,7 +18,7 @@ import pytest
 
 from duckanon.audits.run import audit_relation
 from duckanon.cli.verify import verify
-from duckanon.database.fingerprint import digest, fingerprint
+from duckanon.database.fingerprint import digest
 from duckanon.database.parquet_room import SPARK_COLUMNS, SPARK_VERSION
 from duckanon.errors import DuckanonError
 from duckanon.policy.policy import Policy
@@ -76,19 +76,6 @@ def test_what_was_kept_elsewhere_is_compared(folder: Path, capsys: pytest.Captur
     assert verified(folder, capsys, expect=kept) == (0, [])
     code, found = verified(folder, capsys, expect=["0" * 64], head=["1" * 64])
     assert (code, [line.partition(" was expected, ")[0] for line in found]) == (1, ["0" * 64, "1" * 64])
-
-
-def test_a_fingerprint_of_the_first_recipe_is_compared_by_it(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As Spark wrote it before version 4 of the metadata."""
-    with duckdb.connect() as con:
-        of_old = fingerprint(con, f"read_parquet('{folder}/*.parquet')", 1)
-    rewritten(folder, lambda evidence: evidence.update(fingerprint=of_old))
-    assert verified(folder, capsys, expect=[of_old]) == (0, [])
-    changed(folder, lambda table: with_column(table, "pay", [table["pay"].to_pylist()[::-1]]))
-    code, found = verified(folder, capsys)
-    assert (code, any(f"fingerprint recorded {of_old}, found" in line for line in found)) == (1, True)
 
 
 def changed(folder: Path, change: Callable[[pa.Table], pa.Table], name: str = SECOND) -> None:

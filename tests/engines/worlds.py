@@ -1,4 +1,4 @@
-"""Inputs of every audit: for each relation of the contract some small tables, and views made by other audits.
+"""Inputs of every audit: for each relation that audits read some small tables, and views made by other audits.
 
 An audit that reads a relation which is not here fails its tests and says so: add the relation to `world`.
 """

@@ -12,11 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from duckanon.kernels import plain
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import STEPS, Threshold, most_of_one, violation
 from duckanon.kernels.compose import NARROW, compose, first_partition
-from duckanon.kernels.first import anatomy as module
 from duckanon.kernels.first.anatomy import anatomize
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.loss import information_loss
@@ -367,16 +365,3 @@ def test_tiles_get_their_share_of_more_parts_the_less_slack_there_is() -> None:
     assert tile_strata(100, 2, [share(codes, Fraction(1, 5))], largest=1024) == 1024
     others = [Threshold(reference(np.bincount(codes), "equal"), t=Decimal("0.1"))]
     assert tile_strata(100, 2, others, largest=99) == stratum_size(100, 2, others, largest=99)
-
-
-def test_plain_python_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small table takes the text of the kernel while nothing is compiled."""
-    random = np.random.default_rng(8)
-    tables = [(random.normal(size=(40, 3)), random.integers(0, 6, 40)) for _ in range(4)]
-    compiled = [anatomize(points, codes, 2, share_of(3)) for points, codes in tables]
-    kernel: Any = module._run
-    text = plain._texts(module.__name__)["_run"]
-    assert text is not kernel
-    monkeypatch.setattr(module, "_run", text)
-    for (points, codes), labels in zip(tables, compiled, strict=True):
-        assert np.array_equal(anatomize(points, codes, 2, share_of(3)), labels)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from duckanon.kernels import plain
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.exchange.rebuild import _ascend
 from duckanon.kernels.exchange.refine import refine
 from duckanon.kernels.exchange.search import LARGE, labels_of, search_of, sse_left
@@ -64,10 +64,16 @@ def test_records_of_a_class_lie_together_and_come_out_in_their_order() -> None:
     assert labels_of(search).tolist() == [0, 1, 0, 2, 1, 2, 1, 0, 2]
 
 
+@compiled
+def ascend(codes: Labels, number: Labels, records: Labels) -> None:
+    """Call from Python what only compiled code calls."""
+    _ascend(codes, number, records)
+
+
 def test_equal_codes_stand_in_the_order_in_which_records_were_given() -> None:
     """By hand: codes 5, 3, 5, 3 of records given as 3rd, 2nd, 1st and 4th: by code, then 2nd, 4th, 1st, 3rd."""
     records, number = np.arange(4), np.array([2, 1, 0, 3])
-    plain.run(_ascend.py_func, (np.array([[5, 3, 5, 3]]), number, records), by_entry=True)  # type: ignore[attr-defined]
+    ascend(np.array([[5, 3, 5, 3]]), number, records)
     assert records.tolist() == [1, 3, 2, 0]
 
 

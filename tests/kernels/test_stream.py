@@ -11,11 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.numpy_stream import plain_stream, whole_pass_stream
-from duckanon.kernels import plain
-from duckanon.kernels.steered import stream as kernel
-from duckanon.kernels.steered.classes import forming_of
 from duckanon.kernels.steered.stream import READ, Buffer, Written, finish, held, open_buffer, push
-from duckanon.literature.stream import no_reordering_weight
+from reproduce.stream import no_reordering_weight
 from tests.examples import examples
 from tests.oracle_stream import Expected, Stream, expected
 
@@ -318,19 +315,6 @@ def test_no_argument_is_changed_and_read_only_ones_will_do() -> None:
         array.flags.writeable = False
     buffer = open_buffer(2, 3, delay=9, by_subject=True)
     assert len(push(buffer, points, subjects).positions) > 0
-
-
-@given(streams(20))
-@settings(max_examples=examples(80), deadline=None)
-def test_the_text_of_the_kernel_does_the_same_as_plain_python(stream: Stream) -> None:
-    buffer, n = opened(stream), len(stream.points)
-    points = np.reshape(stream.points, (n, len(buffer.waiting.columns))).astype(float)
-    subjects = np.arange(n) if stream.subjects is None else np.array(stream.subjects, np.int64)
-    room, codes = kernel._room(n), np.zeros((0, n), np.int64)
-    given = (buffer.waiting, buffer.seen, forming_of(buffer.waiting), points, subjects, codes, room)
-    out, lost = plain.run(kernel._read.py_func, given, by_entry=False)  # type: ignore[attr-defined]
-    found = as_expected(kernel._cut(room, out, lost), held(buffer), stream.k)
-    assert found == expected(stream._replace(flush=False))
 
 
 @pytest.mark.parametrize("delay", [30, 100])

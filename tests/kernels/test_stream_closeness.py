@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.kernels import plain
 from duckanon.kernels.steered import stream as kernel
-from duckanon.kernels.steered.classes import forming_of
 from duckanon.kernels.steered.closeness import at_most
 from duckanon.kernels.steered.seen import STEPS
 from duckanon.kernels.steered.stream import Asked, Buffer, Written, finish, held, open_buffer, push, renumber
@@ -108,30 +106,6 @@ def test_it_is_the_slow_reference_however_the_stream_is_cut(stream: Stream, cuts
     if stream.flush:
         parts.append(finish(feed.buffer))
     assert as_expected(parts, held(feed.buffer)) == expected(stream)
-
-
-@given(streams(20))
-@settings(max_examples=examples(60), deadline=None)
-def test_the_text_of_the_kernel_does_the_same_as_plain_python(stream: Stream) -> None:
-    feed, n = Feed(stream, all_known=True), len(stream.points)
-    codes = np.array(
-        [np.searchsorted(known, new) for known, new in zip(feed.known, stream.values, strict=True)]
-    )
-    points = np.reshape(stream.points, (n, len(feed.buffer.waiting.columns))).astype(float)
-    subjects = np.arange(n) if stream.subjects is None else np.array(stream.subjects, np.int64)
-    room = kernel._room(n)
-    given = (
-        feed.buffer.waiting,
-        feed.buffer.seen,
-        forming_of(feed.buffer.waiting),
-        points,
-        subjects,
-        codes,
-        room,
-    )
-    out, lost = plain.run(kernel._read.py_func, given, by_entry=False)  # type: ignore[attr-defined]
-    found = as_expected([kernel._cut(room, out, lost)], held(feed.buffer))
-    assert found == expected(stream._replace(flush=False))
 
 
 @given(st.integers(0, 2**32), st.integers(1, 6), st.integers(0, 60), st.booleans())

@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 import duckanon
 from duckanon import measures
 from duckanon.errors import InfeasibleError, PolicyError
-from duckanon.kernels import plain
 from duckanon.kernels.points import minmax, zscore
 from duckanon.literature.mondrian import mondrian
 from duckanon.literature.partitions import information_loss, partition
-from duckanon.literature.parts import Tree, divide, level_widths
+from duckanon.literature.parts import Tree, level_widths
 from duckanon.release.stages import bucket
 from tests.examples import examples
 from tests.kernels.test_ledger import DISTANCES, Attribute, attribute_of, meets
@@ -372,19 +371,6 @@ def test_all_columns_are_tried_and_each_keeps_its_threshold() -> None:
         labels = run(points, 4, limited, relaxed=relaxed)
         assert np.array_equal(labels, slow_mondrian(points, 4, kept(limited), relaxed=relaxed))
         assert 10 < labels.max() < 100
-
-
-@pytest.mark.parametrize("relaxed", [False, True])
-def test_as_plain_python_it_gives_the_same(monkeypatch: pytest.MonkeyPatch, *, relaxed: bool) -> None:
-    """As small tables run it: numpy's numbers of eight bits must not be summed there, as compiled code may."""
-    draw = np.random.default_rng(9)
-    points = np.column_stack([draw.normal(size=(600, 2)), draw.integers(0, 4, 600)])
-    limited = [attribute_of(draw.integers(0, 9, 600), "ordered", t=Fraction(1, 4), l=Decimal(2))]
-    expected = run(points, 4, limited, relaxed=relaxed)
-    text = plain._texts(divide.__module__)["divide"]
-    monkeypatch.setattr("duckanon.literature.mondrian.divide", text)
-    with np.errstate(all="ignore"):
-        assert np.array_equal(run(points, 4, limited, relaxed=relaxed), expected)
 
 
 def test_strict_classes_are_boxes_that_share_no_value_with_another() -> None:

@@ -13,10 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import duckanon
-from duckanon.kernels import plain
 from duckanon.kernels.closeness.reference import reference
-from duckanon.literature import mondrian_suppressed as module
-from duckanon.literature import offers
 from duckanon.literature.mondrian import mondrian
 from duckanon.literature.mondrian_suppressed import Suppression, mondrian_suppressed
 from duckanon.literature.offers import TRIED
@@ -413,19 +410,6 @@ def test_more_records_and_columns_keep_what_is_asked_and_lose_less(*, relaxed: b
         assert 0 < np.count_nonzero(labels < 0) <= 18
         assert not slow.violating(classes)
         assert slow.loss(classes) < slow.loss(before)
-
-
-@pytest.mark.parametrize("relaxed", [False, True])
-def test_as_plain_python_it_gives_the_same(monkeypatch: pytest.MonkeyPatch, *, relaxed: bool) -> None:
-    """As small tables run it."""
-    draw = np.random.default_rng(9)
-    points = np.column_stack([draw.standard_t(2, size=(300, 2)), draw.integers(0, 4, 300)])
-    limited = [attribute_of(draw.integers(0, 9, 300), "ordered", t=Fraction(1, 4), l=Decimal(2))]
-    expected = run(points, 4, 9, limited, relaxed=relaxed)
-    for name in ("offers_of", "cut_off"):
-        monkeypatch.setattr(module, name, plain._texts(offers.__name__)[name])
-    with np.errstate(all="ignore"):
-        assert np.array_equal(run(points, 4, 9, limited, relaxed=relaxed), expected)
 
 
 def test_stopped_it_leaves_classes_that_keep_k() -> None:

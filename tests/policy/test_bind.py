@@ -1,4 +1,4 @@
-"""A policy bound to columns: kinds from DuckDB's own DESCRIBE, rules by hand from contract section 3."""
+"""A policy bound to columns: kinds from DuckDB's own DESCRIBE, rules by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies: sections 1 and 3 of the contract, by hand."""
+"""Policies: roles, thresholds and their defaults, by hand."""
 
 from __future__ import annotations
 

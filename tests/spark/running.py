@@ -33,13 +33,13 @@ for name, value in asked["settings"].items():
 whole = tiles.tile_size
 if asked["tile"]:
     tiles.tile_size = partition.tile_size = lambda *_: asked["tile"]
-answer, held = {{}}, (domain.LARGEST, domain.COARSE, parts.PART, parts.MOST)
+answer, held = {{}}, (domain.DRIVER_MAX_VALUES, domain.COARSE_CODES, parts.PART_RECORDS, parts.TASK_MAX_RECORDS)
 if asked["codes"]:
-    domain.LARGEST, domain.COARSE = asked["codes"]
+    domain.DRIVER_MAX_VALUES, domain.COARSE_CODES = asked["codes"]
 if asked["part"]:
-    parts.PART = asked["part"]
+    parts.PART_RECORDS = asked["part"]
 if asked["steps"]:
-    parts.MOST = -1
+    parts.TASK_MAX_RECORDS = -1
 try:
     frame = spark.read.parquet(asked["source"]).repartition(asked["partitions"])
     policy = Policy(**asked["policy"])
@@ -55,7 +55,7 @@ except Exception:
     answer["error"] = traceback.format_exc()
 finally:
     tiles.tile_size = partition.tile_size = whole
-    domain.LARGEST, domain.COARSE, parts.PART, parts.MOST = held
+    domain.DRIVER_MAX_VALUES, domain.COARSE_CODES, parts.PART_RECORDS, parts.TASK_MAX_RECORDS = held
     for name, value in before.items():
         spark.conf.set(name, value)
 print(json.dumps(answer))

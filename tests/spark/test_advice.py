@@ -282,12 +282,14 @@ def test_a_sample_of_numbers_does_not_depend_on_how_they_are_parted(running: Run
         "    [some] = advice._samples(frame.repartition(parts), {bound.quasi[0]: 1000}).values()\n"
         "    print(len(some), (some == 150).sum(), some.sum())\n"
     )
-    running.run("from duckanon.spark import advice\nadvice.held, advice.SAMPLE = advice.SAMPLE, 100\n")
+    running.run(
+        "from duckanon.spark import advice\nadvice.held, advice.USUAL_SAMPLE_NUMBERS = advice.USUAL_SAMPLE_NUMBERS, 100\n"
+    )
     try:
         found = [on_spark(running, rows, asked, partitions=parts)[0] for parts in (1, 5)]
         one, other = running.run(drawn).splitlines()
     finally:
-        running.run("from duckanon.spark import advice\nadvice.SAMPLE = advice.held\n")
+        running.run("from duckanon.spark import advice\nadvice.USUAL_SAMPLE_NUMBERS = advice.held\n")
     assert one == other
     size, shared, _ = map(float, one.split())
     assert 70 < size < 140

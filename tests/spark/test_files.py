@@ -56,11 +56,13 @@ def test_rows_and_files_give_one_release(watched: Running) -> None:
     by_files = watched.anonymize(rows(), ASKED, tile=40, part=50, partitions=3)
     assert "error" not in by_files, by_files["error"]
     assert json.loads(watched.run(ASK)) == [True] * 4
-    watched.run("from duckanon.spark import files\nfiles.most, files.LARGEST = files.LARGEST, 0\n")
+    watched.run(
+        "from duckanon.spark import files\nfiles.most, files.WHOLE_FILE_MAX_BYTES = files.WHOLE_FILE_MAX_BYTES, 0\n"
+    )
     try:
         by_rows = watched.anonymize(rows(), ASKED, tile=40, part=50, partitions=3)
     finally:
-        watched.run("from duckanon.spark import files\nfiles.LARGEST = files.most\n")
+        watched.run("from duckanon.spark import files\nfiles.WHOLE_FILE_MAX_BYTES = files.most\n")
     assert json.loads(watched.run(ASK)) == [False] * 4
     assert by_files["evidence"]["fingerprint"] == by_rows["evidence"]["fingerprint"]
     assert by_files["report"] == by_rows["report"]

@@ -63,12 +63,12 @@ def test_the_evidence_is_that_of_the_files(running: Running, records: int) -> No
     """Rows are sorted in one part, and in several."""
     rows = table(random.Random(6), 200)
     running.run(
-        f"from duckanon.spark import evidence\nevidence.kept, evidence.RECORDS = evidence.RECORDS, {records}\n"
+        f"from duckanon.spark import evidence\nevidence.kept, evidence.PART_RECORDS = evidence.PART_RECORDS, {records}\n"
     )
     try:
         answer = running.anonymize(rows, ASKED)
     finally:
-        running.run("from duckanon.spark import evidence\nevidence.RECORDS = evidence.kept\n")
+        running.run("from duckanon.spark import evidence\nevidence.PART_RECORDS = evidence.kept\n")
     path = answer["path"]
     assert beside(path) == [Path(path).name]
     evidence = json.loads((Path(path) / "_duckanon.json").read_text())
@@ -371,13 +371,13 @@ before = seen()
 duckanon.spark.audit(frame, asked)
 after = seen()
 whole, steps.Steps.keep = steps.Steps.keep, stopped
-most, parts.MOST = parts.MOST, -1
+most, parts.TASK_MAX_RECORDS = parts.TASK_MAX_RECORDS, -1
 try:
     duckanon.spark.audit(frame, asked)
 except KeyboardInterrupt:
     print("stopped")
 finally:
-    steps.Steps.keep, parts.MOST = whole, most
+    steps.Steps.keep, parts.TASK_MAX_RECORDS = whole, most
 print(after == before, seen() == before, SparkSession.getActiveSession() is spark)
 """
 
@@ -397,14 +397,14 @@ def test_a_folder_that_cannot_be_written_to_is_told_in_one_line(running: Running
 FINGERPRINTS = """
 from pyspark.sql import SparkSession
 from duckanon.spark import evidence
-before, session = evidence.RECORDS, SparkSession.getActiveSession()
+before, session = evidence.PART_RECORDS, SparkSession.getActiveSession()
 try:
-    for evidence.RECORDS in {records}:
+    for evidence.PART_RECORDS in {records}:
         frame = session.read.parquet({source!r})
         for many in (frame.repartition(3), frame.limit(0), frame.coalesce(1)):
             print(evidence.fingerprint(many))
 finally:
-    evidence.RECORDS = before
+    evidence.PART_RECORDS = before
 """
 
 

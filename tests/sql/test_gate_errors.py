@@ -26,8 +26,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fill(tmp_path_factory.mktemp("gate"))
 
 
-# What is wrong with a policy, and what the line must say: bad input of issue 5 ("never NULL, never a pass"), and
-# contract section 5. Every case would pass, or be judged by less than was asked, if the wrong part were skipped.
+# What is wrong with a policy, and what the line must say. Every case would pass, or be judged by less than was
+# asked, if the wrong part were skipped.
 NULL = Sql("NULL")
 PLAIN: dict[str, object] = {"table": "patients", "quasi_identifiers": QI, "sensitive": BOTH, "k": 3}
 WRONG: dict[str, tuple[dict[str, object], str]] = {

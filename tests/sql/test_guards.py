@@ -138,7 +138,7 @@ assert con.execute(audit.format("mine")).fetchall() == con.execute(audit.format(
 
 @pytest.mark.slow
 def test_they_hold_in_duckdb_1_2_2_too() -> None:
-    """The oldest version that the contract names."""
+    """DuckDB 1.2, the oldest version in which install.sql runs."""
     folder = Path(sys.prefix) / "duckdb-1.2.2"
     if not folder.is_dir():
         pytest.skip(

@@ -41,7 +41,7 @@ each_file = pytest.mark.parametrize(
 
 
 def test_all_audits_are_there() -> None:
-    """The names of contract section 5 that are definitions, not bindings."""
+    """The audits that users are promised: definitions, not bindings."""
     promised = (
         "class_sizes k_anonymity l_diversity t_closeness_ordered t_closeness_equal t_closeness_hierarchical"
     )

@@ -1,4 +1,4 @@
-"""Every file under sql/ says what it is for, and something uses it."""
+"""Every file under sql/, or each of its sections, says what it is for, and something uses it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import duckdb
+import jinja2
 import pytest
 
 import duckanon
@@ -16,8 +17,20 @@ from duckanon.database import templates
 SQL = templates.folder()
 PACKAGE = Path(duckanon.__file__).parent
 GENERATED = {"install.sql", "gate.sql"}
-FILES = sorted(path.relative_to(SQL).as_posix() for path in SQL.rglob("*.sql*"))
-ours = [name for name in FILES if name not in GENERATED and not name.startswith("audit/")]
+
+
+def _texts() -> dict[str, str]:
+    """Text of each file, or of each section of it, by the name that `templates.render` takes."""
+    found = {}
+    for path in sorted(SQL.rglob("*.sql*")):
+        name, text = path.relative_to(SQL).as_posix(), path.read_text(encoding="utf-8")
+        sections = templates.sections_of(text)
+        found |= {f"{name}:{section}": part for section, part in sections.items()} or {name: text}
+    return found
+
+
+TEXTS = _texts()
+ours = [name for name in TEXTS if name not in GENERATED and not name.startswith("audit/")]
 each_file = pytest.mark.parametrize("name", ours)
 
 HEADER = re.compile(r"(?P<hidden>\{#\n)?(?P<lines>(?:--.*\n)+)(?(hidden)#\}\n)")
@@ -27,13 +40,13 @@ WRITES = {
 }  # fmt: skip
 ANSWERS = {"CREATE OR REPLACE TEMP", "CREATE TEMP", "DESCRIBE", "FROM", "SELECT", "WITH"}
 STATEMENT = re.compile(rf"\s*({'|'.join(sorted(WRITES | ANSWERS, key=len, reverse=True))})\b")
-FOLDERS = "|".join(sorted({name.split("/")[0] for name in FILES} - GENERATED))
-NAME = re.compile(rf"(?:{FOLDERS})/\w+\.sql(?:\.j2)?")
+FOLDERS = "|".join(sorted({name.split("/")[0] for name in TEXTS if "/" in name}))
+NAME = re.compile(rf"(?:(?:{FOLDERS})/\w+\.sql(?:\.j2)?|\w+\.sql\.j2(?=:))(?::\w+)?")
 
 
 def parts(name: str) -> tuple[re.Match[str], str]:
-    """Header of a file, and the SQL behind it without what Jinja makes of it."""
-    text = (SQL / name).read_text(encoding="utf-8")
+    """Header of a file or section, and the SQL behind it without what Jinja makes of it."""
+    text = TEXTS[name]
     header = HEADER.match(text)
     assert header is not None, f"{name} does not begin with a header"
     code = re.sub(
@@ -48,8 +61,9 @@ def parts(name: str) -> tuple[re.Match[str], str]:
 @each_file
 def test_it_says_what_it_answers_or_does_and_what_it_reads_and_returns(name: str) -> None:
     lines = parts(name)[0]["lines"].splitlines()
-    folder, file = name.split("/")[-2:]
-    assert lines[0] == f"-- {folder}: {file.partition('.')[0]}", name
+    file, _, section = name.partition(":")
+    folder, stem = ("name", section) if section else Path(file).parts[-2:]
+    assert lines[0] == f"-- {folder}: {stem.partition('.')[0]}", name
     first = itertools.takewhile(lambda line: line != "--", lines[1:])
     keys = [found[1] for line in first if (found := re.match(r"-- (\w+): \S", line))]
     assert keys[:3] in (["question", "reads", "returns"], ["does", "reads", "returns"]), name
@@ -82,25 +96,37 @@ def used_by_python() -> set[str]:
         }
         found |= {word for word in words if NAME.fullmatch(word) or word in GENERATED}
         for node in nodes:
-            if isinstance(node, ast.JoinedStr) and len(node.values) == 3:
-                begin, _, end = node.values
+            if isinstance(node, ast.JoinedStr) and len(node.values) in (2, 3):
+                begin, _, end = (*node.values, ast.Constant(""))[:3]
                 if isinstance(begin, ast.Constant) and isinstance(end, ast.Constant):
-                    found |= {f"{begin.value}{word}{end.value}" for word in words} & set(FILES)
+                    found |= {f"{begin.value}{word}{end.value}" for word in words} & set(TEXTS)
     return found
 
 
 def used_by(name: str) -> set[str]:
     """Names in a template; where one is put together, the folder with every word that the template writes."""
-    text = (SQL / name).read_text(encoding="utf-8")
-    tags = " ".join(re.findall(r"\{%.*?%\}", text, flags=re.DOTALL))
+    tags = " ".join(re.findall(r"\{%.*?%\}", TEXTS[name], flags=re.DOTALL))
     words = re.findall(r"['\"](\w+)['\"]", tags)
     joined = re.findall(r"'(\w+/\w*)' ~ \w+ ~ '(\.sql(?:\.j2)?)'", tags)
     folders = re.findall(r"\"([\w/]+/)\" ~ [\w.]+ ~ \"\.sql\.j2\"", tags)
     return (
         set(NAME.findall(tags))
-        | {name for name in FILES if name.startswith(tuple(folders))}
-        | {f"{begin}{word}{end}" for begin, end in joined for word in words if f"{begin}{word}{end}" in FILES}
+        | {name for name in TEXTS if name.startswith(tuple(folders))}
+        | {f"{begin}{word}{end}" for begin, end in joined for word in words if f"{begin}{word}{end}" in TEXTS}
     )
+
+
+def test_a_section_is_a_template_and_a_file_of_sections_is_none() -> None:
+    assert templates.render("session.sql.j2:use", catalog="a", schema="b").endswith('\nUSE "a"."b"\n')
+    for name in ("session.sql.j2", "session.sql.j2:nothing", "stage/raw.sql.j2:raw"):
+        with pytest.raises(jinja2.TemplateNotFound, match="has the sections"):
+            templates.render(name)
+
+
+def test_short_templates_are_sections_and_there_are_not_too_many_files() -> None:
+    """A file for each query of a line or two was a folder that nobody could read."""
+    files = [path for path in SQL.rglob("*") if path.is_file()]
+    assert len(files) <= 250
 
 
 def test_every_file_is_used_and_every_name_is_a_file() -> None:
@@ -108,13 +134,11 @@ def test_every_file_is_used_and_every_name_is_a_file() -> None:
     placed = {name for name in ours if "\n-- place: " in parts(name)[0]["lines"]}
     placed |= {name for name in ours if name.startswith("hierarchy/")}
     used, new = set(), used_by_python() | placed | {"macro/plain.sql.j2"}
-    unknown = {name for name in new if name not in FILES}
+    unknown = {name for name in new if name not in TEXTS}
     while new:
         used |= new
-        new = {
-            other for name in new if name.endswith(".j2") and name in FILES for other in used_by(name)
-        } - used
-        unknown |= {name for name in new if name not in FILES}
+        new = {other for name in new if ".j2" in name and name in TEXTS for other in used_by(name)} - used
+        unknown |= {name for name in new if name not in TEXTS}
     assert not unknown, f"no such file under sql/: {sorted(unknown)}"
     unused = sorted({*ours, *GENERATED} - used)
     assert not unused, f"nothing in duckanon uses {unused}"

@@ -1,4 +1,4 @@
-"""Options of AUDIT: by hand, from section 2 of the contract."""
+"""Options of AUDIT, by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading WITH ( ... ): values by hand, from sections 2 and 3 of the contract."""
+"""Reading WITH ( ... ): values by hand."""
 
 from __future__ import annotations
 

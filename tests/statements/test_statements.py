@@ -1,4 +1,4 @@
-"""Reading our statements: expected values by hand, from the grammar in section 2 of the contract."""
+"""Reading our statements: expected values by hand."""
 
 from __future__ import annotations
 

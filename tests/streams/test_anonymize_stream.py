@@ -172,18 +172,51 @@ def test_the_output_does_not_depend_on_the_batches(data: st.DataObject) -> None:
             "age": pa.array(ages, pa.int16()),
             "place": places,
             "day": days,
+            "cost": pa.array(_late(rng, size), pa.float64()),
             "ill": rng.integers(0, 3, size),
         }
     )
     asked = {
-        "quasi_identifiers": ["age", "place", "day"],
+        "quasi_identifiers": ["age", "place", "day", "cost"],
         "k": 3,
+        "min_values": data.draw(st.integers(1, 3)),
         "delay": 10,
         "warm_up": data.draw(st.integers(1, 11)),
     }
     one = streamed(table, **asked)
     assert streamed(table, [1] * size, **asked) == one
     assert streamed(table, data.draw(st.lists(st.integers(0, 9), max_size=6)), **asked) == one
+
+
+def _late(rng: np.random.Generator, size: int) -> list[float | None]:
+    """Numbers of more and more digits after the point, NULL at first and in between."""
+    begin = int(rng.integers(0, 20))
+    return [
+        None if place < begin or rng.random() < 0.5 else round(rng.random() * 9, min(place // 8, 4))
+        for place in range(size)
+    ]
+
+
+@pytest.mark.parametrize("scale", [{}, {"x": (0, 4)}], ids=["warm-up", "scale"])
+@pytest.mark.parametrize(("least", "means"), [(2, [1.5, 2.75]), (3, [None, None])])
+def test_the_first_values_tell_the_digits_of_a_column_that_begins_with_null(
+    scale: dict[str, Any], least: int, means: list[float | None]
+) -> None:
+    """By hand, k = 2, delay = 3: when the first mean leaves, values of two digits after the point were read."""
+    table = pa.table({"x": [*[None] * 4, 1.25, 1.75, 2.5, 3.0, 7.125, 7.125], "n": range(10)})
+    found, _ = streamed(table, quasi_identifiers="x", k=2, delay=3, min_values=least, scale=scale)
+    last = 7.13 if least == 2 else None
+    assert [row["x"] for row in found] == [*[None] * 4, *np.repeat(means, 2).tolist(), last, last]
+
+
+def test_the_first_values_tell_the_unit_of_timestamps_that_begin_with_null() -> None:
+    """By hand: of whole hours the mean of 7 and 9 o'clock is 8, and no midnight."""
+    day = datetime(2020, 1, 1)
+    hours = [day.replace(hour=hour) for hour in (7, 9, 20, 20)]
+    table = pa.table({"x": pa.array([*[None] * 4, *hours], pa.timestamp("us"))})
+    found, _ = streamed(table, quasi_identifiers="x", k=2, delay=3)
+    means = [day.replace(hour=hour) for hour in (8, 8, 20, 20)]
+    assert [row["x"] for row in found] == [*[None] * 4, *means]
 
 
 def test_the_scale_is_that_of_the_first_tuples() -> None:

@@ -41,7 +41,7 @@ def test_ranges_are_those_of_the_paper(data: st.DataObject) -> None:
         subject="who" if by_subject else None, scale={"age": (0, 16), "pay": (0, 16)}, class_id=True,
     )  # fmt: skip
     points = [(age / 16, pay / 16) for age, pay in zip(ages, pays, strict=True)]
-    wanted = expected(Stream(points, k, delay, clusters, recent, methods.REUSABLE, persons))
+    wanted = expected(Stream(points, k, delay, clusters, recent, methods.REUSABLE_CLASSES, persons))
     rows = []
     for _, number, _, box, members in wanted.left:
         (low, high), (least, most) = [(int(16 * a), int(16 * b)) for a, b in box]

@@ -85,7 +85,7 @@ class Distances:
 
 def sizes(copies: Copies, k: int | None) -> Sizes:
     """Sizes of the classes; SourceError if the table is empty."""
-    query = templates.render("report/sizes.sql.j2", classes=copies.classes)
+    query = templates.render("report/classes.sql.j2:sizes", classes=copies.classes)
     counts: list[tuple[int, int]] = [(row[0], row[1]) for row in engine.rows(copies.con, query, STAGE)]
     if not counts:
         raise SourceError(f"{STAGE}: the table is empty: there is nothing to report")
@@ -109,7 +109,7 @@ def sizes(copies: Copies, k: int | None) -> Sizes:
 
 def risk(copies: Copies) -> dict[str, float]:
     """Row of the audit of the risk of re-identification: figures by name."""
-    query = templates.render("report/risk.sql.j2", members=copies.members)
+    query = templates.render("report/classes.sql.j2:risk", members=copies.members)
     return dict(engine.table(copies.con, query, STAGE).to_pylist()[0])
 
 
@@ -121,7 +121,7 @@ def distances(copies: Copies, column: Column, attribute: Attribute, *, tree: str
     emd = f"{copies.workspace}_emd_{column.place}"
     distance = attribute.distance or "equal"
     statement = templates.render(
-        "report/emd.sql.j2",
+        "report/classes.sql.j2:emd",
         emd=emd,
         members=copies.members,
         column=column,
@@ -130,7 +130,7 @@ def distances(copies: Copies, column: Column, attribute: Attribute, *, tree: str
         t=attribute.t,
     )
     engine.run(copies.con, statement, STAGE, error=SourceError)
-    query = templates.render("report/emd_summary.sql.j2", emd=emd)
+    query = templates.render("report/classes.sql.j2:emd_summary", emd=emd)
     median, largest, violations, records = engine.rows(copies.con, query, STAGE)[0]
     return Distances(
         column,
@@ -147,7 +147,7 @@ def distances(copies: Copies, column: Column, attribute: Attribute, *, tree: str
 
 def _worst(copies: Copies, column: Column, emd: str) -> tuple[Worst, ...]:
     query = templates.render(
-        "report/worst.sql.j2", emd=emd, classes=copies.classes, quasi=copies.quasi, limit=WORST
+        "report/classes.sql.j2:worst", emd=emd, classes=copies.classes, quasi=copies.quasi, limit=WORST
     )
     whole = copies.of_class(column, None)
     figures = summary(copies.con, whole)
@@ -173,7 +173,7 @@ def _emd_histogram(copies: Copies, emd: str, largest: float, t: Decimal | None) 
         # t is an edge, so that no bar holds classes on both sides of it.
         width = limit / max(1, math.floor(limit / width + 1e-9))
     count = max(1, math.ceil(upper / width - 1e-9))
-    query = templates.render("report/emd_histogram.sql.j2", emd=emd, bins=count, width=width)
+    query = templates.render("report/classes.sql.j2:emd_histogram", emd=emd, bins=count, width=width)
     good, bad = [0] * count, [0] * count
     for violated, nearest, classes in engine.rows(copies.con, query, STAGE):
         first_bad = count if limit is None else round(limit / width)

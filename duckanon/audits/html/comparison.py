@@ -126,7 +126,7 @@ def matching(copies: Copies) -> Matching | None:
     compared = [pair for pair in pairs if pair not in used]
     groups, matched = f"{copies.workspace}_groups", f"{copies.workspace}_matched"
     _make(
-        copies, "matched", matched=matched, groups=groups, used=used, compared=compared,
+        copies, "report/match.sql.j2:matched", matched=matched, groups=groups, used=used, compared=compared,
         new=copies.released, old=copies.original,
     )  # fmt: skip
     known = {pair.new.place for pair in pairs}
@@ -155,15 +155,22 @@ def _form(old: Column, new: Column) -> Form | None:
 
 
 def _contained(copies: Copies, pair: Pair) -> bool:
-    query = templates.render("report/contained.sql.j2", pair=pair)
+    query = templates.render("report/match.sql.j2:contained", pair=pair)
     return not engine.rows(copies.con, query, STAGE)[0][0]
 
 
 def _grouped(copies: Copies, used: Sequence[Pair]) -> tuple[int, int, int, int]:
     """Make the groups; return records of both tables, certain ones, and groups that hold too many."""
     groups = f"{copies.workspace}_groups"
-    _make(copies, "groups", groups=groups, used=used, new=copies.released, old=copies.original)
-    query = templates.render("report/groups_summary.sql.j2", groups=groups)
+    _make(
+        copies,
+        "report/match.sql.j2:groups",
+        groups=groups,
+        used=used,
+        new=copies.released,
+        old=copies.original,
+    )
+    query = templates.render("report/match.sql.j2:groups_summary", groups=groups)
     released, original, certain, exceeding = engine.rows(copies.con, query, STAGE)[0]
     return int(released), int(original), int(certain), int(exceeding)
 
@@ -207,7 +214,7 @@ def overall(effects: Sequence[Effect]) -> Span | None:
 
 def _changed(copies: Copies, match: Matching, column: Column) -> Span:
     query = templates.render(
-        "report/changed.sql.j2", matched=match.matched, groups=match.groups, place=column.place
+        "report/match.sql.j2:changed", matched=match.matched, groups=match.groups, place=column.place
     )
     least, most = engine.rows(copies.con, query, STAGE)[0]
     return Span(least / match.released, most / match.released if match.possible else 1.0)
@@ -216,7 +223,10 @@ def _changed(copies: Copies, match: Matching, column: Column) -> Span:
 def _moved(copies: Copies, match: Matching, pair: Pair) -> tuple[int, Span | None, Span | None]:
     deviation = summary(copies.con, pair.old).deviation or 0.0
     query = templates.render(
-        "report/moved.sql.j2", matched=match.matched, place=pair.new.place, deviation=repr(deviation or 1.0)
+        "report/match.sql.j2:moved",
+        matched=match.matched,
+        place=pair.new.place,
+        deviation=repr(deviation or 1.0),
     )
     over, near, far, near_squared, far_squared = engine.rows(copies.con, query, STAGE)[0]
     moved, loss = _span(near, far), _span(near_squared, far_squared)
@@ -236,13 +246,13 @@ def _span(least: float | None, most: float | None) -> Span | None:
 def _range(copies: Copies, column: Column, *, least: int) -> tuple[float, float] | None:
     if not column.numeric:
         return None
-    query = templates.render("report/range.sql.j2", column=column, least=least)
+    query = templates.render("report/columns.sql.j2:range", column=column, least=least)
     low, high = engine.rows(copies.con, query, STAGE)[0]
     return None if low is None or high is None or low > high else (low, high)
 
 
 def _make(copies: Copies, name: str, **values: object) -> None:
-    engine.run(copies.con, templates.render(f"report/{name}.sql.j2", **values), STAGE, error=SourceError)
+    engine.run(copies.con, templates.render(name, **values), STAGE, error=SourceError)
 
 
 CORRELATED = 10
@@ -330,7 +340,7 @@ def correlations(copies: Copies) -> Correlations | None:
 
 def _matrix(copies: Copies, columns: Sequence[Column]) -> list[list[float | None]]:
     pairs = list(itertools.combinations_with_replacement(columns, 2))
-    query = templates.render("report/correlations.sql.j2", columns=columns, pairs=pairs)
+    query = templates.render("report/columns.sql.j2:correlations", columns=columns, pairs=pairs)
     values = engine.rows(copies.con, query, STAGE)[0]
     matrix: list[list[float | None]] = [[None] * len(columns) for _ in columns]
     places = itertools.combinations_with_replacement(range(len(columns)), 2)

@@ -105,10 +105,16 @@ def copied(
         columns = _columns(attributes, others, released)
         quasi = tuple(column for column in columns if column.place.startswith("q"))
         sensitive = tuple(column for column in columns if column.place.startswith("s"))
-        _run(con, "columns", table=released, columns=columns, relation=relation)
-        _run(con, "classes", classes=classes, table=released, quasi=quasi)
+        _run(con, "report/classes.sql.j2:columns", table=released, columns=columns, relation=relation)
+        _run(con, "report/classes.sql.j2:classes", classes=classes, table=released, quasi=quasi)
         _run(
-            con, "members", members=members, table=released, classes=classes, quasi=quasi, sensitive=sensitive
+            con,
+            "report/classes.sql.j2:members",
+            members=members,
+            table=released,
+            classes=classes,
+            quasi=quasi,
+            sensitive=sensitive,
         )
         old = _original(con, before, original, columns) if original else {}
         rest = tuple(columns[len(attributes) :])
@@ -147,15 +153,15 @@ def _original(
         raise SourceError(
             f"{STAGE}: the original has none of the columns of the policy; give the table the release is from"
         )
-    _run(con, "columns", table=table, columns=common, relation=original)
-    query = templates.render("relation/any_record.sql.j2", relation=named("temp", table))
+    _run(con, "report/classes.sql.j2:columns", table=table, columns=common, relation=original)
+    query = templates.render("relation.sql.j2:any_record", relation=named("temp", table))
     if not engine.rows(con, query, STAGE):
         raise SourceError(f"{STAGE}: the original is empty; give the table that the release is from")
     return {column.place: column for column in common}
 
 
 def _run(con: duckdb.DuckDBPyConnection, name: str, **values: object) -> None:
-    engine.run(con, templates.render(f"report/{name}.sql.j2", **values), STAGE, error=SourceError)
+    engine.run(con, templates.render(name, **values), STAGE, error=SourceError)
 
 
 @dataclass(frozen=True)
@@ -221,7 +227,7 @@ def uniqueness(copies: Copies, records: int) -> Uniqueness:
 
 def revealed(copies: Copies, column: Column) -> tuple[int, int]:
     """Number of classes, and of their records, in which a sensitive column has one value only."""
-    query = templates.render("report/revealed.sql.j2", members=copies.members, column=column)
+    query = templates.render("report/classes.sql.j2:revealed", members=copies.members, column=column)
     classes, records = engine.rows(copies.con, query, STAGE)[0]
     return int(classes), int(records)
 

@@ -338,7 +338,7 @@ def breakable(text: str) -> Markup:
 
 def versions(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
     """Names and versions of what made the report."""
-    database = engine.rows(con, templates.read("report/version.sql"), STAGE)[0][0]
+    database = engine.rows(con, templates.render("report/classes.sql.j2:version"), STAGE)[0][0]
     return [
         ("duckanon", version("duckanon")),
         ("DuckDB", str(database).removeprefix("v")),

@@ -77,10 +77,10 @@ def summary(con: duckdb.DuckDBPyConnection, column: Column, *, least: int = 1) -
 
     Beyond each of the tails lie at least `least` records.
     """
-    query = templates.render("relation/count.sql.j2", relation=named("temp", column.table))
+    query = templates.render("relation.sql.j2:count", relation=named("temp", column.table))
     rows = engine.rows(con, query, STAGE)
     tail = min(0.5, max(0.01, least / max(1, rows[0][0])))
-    query = templates.render("report/summary.sql.j2", column=column, tail=tail)
+    query = templates.render("report/columns.sql.j2:summary", column=column, tail=tail)
     row = engine.rows(con, query, STAGE)[0]
     mean, deviation, low, high = (rounded(value) for value in row[3:7])
     quartiles, tails = (
@@ -113,7 +113,7 @@ def spread(
     if bins is None:
         return _by_value(con, sides, least)
     query = templates.render(
-        "report/bins.sql.j2", sides=sides, bins=bins.number, low=bins.low, width=bins.width
+        "report/columns.sql.j2:bins", sides=sides, bins=bins.number, low=bins.low, width=bins.width
     )
     counts = [[0] * (bins.number + 1) for _ in sides]
     for side, number, records in engine.rows(con, query, STAGE):
@@ -135,7 +135,7 @@ def _shares(counts: Sequence[Sequence[int]], least: int) -> tuple[list[list[floa
 
 def _by_value(con: duckdb.DuckDBPyConnection, sides: Sequence[Column], least: int) -> Spread:
     limit = FEW if sides[-1].numeric else NAMED
-    query = templates.render("report/categories.sql.j2", sides=sides, limit=limit, least=least)
+    query = templates.render("report/columns.sql.j2:categories", sides=sides, limit=limit, least=least)
     rows = engine.rows(con, query, STAGE)
     order = list(dict.fromkeys(row[0] for row in rows))
     if sides[-1].numeric:

@@ -304,7 +304,7 @@ def spreads(
     empty or cannot be read, or a column holds what is no number.
     """
     numbers = [column for column in columns if not column.nominal]
-    query = templates.render("linkage/moments.sql.j2", relation=relation, columns=numbers)
+    query = templates.render("linkage/original.sql.j2:moments", relation=relation, columns=numbers)
     records, *row = engine.rows(con, query, f"{STAGE}: original", error=SourceError)[0]
     if not records:
         raise SourceError("the original is empty: there is nothing to link")
@@ -331,7 +331,7 @@ def distribution(
 
     The last count is that of all records with a value. O(n log n) in SQL.
     """
-    query = templates.render("linkage/distribution.sql.j2", relation=relation, column=column)
+    query = templates.render("linkage/original.sql.j2:distribution", relation=relation, column=column)
     table = engine.table(con, query, STAGE)
     values, records = pairs(table.column(0), column.name, "original"), table.column(1).to_numpy()
     return values, np.concatenate([np.zeros(1, np.int64), np.cumsum(records)])

@@ -131,14 +131,15 @@ def definetti_attack(
             if not has_column(con, relation, name):
                 raise PolicyError(f"sensitive names {name!r}, which the {what} does not have")
     asked = {"original": sides.original, "release": release, "class": CLASS, "columns": columns}
-    count = templates.render("relation/count.sql.j2", relation=sides.original)
+    count = templates.render("relation.sql.j2:count", relation=sides.original)
     records = int(engine.rows(con, count, STAGE, error=SourceError)[0][0])
     found = []
     for name in sensitive:
         values = {**asked, "sensitive": name, "size": sample, "seed": seed}
-        query = templates.render("linkage/held.sql.j2", **values)
+        query = templates.render("linkage/definetti.sql.j2:held", **values)
         held = engine.table(con, query, STAGE)
-        query = templates.render(f"linkage/{'whose' if form == 'anatomy' else 'dealt'}.sql.j2", **values)
+        section = "whose" if form == "anatomy" else "dealt"
+        query = templates.render(f"linkage/definetti.sql.j2:{section}", **values)
         found.append(_guessed(engine.table(con, query, STAGE), held, name, [text for _, text in columns]))
     return Definetti(sides.original_name, sides.release_name, form, records, tuple(found))
 

@@ -71,16 +71,16 @@ class Run:
         return f"{self.workspace}_{name}"
 
     def text(self, name: str, **values: object) -> str:
-        """Text of an SQL file, with the names that all of them share."""
+        """Text of a template, with the names that all of them share."""
         names = {part: self.named(part) for part in ("sample", "classes", "owner")}
-        return templates.render(f"linkage/{name}.sql.j2", **{"columns": self.quasi, **names, **values})
+        return templates.render(name, **{"columns": self.quasi, **names, **values})
 
     def run(self, name: str, **values: object) -> None:
-        """Run an SQL file that makes a table."""
+        """Run a template that makes a table."""
         engine.run(self.con, self.text(name, **values), STAGE, error=SourceError)
 
     def table(self, name: str, **values: object) -> pa.Table:
-        """Rows of an SQL file."""
+        """Rows of a template."""
         return engine.table(self.con, self.text(name, **values), STAGE)
 
 
@@ -91,8 +91,8 @@ def true_classes(run: Run, id_column: str) -> npt.NDArray[np.int64]:
     must be there.
     """
     with _owners_copy(run, id_column) as copy:
-        run.run("owner", relation=copy, id=id_column)
-    query = run.text("check_owner", relation=run.sides.original, id=id_column)
+        run.run("linkage/released.sql.j2:owner", relation=copy, id=id_column)
+    query = run.text("linkage/released.sql.j2:check_owner", relation=run.sides.original, id=id_column)
     nameless, unknown, ambiguous, crowded, different = engine.rows(run.con, query, STAGE, error=SourceError)[
         0
     ]
@@ -108,7 +108,7 @@ def true_classes(run: Run, id_column: str) -> npt.NDArray[np.int64]:
     ):
         if count:
             raise SourceError(f"id {id_column!r} does not say the truth: {count} {what}")
-    classes = run.table("truth").column(0).fill_null(-1).to_numpy()
+    classes = run.table("linkage/released.sql.j2:truth").column(0).fill_null(-1).to_numpy()
     numbers: npt.NDArray[np.int64] = classes.astype(np.int64)
     return numbers
 
@@ -125,7 +125,7 @@ def _owners_copy(run: Run, id_column: str) -> Iterator[str]:
             )
         yield run.sides.release
         return
-    query = templates.render("relation/rows.sql.j2", relation=run.sides.original)
+    query = templates.render("relation.sql.j2:rows", relation=run.sides.original)
     with warnings.catch_warnings():
         # They were raised when the release was made.
         warnings.simplefilter("ignore", DuckanonWarning)
@@ -173,11 +173,18 @@ def prepare(con: duckdb.DuckDBPyConnection, sides: Sides, attack: Attack) -> Pre
         every = tuple(dict.fromkeys((*quasi, *guessed)))
         records, wide = spreads(con, sides.original, every)
         run = Run(con, sides, attack, workspace, quasi, guessed, wide, records)
-        run.run("classes", relation=sides.release)
+        run.run("linkage/released.sql.j2:classes", relation=sides.release)
         _check_texts(run)
         size = min(attack.sample, records)
-        run.run("sample", relation=sides.original, columns=every, id=attack.id, seed=attack.seed, size=size)
-        rows = run.table("cells")
+        run.run(
+            "linkage/original.sql.j2:sample",
+            relation=sides.original,
+            columns=every,
+            id=attack.id,
+            seed=attack.seed,
+            size=size,
+        )
+        rows = run.table("linkage/released.sql.j2:cells")
         released = arrow.numbers(rows.column("records")).astype(np.int64)
         _check_size(records, int(released.sum()))
         truth = np.full(size, -1) if attack.id is None else true_classes(run, attack.id)
@@ -196,7 +203,7 @@ def _leaves(con: duckdb.DuckDBPyConnection, original: str, attack: Attack, works
             )
             tree = audit_tree(con, workspace, attribute, relation=original)
             below = f"{workspace}_below_{len(made)}"
-            engine.run(con, templates.render("linkage/below.sql.j2", below=below, tree=tree), STAGE)
+            engine.run(con, templates.render("linkage/released.sql.j2:below", below=below, tree=tree), STAGE)
             made[fold(name)] = named("temp", below)
     return made
 
@@ -215,7 +222,9 @@ def _check_texts(run: Run) -> None:
     for number, column in enumerate(run.quasi, start=1):
         if not column.nominal and column.form != "label":
             continue
-        query = run.text("foreign", relation=run.sides.original, column=column, q=f"q{number}")
+        query = run.text(
+            "linkage/released.sql.j2:foreign", relation=run.sides.original, column=column, q=f"q{number}"
+        )
         texts, example = engine.rows(run.con, query, STAGE, error=SourceError)[0]
         if texts and column.form == "label":
             raise SourceError(
@@ -233,7 +242,7 @@ def _check_texts(run: Run) -> None:
 def _prepared(
     run: Run, rows: pa.Table, records: npt.NDArray[np.int64], truth: npt.NDArray[np.int64]
 ) -> Prepared:
-    drawn = run.table("drawn", columns=run.every)
+    drawn = run.table("linkage/original.sql.j2:drawn", columns=run.every)
     values = {column: drawn.column(number) for number, column in enumerate(run.every)}
     known = {
         column: cells(rows, column, number, values[column], run.wide.get(column.name))
@@ -280,7 +289,7 @@ def _disclosed(
 ) -> Disclosed:
     if column in known:
         return suggested(known[column], records)
-    query = run.text("values", relation=run.sides.release, column=column)
+    query = run.text("linkage/released.sql.j2:values", relation=run.sides.release, column=column)
     return counted(run.con, query, column, drawn, run.wide.get(column.name))
 
 

@@ -107,14 +107,14 @@ def compared(
 def _sandbox(con: duckdb.DuckDBPyConnection, relation: str, name: str) -> Iterator[duckdb.DuckDBPyConnection]:
     """Give a connection that reads and never writes, on which `data` is the relation."""
     with con.cursor() as cursor:
-        view = templates.render("workload/data.sql.j2", relation=relation)
+        view = templates.render("workload.sql.j2:data", relation=relation)
         try:
             engine.run(cursor, view, f"compare: {name}", error=SourceError)
         except SourceError as unseen:
             seen = "only committed relations that are not temporary are seen here"
             raise SourceError(f"{unseen} ({seen})") from unseen.__cause__
-        engine.run(cursor, templates.read("workload/begin.sql"), "compare")
-        query = templates.render("relation/any_record.sql.j2", relation="data")
+        engine.run(cursor, templates.render("workload.sql.j2:begin"), "compare")
+        query = templates.render("relation.sql.j2:any_record", relation="data")
         if not engine.rows(cursor, query, f"compare: {name}"):
             raise SourceError(f"{name} is empty: there is nothing to compare")
         yield cursor
@@ -125,7 +125,7 @@ def _result(cursor: duckdb.DuckDBPyConnection, query: Query, name: str) -> Resul
     stage = f"{query.title} on {name}"
     columns = described(cursor, query.text, stage)
     moments = [column for column, type_text in columns if type_text in ZONED]
-    text = templates.render("workload/rows.sql.j2", query=query.text, moments=moments)
+    text = templates.render("workload.sql.j2:rows", query=query.text, moments=moments)
     rows = engine.run(cursor, text, stage, error=SourceError).fetchmany(ROWS + 1)
     if len(rows) > ROWS:
         raise SourceError(f"{stage}: more than {ROWS} rows; a workload is aggregate queries")

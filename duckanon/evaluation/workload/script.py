@@ -49,7 +49,7 @@ def check_reads_data(con: duckdb.DuckDBPyConnection, queries: tuple[Query, ...])
     left behind.
     """
     with con.cursor() as cursor:
-        engine.run(cursor, templates.read("workload/unreadable.sql"), "compare")
+        engine.run(cursor, templates.render("workload.sql.j2:unreadable"), "compare")
         for query in queries:
             try:
                 statements = cursor.extract_statements(query.text)
@@ -68,7 +68,7 @@ def check_reads_nothing_else(con: duckdb.DuckDBPyConnection, queries: tuple[Quer
     """
     columns = columns_of(con, "data", name)
     with engine.in_memory() as bare:
-        engine.run(bare, templates.render("workload/bare.sql.j2", columns=columns), "compare")
+        engine.run(bare, templates.render("workload.sql.j2:bare", columns=columns), "compare")
         for query in queries:
             unbound = _unbound(bare, query)
             if unbound is not None:

@@ -34,9 +34,6 @@ LISTED = LARGEST_LISTED * (LARGEST_LISTED + 3) // 2
 
 DISTINCT, ENTROPY, RECURSIVE = 1, 2, 3
 
-DEAR = 6
-"""How much more work than one of ordered distance another threshold is: measured on a hundred records."""
-
 RULE = np.dtype(
     [(name, np.int64) for name in ("total", "values", "height", "start", "step", "rest", "parts")]
     + [("l_kind", np.int64), ("c", np.int64), ("l", np.float64), ("t", np.float64), ("whole", np.float64)]
@@ -69,15 +66,6 @@ def rules_of(thresholds: Sequence[Threshold]) -> Rules:
         arrays += parts
         start += sum(len(array) for array in parts)
     return Rules(table, np.concatenate(arrays))
-
-
-def work_of(thresholds: Sequence[Threshold]) -> int:
-    """Return about how many times the work under one threshold these make of a record, at least 1.
-
-    An ordered distance is counted once, another and l that takes the shares of all values `DEAR` times.
-    """
-    dear = [x.reference.distance != "ordered" or bool(x.l and x.l_kind != "distinct") for x in thresholds]
-    return max(1, len(dear) + (DEAR - 1) * sum(dear))
 
 
 def _turns(edges: Edges) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from duckanon.kernels.compiled import by_entry, spliced, uncounted
+from duckanon.kernels.compiled import compiled, spliced, uncounted
 from duckanon.kernels.exchange.ledger import prepare_swaps, violation_after_swap, violation_with
 from duckanon.kernels.exchange.ledger_path import path_prices
 from duckanon.kernels.exchange.ledger_state import CODE, MOVES, NONE, NOTHING, SWAPS, WINDOWS, list_of
@@ -44,7 +44,7 @@ ALONG, AWAY, PLACE, ASIDE = range(4)
 difference of the means, the length of that way, and its parts on the line through the means and beside it."""
 
 
-@by_entry
+@compiled
 def sweep(state: ExchangeState, neighbours: NDArray[np.int64], seen: NDArray[np.int64], most: int) -> float:
     """Exchange records between every class and its neighbours (classes, c), -1 for none; return the gain.
 

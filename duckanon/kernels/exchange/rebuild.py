@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import by_entry, spliced, uncounted
+from duckanon.kernels.compiled import compiled, spliced, uncounted
 from duckanon.kernels.exchange.exchange import ANY, exchange
 from duckanon.kernels.exchange.ledger_state import NONE
 from duckanon.kernels.exchange.state import ExchangeState, add, forget, sse_of, touch, update_violations
@@ -52,7 +52,7 @@ def empty_neighbourhood(classes: int, records: int) -> Neighbourhood:
     )
 
 
-@by_entry
+@compiled
 def rebuild(
     state: ExchangeState,
     neighbours: NDArray[np.int64],

@@ -176,15 +176,6 @@ def refine(
     return _rebuilt(search, work, rebuilds, seed, worse, stop)
 
 
-def rebuilds_any(effort: Effort, records: int, columns: int, k: int, *, limited: bool) -> bool:
-    """Tell whether a table of so many records, with thresholds if `limited`, has neighbourhoods rebuilt.
-
-    In large tables each class would come to less than its share: exchanges are all there is.
-    """
-    work = WORK[effort]
-    return _rounds(work, _rebuilds(work, 1.0, k, columns, limited=limited), records // k) > 0
-
-
 def _rebuilds(work: Work, share: float, size: float, columns: int, *, limited: bool) -> int:
     """Return how many neighbourhoods are rebuilt, of classes of a size."""
     count = int(work.rebuilds * share * USUAL_SIZE / size / max(1.0, columns / USUAL_COLUMNS))

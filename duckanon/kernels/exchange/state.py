@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import by_entry, spliced, uncounted
+from duckanon.kernels.compiled import compiled, spliced, uncounted
 from duckanon.kernels.exchange.ledger import class_violation, fill_ledger, fill_moves
 from duckanon.kernels.exchange.ledger_state import NOTHING, SWAPS, Ledger, ledger_of
 
@@ -239,7 +239,7 @@ def update_violation(state: ExchangeState, c: int) -> None:
         state.violation[c] = class_violation(state.ledger, state.rules, c, state.size[c])
 
 
-@by_entry
+@compiled
 def update_violations(state: ExchangeState, classes: NDArray[np.int64]) -> None:
     """Bring the violations of some classes up to date; that of a free class is 0."""
     for c in classes:

@@ -16,7 +16,6 @@ import numpy as np
 from duckanon.kernels.compiled import compiled, inner
 from duckanon.kernels.neighbours.heap import NO_RECORD, ascend, offer
 from duckanon.kernels.neighbours.kd import kd_blocks
-from duckanon.kernels.plain import carried
 from duckanon.kernels.points import check_class_size, distance_points
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ def blocks(
         _label(block, matrix, order, bounds, first_label[first:last], k, labels)
 
     with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(carried(run), range(shares)))
+        list(pool.map(run, range(shares)))
     return labels
 
 

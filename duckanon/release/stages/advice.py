@@ -304,7 +304,7 @@ def _insensitive(con: duckdb.DuckDBPyConnection, staged: Staged) -> list[str]:
 def _alone(con: duckdb.DuckDBPyConnection, staged: Staged, fields: Sequence[Field]) -> int:
     """Records whose values in some columns no other record has."""
     columns = [field.column for field in fields]
-    query = templates.render("relation/combinations.sql.j2", records=staged.records, columns=columns)
+    query = templates.render("relation.sql.j2:combinations", records=staged.records, columns=columns)
     return int(engine.rows(con, query, "advice")[0][2])
 
 

@@ -317,7 +317,7 @@ def _deal_by_sample(records: _Open, tiles: str, size: int, *, least: int) -> int
     )
     reader = pa.RecordBatchReader.from_batches(dealt_rows.schema, at_home)
     with engine.registered(records.con, {f"{tiles}_rows": reader}):
-        statement = templates.render("relation/load.sql.j2", table=tiles, relation=named(f"{tiles}_rows"))
+        statement = templates.render("relation.sql.j2:load", table=tiles, relation=named(f"{tiles}_rows"))
         engine.run(records.con, statement, "bucket")
     return int(homes[-1]) + 1
 

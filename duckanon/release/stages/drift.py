@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duckanon.errors import SourceError
-from duckanon.policy.kinds import kind_of
 from duckanon.policy.names import fold
 from duckanon.policy.policy import ROLES
-from duckanon.policy.recodes import rule_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,10 +26,8 @@ class SourceColumn:
     """A column that a source had when its view was made."""
 
     name: str
-    type: str | None  # as DESCRIBE wrote it; None where an older duckanon did not record it
+    type: str  # as DESCRIBE wrote it
     hierarchy: str | None = None  # fingerprint of its tree
-    released: str | None = None  # then: the type that the release has of it, None where it has none
-    recode: str | None = None  # then: how it is recoded
 
 
 @dataclass(frozen=True)
@@ -55,9 +51,9 @@ def in_step(columns: Sequence[tuple[str, str]], drawn: Drawn, policy: Policy) ->
     new = [name for key, (name, _) in today.items() if key not in before and key not in named]
     gone = [column.name for key, column in before.items() if key not in today]
     retyped = [
-        f"{column.name!r} was {_short(was)} and is {_short(today[key][1])}"
+        f"{column.name!r} was {_short(column.type)} and is {_short(today[key][1])}"
         for key, column in before.items()
-        if key in today and (was := _other_type(column, today[key][1])) is not None
+        if key in today and column.type != today[key][1]
     ]
     said = [*(f"{name!r} is new" for name in new), *(f"{name!r} is gone" for name in gone), *retyped]
     if said:
@@ -74,18 +70,6 @@ def _named(policy: Policy) -> list[str]:
     """Columns that a policy names, so that somebody has seen each."""
     lists = [getattr(policy, option) for option in (*ROLES, "subject")]
     return [name for names in lists if names != "*" for name in names]
-
-
-def _other_type(column: SourceColumn, today: str) -> str | None:
-    """Type that a column had, where that is not the type of today; None where it is, or nobody knows."""
-    if column.type is not None:
-        return None if column.type == today else column.type
-    if column.released is None:
-        return None
-    # A release has texts of every kind as VARCHAR.
-    now = "VARCHAR" if kind_of(today) == "text" else today
-    now = rule_of(column.recode).released.format(now) if column.recode else now
-    return None if now == column.released else f"released as {column.released}"
 
 
 def _short(type_text: str) -> str:

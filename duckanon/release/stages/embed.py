@@ -78,7 +78,7 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
     for field in coded_fields:
         _render(
             con,
-            "embed/domain.sql.j2",
+            "embed.sql.j2:domain",
             domain=domains[field.column],
             column=field.column,
             records=staged.records,
@@ -93,7 +93,7 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
     coded = f"{staged.workspace}_coded"
     _render(
         con,
-        "embed/coded.sql.j2",
+        "embed.sql.j2:coded",
         coded=coded,
         records=staged.records,
         quasi=staged.quasi,
@@ -292,7 +292,7 @@ def tree_vectors(paths: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.floa
 
 
 def _counts(con: duckdb.DuckDBPyConnection, domain: str) -> npt.NDArray[np.int64]:
-    query = templates.render("embed/counts.sql.j2", domain=domain)
+    query = templates.render("embed.sql.j2:counts", domain=domain)
     return arrow.numbers(engine.table(con, query, "embed").column(0)).astype(np.int64)
 
 

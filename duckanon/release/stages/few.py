@@ -66,7 +66,7 @@ def lost(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -> 
 def _column(
     con: duckdb.DuckDBPyConnection, staged: Staged, relation: str, column: str
 ) -> npt.NDArray[np.float64]:
-    query = templates.render("relation/numbers.sql.j2", records=relation, column=column)
+    query = templates.render("relation.sql.j2:numbers", records=relation, column=column)
     return engine.column(con, query, "recode", staged.size)
 
 

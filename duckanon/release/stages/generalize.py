@@ -94,7 +94,7 @@ def _rows(con: duckdb.DuckDBPyConnection, limited: Limited) -> tuple[Rows, npt.N
     first, row_of = np.flatnonzero(begins), np.cumsum(begins) - 1
     sensitive = []
     for name in limited.codes:
-        query = templates.render("relation/numbers.sql.j2", records=embedded.coded, column=name)
+        query = templates.render("relation.sql.j2:numbers", records=embedded.coded, column=name)
         values = engine.column(con, query, "partition", staged.size).astype(np.int64)
         sensitive.append(values_of(row_of, values, len(first)))
     records = np.bincount(row_of).astype(np.int64)
@@ -109,9 +109,9 @@ def _coded(con: duckdb.DuckDBPyConnection, limited: Limited, field: Field) -> np
     embedded, staged = limited.embedded, limited.embedded.staged
     if field.nominal:
         named = f"x_{field.column}"
-        query = templates.render("relation/numbers.sql.j2", records=embedded.coded, column=named)
+        query = templates.render("relation.sql.j2:numbers", records=embedded.coded, column=named)
     else:
-        query = templates.render("relation/ranks.sql.j2", records=staged.records, column=field.column)
+        query = templates.render("relation.sql.j2:ranks", records=staged.records, column=field.column)
     return engine.column(con, query, "partition", staged.size)
 
 

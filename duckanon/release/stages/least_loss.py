@@ -123,5 +123,5 @@ def _told(other: Repaired, least: Repaired, policy: Policy) -> Repaired:
 def drop_tiles(con: duckdb.DuckDBPyConnection, bucketed: Bucketed) -> None:
     """Drop tiles that nobody reads any more."""
     if bucketed.tile_count:
-        drop = templates.render("relation/drop.sql.j2", parts=("temp", bucketed.tiles), view=False)
+        drop = templates.render("relation.sql.j2:drop", parts=("temp", bucketed.tiles), view=False)
         engine.run(con, drop, "least_loss")

@@ -39,11 +39,11 @@ def moments(con: duckdb.DuckDBPyConnection, coded: str, column: str) -> Moments:
     threads nor the order of the records change a digit.
     """
     asked = {"coded": coded, "column": column}
-    ((low, high, present),) = engine.rows(con, templates.render("embed/extent.sql.j2", **asked), "embed")
+    ((low, high, present),) = engine.rows(con, templates.render("embed.sql.j2:extent", **asked), "embed")
     if not present or low == high:
         return Moments(present, 0, low if present else 0.0, 0.0)
     exponent = math.frexp(max(-low, high))[1] + 1
-    batches = engine.batches(con, templates.render("embed/present.sql.j2", **asked), "embed")
+    batches = engine.batches(con, templates.render("embed.sql.j2:present", **asked), "embed")
     center, spread = mean_and_spread((arrow.numbers(batch.column(0)) for batch in batches), exponent, present)
     return Moments(present, exponent, center, spread)
 

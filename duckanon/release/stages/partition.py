@@ -13,11 +13,9 @@ import numpy as np
 
 from duckanon import progress
 from duckanon.database.spool import Spool, spool_folder
-from duckanon.kernels.exchange.refine import rebuilds_any
 from duckanon.kernels.merging.merge import violations_of
-from duckanon.kernels.recipes import EXACT, effort_for
+from duckanon.kernels.recipes import EXACT
 from duckanon.literature.mondrian_suppressed import Suppression
-from duckanon.release import ahead
 from duckanon.release.stages.bucket import BY_CUTS, stream, subset
 from duckanon.release.stages.class_sums import Classes, Spread, information_loss, spread_of, sums_of
 from duckanon.release.stages.embed import coordinates, cut_attributes, cut_points, dimensions
@@ -26,7 +24,6 @@ from duckanon.release.stages.leave_out import leave_out, leaves_out
 from duckanon.release.stages.means import class_means
 from duckanon.release.stages.plan import (
     Plan,
-    candidates,
     choose_plan,
     classes_left,
     classes_of,
@@ -34,7 +31,7 @@ from duckanon.release.stages.plan import (
     merges,
     sample_of,
 )
-from duckanon.release.stages.pool import LARGE, MANY, Part, parted, pays, pooled, search_pool
+from duckanon.release.stages.pool import LARGE, Part, parted, pays, pooled, search_pool
 from duckanon.release.stages.thresholds import thresholds_of
 from duckanon.release.stages.workers import on_all_cores
 
@@ -96,7 +93,6 @@ def partition(con: duckdb.DuckDBPyConnection, bucketed: Bucketed, policy: Policy
     until = staged.until
 
     stop = _stop(ended, until)
-    _compile_ahead(bucketed, policy)
     plan = choose_plan(con, bucketed, policy, stop)
     # The time is that of refinement: no first partition is cut short.
     halt = stop if plan.recipe.effort else ended.is_set
@@ -185,23 +181,6 @@ def _noted(tiles: Iterator[Records], bucketed: Bucketed, middle: list[Points]) -
         if number == bucketed.tile_count // 2:
             middle.append(sample_of(bucketed, records))
         yield records
-
-
-def _compile_ahead(bucketed: Bucketed, policy: Policy) -> None:
-    """Begin to compile what is sure to be needed: the table has records for a partition that is refined."""
-    embedded, thresholds = bucketed.limited.embedded, bucketed.limited.thresholds
-    columns, limited, records = dimensions(embedded.axes), bool(thresholds), bucketed.open_size
-    recipes = candidates(records, policy, thresholds, columns=columns)
-    starts = {recipe.start: True for recipe in recipes if recipe.start != "univariate"}
-    refined = any(recipe.effort for recipe in recipes if recipe.start != "univariate")
-    if bucketed.tile_count and refined:
-        effort = effort_for(records, policy.effort)
-        # Classes of k alone are searched without thresholds, too; of larger tables perhaps.
-        throughout = limited and ("k_alone" not in starts or records > EXACT)
-        rebuilds = rebuilds_any(effort, records, columns, policy.k, limited=throughout)
-        # The least parts of the pool are small tables.
-        parts = _pooling(bucketed, policy) and records <= MANY
-        ahead.begin([*starts], columns=columns, limited=limited, rebuilds=rebuilds or parts)
 
 
 def _suppression(limited: Limited, policy: Policy) -> Suppression | None:

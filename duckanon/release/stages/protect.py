@@ -97,7 +97,7 @@ def judged(staged: Staged) -> tuple[Field, ...]:
 
 
 def _column(con: duckdb.DuckDBPyConnection, staged: Staged, column: str) -> npt.NDArray[np.float64]:
-    query = templates.render("relation/numbers.sql.j2", records=staged.records, column=column)
+    query = templates.render("relation.sql.j2:numbers", records=staged.records, column=column)
     return engine.column(con, query, "protect", staged.size)
 
 

@@ -88,7 +88,7 @@ def _drop_numbers(con: duckdb.DuckDBPyConnection, repaired: Repaired) -> None:
     bucketed = repaired.partitioned.bucketed
     dealt = (bucketed.tiles,) if bucketed.tile_count else ()
     for table in (*dealt, bucketed.limited.embedded.coded):
-        engine.run(con, templates.render("relation/drop.sql.j2", parts=("temp", table), view=False), "recode")
+        engine.run(con, templates.render("relation.sql.j2:drop", parts=("temp", table), view=False), "recode")
 
 
 def _value(con: duckdb.DuckDBPyConnection, repaired: Repaired, means: str, policy: Policy) -> None:
@@ -186,10 +186,10 @@ def _in_two_tables(
     columns = columns_of(con, relation, "recode")
     held = [field.name for field in staged.sensitive]
     first = [name for name, _ in columns if name not in held]
-    persons = templates.render("relation/select.sql.j2", columns=first, relation=relation, order=())
+    persons = templates.render("relation.sql.j2:select", columns=first, relation=relation, order=())
     rows = whole([subquery(persons), subquery(counted(relation, columns, held))], columns, held)
     _keep(con, candidate, rows)
-    drop = templates.render("relation/drop.sql.j2", parts=("temp", members), view=False)
+    drop = templates.render("relation.sql.j2:drop", parts=("temp", members), view=False)
     engine.run(con, drop, "recode")
 
 
@@ -230,7 +230,7 @@ def _load(con: duckdb.DuckDBPyConnection, table: str, rows: pa.Table | pa.Record
 
 
 def _keep(con: duckdb.DuckDBPyConnection, table: str, relation: str) -> None:
-    engine.run(con, templates.render("relation/load.sql.j2", table=table, relation=relation), "recode")
+    engine.run(con, templates.render("relation.sql.j2:load", table=table, relation=relation), "recode")
 
 
 def _means(con: duckdb.DuckDBPyConnection, repaired: Repaired) -> pa.Table:
@@ -241,7 +241,7 @@ def _means(con: duckdb.DuckDBPyConnection, repaired: Repaired) -> pa.Table:
     labels[kept["record_id"] - 1] = kept["class_id"]
     columns = {"class_id": arrow.arrow(np.arange(repaired.class_count))}
     for field in averaged(staged):
-        query = templates.render("relation/numbers.sql.j2", records=staged.records, column=field.column)
+        query = templates.render("relation.sql.j2:numbers", records=staged.records, column=field.column)
         values = engine.column(con, query, "recode", staged.size)
         columns[field.column] = arrow.arrow(class_means(values, labels, repaired.class_count))
     return pa.table(columns)

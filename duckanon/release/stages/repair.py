@@ -118,7 +118,7 @@ def _whole(con: duckdb.DuckDBPyConnection, partitioned: Partitioned) -> Whole:
     labels[kept["record_id"] - 1] = kept["class_id"]
     codes = np.empty((len(limited.codes), size), dtype=np.int64)
     for number, column in enumerate(limited.codes):
-        query = templates.render("relation/numbers.sql.j2", records=embedded.coded, column=column)
+        query = templates.render("relation.sql.j2:numbers", records=embedded.coded, column=column)
         codes[number] = engine.column(con, query, "repair", size)
     summed = partitioned.sums.columns()
     sizes, squares = summed.pop("size"), summed.pop("squares")
@@ -135,7 +135,7 @@ def summed_again(
     sizes = np.bincount(labels[labels >= 0], minlength=count).astype(np.int64)
     sums, squares, done = np.zeros((count, dimensions(embedded.axes))), np.zeros(count), 0
     for axis in embedded.axes:
-        query = templates.render("relation/numbers.sql.j2", records=embedded.coded, column=axis.column)
+        query = templates.render("relation.sql.j2:numbers", records=embedded.coded, column=axis.column)
         values = engine.column(con, query, "repair", embedded.staged.size)
         width = dimensions((axis,))
         for start in range(0, embedded.staged.size, CHUNK):

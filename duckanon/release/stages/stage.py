@@ -182,7 +182,7 @@ def stage(con: duckdb.DuckDBPyConnection, request: Request, policy: Policy) -> S
     raw, records = f"{workspace}_raw", f"{workspace}_records"
     row = f"{workspace}_row" if request.keep_source else None
     read_source(con, request.query, raw, row)
-    count = templates.render("relation/count.sql.j2", relation=named("temp", raw))
+    count = templates.render("relation.sql.j2:count", relation=named("temp", raw))
     total = int(engine.rows(con, count, "stage")[0][0])
     columns = [column for column in columns_of(con, named("temp", raw), "stage") if column[0] != row]
     if request.drawn is not None:
@@ -204,7 +204,7 @@ def stage(con: duckdb.DuckDBPyConnection, request: Request, policy: Policy) -> S
     )
     engine.run(con, statement, "stage")
     if row is None:
-        engine.run(con, templates.render("relation/drop.sql.j2", parts=("temp", raw), view=False), "stage")
+        engine.run(con, templates.render("relation.sql.j2:drop", parts=("temp", raw), view=False), "stage")
     size, subject, in_order, with_nulls = _check(con, records, fields, policy)
     source = raw if row else None
     return Staged(

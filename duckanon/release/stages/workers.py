@@ -8,8 +8,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from duckanon.database import interrupts
-from duckanon.kernels.plain import carried
-from duckanon.release import ahead
 
 if TYPE_CHECKING:
     import threading
@@ -46,15 +44,9 @@ def on_all_cores(
         for future in waiting:
             future.cancel()
 
-    def stoppable(given: Given) -> Done:
-        with ahead.until(ended):
-            return work(given)
-
-    # A worker that waits for a kernel is not to wait any longer, and none is to compile what comes next.
-    stopped = interrupts.undo(None, ahead.end)
-    with ThreadPoolExecutor(cores) as pool, stopped, interrupts.cleanup(None, end):
+    with ThreadPoolExecutor(cores) as pool, interrupts.cleanup(None, end):
         for given in stream:
-            waiting.append(pool.submit(carried(stoppable), given))
+            waiting.append(pool.submit(work, given))
             if len(waiting) > cores:
                 yield waiting.popleft().result()
         while waiting:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duckanon.release.chain import Place, link, origin
-from duckanon.release.metadata import CHAINED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +23,6 @@ class Chain:
     links: tuple[str, ...]  # of every audit, computed anew, in the order of their numbers
     heads: tuple[str, ...]  # those that no other audit follows: one, where the chain is a line
     differences: tuple[str, ...]  # where the chain is broken
-    notes: tuple[str, ...]  # audits that are not in it, since an earlier version recorded them
 
 
 _ANEW = "REFRESH and EXPORT where it was made give a chain anew"
@@ -52,18 +50,12 @@ def checked(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease)
             )
         differences += [f"{audit}: {what}" for what in _misplaced(audit, chained, begin)]
     differences += _out_of_line(chained, exported=release.exported)
-    without = [audit for audit in release.audits if audit.chain is None]
     differences += [
-        f"{audit}: it is not in the chain of audits" for audit in without if audit.schema_version >= CHAINED
+        f"{audit}: it is not in the chain of audits" for audit in release.audits if audit.chain is None
     ]
-    older = sum(audit.schema_version < CHAINED for audit in without)
-    note = (
-        f"{older} of the recorded audits are of a version before {CHAINED}, which did not chain them: "
-        "nothing tells whether others were recorded beside them"
-    )
     followed = {audit.previous for audit in chained}
     heads = tuple(head for head in links if head not in followed)
-    return Chain(tuple(links), heads, tuple(differences), (note,) if older else ())
+    return Chain(tuple(links), heads, tuple(differences))
 
 
 def _misplaced(audit: RecordedAudit, chained: Sequence[RecordedAudit], begin: str) -> Iterator[str]:

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from duckanon.database import blocks, engine, templates
-from duckanon.database.fingerprint import digest
 from duckanon.database.relations import columns_of, databases, subquery
 from duckanon.errors import DuckanonError
 from duckanon.release.export import attach, detach, write_macros
-from duckanon.release.metadata import CHAINED, METADATA, SCHEMA
+from duckanon.release.metadata import METADATA, SCHEMA
 from duckanon.release.tables import parts_of
 from duckanon.release.verify.record import STAGE
 
@@ -37,9 +36,6 @@ _WORDS = re.compile(r"\"(?:[^\"]|\"\")*\"|'(?:[^']|'')*'|[\w.]+|\S")
 
 Macro = tuple[str, str]
 """Schema and name."""
-
-_EARLIER = {"dominance": "3b9a288539ba1eaf33d85460e0a72e4f7dc30f9984c377061152d8ae46e3707d"}
-"""SHA-256 of forms of macros that an earlier state of this version wrote, as DuckDB 2.0.1 gives them back."""
 
 
 @dataclass(frozen=True)
@@ -76,15 +72,11 @@ def held(con: duckdb.DuckDBPyConnection, home: str, told: str, recorded: Sequenc
     ]
     beside, notes = _beside_the_blocks(con, home, recorded)
     differences += beside
-    earlier = _earlier(con, home, written)
-    macros = [text for key, text in _macros_that_differ(con, home, written) if key not in earlier]
+    macros = list(_macros_that_differ(con, home, written))
     programs = version("duckanon"), duckdb.__version__
     writers = _writers(recorded)
-    if earlier:
-        older = [f"the macro {'.'.join(key)} is that of an earlier state of duckanon" for key in earlier]
-        notes = (*notes, "; ".join(older) + ": ask that of sql/install.sql")
     if programs in writers or not macros:
-        return Held((*differences, *macros), notes, not macros and not earlier)
+        return Held((*differences, *macros), notes, not macros)
     return Held(tuple(differences), (*notes, _unknown(macros, programs, writers[0])), macros=False)
 
 
@@ -95,7 +87,7 @@ def _metadata(
     for number, times in Counter(release.release_id for release in recorded).items():
         if times > 1:
             yield f"{SCHEMA}.releases names release {number} {times} times"
-    query = templates.render("evidence/strays.sql.j2", catalog=told, metadata=METADATA[1:])
+    query = templates.render("evidence/recorded.sql.j2:strays", catalog=told, metadata=METADATA[1:])
     for table, number, rows in engine.rows(con, query, STAGE):
         what = f"{rows} row{'' if rows == 1 else 's'} of release {number}"
         yield f"{SCHEMA}.{table} has {what}, which {SCHEMA}.releases does not name"
@@ -113,7 +105,7 @@ def _collated(
         schema, name = ("main", release.target.name) if release.exported else (SCHEMA, release.table)
         tables |= {(schema, part.of(name)) for part in parts_of(release.released)}
         tables |= {(SCHEMA, str(column.tree)) for column in release.columns}
-    query = templates.render("evidence/declared.sql.j2", catalog=home)
+    query = templates.render("evidence/contents.sql.j2:declared", catalog=home)
     for schema, table, text in engine.rows(con, query, STAGE):
         words = _WORDS.findall(text) if (schema, table) in tables else []
         for word, collation in pairwise(words):
@@ -146,9 +138,7 @@ def _beside_the_blocks(
     differences += blocks.strange_headers(file)
     if room.behind:
         differences.append(f"the file goes on for {room.behind} bytes behind its last block")
-    audits = [audit for release in recorded for audit in release.audits if audit.statement == "export"]
-    # EXPORT empties free blocks since it chains the audits.
-    if filled and any(audit.schema_version >= CHAINED for audit in audits):
+    if filled and any(audit.statement == "export" for release in recorded for audit in release.audits):
         which = "1 free block of the file is" if filled == 1 else f"{filled} free blocks of the file are"
         note = (
             f"{which} not empty, as EXPORT leaves every one: something was written later, and what was "
@@ -190,38 +180,25 @@ def _others(
     ours |= {f"schema {SCHEMA}"}
     ours |= {f"table {SCHEMA}.{name}" for name in METADATA} | written.columns
     ours |= {f"table {SCHEMA}.{column.tree}" for release in recorded for column in release.columns}
-    query = templates.render("evidence/objects.sql.j2", catalog=home, metadata=METADATA)
+    query = templates.render("evidence/contents.sql.j2:objects", catalog=home, metadata=METADATA)
     for kind, schema, name in engine.rows(con, query, STAGE):
         what = f"{kind} {name if schema is None else f'{schema}.{name}'}"
         if what not in ours:
             yield what
 
 
-def _earlier(con: duckdb.DuckDBPyConnection, home: str, written: _Written) -> list[Macro]:
-    """Macros that are not those of today, and that an earlier state of this version wrote."""
-    return [
-        key
-        for key, forms in _macros(con, home).items()
-        if key in written.macros
-        and digest(repr(forms)) == _EARLIER.get(key[1])
-        and _defaults(con, home, key) == written.defaults[key]
-    ]
-
-
-def _macros_that_differ(
-    con: duckdb.DuckDBPyConnection, home: str, written: _Written
-) -> Iterator[tuple[Macro, str]]:
+def _macros_that_differ(con: duckdb.DuckDBPyConnection, home: str, written: _Written) -> Iterator[str]:
     macros = _macros(con, home)
     program = f"duckanon {version('duckanon')}"
     for key, forms in written.macros.items():
         name = ".".join(key)
         if key not in macros:
-            yield key, f"the macro {name} is missing"
+            yield f"the macro {name} is missing"
         elif macros[key] != forms or _defaults(con, home, key) != written.defaults[key]:
-            yield key, f"the macro {name} is not the one that {program} writes: ask it nothing"
+            yield f"the macro {name} is not the one that {program} writes: ask it nothing"
     for key in macros:
         if key not in written.macros:
-            yield key, f"the file holds the macro {'.'.join(key)}, which EXPORT does not write"
+            yield f"the file holds the macro {'.'.join(key)}, which EXPORT does not write"
 
 
 @cache
@@ -247,12 +224,12 @@ def _written() -> _Written:
 def _columns(con: duckdb.DuckDBPyConnection, table: str) -> list[tuple[str, str]]:
     """Name and type of the columns of a table of the metadata that are exported."""
     values = {"catalog": "export", "table": table, "release_id": 0, "view": ""}
-    return columns_of(con, subquery(templates.render("export/metadata.sql.j2", **values)), STAGE)
+    return columns_of(con, subquery(templates.render("export/contents.sql.j2:metadata", **values)), STAGE)
 
 
 def _macros(con: duckdb.DuckDBPyConnection, home: str) -> dict[Macro, list[tuple[Any, ...]]]:
     forms: dict[Macro, list[tuple[Any, ...]]] = {}
-    query = templates.render("evidence/macros.sql.j2", catalog=home)
+    query = templates.render("evidence/contents.sql.j2:macros", catalog=home)
     for schema, name, kind, parameters, types, definition in engine.rows(con, query, STAGE):
         form = (kind, parameters, types, _in_order(definition))
         forms.setdefault((schema, name), []).append(form)
@@ -267,7 +244,7 @@ def _in_order(definition: str) -> str:
 def _defaults(con: duckdb.DuckDBPyConnection, home: str, macro: Macro) -> str:
     """Parameters of a macro with their defaults, which no table of the catalog shows."""
     schema, name = macro
-    query = templates.render("evidence/signature.sql.j2", catalog=home, schema=schema, name=name)
+    query = templates.render("evidence/contents.sql.j2:signature", catalog=home, schema=schema, name=name)
     try:
         engine.rows(con, query, STAGE)
     except DuckanonError as refused:

@@ -6,12 +6,13 @@ import hashlib
 import os
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from duckanon.audits.report import Measure
 from duckanon.audits.run import audit_attributes, roles_of
 from duckanon.audits.unaudited import unaudited
 from duckanon.database import engine, own_copy, parquet_room, templates
-from duckanon.database.fingerprint import digest, fingerprint, recipe_of
+from duckanon.database.fingerprint import digest, fingerprint
 from duckanon.database.paths import check_readable, open_plain
 from duckanon.database.quoting import file_literal
 from duckanon.database.relations import columns_of, named
@@ -19,6 +20,7 @@ from duckanon.errors import DuckanonError, PolicyError, ReleaseError, SourceErro
 from duckanon.policy.bind import Role, bind_audit
 from duckanon.policy.names import fold
 from duckanon.policy.policy import Policy
+from duckanon.policy.told import MIN_VALUES, proved
 from duckanon.release import foreign
 from duckanon.release.folders import (
     EVIDENCE,
@@ -34,7 +36,7 @@ from duckanon.release.verify.outcome import Verification, Verified, missing
 from duckanon.release.verify.record import STAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import duckdb
@@ -154,6 +156,7 @@ def _verified(
     con: duckdb.DuckDBPyConnection, table: str, folder: Path, evidence: FolderEvidence, files: Sequence[Path]
 ) -> Verified:
     policy, differences = _asked(evidence)
+    recorded = {row["measure"] for row in evidence.audit["measures"]}
     policy_hash = digest(evidence.policy)
     if evidence.policy_hash != policy_hash:
         differences.append(
@@ -164,7 +167,6 @@ def _verified(
         created_at=None,
         records=None,
         fingerprint=None,
-        earlier_fingerprints=(),
         policy_hash=policy_hash,
         policy=None if policy is None else policy.to_toml(),
         heads=(),
@@ -172,10 +174,10 @@ def _verified(
         audits=1,
         report=None,
         differences=tuple(differences),
-        notes=(_NOT_COMPARED,),
+        notes=(_NOT_COMPARED, *proved(recorded & {MIN_VALUES})),
     )
     try:
-        records = _read(con, table, files, recipe_of(evidence.fingerprint))
+        records = _read(con, table, files)
     except DuckanonError as failure:
         return replace(release, differences=(*differences, f"the records cannot be read: {failure}"))
     differences += _facts(evidence, records)
@@ -183,7 +185,7 @@ def _verified(
     if policy is not None:
         try:
             report, found = _audited(con, records, policy, folder)
-            differences += [*found, *_redone(evidence, report)]
+            differences += [*found, *_redone(evidence, policy, report)]
         except DuckanonError as failure:
             differences.append(f"the release cannot be audited: {failure}")
     return replace(
@@ -216,7 +218,7 @@ def _writer(evidence: FolderEvidence) -> str | None:
     return evidence.versions.get("duckanon")
 
 
-def _read(con: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path], recipe: int) -> _Records:
+def _read(con: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> _Records:
     """Read the records once, to a table: a Parquet file says of itself what is in it, and may lie."""
     if not files:
         raise SourceError("no Parquet file of a release is in the folder")
@@ -235,8 +237,8 @@ def _read(con: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path], rec
     lies = own_copy.of_parquet(con, files, relation, STAGE)
     told = [own_copy.told(lies)] if lies else []
     told += [f"{file.name!r}: {what}" for file in files for what in _beside(con, file, files, first)]
-    count = engine.rows(con, templates.render("relation/count.sql.j2", relation=relation), STAGE)
-    found = fingerprint(con, relation, recipe)
+    count = engine.rows(con, templates.render("relation.sql.j2:count", relation=relation), STAGE)
+    found = fingerprint(con, relation)
     return _Records(relation, columns_of(con, relation, STAGE), found, int(count[0][0]), tuple(told[:_TOLD]))
 
 
@@ -255,7 +257,7 @@ def _columns(con: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> list[tupl
 
 
 def _relation(files: Sequence[Path]) -> str:
-    return templates.render("relation/parquet.sql.j2", names=files).strip()
+    return templates.render("relation.sql.j2:parquet", names=files).strip()
 
 
 def _listed(columns: Sequence[tuple[str, str]]) -> str:
@@ -293,12 +295,22 @@ def _roles(records: _Records, policy: Policy, attributes: Sequence[Attribute]) -
             yield f"the recorded policy releases the column {name!r}, and the records do not have it"
 
 
-def _redone(evidence: FolderEvidence, report: Report) -> Iterator[str]:
+def _of_the_source(recorded: Sequence[Mapping[str, Any]], policy: Policy, classes: int) -> Iterator[Measure]:
+    """Give the rows of `min_values` as they have to be recorded: released records do not tell them."""
+    names = {fold(name) for name in policy.quasi_identifiers}
+    for row in recorded:
+        name, least = row["attribute"], policy.least_values
+        if row["measure"] == MIN_VALUES and name is not None and fold(name) in names:
+            yield Measure(MIN_VALUES, name, least, float(least), classes, 0, 0, True)
+
+
+def _redone(evidence: FolderEvidence, policy: Policy, report: Report) -> Iterator[str]:
     """Compare the recorded audit with the one that was done again."""
     audit = evidence.audit
     if audit["name"] != NAME and _writer(evidence) == version("duckanon"):
         yield f"the recorded audit is called {audit['name']!r}, and duckanon calls it {NAME!r}"
-    yield from differing(audit["measures"], report.measures, writer=_writer(evidence))
+    again = (*report.measures, *_of_the_source(audit["measures"], policy, report.classes))
+    yield from differing(audit["measures"], again, writer=_writer(evidence))
     if audit["passed"] != report.passed:
         yield f"verdict recorded {_verdict(audit['passed'])}, found {_verdict(report.passed)}"
     for name in NOT_AUDITED:

@@ -22,10 +22,9 @@ class Verified:
     created_at: str | None  # UTC
     records: int | None  # counted
     fingerprint: str | None  # of the rows as they are now; None where they cannot be read
-    earlier_fingerprints: tuple[str, ...]  # likewise, by older recipes that the record has, too
     policy_hash: str | None  # likewise
     policy: str | None  # text of that hash: what the audit asked
-    heads: tuple[str, ...]  # links that no other follows: several of audits at one time, none in old metadata
+    heads: tuple[str, ...]  # links that no other follows: several of audits at one time
     links: tuple[str, ...]  # of the chain, each computed anew
     audits: int  # recorded audits
     report: Report | None  # the audit by its policy, done again; None where it cannot be done
@@ -86,7 +85,6 @@ class Verification:
             made = f"{release.created_at} UTC" if release.created_at else "at an unknown time"
             lines.append(legible(f"{release.release}, made {made}"))
             lines.append(f"fingerprint: {release.fingerprint or 'unknown'}")
-            lines += [f"fingerprint, as recorded before: {text}" for text in release.earlier_fingerprints]
             lines.append(f"policy hash: {release.policy_hash or 'unknown'}")
             lines += [legible(f"  {asked}") for asked in (release.policy or "").splitlines()]
             lines.append(f"head of the audits: {' '.join(release.heads) or 'none, they are not chained'}")
@@ -120,11 +118,7 @@ class Verification:
 
 def missing(releases: Sequence[Verified], expected: Sequence[str], heads: Sequence[str]) -> Iterator[str]:
     """Tell what was kept elsewhere, a fingerprint, policy hash or head, and is that of no release."""
-    hashes = {
-        text
-        for release in releases
-        for text in (release.fingerprint, *release.earlier_fingerprints, release.policy_hash)
-    }
+    hashes = {text for release in releases for text in (release.fingerprint, release.policy_hash)}
     links = {link for release in releases for link in release.links}
     for texts, known, what in (
         (expected, hashes, "fingerprint or policy hash"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from duckanon.audits.evidence import SCHEMA_VERSION
 from duckanon.audits.report import COLUMNS, Measure
 from duckanon.database import engine, templates
 from duckanon.database.relations import Target
@@ -15,7 +14,7 @@ from duckanon.policy.methods import RECORDED
 from duckanon.policy.policy import AuditPolicy
 from duckanon.policy.recodes import RULES, UNRECODED
 from duckanon.policy.told import FORMS, OF_THE_RECORDS, proved
-from duckanon.release.metadata import SCHEMA
+from duckanon.release.metadata import SCHEMA, check_version
 from duckanon.release.tables import Released
 
 if TYPE_CHECKING:
@@ -73,10 +72,10 @@ class RecordedColumn:
 
 @dataclass(frozen=True)
 class RecordedAudit:
-    """An audit as it was recorded; what its version of the metadata did not know yet is None."""
+    """An audit as it was recorded; what was recorded as NULL is None."""
 
-    audit_id: str  # its id, or its time where it was recorded without one
-    schema_version: int  # layout of the metadata that knew it
+    audit_id: str
+    schema_version: int  # of the layout of the metadata
     audited_at: str | None  # UTC
     statement: str | None  # release, audit or export
     policy: str | None
@@ -91,7 +90,7 @@ class RecordedAudit:
 
     def __str__(self) -> str:
         """Name it as a reader finds it in the metadata."""
-        return f"audit {self.audit_id} ({self.statement or 'release'}, {self.audited_at} UTC)"
+        return f"audit {self.audit_id} ({self.statement}, {self.audited_at} UTC)"
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ class RecordedRelease:
 
     exported: bool  # in an exported file; else in the database in which it was made
     release_id: int
-    schema_version: int  # layout of the metadata that knew it
+    schema_version: int  # of the layout of the metadata
     target: Target  # the view as it was called
     table: str  # backing table
     records: int | None
@@ -180,38 +179,32 @@ def read_releases(
     """Releases that the metadata of a database names, in the order of their numbers.
 
     `home` may be a copy of the metadata; `called` is what errors call the database. A ReleaseError where
-    there is none, the metadata cannot be read, or a newer duckanon wrote it.
+    there is none, or the metadata cannot be read or are of another version.
     """
-    kind = dict(engine.rows(con, templates.read("catalog/with_releases.sql"), STAGE)).get(home)
+    kind = dict(engine.rows(con, templates.render("catalog/databases.sql.j2:with_releases"), STAGE)).get(home)
     if kind not in {"releases", "exported"}:
         other = f": its table {SCHEMA}.releases is of another kind" if kind else ""
         raise ReleaseError(f"the database {called or home!r} holds no release of duckanon{other}")
     exported = kind == "exported"
-    rows = _rows(con, templates.render("evidence/releases.sql.j2", catalog=home, exported=exported))
+    rows = _rows(con, templates.render("evidence/recorded.sql.j2:releases", catalog=home, exported=exported))
     if not rows:
         raise ReleaseError(
             f"the database {called or home!r} holds no release of duckanon: its metadata is empty"
         )
-    layout = _rows(con, templates.render("evidence/layout.sql.j2", catalog=home))
-    known = {name for (name,) in layout}
-    return [_release(con, home, row, exported=exported, layout=known) for row in rows]
+    return [_release(con, home, row, exported=exported) for row in rows]
 
 
 def _release(
-    con: duckdb.DuckDBPyConnection, home: str, row: tuple[Any, ...], *, exported: bool, layout: set[str]
+    con: duckdb.DuckDBPyConnection, home: str, row: tuple[Any, ...], *, exported: bool
 ) -> RecordedRelease:
     number, version, schema, view, table, *sizes = row
     if None in (number, version, schema, view, table):
         raise ReleaseError(f"the metadata is broken: release {number} has no name or version")
-    if version > SCHEMA_VERSION:
-        raise ReleaseError(
-            f"release {number} has metadata of version {version}, and this duckanon reads up to "
-            f"{SCHEMA_VERSION}: use the newer duckanon that wrote it"
-        )
+    check_version(f"release {number}", version)
     values = {"catalog": home, "release_id": number}
-    columns = _rows(con, templates.render("evidence/columns.sql.j2", **values))
-    thresholds = _rows(con, templates.render("evidence/thresholds.sql.j2", **values))
-    audits = _rows(con, templates.render("evidence/audits.sql.j2", **values, layout=layout))
+    columns = _rows(con, templates.render("evidence/recorded.sql.j2:columns", **values))
+    thresholds = _rows(con, templates.render("evidence/recorded.sql.j2:thresholds", **values))
+    audits = _rows(con, templates.render("evidence/recorded.sql.j2:audits", **values))
     return RecordedRelease(
         exported=exported,
         release_id=number,
@@ -228,8 +221,8 @@ def _release(
 def _audits(recorded: Sequence[tuple[Any, ...]]) -> list[RecordedAudit]:
     heads: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in recorded:
-        if row[1] is None:
-            raise ReleaseError(f"the metadata is broken: audit {row[0]} has no version")
+        if None in row[:2]:
+            raise ReleaseError(f"the metadata is broken: audit {row[0]} has no id or no version")
         # An audit of which some rows say something else than the others falls apart into several.
         heads.setdefault(row[: len(_AUDIT)], []).append(dict(zip(COLUMNS, row[len(_AUDIT) :], strict=True)))
     return [
@@ -267,11 +260,11 @@ def misworded(release: RecordedRelease) -> Iterator[str]:
     if release.method not in RECORDED:
         yield f"the method is recorded as {release.method!r}, which is none that this version knows"
     yield from _columns(release)
-    statements = [audit.statement for audit in release.audits if audit.schema_version > 1]
+    statements = [audit.statement for audit in release.audits]
     for statement in sorted({str(each) for each in statements} - _STATEMENTS):
         yield f"{SCHEMA}.audits has an audit by {statement!r}, which is no statement that records one"
     exports = statements.count("export")
-    if release.exported and release.schema_version > 1 and not exports:
+    if release.exported and not exports:
         yield "the audit with which the file was exported is not recorded"
     if not release.exported and exports:
         yield f"{SCHEMA}.audits has an audit of an export, which only an exported file has"

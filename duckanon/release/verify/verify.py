@@ -12,7 +12,7 @@ from duckanon.audits.evidence import canonical, read_canonical, trees_told
 from duckanon.audits.report import COLUMNS, Measure
 from duckanon.audits.run import audit_attributes
 from duckanon.database import engine, interrupts, own_copy, templates
-from duckanon.database.fingerprint import by_recipe, digest, recipe_of
+from duckanon.database.fingerprint import digest, fingerprint
 from duckanon.database.relations import Target, columns_of, relation_of
 from duckanon.errors import DuckanonError
 from duckanon.policy.bind import bind_audit
@@ -25,7 +25,6 @@ from duckanon.release.tables import parts_of, read
 from duckanon.release.verify.chain import checked
 from duckanon.release.verify.contents import held
 from duckanon.release.verify.measured import differing
-from duckanon.release.verify.older import in_terms_of_today
 from duckanon.release.verify.outcome import Verification, Verified, missing
 from duckanon.release.verify.record import STAGE, misworded, of_the_source, read_releases
 
@@ -67,15 +66,15 @@ def _own_functions(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
     A macro hides the function of its name from all queries while its database is current, so a file could
     bring along its own sha256, or a duckdb_functions that does not show it.
     """
-    ((home, schema, before),) = engine.rows(con, templates.read("session/current.sql"), STAGE)
+    ((home, schema, before),) = engine.rows(con, templates.render("session.sql.j2:current"), STAGE)
 
     def restore() -> None:
         # The names of the search path may be meant in the database that was current.
-        engine.run(con, templates.render("session/use.sql.j2", catalog=home, schema=schema), STAGE)
+        engine.run(con, templates.render("session.sql.j2:use", catalog=home, schema=schema), STAGE)
         look_up(before)
 
     def look_up(path: str) -> None:
-        statement = templates.render("session/set.sql.j2", name="search_path", value=path, session=False)
+        statement = templates.render("session.sql.j2:set", name="search_path", value=path, session=False)
         engine.run(con, statement, STAGE)
 
     with interrupts.cleanup(con, restore):
@@ -97,7 +96,6 @@ def _verified_in(con: duckdb.DuckDBPyConnection, home: str, room: str, release: 
         created_at=release.created_at,
         records=None,
         fingerprint=None,
-        earlier_fingerprints=(),
         policy_hash=None,
         policy=None,
         heads=chain.heads,
@@ -105,7 +103,7 @@ def _verified_in(con: duckdb.DuckDBPyConnection, home: str, room: str, release: 
         audits=len(release.audits),
         report=None,
         differences=tuple(differences),
-        notes=chain.notes,
+        notes=(),
     )
     if relation is None:
         return empty
@@ -117,21 +115,18 @@ def _verified_in(con: duckdb.DuckDBPyConnection, home: str, room: str, release: 
         report = subject.audit(asked)
     except DuckanonError as failure:
         return replace(empty, differences=(*differences, f"the release cannot be audited: {failure}"))
-    release, notes = in_terms_of_today(release, report.classes, subject.columns)
     differences += [*_structure(release, subject, report), *_policies(release, subject, text)]
     for audit in release.audits:
-        differences += [f"{audit}: {what}" for what in _redone(release, audit, subject, asked)]
-    fingerprints = tuple(subject.fingerprints.values())
+        differences += [f"{audit}: {what}" for what in _redone(release, audit, subject)]
     return replace(
         empty,
         records=subject.records,
-        fingerprint=fingerprints[-1],
-        earlier_fingerprints=fingerprints[:-1],
+        fingerprint=subject.fingerprint,
         policy_hash=digest(text),
         policy=text,
         report=report,
         differences=tuple(differences),
-        notes=(*release.told, *notes, *chain.notes),
+        notes=release.told,
     )
 
 
@@ -141,7 +136,7 @@ class _Subject:
 
     columns: list[tuple[str, str]]
     trees: dict[str, str]
-    fingerprints: dict[int, str]  # by recipe
+    fingerprint: str
     records: int
     audit: Callable[[AuditPolicy], Report]
 
@@ -166,11 +161,11 @@ def _subject(
         stored = foreign.stored(con, Target(home, SCHEMA, tree), STAGE)
         lies += foreign.own_table(con, stored, room, STAGE)[1]
     trees = trees_of(con, _published(release), room)
-    count = engine.rows(con, templates.render("relation/count.sql.j2", relation=relation), STAGE)
+    count = engine.rows(con, templates.render("relation.sql.j2:count", relation=relation), STAGE)
     subject = _Subject(
         columns=columns,
         trees=trees_told(con, trees),
-        fingerprints=by_recipe(con, relation, [audit.fingerprint for audit in release.audits]),
+        fingerprint=fingerprint(con, relation),
         records=int(count[0][0]),
         audit=audit,
     )
@@ -199,7 +194,7 @@ def _place(
     con: duckdb.DuckDBPyConnection, home: str, room: str, release: RecordedRelease
 ) -> tuple[str | None, list[str]]:
     """Copy the rows of a release to a room; return them as SQL text, and what is wrong with their place."""
-    query = templates.render("evidence/relations.sql.j2", catalog=home)
+    query = templates.render("evidence/contents.sql.j2:relations", catalog=home)
     rows = engine.rows(con, query, STAGE)
     parts, there = parts_of(release.released), [row[:3] for row in rows]
     if release.exported:
@@ -277,7 +272,7 @@ def _policies(release: RecordedRelease, subject: _Subject, text: str) -> Iterato
         else:
             yield from _lines("the policy of the release", stated, text)
     made = [audit for audit in release.audits if audit.statement in {"release", "export"}]
-    if not [audit for audit in release.audits if audit.statement in {"release", None}]:
+    if not [audit for audit in release.audits if audit.statement == "release"]:
         yield "the audit with which the release was made is not recorded"
     for audit in made:
         yield from _lines(f"the policy of {audit}", audit.policy or "", text)
@@ -293,28 +288,25 @@ def _lines(what: str, stated: str, tables: str) -> Iterator[str]:
             yield f"{what} does not say {line}, the tables of columns and thresholds do"
 
 
-def _redone(
-    release: RecordedRelease, audit: RecordedAudit, subject: _Subject, asked: AuditPolicy
-) -> Iterator[str]:
-    if audit.schema_version < release.schema_version:
+def _redone(release: RecordedRelease, audit: RecordedAudit, subject: _Subject) -> Iterator[str]:
+    if audit.schema_version != release.schema_version:
         yield f"metadata version recorded {audit.schema_version}, of the release {release.schema_version}"
-    if audit.fingerprint is not None or audit.schema_version > 1:
-        found = subject.fingerprints[recipe_of(audit.fingerprint)]
-        if audit.fingerprint != found:
-            yield f"fingerprint recorded {audit.fingerprint}, found {found}"
-        policy_hash = digest(audit.policy or "")
-        if audit.policy_hash != policy_hash:
-            yield f"policy hash recorded {audit.policy_hash}, found {policy_hash} of the recorded policy"
+    if audit.fingerprint != subject.fingerprint:
+        yield f"fingerprint recorded {audit.fingerprint}, found {subject.fingerprint}"
+    policy_hash = digest(audit.policy or "")
+    if audit.policy_hash != policy_hash:
+        yield f"policy hash recorded {audit.policy_hash}, found {policy_hash} of the recorded policy"
     try:
-        policy = asked if audit.schema_version == 1 else read_canonical(audit.policy or "")
-        if audit.schema_version > 1:
-            yield from _trees(audit, canonical(policy, subject.columns, subject.trees))
+        policy = read_canonical(audit.policy or "")
+        yield from _trees(audit, canonical(policy, subject.columns, subject.trees))
         again = subject.audit(policy).measures
     except DuckanonError as failure:
         yield f"it cannot be done again: {failure}"
         return
-    if audit.statement in {"release", None}:
-        again += _of_the_source(release, audit, again[0].classes)
+    if audit.statement == "release":
+        again += of_the_source(
+            again[0].classes, information_loss=release.information_loss, suppressed=release.suppressed
+        )
         yield from _proved(release, audit)
         again += tuple(_as_it_was(row) for row in audit.measures if row["measure"] in OF_THE_RECORDS)
     writer = audit.duckanon_version or release.duckanon_version
@@ -324,13 +316,6 @@ def _redone(
 def _trees(audit: RecordedAudit, text: str) -> Iterator[str]:
     if text != audit.policy:
         yield "the recorded policy is not the one that these columns and trees give"
-
-
-def _of_the_source(release: RecordedRelease, audit: RecordedAudit, classes: int) -> tuple[Measure, ...]:
-    """Give the measures that need the source: the release states them a second time."""
-    stated = of_the_source(classes, information_loss=release.information_loss, suppressed=release.suppressed)
-    recorded = {row["measure"] for row in audit.measures}
-    return tuple(m for m in stated if m.measure in recorded or audit.schema_version > 1)
 
 
 def _proved(release: RecordedRelease, audit: RecordedAudit) -> Iterator[str]:

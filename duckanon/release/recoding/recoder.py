@@ -1,0 +1,233 @@
+"""Recode: the records of a class get its values, by the rules of every release."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from duckanon.database import arrow, engine, templates
+from duckanon.errors import ReleaseError
+from duckanon.policy.bind import Role
+from duckanon.policy.names import CLASS
+from duckanon.release.recoding.means import means_between
+from duckanon.release.stages.digits import asked_of
+from duckanon.release.stages.stage import Field
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import duckdb
+    from numpy.typing import NDArray
+
+    from duckanon.policy.bind import Attribute
+    from duckanon.release.stages.stage import Rounding
+
+STAGE = "recode"
+
+
+@dataclasses.dataclass(frozen=True)
+class Members:
+    """Records in the order of output: whole classes, and single records of classes of before."""
+
+    classes: NDArray[np.int64]  # (n,), whose values they are released with
+    starts: NDArray[np.int64]  # where what is written together begins: a class, or a record alone
+    alone: NDArray[np.bool_]  # (n,), whether the class was written before
+
+    @cached_property
+    def runs(self) -> NDArray[np.int64]:
+        """Number, from 0, of what each record (n,) is written with."""
+        return np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=len(self.classes)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Recoder:
+    """How records are written."""
+
+    fields: tuple[Field, ...]
+    types: Mapping[str, pa.DataType]  # of the records, without dictionaries, by name
+    k: int
+    least: int  # records, or subjects, of a class that have a value where a mean, median or range is released
+    class_id: bool = False  # whether the number of the class is a column of its own
+    climbs: Mapping[str, str] = dataclasses.field(default_factory=dict)  # tables of hierarchies, by column
+    _queries: dict[tuple[object, ...], str] = dataclasses.field(default_factory=dict)  # see `_query`
+
+    def rounded(self, roundings: Mapping[str, Rounding]) -> Recoder:
+        """Return it with other roundings of some columns."""
+        fields = tuple(
+            dataclasses.replace(field, rounding=roundings.get(field.column, field.rounding))
+            for field in self.fields
+        )
+        return dataclasses.replace(self, fields=fields, _queries={})
+
+    def empty(self, con: duckdb.DuckDBPyConnection) -> pa.Table:
+        """Written columns with their types, without a record."""
+        nothing = np.zeros(0, np.int64)
+        records = pa.Table.from_batches([], pa.schema(self.types.items()))
+        return self.written(con, records, Members(nothing, nothing, nothing > 0), None)[0]
+
+    def written(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        records: pa.Table,
+        members: Members,
+        before: pa.Table | None,
+        subjects: NDArray[np.int64] | None = None,
+    ) -> tuple[pa.Table, pa.Table, NDArray[np.int64]]:
+        """Recode records.
+
+        What is written together comes in the order of output. Inside it the columns that are no
+        quasi-identifiers give the order, so that nobody sees which record came first. A record alone is left
+        out if it lies outside the ranges of its class by less than a coordinate tells.
+
+        Parameters
+        ----------
+        con : duckdb.DuckDBPyConnection
+            Of any database.
+        records : pyarrow.Table
+            Records (n,) by the names of the fields.
+        members : Members
+            Their classes.
+        before : pyarrow.Table or None
+            Values of the classes that were written before, if single records of these follow.
+        subjects : ndarray, optional
+            Number (n,) of the subject of each record, if the policy names one.
+
+        Returns
+        -------
+        written : pyarrow.Table
+            The records as they are released.
+        values : pyarrow.Table
+            Class and values of its quasi-identifiers, of each record.
+        places : ndarray
+            Place of each written record among `records`.
+        """
+        quasi, alone = [one for one in self.fields if one.quasi], bool(members.alone.any())
+        table = pa.table(
+            {
+                "place": arrow.arrow(np.arange(len(members.classes))),
+                "class_id": arrow.arrow(members.classes),
+                "run": arrow.arrow(members.runs),
+                **({"alone": pa.array(members.alone)} if alone else {}),
+                **({} if subjects is None else {"subject": arrow.arrow(subjects)}),
+                **{field.column: records.column(field.name) for field in self.fields},
+            }
+        )
+        sparse = self._sparse(records)
+        query = self._query(alone, before is not None, subjects is not None, sparse)
+        tables = {"duckanon_members": table, "duckanon_means": self._means(records, members)}
+        with engine.registered(con, tables if before is None else {**tables, "duckanon_before": before}):
+            found = engine.table(con, query, STAGE)
+        values = found.select(["class_id", *(field.column for field in quasi)])
+        self._check(found, records, members, sparse, subjects)
+        if alone:
+            found = found.filter(found.column("inside"))
+        places = found.column("place")
+        columns = {
+            field.name: self._typed(found.column(field.column), field)
+            if field.quasi
+            else records.column(field.name).take(places)
+            for field in self.fields
+        }
+        if self.class_id:
+            columns[CLASS] = found.column("class_id")
+        return pa.table(columns), values, arrow.numbers(places)
+
+    def _sparse(self, records: pa.Table) -> tuple[str, ...]:
+        """Columns of which a class may have a value in fewer records, or subjects, than it needs."""
+        short = self.least > self.k
+        return tuple(
+            field.column
+            for field in self.fields
+            if field.quasi and field.rule.of_values and (short or records.column(field.name).null_count)
+        )
+
+    def _check(
+        self,
+        found: pa.Table,
+        records: pa.Table,
+        members: Members,
+        sparse: Sequence[str],
+        subjects: NDArray[np.int64] | None,
+    ) -> None:
+        """Count anew how many values each class mean is of; a ReleaseError where these are too few."""
+        names = {field.column: field.name for field in self.fields}
+        formed = ~members.alone
+        now = formed[arrow.numbers(found.column("place"))]
+        for column in sparse:
+            there = formed & ~np.asarray(records.column(names[column]).is_null())
+            owners = np.arange(len(members.classes)) if subjects is None else subjects
+            pairs = np.stack([members.classes, owners])
+            classes, held = np.unique(np.unique(pairs[:, there], axis=1)[0], return_counts=True)
+            shown = now & ~np.asarray(found.column(column).is_null())
+            if not np.isin(arrow.numbers(found.column("class_id"))[shown], classes[held >= self.least]).all():
+                raise ReleaseError(
+                    f"a class would tell a value of {names[column]!r} that fewer than min_values = "
+                    f"{self.least} of it have: nothing of it was written; please report this"
+                )
+
+    def _query(self, alone: bool, before: bool, subject: bool, sparse: tuple[str, ...]) -> str:
+        """Return the statement that recodes; to render it for each batch takes a twentieth of all time."""
+        asked = alone, before, subject, sparse
+        if asked not in self._queries:
+            self._queries[asked] = templates.render(
+                "recode/members.sql.j2",
+                members="duckanon_members",
+                means="duckanon_means",
+                before="duckanon_before" if before else None,
+                alone=alone,
+                fields=self.fields,
+                quasi=[one for one in self.fields if one.quasi],
+                climbs=self.climbs,
+                levels={},
+                subject=subject,
+                sparse=sparse,
+                least=self.least,
+            )
+        return self._queries[asked]
+
+    def _means(self, records: pa.Table, members: Members) -> pa.Table:
+        """Means of floating-point columns, a row a class; NULL where no record has a number."""
+        formed = ~members.alone[members.starts]
+        begins = members.starts[formed]
+        ends = np.append(members.starts[1:], len(members.classes))[formed]
+        means = {"class_id": arrow.arrow(members.classes[begins])}
+        for field in self.fields:
+            if field.quasi and field.recode == "mean" and not field.exact:
+                values = arrow.numbers(records.column(field.name)).astype(np.float64)
+                means[field.column] = arrow.arrow(means_between(values, begins, ends))
+        return pa.table(means)
+
+    def _typed(self, column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
+        """Values of a class in the type of the input, where the rule keeps it."""
+        kind = self.types[field.name]
+        if pa.types.is_timestamp(kind) and kind.tz:
+            # Instants may lie between those of the input.
+            kind = pa.timestamp("us", kind.tz)
+        same = not field.rule.keeps_type or column.type == kind or isinstance(kind, pa.BaseExtensionType)
+        return column if same else column.cast(kind)
+
+
+def fields_of(attributes: Sequence[Attribute]) -> tuple[Field, ...]:
+    """Columns that are written, in the order of the input, each with the rounding that is asked for."""
+    kept = [one for one in attributes if one.role is not Role.IDENTIFIER]
+    fields = [
+        Field(one, f"{'q' if one.role is Role.QUASI_IDENTIFIER else 'o'}{number}")
+        for number, one in enumerate(kept, start=1)
+    ]
+    return tuple(
+        dataclasses.replace(field, rounding=asked_of(field)) if field.quasi and field.rule.rounds else field
+        for field in fields
+    )
+
+
+def known_classes(before: pa.Table | None, values: pa.Table, public: NDArray[np.int64]) -> pa.Table | None:
+    """Return the values of the classes `public`, a row each, from before and now; None without any."""
+    if not len(public):
+        return None
+    rows = values if before is None else pa.concat_tables([before, values])
+    classes, first = np.unique(arrow.numbers(rows.column("class_id")), return_index=True)
+    return rows.take(arrow.arrow(first[np.isin(classes, public)]))

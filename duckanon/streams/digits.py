@@ -1,0 +1,65 @@
+"""Digits: how finely the means of a stream are rounded, told by the first values of a column.
+
+The values to come are unknown. So the digits of a column stay open until its first mean leaves; the first
+values that were read by then tell them. A value counts by its place in the stream, whatever its batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from duckanon.database import arrow
+from duckanon.release.stages.digits import digits_in, rounding_of, searched, unit_in
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from duckanon.release.stages.stage import Field, Rounding
+
+
+class OpenDigits:
+    """Columns whose means have no digits yet, each with its first values; at most `most` of a column."""
+
+    def __init__(self, fields: Sequence[Field], most: int) -> None:
+        self._most = most
+        self._seen: dict[Field, list[pa.Table]] = {field: [] for field in fields if searched(field)}
+
+    def read(self, tuples: pa.Table, first: int) -> None:
+        """Keep the first values of tuples, the first of which has that place in the stream."""
+        for field, seen in self._seen.items():
+            missing = self._most - sum(map(len, seen))
+            if missing > 0:
+                places = arrow.arrow(np.arange(first, first + len(tuples)))
+                values = pa.table({"place": places, "value": tuples.column(field.name)})
+                seen.append(values.filter(values.column("value").is_valid()).slice(0, missing))
+
+    def first(self, made: pa.Table, times: NDArray[np.int64]) -> dict[str, Rounding]:
+        """Roundings of the columns that have their first mean among what is to be written, by column.
+
+        `times` are the places of the last tuples that were read before each of `made` leaves. Their digits
+        are open no longer.
+        """
+        found = {}
+        for field in list(self._seen):
+            means = np.flatnonzero(np.asarray(made.column(field.name).is_valid()))
+            if len(means):
+                seen = pa.concat_tables(self._seen.pop(field))
+                before = arrow.numbers(seen.column("place")) <= times[means[0]]
+                found[field.column] = _rounding(field, seen.column("value").filter(pa.array(before)))
+        return found
+
+
+def _rounding(field: Field, values: pa.ChunkedArray) -> Rounding:
+    """Return the rounding of means by values, none of them NULL."""
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if field.kind == "float":
+        return rounding_of(field, digits_in(arrow.numbers(values).astype(np.float64), field.type))
+    zone = values.type.tz
+    values = values.cast(pa.timestamp("us" if zone else values.type.unit, zone))
+    return rounding_of(field, unit_in(arrow.numbers(values.cast(pa.int64())), field))
