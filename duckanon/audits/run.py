@@ -108,13 +108,13 @@ def _with_suppressed(
         line = Measure("suppressed_records", None, None, float(count), classes, None, None, None)
         return replace(report, measures=(*report.measures, line))
     # A missing value is a value of its own; where one column has none, that is no sign of another tool.
-    told = [
+    suppressed = [
         f"the {count:,} records whose quasi-identifiers all are {mark} count as a class: if they are "
         f"suppressed, leave them out by suppressed = {mark!r} (--suppressed {mark!r} on the command line)"
         for mark, count in found.items()
         if mark != "NULL" or len(quasi) > 1
     ]
-    return replace(report, warnings=(*report.warnings, *told))
+    return replace(report, warnings=(*report.warnings, *suppressed))
 
 
 def roles_of(policy: AuditPolicy | Policy) -> Roles:
@@ -235,11 +235,11 @@ def audit_attributes(
     return audit_sql(con, relation, quasi, asked, k=policy.k, name=name, texts=texts)
 
 
-WORST = 100
+VIOLATIONS_LISTED = 100
 """Violating classes that a report lists."""
 
 
-TOGETHER = 16
+COLUMNS_PER_STATEMENT = 16
 """Sensitive columns of one statement: with 180 in one, DuckDB plans for a minute, and refuses 200."""
 
 CHANGING = "the table holds other rows each time it is read: store it before it is audited"
@@ -304,7 +304,7 @@ def audit_sql(
         texts = {column for column, kind in columns_of(con, relation, stage) if kind == "VARCHAR"}
     values: dict[str, object] = {"relation": relation, "texts": texts, "k": k}
     values |= {"qi": list(quasi_identifiers), "rows_of": rows_of}
-    parts = list(engine.in_parts(audit_columns, TOGETHER)) or [()]
+    parts = list(engine.in_parts(audit_columns, COLUMNS_PER_STATEMENT)) or [()]
     # Parts of one audit look at the same rows.
     with transaction(con, last=False, whole=False) if len(parts) > 1 else nullcontext():
         measures = _measures(con, values, parts, stage)
@@ -312,7 +312,9 @@ def audit_sql(
         if report.passed or not any(measure.violations for measure in measures):
             return report
         # The worst class of every measure comes before the second of any: others do not get on the list.
-        worst = {measure.attribute for measure in [one for one in measures if one.violations][:WORST]}
+        worst = {
+            measure.attribute for measure in [one for one in measures if one.violations][:VIOLATIONS_LISTED]
+        }
         columns = [column for column in audit_columns if column.name in worst]
         rows = _worst(con, values, columns, stage)
     return Report(name, measures, tuple(_violation(row, quasi_identifiers) for row in rows))
@@ -346,11 +348,13 @@ def _worst(
 ) -> list[tuple[object, ...]]:
     """Classes that violate k, or a threshold of some columns, the worst of every measure first."""
     places = {column.name: place for place, column in enumerate(columns)}
-    parts = list(engine.in_parts(columns, TOGETHER)) or [()]
+    parts = list(engine.in_parts(columns, COLUMNS_PER_STATEMENT)) or [()]
     found: list[tuple[tuple[int, int, int], tuple[object, ...]]] = []
     severities: Counter[tuple[object, object]] = Counter()
     for part in parts:
-        query = templates.render("audit_bind/classes.sql.j2", **values, attributes=list(part), limit=WORST)
+        query = templates.render(
+            "audit_bind/classes.sql.j2", **values, attributes=list(part), limit=VIOLATIONS_LISTED
+        )
         for row in engine.rows(con, query, stage):
             measure, attribute, *_ = row
             if attribute is None and part is not parts[0]:
@@ -358,7 +362,7 @@ def _worst(
             severities[measure, attribute] += 1
             place = (-1, 0) if attribute is None else (measure == "t_closeness", places[attribute])
             found.append(((severities[measure, attribute], *place), row))
-    return [row for _, row in sorted(found, key=operator.itemgetter(0))[:WORST]]
+    return [row for _, row in sorted(found, key=operator.itemgetter(0))[:VIOLATIONS_LISTED]]
 
 
 def _violation(row: tuple[object, ...], quasi_identifiers: Sequence[str]) -> Violation:

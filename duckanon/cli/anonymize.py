@@ -43,7 +43,7 @@ from duckanon.policy.names import fold
 from duckanon.policy.policy import hierarchy_names
 from duckanon.release.explain import explain
 from duckanon.release.export import check_target, export, files_of
-from duckanon.release.stages.candidate import Source
+from duckanon.release.source import Source
 from duckanon.release.views import create
 
 if TYPE_CHECKING:
@@ -135,9 +135,9 @@ def anonymize(
     # The audit is that of the file; what its rows do not tell is what CREATE found.
     known = {measure.measure for measure in report.measures}
     beside = tuple(measure for measure in made.report.measures if measure.measure not in known)
-    told = replace(report, measures=report.measures + beside, plan=made.report.plan)
+    full = replace(report, measures=report.measures + beside, plan=made.report.plan)
     written = " and ".join(str(file) for file in files_of(path, release_policy.release))
-    show(Outcome(f"wrote {written}", None, told, effect=made.effect))
+    show(Outcome(f"wrote {written}", None, full, effect=made.effect))
     return PASSED
 
 

@@ -60,7 +60,7 @@ from duckanon.policy.policy import (
 )
 from duckanon.policy.told import check_of_rows
 from duckanon.release.frontier import frontier as measured
-from duckanon.release.stages.candidate import Source
+from duckanon.release.source import Source
 from duckanon.release.tables import BESIDE, together
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Digits: how finely class means are rounded, by what the values of the whole table have."""
+"""Digits of class means, from the values of the whole table."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from duckanon.database import arrow
-from duckanon.release.stages.digits import (
-    NOISE,
-    WHOLE,
+from duckanon.release.stages.recode.digits import (
+    NOISE_SHARE,
+    WHOLE_MIN_NUMBER,
     rounding_of,
     searched,
     telling,
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 
 def with_digits(staged: Staged) -> BoundColumns:
-    """Columns with the rounding of those that are released by a mean or median, as DuckDB finds it. O(n).
+    """Columns with the rounding of their means and medians, as in DuckDB. O(n).
 
-    A floating-point column whose values are no short decimals is sorted, to see how near two of them are.
+    A floating-point column whose values are no short decimals is sorted for its least difference.
     """
     fields = [field for field in staged.bound.quasi if searched(field)]
     checks = [
@@ -55,7 +55,7 @@ def with_digits(staged: Staged) -> BoundColumns:
 
 
 def _has(field: Field, unit: int) -> Column:
-    """Whether a value has a unit of `units_of`."""
+    """Whether a value is a multiple of a unit of `units_of`."""
     if field.kind == "timestamp":
         if field.type == "TIMESTAMP":
             begin = sf.to_timestamp_ntz(sf.lit("1970-01-01 00:00:00"))
@@ -63,27 +63,29 @@ def _has(field: Field, unit: int) -> Column:
         return sf.unix_micros(field.column) % unit == 0
     value, tens = number(field), 10.0**unit
     rounded = (sf.rint(value * tens) / tens).cast("float" if field.type == "FLOAT" else "double")
-    return (sf.abs(value) >= WHOLE / tens) | (rounded == sf.col(field.column))
+    return (sf.abs(value) >= WHOLE_MIN_NUMBER / tens) | (rounded == sf.col(field.column))
 
 
 def _digits(staged: Staged, field: Field) -> int:
     """Digits after the point that tell the values of a floating-point column apart; see `telling`."""
     low, high = staged.ranges[field.column]
     values = staged.frame.select(number(field).alias("value")).where("value IS NOT NULL").sort("value")
-    parts = values.mapInArrow(partial(_nearest, NOISE[field.type]), "low double, high double, half double")
+    parts = values.mapInArrow(
+        partial(_nearest, NOISE_SHARE[field.type]), "low double, high double, half double"
+    )
     rows = parts.collect()
     ends = sorted((row["low"], row["high"]) for row in rows)
     between = [
         after / 2 - before / 2
         for (_, before), (after, _) in itertools.pairwise(ends)
-        if after - before > abs(after) * NOISE[field.type]
+        if after - before > abs(after) * NOISE_SHARE[field.type]
     ]
     halves = [row["half"] for row in rows if row["half"] is not None] + between
     return telling(min(halves, default=None), max(abs(low or 0.0), abs(high or 0.0)))
 
 
 def _nearest(noise: float, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give the ends of a part of the sorted values, and half the least distance in it: the work of a task."""
+    """Give lowest value, highest value and half the least difference of a sorted part, in a task."""
     low = high = half = None
     for batch in batches:
         values = arrow.numbers(batch.column(0)).astype(np.float64)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import duckanon
-from duckanon.release.pipeline import equivalence_classes
+from duckanon.release.unpublished import equivalence_classes
 from tests.examples import examples
 
 # Incomes of 100 to 158, and one of 10,000: with three others in its class, of which each lies within 58, it is told

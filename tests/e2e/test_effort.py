@@ -10,7 +10,7 @@ import pytest
 
 import duckanon
 from duckanon.errors import DuckanonWarning
-from duckanon.release.stages import plan
+from duckanon.release.stages.partition import plan
 
 if TYPE_CHECKING:
     from duckanon.kernels.recipes import Recipe

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon.release.pipeline import owners_copy
+from duckanon.release.unpublished import owners_copy
 from tests.e2e.test_functions import dictionaries
 
 if TYPE_CHECKING:

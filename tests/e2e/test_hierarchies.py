@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, assume, given, settings
 import duckanon
 from duckanon import hierarchies
 from duckanon.errors import DuckanonError, DuckanonWarning, PolicyError
-from duckanon.release.pipeline import equivalence_classes
+from duckanon.release.unpublished import equivalence_classes
 from tests.e2e.scenes import ROOT, command
 from tests.examples import examples
 from tests.oracle import key

@@ -16,7 +16,7 @@ import pytest
 
 import duckanon
 from duckanon.cli.verify import verify
-from duckanon.release.stages import recode as recode_stage
+from duckanon.release.stages.recode import recode as recode_stage
 from tests.oracle_recode import class_value
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import duckanon
-from duckanon.release.pipeline import equivalence_classes
+from duckanon.release.unpublished import equivalence_classes
 from tests.literature.adult import COLUMNS
 from tests.reference import reference_file
 

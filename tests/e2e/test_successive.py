@@ -611,8 +611,8 @@ def test_a_value_has_one_digest_whether_it_is_looked_up_or_not(
 ) -> None:
     """A release of many records is compared with one of few; the session sorts text by a collation."""
     found = []
-    for least in (successive.REPEATED, 10**9):
-        monkeypatch.setattr(successive, "REPEATED", least)
+    for least in (successive.DIGESTED_VALUE_RECORDS, 10**9):
+        monkeypatch.setattr(successive, "DIGESTED_VALUE_RECORDS", least)
         with duckanon.connect() as con:
             con.execute("SET default_collation = 'NOCASE'; SET TimeZone = 'Asia/Tokyo'")
             con.execute(

@@ -1,4 +1,4 @@
-"""Wide tables: no statement grows with all columns, and --timeout ends commands that nothing else can stop (issue 47, E6).
+"""Wide tables: no statement grows with all columns, and --timeout ends commands that nothing else can stop.
 
 Expected audits are those of single columns, which are one statement each and tested elsewhere.
 """
@@ -19,10 +19,10 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon.audits.run import TOGETHER, WORST, audit_relation
+from duckanon.audits.run import COLUMNS_PER_STATEMENT, VIOLATIONS_LISTED, audit_relation
 from duckanon.database import engine
 from duckanon.policy.policy import AuditPolicy
-from duckanon.release.stages import advice
+from duckanon.release.stages.advise import advise as advice
 from tests.e2e.scenes import ROOT, command
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def audit_of(con: duckdb.DuckDBPyConnection, sensitive: list[str], kind: str) ->
 @pytest.mark.parametrize("kind", ["distinct", "recursive"])
 def test_many_sensitive_columns_are_audited_as_each_alone(kind: str) -> None:
     with duckdb.connect() as con:
-        names = wide(con, 2 * TOGETHER + 5, 90)
+        names = wide(con, 2 * COLUMNS_PER_STATEMENT + 5, 90)
         whole = audit_of(con, names, kind)
         alone = [audit_of(con, [name], kind) for name in names]
     k, diversity, closeness = zip(*[report.measures[:3] for report in alone], strict=True)
@@ -72,9 +72,9 @@ def test_many_sensitive_columns_are_audited_as_each_alone(kind: str) -> None:
     lists = [of_size]
     for wanted in (False, True):
         lists += [[one for one in each if (one.measure == "t_closeness") is wanted] for each in own]
-    ranked = [each[rank] for rank in range(WORST) for each in lists if rank < len(each)]
-    assert len(ranked) > WORST, "the limit is met"
-    assert list(whole.violations) == ranked[:WORST]
+    ranked = [each[rank] for rank in range(VIOLATIONS_LISTED) for each in lists if rank < len(each)]
+    assert len(ranked) > VIOLATIONS_LISTED, "the limit is met"
+    assert list(whole.violations) == ranked[:VIOLATIONS_LISTED]
 
 
 @pytest.mark.slow
@@ -87,7 +87,7 @@ def test_two_hundred_sensitive_columns() -> None:
 
 def test_parts_of_an_audit_that_find_other_classes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with duckdb.connect() as con:
-        names = wide(con, TOGETHER + 1, 40)
+        names = wide(con, COLUMNS_PER_STATEMENT + 1, 40)
         read = engine.rows
 
         def with_a_change(*given: Any, **named: Any) -> list[tuple[Any, ...]]:

@@ -459,8 +459,8 @@ def test_a_view_is_the_partition_of_the_whole_table(
     fresh_db: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the size of a tile; the time of refinement, which is up at once, does not cut it short."""
-    monkeypatch.setattr(bucket, "TILE", 32)
-    monkeypatch.setattr(bucket, "BROAD_TILE", 32)
+    monkeypatch.setattr(bucket, "TILE_RECORDS", 32)
+    monkeypatch.setattr(bucket, "BROAD_TILE_RECORDS", 32)
     fresh_db.execute(
         "CREATE TABLE people AS SELECT range * 71 % 397 AS a, range * 37 % 401 AS b FROM range(397)"
     )
