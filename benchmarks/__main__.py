@@ -19,6 +19,7 @@ BENCHMARKS = (
     "bench_demo",
     "bench_first",
     "bench_wide",
+    "bench_foreign",
     "bench_tclose",
     "bench_kanon",
     "bench_never_worse",

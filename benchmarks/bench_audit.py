@@ -62,7 +62,7 @@ SENSITIVE = (["diagnosis"], ["days"], ["diagnosis", "days"])
 
 
 @dataclass(frozen=True)
-class Column:
+class AuditedColumn:
     """A sensitive column as `audit_bind/report.sql.j2` wants it."""
 
     name: str
@@ -114,7 +114,7 @@ def beside_the_least_work(con: duckdb.DuckDBPyConnection, results: Results) -> N
         "audit_bind/report.sql.j2",
         relation="person",
         qi=list(KEYS),
-        attributes=[Column("charge")],
+        attributes=[AuditedColumn("charge")],
         k=5,
         texts={"sex", "zip", "education"},
         rows_of=rows_of,

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 K, DELAYS, ORDER = 10, (30, 50, 100, 200, 500), 0.001
 TUPLES, CENTRES, SPREAD = 20_000, 10, 0.05
-FAST = 20_000
+MIN_TUPLES_PER_SECOND = 20_000
 """Tuples a CPU second that the kernel must write."""
 
 CENSUS = ("TAXINC", "POTHVAL")
 INCOME = ("age", "weeks_worked", "wage_per_hour")
 
 
-class Cell(NamedTuple):
+class StreamCell(NamedTuple):
     """A data set and a delay, and what came of it by both methods."""
 
     name: str
@@ -79,13 +79,13 @@ def report(points: NDArray[np.float64], **options: object) -> duckanon.StreamRep
     return stream.report
 
 
-def cells(sets: Mapping[str, NDArray[np.float64] | None]) -> Iterator[Cell]:
+def cells(sets: Mapping[str, NDArray[np.float64] | None]) -> Iterator[StreamCell]:
     """Give what comes of each data set that is there, by delay."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", duckanon.DuckanonWarning)
         for name, points in sets.items():
             for delay in DELAYS if points is not None else ():
-                yield Cell(
+                yield StreamCell(
                     name, delay, report(points, delay=delay), report(points, delay=delay, order_weight=ORDER),
                     report(points, delay=delay, method="castle"),
                 )  # fmt: skip
@@ -129,7 +129,9 @@ def main() -> int:
     print("castle loses less in: " + ("; ".join(worse) or "no cell"), flush=True)
     tuples = speed()
     results.row("castle, the kernel alone", **{"tuples a CPU s": tuples})
-    results.bar(f"castle: {FAST:,} tuples a CPU s / found", FAST / tuples, 1.0)
+    results.bar(
+        f"castle: {MIN_TUPLES_PER_SECOND:,} tuples a CPU s / found", MIN_TUPLES_PER_SECOND / tuples, 1.0
+    )
     return results.exit_code()
 
 

@@ -33,12 +33,17 @@ con.execute('''CREATE TABLE p AS SELECT 18 + hash(i) % 60 AS age, hash(i + 1000)
 con.execute('''CREATE ANONYMIZED VIEW v AS FROM p
     WITH (quasi_identifiers = (age, pay, zip), sensitive = ill, k = 5 {more})''')
 """
-NONE = {prepared.VARIABLE: ""}
+WITHOUT_MACHINE_CODE = {prepared.VARIABLE: ""}
 MEASURED: tuple[tuple[str, tuple[str, ...], dict[str, str], float], ...] = (
     ("first release of 200 records, k = 5", ("-c", RELEASE.format(more="")), {}, 5.0),
-    ("the same without machine code", ("-c", RELEASE.format(more="")), NONE, 5.0),
+    ("the same without machine code", ("-c", RELEASE.format(more="")), WITHOUT_MACHINE_CODE, 5.0),
     ("first release of 200 records, k = 5, t = .2", ("-c", RELEASE.format(more=", t = 0.2")), {}, 10.0),
-    ("the same, with t, without machine code", ("-c", RELEASE.format(more=", t = 0.2")), NONE, 10.0),
+    (
+        "the same, with t, without machine code",
+        ("-c", RELEASE.format(more=", t = 0.2")),
+        WITHOUT_MACHINE_CODE,
+        10.0,
+    ),
     ("import duckanon", ("-c", "import duckanon"), {}, 0.4),
     ("duckanon --help", ("-m", "duckanon", "--help"), {}, 0.4),
 )

@@ -27,7 +27,7 @@ Points = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 BESIDE_NUMPY = ((1_000, 5, 5), (10_000, 5, 3), (10_000, 5, 5), (10_000, 5, 10), (5_000, 20, 5))
-ALONE = ((30_000, 5, 5), (100_000, 5, 5))
+CASES_WITHOUT_PEER = ((30_000, 5, 5), (100_000, 5, 5))
 LEAST_RATIO = 8.0
 MOST_SECONDS = 6.0
 
@@ -57,7 +57,7 @@ def main() -> None:
     stratified(warm, warm[:, 0], 5)
     print(f"{'records x d, k':<18}{'numpy s':>10}{'mdav s':>10}{'ratio':>8}{'IL numpy':>11}{'IL mdav':>11}")
     bars = {}
-    for n, d, k in BESIDE_NUMPY + ALONE:
+    for n, d, k in BESIDE_NUMPY + CASES_WITHOUT_PEER:
         points = mixture(n, d)
         seconds, labels = timed(partial(mdav, points, k))
         bars[n, d, k] = [seconds]

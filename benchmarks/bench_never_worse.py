@@ -39,15 +39,15 @@ if TYPE_CHECKING:
     from duckanon.kernels.exchange.refine import Effort
 
 EFFORTS: tuple[Effort, ...] = ("fast", "balanced", "best")
-MOST: dict[Effort, float] = {"fast": 1.05, "balanced": 1.0}
-SMALL = 300
+MAX_LOSS_RATIO: dict[Effort, float] = {"fast": 1.05, "balanced": 1.0}
+SHRUNK_MAX_RECORDS = 300
 """Most records of a cell that is run in a shrunk run."""
 
 ROUNDING = 1e-9
 """Share by which two losses may differ that are the same but for the order of sums."""
 
 
-class Cell(NamedTuple):
+class LossCell(NamedTuple):
     """A table of some kind, k, and t, or l distinct values, or neither."""
 
     kind: str
@@ -59,61 +59,61 @@ class Cell(NamedTuple):
 
 
 CELLS = (
-    Cell("gauss", 30, 1, 3),
-    Cell("gauss", 30, 12, 3),
-    Cell("clusters", 60, 2, 3),
-    Cell("heavy tails", 100, 1, 5),
-    Cell("heavy tails", 120, 3, 5),
-    Cell("categories", 150, 3, 5),
-    Cell("mixed", 200, 4, 5),
-    Cell("uniform", 250, 2, 10),
-    Cell("clusters", 300, 5, 5),
-    Cell("text", 400, 3, 4),
-    Cell("categories", 500, 6, 5),
-    Cell("heavy tails", 600, 2, 5),
-    Cell("ties", 700, 1, 5),
-    Cell("mixed", 800, 5, 5),
-    Cell("clusters", 1000, 12, 5),
-    Cell("gauss", 1000, 8, 20),
-    Cell("heavy tails", 2000, 4, 2),
-    Cell("ties", 3000, 2, 5),
-    Cell("clusters", 10_000, 5, 5),
-    Cell("gauss", 20_000, 2, 5),
-    Cell("clusters", 60, 2, 3, t="0.2"),
-    Cell("heavy tails", 120, 3, 5, t="0.3"),
-    Cell("categories", 150, 3, 5, t="0.2"),
-    Cell("ties", 300, 1, 5, t="0.1"),
-    Cell("mixed", 800, 5, 5, t="0.2"),
-    Cell("gauss", 2000, 3, 10, t="0.05"),
-    Cell("clusters", 60, 2, 3, values=2),
-    Cell("categories", 150, 3, 5, values=3),
-    Cell("mixed", 300, 4, 2, values=4),
-    Cell("clusters", 1000, 5, 5, values=3),
-    Cell("few values", 60, 3, 4),
-    Cell("equal records", 400, 2, 5),
-    Cell("few values", 800, 2, 5, t="0.1"),
-    Cell("equal records", 300, 1, 3, t="0.5"),
-    Cell("clusters", 250, 1, 7, values=3),
-    Cell("equal records", 400, 2, 8, values=2),
+    LossCell("gauss", 30, 1, 3),
+    LossCell("gauss", 30, 12, 3),
+    LossCell("clusters", 60, 2, 3),
+    LossCell("heavy tails", 100, 1, 5),
+    LossCell("heavy tails", 120, 3, 5),
+    LossCell("categories", 150, 3, 5),
+    LossCell("mixed", 200, 4, 5),
+    LossCell("uniform", 250, 2, 10),
+    LossCell("clusters", 300, 5, 5),
+    LossCell("text", 400, 3, 4),
+    LossCell("categories", 500, 6, 5),
+    LossCell("heavy tails", 600, 2, 5),
+    LossCell("ties", 700, 1, 5),
+    LossCell("mixed", 800, 5, 5),
+    LossCell("clusters", 1000, 12, 5),
+    LossCell("gauss", 1000, 8, 20),
+    LossCell("heavy tails", 2000, 4, 2),
+    LossCell("ties", 3000, 2, 5),
+    LossCell("clusters", 10_000, 5, 5),
+    LossCell("gauss", 20_000, 2, 5),
+    LossCell("clusters", 60, 2, 3, t="0.2"),
+    LossCell("heavy tails", 120, 3, 5, t="0.3"),
+    LossCell("categories", 150, 3, 5, t="0.2"),
+    LossCell("ties", 300, 1, 5, t="0.1"),
+    LossCell("mixed", 800, 5, 5, t="0.2"),
+    LossCell("gauss", 2000, 3, 10, t="0.05"),
+    LossCell("clusters", 60, 2, 3, values=2),
+    LossCell("categories", 150, 3, 5, values=3),
+    LossCell("mixed", 300, 4, 2, values=4),
+    LossCell("clusters", 1000, 5, 5, values=3),
+    LossCell("few values", 60, 3, 4),
+    LossCell("equal records", 400, 2, 5),
+    LossCell("few values", 800, 2, 5, t="0.1"),
+    LossCell("equal records", 300, 1, 3, t="0.5"),
+    LossCell("clusters", 250, 1, 7, values=3),
+    LossCell("equal records", 400, 2, 8, values=2),
 )
 
 
 RELEASES = (
-    (Cell("heavy tails", 12_000, 2, 4), "0"),
-    (Cell("ties", 25_000, 1, 9), "0"),
-    (Cell("mixed", 30_000, 4, 8), "0"),
-    (Cell("heavy tails", 33_000, 2, 4, values=2), "0"),
-    (Cell("mixed", 20_000, 4, 5, t="0.2"), "0"),
-    (Cell("heavy tails", 150, 2, 3, t="0.2"), "0.05"),
-    (Cell("categories", 250, 3, 5, values=2), "0.05"),
-    (Cell("mixed", 900, 4, 5, t="0.1"), "0.03"),
-    (Cell("clusters", 700, 2, 4, t="0.3"), "0.1"),
-    (Cell("heavy tails", 20_000, 2, 5, t="0.3"), "0.02"),
+    (LossCell("heavy tails", 12_000, 2, 4), "0"),
+    (LossCell("ties", 25_000, 1, 9), "0"),
+    (LossCell("mixed", 30_000, 4, 8), "0"),
+    (LossCell("heavy tails", 33_000, 2, 4, values=2), "0"),
+    (LossCell("mixed", 20_000, 4, 5, t="0.2"), "0"),
+    (LossCell("heavy tails", 150, 2, 3, t="0.2"), "0.05"),
+    (LossCell("categories", 250, 3, 5, values=2), "0.05"),
+    (LossCell("mixed", 900, 4, 5, t="0.1"), "0.03"),
+    (LossCell("clusters", 700, 2, 4, t="0.3"), "0.1"),
+    (LossCell("heavy tails", 20_000, 2, 5, t="0.3"), "0.02"),
 )
 """Tables that are released, and `suppression_limit`."""
 
 
-def table(cell: Cell) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def table(cell: LossCell) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return z-scored points (n, d or more) and sensitive values (n,) that follow the first column."""
     random, shape = np.random.default_rng([2026, cell.n, cell.d]), (cell.n, cell.d)
     noise = random.normal(size=shape) / 10
@@ -139,7 +139,7 @@ def table(cell: Cell) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     return scores, np.clip(sensitive, -12, 12).astype(np.int64)
 
 
-def limits(cell: Cell, sensitive: NDArray[np.int64]) -> tuple[NDArray[np.int64], Threshold]:
+def limits(cell: LossCell, sensitive: NDArray[np.int64]) -> tuple[NDArray[np.int64], Threshold]:
     """Return the code of each record and the threshold of a cell with t or l."""
     _, codes, counts = np.unique(sensitive, return_inverse=True, return_counts=True)
     asked = {"t": Fraction(cell.t)} if cell.t else {"l": Decimal(cell.values or 1)}
@@ -147,7 +147,7 @@ def limits(cell: Cell, sensitive: NDArray[np.int64]) -> tuple[NDArray[np.int64],
 
 
 def published(
-    cell: Cell, points: NDArray[np.float64], sensitive: NDArray[np.int64]
+    cell: LossCell, points: NDArray[np.float64], sensitive: NDArray[np.int64]
 ) -> Iterator[tuple[str, NDArray[np.int64]]]:
     """Yield the classes of every published method that keeps what the cell asks for, by name."""
     codes, threshold = limits(cell, sensitive)
@@ -165,7 +165,7 @@ def published(
 
 
 def own(
-    cell: Cell, points: NDArray[np.float64], sensitive: NDArray[np.int64], effort: Effort
+    cell: LossCell, points: NDArray[np.float64], sensitive: NDArray[np.int64], effort: Effort
 ) -> NDArray[np.int64]:
     """Return the classes of 'auto'."""
     if not cell.values:
@@ -185,7 +185,7 @@ def ratio_of(loss: float, published: float) -> float:
     return loss / max(published, ROUNDING)
 
 
-def measure(results: Results, cell: Cell) -> dict[Effort, tuple[float, float]]:
+def measure(results: Results, cell: LossCell) -> dict[Effort, tuple[float, float]]:
     """Print a line; return by effort the loss, and its ratio to the best published one."""
     points, sensitive = table(cell)
     losses = {name: information_loss(points, labels) for name, labels in published(cell, points, sensitive)}
@@ -209,7 +209,7 @@ def measure(results: Results, cell: Cell) -> dict[Effort, tuple[float, float]]:
     return found
 
 
-def measure_release(results: Results, cell: Cell, limit: str) -> dict[Effort, tuple[float, float]]:
+def measure_release(results: Results, cell: LossCell, limit: str) -> dict[Effort, tuple[float, float]]:
     """Print a line of a release; return by effort the loss, and its ratio to the best published one."""
     points, sensitive = table(cell)
     columns = {f"x{number}": column for number, column in enumerate(points.T)}
@@ -252,9 +252,11 @@ def measure_release(results: Results, cell: Cell, limit: str) -> dict[Effort, tu
 def main() -> int:
     """Print one line a cell and one a bar."""
     results = Results("bench_never_worse")
-    measured = [measure(results, cell) for cell in CELLS if SHRINK == 1 or cell.n <= SMALL]
-    measured += [measure_release(results, *one) for one in RELEASES if SHRINK == 1 or one[0].n <= SMALL]
-    for effort, most in MOST.items():
+    measured = [measure(results, cell) for cell in CELLS if SHRINK == 1 or cell.n <= SHRUNK_MAX_RECORDS]
+    measured += [
+        measure_release(results, *one) for one in RELEASES if SHRINK == 1 or one[0].n <= SHRUNK_MAX_RECORDS
+    ]
+    for effort, most in MAX_LOSS_RATIO.items():
         ratio = max(found[effort][1] for found in measured)
         results.bar(f"effort {effort!r}: largest ratio to the best published loss", ratio, most)
     rises = 0

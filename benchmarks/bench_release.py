@@ -21,7 +21,7 @@ from benchmarks.bars import ROOT, Results, shrunk
 
 STEPS = (100_000, 300_000, 1_000_000, 3_000_000)
 MILLION, THREE_MILLION, TEN_MILLION, WARM = 1_000_000, 3_000_000, 10_000_000, 30_000
-LONGEST = 3_600.0
+RUN_MAX_SECONDS = 3_600.0
 """Seconds after which a run is stopped: far beyond every bar."""
 ROUNDS = 3
 """Of the runs of a million records that are judged beside each other, by turns; their medians count."""
@@ -30,21 +30,24 @@ MOST_OF_ALGORITHM_3, MOST_TEN_MILLION, MOST_MEMORY, MOST_EXPONENT = 0.456, 150.0
 MEMORY_LIMIT, LEAST_LIMIT, MOST_OF_LEAST = "1GB", "500MB", 1.0
 """Limits of memory, and the GB that a release of 3,000,000 rows may take with the lower one."""
 TABLE = "CREATE ANONYMIZED VIEW, 5 quasi-identifiers, k = 5, t = 0.1"
-PLAIN, REFINED, K_ONLY = "t, refine = false", "t, refine = true", "k alone, refine = true"
-LIMITED, LEAST = f"{PLAIN}, memory_limit {MEMORY_LIMIT}", f"{PLAIN}, memory_limit {LEAST_LIMIT}"
-TILED = "Algorithm 3 in tiles of 2,000"
+UNREFINED_RUN, REFINED_RUN, K_ONLY = "t, refine = false", "t, refine = true", "k alone, refine = true"
+LIMITED_RUN, LEAST_MEMORY_RUN = (
+    f"{UNREFINED_RUN}, memory_limit {MEMORY_LIMIT}",
+    f"{UNREFINED_RUN}, memory_limit {LEAST_LIMIT}",
+)
+TILED_RUN = "Algorithm 3 in tiles of 2,000"
 YARDSTICKS = "MDAV of 100,000 records, and DuckDB reading, sorting and writing all"
 RUNS: dict[str, tuple[str, dict[str, object]]] = {
-    PLAIN: ("release", {"close": True, "refine": False}),
-    REFINED: ("release", {"close": True, "refine": True}),
+    UNREFINED_RUN: ("release", {"close": True, "refine": False}),
+    REFINED_RUN: ("release", {"close": True, "refine": True}),
     K_ONLY: ("release", {"close": False, "refine": True}),
-    LIMITED: ("release", {"close": True, "refine": False, "memory": MEMORY_LIMIT}),
-    LEAST: ("release", {"close": True, "refine": False, "memory": LEAST_LIMIT}),
-    TILED: ("tiled", {}),
+    LIMITED_RUN: ("release", {"close": True, "refine": False, "memory": MEMORY_LIMIT}),
+    LEAST_MEMORY_RUN: ("release", {"close": True, "refine": False, "memory": LEAST_LIMIT}),
+    TILED_RUN: ("tiled", {}),
     YARDSTICKS: ("yardsticks", {}),
 }
 
-JUDGED = (PLAIN, REFINED, YARDSTICKS)
+JUDGED = (UNREFINED_RUN, REFINED_RUN, YARDSTICKS)
 
 Figures = dict[str, float]
 Measured = dict[tuple[str, int], Figures]
@@ -54,9 +57,11 @@ def step(name: str, **arguments: object) -> Figures:
     """Run one step in a process of its own; without figures if it fails or takes too long."""
     command = [sys.executable, "-m", "benchmarks.release_run", name, json.dumps(arguments)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, timeout=LONGEST)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, cwd=ROOT, timeout=RUN_MAX_SECONDS
+        )
     except subprocess.TimeoutExpired:
-        print(f"{name} {arguments}: stopped after {LONGEST:.0f} s", flush=True)
+        print(f"{name} {arguments}: stopped after {RUN_MAX_SECONDS:.0f} s", flush=True)
         return {}
     except subprocess.CalledProcessError as failed:
         print(f"{name} {arguments}: exit code {failed.returncode}\n{failed.stderr[-2_000:]}", flush=True)
@@ -67,13 +72,13 @@ def step(name: str, **arguments: object) -> Figures:
 
 def measure(results: Results, folder: Path) -> Measured:
     """Print one line a run as it finishes, and return the figures by run and number of records."""
-    wanted = {n: [PLAIN, K_ONLY] for n in STEPS}
-    wanted[MILLION] += [REFINED, TILED, YARDSTICKS]
-    wanted[THREE_MILLION] += [LEAST]
-    wanted[TEN_MILLION] = [PLAIN, LIMITED]
+    wanted = {n: [UNREFINED_RUN, K_ONLY] for n in STEPS}
+    wanted[MILLION] += [REFINED_RUN, TILED_RUN, YARDSTICKS]
+    wanted[THREE_MILLION] += [LEAST_MEMORY_RUN]
+    wanted[TEN_MILLION] = [UNREFINED_RUN, LIMITED_RUN]
     path = str(folder / "source.parquet")
     step("data", path=path, records=shrunk(WARM, WARM))
-    for run in (PLAIN, REFINED, K_ONLY):
+    for run in (UNREFINED_RUN, REFINED_RUN, K_ONLY):
         step("release", path=path, **RUNS[run][1])
     measured: Measured = {}
     for n, runs in wanted.items():
@@ -117,29 +122,33 @@ def judge(results: Results, measured: Measured) -> None:
     for text, value, limit in (
         (
             "refine = true: CPU / exact MDAV of 100,000 rows",
-            ratio(REFINED, cpu, YARDSTICKS, "MDAV CPU s"),
+            ratio(REFINED_RUN, cpu, YARDSTICKS, "MDAV CPU s"),
             MOST_OF_MDAV,
         ),
-        ("refine = true: wall time / refine = false", ratio(REFINED, wall, PLAIN, wall), MOST_OF_PLAIN),
         (
-            f"refine = true: information loss / {TILED}",
-            ratio(REFINED, loss, TILED, loss),
+            "refine = true: wall time / refine = false",
+            ratio(REFINED_RUN, wall, UNREFINED_RUN, wall),
+            MOST_OF_PLAIN,
+        ),
+        (
+            f"refine = true: information loss / {TILED_RUN}",
+            ratio(REFINED_RUN, loss, TILED_RUN, loss),
             MOST_OF_ALGORITHM_3,
         ),
         (
             "refine = false: CPU / DuckDB reads, sorts, writes",
-            ratio(PLAIN, cpu, YARDSTICKS, "DuckDB CPU s"),
+            ratio(UNREFINED_RUN, cpu, YARDSTICKS, "DuckDB CPU s"),
             MOST_OF_DUCKDB,
         ),
     ):
         results.bar(f"1,000,000 rows, {text}", value, limit)
     text = "10,000,000 rows, refine = false: wall seconds"
-    results.bar(text, figure(PLAIN, TEN_MILLION, wall), MOST_TEN_MILLION)
+    results.bar(text, figure(UNREFINED_RUN, TEN_MILLION, wall), MOST_TEN_MILLION)
     text = f"10,000,000 rows, refine = false, memory_limit {MEMORY_LIMIT}: peak RSS in GB"
-    results.bar(text, figure(LIMITED, TEN_MILLION, "peak RSS GB"), MOST_MEMORY)
+    results.bar(text, figure(LIMITED_RUN, TEN_MILLION, "peak RSS GB"), MOST_MEMORY)
     text = f"3,000,000 rows, refine = false, memory_limit {LEAST_LIMIT}: peak RSS in GB"
-    results.bar(text, figure(LEAST, THREE_MILLION, "peak RSS GB"), MOST_OF_LEAST)
-    for run in (PLAIN, K_ONLY):
+    results.bar(text, figure(LEAST_MEMORY_RUN, THREE_MILLION, "peak RSS GB"), MOST_OF_LEAST)
+    for run in (UNREFINED_RUN, K_ONLY):
         text = f"cost exponent of {run}, 100,000 to 3,000,000 rows"
         results.bar(text, exponent(measured, run), MOST_EXPONENT)
 

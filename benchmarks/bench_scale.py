@@ -23,7 +23,7 @@ from duckanon import connect, information_loss, partition
 RECORDS, DIMENSIONS, K = 100_000, 5, 5
 MOST_LOSS_FAST, MOST_TIME_FAST, MOST_LOSS_BEST = 0.945, 0.9, 0.90
 ROUNDS, MOST_TIME_SENSITIVE, MOST_TIME_QUASI = 3, 1.5, 2.5
-MANY, MOST_LOOPS = 1_000_000, 44.0
+LARGE_TABLE_RECORDS, MOST_LOOPS = 1_000_000, 44.0
 # Two texts and two numbers that are different in nearly every record.
 PERSON = """
 CREATE OR REPLACE TABLE person AS
@@ -59,7 +59,7 @@ def million_texts(results: Results) -> None:
 
     Its bar was set on a machine on which a loop of `bench_first` takes a second.
     """
-    n, runs = shrunk(MANY, 2_000), []
+    n, runs = shrunk(LARGE_TABLE_RECORDS, 2_000), []
     for _ in range(ROUNDS):
         before, start = loops(), perf_counter()
         cpu = released(n, QUASI_TEXT)

@@ -32,9 +32,9 @@ from tests.engines.spark import MISSING, find, java_is_there
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-RECORDS, SMALL, ROUNDS = 2_000_000, 200_000, 3
+RECORDS, SMALL_TABLE_RECORDS, ROUNDS = 2_000_000, 200_000, 3
 EXECUTORS = "local-cluster[2,1,1024]"
-ALONE = "two processes without Spark / one"
+WITHOUT_SPARK = "two processes without Spark / one"
 TEXTS = "t_closeness_ordered on Spark"
 SOURCE = """
 CREATE MACRO normal(i, seed) AS
@@ -121,7 +121,7 @@ def measured(python: Path, records: int) -> dict[str, dict[str, float]]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         source, small = folder / "in.parquet", folder / "small.parquet"
-        for path, size in ((source, records), (small, records * SMALL // RECORDS)):
+        for path, size in ((source, records), (small, records * SMALL_TABLE_RECORDS // RECORDS)):
             duckdb.connect().execute(SOURCE.format(records=size, path=path))
         ways: dict[str, Callable[[], dict[str, float]]] = {"DuckDB": partial(on_duckdb, source)}
         for master in ("local[1]", "local[2]"):
@@ -132,7 +132,7 @@ def measured(python: Path, records: int) -> dict[str, dict[str, float]]:
         kept = folder / "kept"
         kept.mkdir()
         found[EXECUTORS] = on_spark(python, source, folder, EXECUTORS, str(kept))
-        return found | {ALONE: alone(python, kept)}
+        return found | {WITHOUT_SPARK: alone(python, kept)}
 
 
 def main() -> int:

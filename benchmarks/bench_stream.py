@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     Loop = Callable[[NDArray[np.float64]], NDArray[np.int64]]
 
 ATTRIBUTES, K, DELAY = 5, 10, 1_000
-TUPLES, FEWER, BATCH, ROUNDS = 2_000_000, 40_000, 100_000, 3
-ARROW, MEMORY, LONG = 3.0, 1.05, 10_000_000
-PLAIN, WHOLE_PASS = 25, 10
+TUPLES, CASTLE_TUPLES, BATCH, ROUNDS = 2_000_000, 40_000, 100_000, 3
+ARROW, MEMORY, LONG_STREAM_TUPLES = 3.0, 1.05, 10_000_000
+PLAIN_LOOP_RATIO, WHOLE_PASS_RATIO = 25, 10
 """How many times the tuples of each loop the kernel must write."""
 
 CASES: tuple[tuple[str, int, int, float, bool, int], ...] = (
@@ -79,7 +79,7 @@ def anonymized(points: NDArray[np.float64]) -> NDArray[np.int64]:
 
 def grown() -> float | None:
     """Return resident memory at the end of a long stream over that after a tenth of it."""
-    command = [sys.executable, "-c", RESIDENT, str(shrunk(LONG, 500_000))]
+    command = [sys.executable, "-c", RESIDENT, str(shrunk(LONG_STREAM_TUPLES, 500_000))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         print(done.stderr[-2_000:], flush=True)
@@ -117,7 +117,7 @@ def main() -> int:
     """Print one line a loop and one a bar."""
     results = Results("bench_stream")
     points = np.random.default_rng(1).random((shrunk(TUPLES, 5_000), ATTRIBUTES))
-    fewer = points[: shrunk(FEWER, 3_000)]
+    fewer = points[: shrunk(CASTLE_TUPLES, 3_000)]
     loops = {
         "numpy, the nearest k - 1 times": partial(plain_stream, k=K, delay=DELAY),
         "numpy, one pass and one sort": partial(whole_pass_stream, k=K, delay=DELAY),
@@ -131,13 +131,17 @@ def main() -> int:
         found[name] = speed(loop, fewer)
     for name, tuples in found.items():
         results.row(table, loop=name, **{"tuples a CPU s": tuples, "kernel, times": found["kernel"] / tuples})
-    for (name, tuples), times in zip(list(found.items())[1:], (PLAIN, WHOLE_PASS), strict=True):
+    for (name, tuples), times in zip(
+        list(found.items())[1:], (PLAIN_LOOP_RATIO, WHOLE_PASS_RATIO), strict=True
+    ):
         results.bar(f"{name}: its tuples a CPU s / those of the kernel", tuples / found["kernel"], 1 / times)
     anonymized(fewer)
     arrow = speed(anonymized, points)
     results.row(table, loop="record batches in and out", **{"tuples a CPU s": arrow})
     results.bar("record batches in and out: CPU s / the kernel", found["kernel"] / arrow, ARROW)
-    results.bar(f"{shrunk(LONG, 500_000):,} tuples: memory at the end / after a tenth", grown(), MEMORY)
+    results.bar(
+        f"{shrunk(LONG_STREAM_TUPLES, 500_000):,} tuples: memory at the end / after a tenth", grown(), MEMORY
+    )
     for name, k, delay, weight, grow, subjects in CASES:
         case = partial(streamed, k=k, delay=delay, weight=weight, grow=grow, subjects=subjects)
         results.row(

@@ -49,17 +49,17 @@ print(json.dumps({
 }))
 """
 
-ONE, ALIKE, ANYWHERE = (
+ONE_RECORD, EQUAL_RECORDS, SCATTERED_RECORDS = (
     "one record each",
     "five records each, all alike",
     "five records each, anywhere",
 )
 CASES = (
     ("no subject", 1, "any", ", identifiers = who"),
-    (ONE, 1, "any", ", subject = who"),
+    (ONE_RECORD, 1, "any", ", subject = who"),
     ("five alike, no subject", OF_EACH, "alike", ", identifiers = who"),
-    (ALIKE, OF_EACH, "alike", ", subject = who"),
-    (ANYWHERE, OF_EACH, "any", ", subject = who"),
+    (EQUAL_RECORDS, OF_EACH, "alike", ", subject = who"),
+    (SCATTERED_RECORDS, OF_EACH, "any", ", subject = who"),
 )
 
 
@@ -83,7 +83,7 @@ def main() -> int:
     for name, of_each, kind, subject in CASES:
         found[name] = released(records, of_each, kind, subject)
         results.row(f"{records:,} records of five columns, k = {K}", subjects=name, **(found[name] or {}))
-    plain, one = found["no subject"], found[ONE]
+    plain, one = found["no subject"], found[ONE_RECORD]
     for figure, limit in (
         ("CPU s", MOST_CPU),
         ("information loss %", MOST_LOSS),

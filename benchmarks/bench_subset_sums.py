@@ -22,7 +22,7 @@ import duckanon
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-PERSONS, SAMPLE, K, NEAREST = 600, 300, 5, 50
+PERSONS, SAMPLE, K, NEAREST_RECORDS = 600, 300, 5, 50
 
 INCOMES = {
     "DOUBLE, any digits": ("DOUBLE", "income"),
@@ -88,7 +88,7 @@ def half_a_unit(means: set[float]) -> float:
 def alike(known: NDArray[np.float64], age: float, mean: float, half: float) -> set[frozenset[int]]:
     """Sets of K persons near a class whose means, rounded, are its own; two are enough to know none."""
     scaled = (known - [age, mean]) / known.std(axis=0)
-    near = np.argsort((scaled**2).sum(axis=1), kind="stable")[:NEAREST]
+    near = np.argsort((scaled**2).sum(axis=1), kind="stable")[:NEAREST_RECORDS]
     ages, incomes = known[near].T
     pairs = np.array(list(itertools.combinations(range(len(near)), 2)))
     order = np.argsort(incomes[pairs].sum(axis=1), kind="stable")

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     Change = Callable[[exp.Expr], exp.Expr | None]
 
-COMPARED = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ)
+COMPARISONS = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ)
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
-OTHERS: dict[type[exp.Expr], tuple[type[exp.Expr], ...]] = {
-    **{kind: tuple(other for other in COMPARED if other is not kind) for kind in COMPARED[:4]},
+OTHER_OPERATORS: dict[type[exp.Expr], tuple[type[exp.Expr], ...]] = {
+    **{kind: tuple(other for other in COMPARISONS if other is not kind) for kind in COMPARISONS[:4]},
     exp.EQ: (exp.NEQ,), exp.NEQ: (exp.EQ,), exp.NullSafeEQ: (exp.EQ,), exp.NullSafeNEQ: (exp.NEQ,),
     exp.Add: (exp.Sub,), exp.Sub: (exp.Add,), exp.Mul: (exp.Add,), exp.Div: (exp.Mul,),
     exp.IntDiv: (exp.Mul,), exp.And: (exp.Or,), exp.Or: (exp.And,),
@@ -31,9 +31,19 @@ OTHERS: dict[type[exp.Expr], tuple[type[exp.Expr], ...]] = {
     exp.Lag: (exp.Lead,), exp.Lead: (exp.Lag,), exp.RowNumber: (exp.DenseRank,),
     exp.DenseRank: (exp.RowNumber, exp.Rank), exp.Rank: (exp.DenseRank,),
 }  # fmt: skip
-BARE = (exp.Abs, exp.Neg, exp.Not, exp.Filter, exp.Sqrt, exp.Floor, exp.Ceil, exp.Round, exp.Coalesce)
+REMOVABLE_FUNCTIONS = (
+    exp.Abs,
+    exp.Neg,
+    exp.Not,
+    exp.Filter,
+    exp.Sqrt,
+    exp.Floor,
+    exp.Ceil,
+    exp.Round,
+    exp.Coalesce,
+)
 CLAUSES = (exp.Where, exp.Having, exp.WindowSpec)
-SEVERAL = ((exp.Window, "partition_by"), (exp.Order, "expressions"), (exp.Case, "ifs"))
+LISTS_OF_PARTS = ((exp.Window, "partition_by"), (exp.Order, "expressions"), (exp.Case, "ifs"))
 
 
 class Mutant(NamedTuple):
@@ -102,15 +112,15 @@ def place_of(node: exp.Expr) -> str:
 
 def changes(node: exp.Expr) -> Iterator[Change]:
     """Give what can go wrong at a place; a change works in its tree and returns what then stands there."""
-    for kind in OTHERS.get(type(node), ()):
+    for kind in OTHER_OPERATORS.get(type(node), ()):
         yield partial(_other, kind=kind)
-    if isinstance(node, (*BARE, *ARITHMETIC, exp.And, exp.Or)):
+    if isinstance(node, (*REMOVABLE_FUNCTIONS, *ARITHMETIC, exp.And, exp.Or)):
         yield partial(_operand, key="this")
     if isinstance(node, (exp.And, exp.Or)):
         yield partial(_operand, key="expression")
     if isinstance(node, CLAUSES):
         yield _taken_out
-    for kind, key in SEVERAL:
+    for kind, key in LISTS_OF_PARTS:
         if isinstance(node, kind) and len(node.args.get(key) or ()) > (kind is not exp.Window):
             yield from (partial(_fewer, key=key, number=number) for number in range(len(node.args[key])))
     yield from _of_numbers(node)
@@ -132,7 +142,7 @@ def _of_numbers(node: exp.Expr) -> Iterator[Change]:
             yield partial(
                 _put, other=exp.Literal.number(f"{other:.0f}" if other.is_integer() else f"{other}")
             )
-    elif isinstance(node, COMPARED[:4]) and not isinstance(node.expression, exp.Literal):
+    elif isinstance(node, COMPARISONS[:4]) and not isinstance(node.expression, exp.Literal):
         for step in ("1", "-1"):
             yield partial(_shifted, step=step)
 
@@ -167,7 +177,7 @@ def _of_results(node: exp.Expr) -> Iterator[Change]:
     if query.parent is None or not isinstance(node.unalias(), (exp.Column, exp.Literal)):
         for text in ("{} + 1", "{} - 1", "NULL"):
             yield partial(_projected, text=text)
-    if isinstance(node.unalias(), COMPARED):
+    if isinstance(node.unalias(), COMPARISONS):
         for text in ("coalesce({}, FALSE)", "coalesce({}, TRUE)"):
             yield partial(_projected, text=text)
 

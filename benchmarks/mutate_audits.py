@@ -1,6 +1,6 @@
 """Break every audit in every way of `benchmarks.mutants`, and see that the tests notice.
 
-Run from the repository: ``python -m benchmarks.mutate_audits [AUDIT ...]``. A broken ``sql/audit/*.sql`` goes
+Run from the repository: ``python -m benchmarks.mutate_audits [AUDIT ...]``. A broken text of an audit goes
 the way of the real one (templates, macros), then the ``.test`` files that call its macros run on it, and the
 rows of ``tests/trust/direct.py``. A mutant that no test catches and that ``equivalent_mutants.toml`` does not
 explain makes the exit code 1; so does an audit with fewer than ten mutants, an explanation that no survivor
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 TESTS = Path(__file__).resolve().parents[1] / "tests" / "sql" / "audit"
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
-LEAST = 10
+MIN_MUTANTS = 10
 UNBOUND = (
     duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, sqlglot.ParseError, ValueError,
 )  # fmt: skip
@@ -88,8 +88,8 @@ def macro(name: str) -> str:
 
 
 def body(audit: str) -> str:
-    """Give the SELECT of an audit."""
-    return headers.split(templates.read(f"audit/{audit}.sql"))[1]
+    """Give the SELECT that runs for an audit."""
+    return headers.split(templates.read(headers.audit_file(audit)))[1]
 
 
 @cache
@@ -124,7 +124,7 @@ def tests_of(audit: str) -> tuple[tuple[str, tuple[slt.Block, ...]], ...]:
 
 def tried(mutant: Mutant) -> Outcome:
     """Run the tests on a mutant until one fails."""
-    file = f"audit/{mutant.audit}.sql"
+    file = headers.audit_file(mutant.audit)
     # The header stays: it says which macros there are.
     head, _ = headers.split(templates.read(file))
     try:
@@ -171,8 +171,8 @@ def judged(audit: str, outcomes: Sequence[Outcome]) -> list[str]:
     faults += [
         f"{audit}: explained, but no survivor: {change}" for change in explained if change not in survivors
     ]
-    if len(bound) - len(explained) < LEAST:
-        faults.append(f"{audit}: only {len(bound) - len(explained)} mutants, {LEAST} are wanted")
+    if len(bound) - len(explained) < MIN_MUTANTS:
+        faults.append(f"{audit}: only {len(bound) - len(explained)} mutants, {MIN_MUTANTS} are wanted")
     return faults
 
 

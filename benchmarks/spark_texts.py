@@ -29,14 +29,14 @@ COPY (
 PROGRAM = """
 from pyspark.sql import functions as sf
 from duckanon.audits import portable
-from duckanon.spark.steps import apart
+from duckanon.spark.steps import own_session
 
 source, text, master = sys.argv[1:]
 if text == "plain":
-    portable.audit_file = lambda name, engine: f"audit/{name}.sql"
+    portable.audit_file = lambda name, engine: f"audit/fast/{name}.sql"
 spark = session(master)
 begin, cpu = time.monotonic(), processes()
-with apart(spark.read.parquet(source)) as steps:
+with own_session(spark.read.parquet(source)) as steps:
     members = steps.frame("record")
     steps.define("class_member", members)
     steps.deal(members.count())

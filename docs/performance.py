@@ -34,6 +34,8 @@ TITLES = {
     "bench_demo": "The demo after installation",
     "bench_literature": "Published methods, one beside the other",
     "bench_audit": "Audits, in plain SQL",
+    "bench_wide": "Tables of many columns",
+    "bench_foreign": "Files of others",
 }
 
 ABOUT = {
@@ -75,6 +77,14 @@ Compilation excluded.""",
     "bench_audit": """\
 Quasi-identifiers of several types, k, l and t of the sensitive columns. pyCANON runs in a process of its own,
 on a table without NULLs, the domain in which it is right. `load` is the load of the machine meanwhile.""",
+    "bench_wide": """\
+Whole commands, start and all, on CSV files of 500 records. Half of the columns hold words. The unit is a loop
+of plain Python in the same run, which takes a CPU second on the machine of the bars. CPU seconds are those of
+all threads.""",
+    "bench_foreign": """\
+Rows of a file are copied before they are audited, since a file may lie about them, and what it states is
+compared with them. Without the copy, the audit reads the file as DuckDB does. A view is audited twice, as a
+copy and as it stands; beside it stands the audit of the table that it shows. CPU seconds are medians.""",
     "bench_release": """\
 `CREATE ANONYMIZED VIEW` from the source in memory to the audited view: staging, partition, recoding, audit
 and publication. Every run is a process of its own; its peak memory includes the source. Algorithm 3 in

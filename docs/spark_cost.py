@@ -31,7 +31,7 @@ OF_SPARK = (
 NEAR = 0.02
 TEXTS = """\
 `t_closeness_ordered` on Spark, in steps and with two tasks, of classes of five records: Spark's own text
-([sql/audit/spark](engines.md)) beside the plain one of all engines, which numbers all records in one task.
+([sql/audit/fast/spark](engines.md)) beside that of all engines, which numbers all records in one task.
 More cores make no task shorter: the longest one is what is left on many."""
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 # More than any table has.
-_ALL = 2**63 - 1
+_MAX_ROWS = 2**63 - 1
 # dbt opens the connections of its threads at the same time, and some of our functions belong to them all.
 _lock = threading.Lock()
 # DuckDB lets one of two transactions fail that write the metadata of releases at the same time.
@@ -215,7 +215,8 @@ def _violating_classes(con: duckdb.DuckDBPyConnection, relation: str, policy: Au
     texts = {attribute.name for attribute in attributes if attribute.type == "VARCHAR"}
     return templates.render(
         "dbt.sql.j2:rows",
-        relation=source, qi=quasi, attributes=asked, texts=texts, k=policy.k, limit=_ALL, rows_of=rows_of,
+        relation=source, qi=quasi, attributes=asked, texts=texts, k=policy.k,
+        limit=_MAX_ROWS, rows_of=rows_of,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from reproduce.kabir_printed import PAPER, PRINTED, SIZES, TABLES, TITLES
 from reproduce.kabir_runs import TEN, loss, loss_on
 from reproduce.rows import Row, Section, row
 
-LONG = 6
+COPIED_MIN_DIGITS = 6
 """From this many digits after the point on, two numbers that differ in one digit hardly do so by chance."""
 
 SCALES = (
@@ -77,7 +77,7 @@ def _digits(published: str, measured: float) -> str:
     digits = len(published.partition(".")[2])
     text = f"{measured:.{digits}f}"
     different = sum(a != b for a, b in zip(text, published, strict=False)) + abs(len(text) - len(published))
-    if digits >= LONG and different == 1:
+    if digits >= COPIED_MIN_DIGITS and different == 1:
         return f"; {text} to as many digits, all the same but one: a misprint, it seems"
     if published.endswith("00") and row("", published[:-2], measured).match:
         return f"; {published[:-2]} if the two zeros at its end are padding"

@@ -171,9 +171,9 @@ def disease_examples() -> Section:
         classes = ", ".join(f"{each:.3f}" for each in five)
         rows += [
             row(f"section 5.3, {reading}: D[{{gastric ulcer, gastritis, stomach cancer}}, Q]", "0.5",
-                float(four[0]), "" if whole is UNIFORM else _WHY),
+                float(four[0]), "" if whole is UNIFORM else _UNIFORM_NOTE),
             row(f"section 5.3, {reading}: D[{{gastric ulcer, stomach cancer, pneumonia}}, Q]", "0.278",
-                float(five[0]), "" if whole is UNIFORM else _WHY),
+                float(five[0]), "" if whole is UNIFORM else _UNIFORM_NOTE),
             row(f"Table 5, Disease, {reading}: t", "0.278", float(five.max()), f"its classes: {classes}"),
         ]  # fmt: skip
     return Section(PAPER, "EMD of diseases (Figure 1, section 5.3, Table 5)", _DISEASE, tuple(rows))
@@ -208,7 +208,7 @@ def _distance(one: str, other: str, printed: str) -> Row:
     return Row(f"section 5.3: distance of {one} and {other}", printed, f"{far:.4f}", bool(match))
 
 
-_WHY = "printed for the uniform Q"
+_UNIFORM_NOTE = "printed for the uniform Q"
 
 _DIVERSITY = (
     "Records and classes typed from the tables; the measures are those of duckanon.measures. What the "

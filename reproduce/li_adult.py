@@ -18,7 +18,7 @@ from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.literature.full_domain import keeping_nodes, minimal_nodes
 from duckanon.literature.lattice import Criteria, Levels
 from reproduce.li_tables import (
-    FEW,
+    FEW_OCCUPATIONS,
     QUASI_IDENTIFIERS,
     Quality,
     adult,
@@ -133,7 +133,8 @@ def similarity_attack_on_adult() -> Section:
         ]  # fmt: skip
         rows += [
             row(f"section 6, {place}: records revealed in one table", text, max(revealed),
-                f"at most {most} with any groups of at most {FEW} occupations: it is not the groups")
+                f"at most {most} with any groups of at most {FEW_OCCUPATIONS} occupations: "
+                "it is not the groups")
             for text in printed[2:]
         ]  # fmt: skip
     return Section(PAPER, "the similarity attack on Adult", _ATTACK, tuple(rows))
@@ -191,7 +192,7 @@ def own_classes() -> Section:
     return Section(
         PAPER,
         "quality of the measures, local recoding (Figure 4)",
-        _OWN,
+        _OWN_NOTE,
         _claims(quality),
         (Picture("li-figure-4-local", title, chart(_panels(quality))),),
     )
@@ -293,7 +294,7 @@ _FULL_DOMAIN = (
     "top of the lattice: it is ruled out early, and costs much more quality than the paper reports."
 )
 
-_OWN = (
+_OWN_NOTE = (
     "Not the algorithm of the paper: each release is made by duckanon.anonymize with method 'auto', "
     "without refinement, which forms classes of near records in an embedding of the quasi-identifiers "
     "(MDAV in blocks, with l or t also t-closeness-first, and merging) and recodes each by itself. "

@@ -17,7 +17,7 @@ from reproduce import data
 QUASI_IDENTIFIERS = ("age", "workclass", "education", "native-country", "marital-status", "race", "sex")
 """Columns of the file in the order of Figure 2."""
 
-FEW = 7
+FEW_OCCUPATIONS = 7
 """Half of the 14 occupations."""
 
 
@@ -36,7 +36,7 @@ class Exposed(NamedTuple):
     revealed : int
         Records in classes whose occupations all belong to one group.
     few : int
-        Records in classes with at most `FEW` occupations.
+        Records in classes with at most `FEW_OCCUPATIONS` occupations.
     """
 
     revealed: int
@@ -107,7 +107,7 @@ def exposed(levels: Levels) -> Exposed:
     (values,) = classes.sensitive
     group, first = generalized("occupation").nodes[1][values.codes], values.starts[:-1]
     alike = np.minimum.reduceat(group, first) == np.maximum.reduceat(group, first)
-    few = np.diff(values.starts) <= FEW
+    few = np.diff(values.starts) <= FEW_OCCUPATIONS
     return Exposed(int(classes.records[alike].sum()), int(classes.records[few].sum()))
 
 

@@ -24,7 +24,7 @@ from reproduce.soria_comas_runs import (
 )
 
 N = 1080
-WHOLE = tuple(range(2, 61))
+PROPOSITION_2_SIZES = tuple(range(2, 61))
 """Class sizes for which the bound of Proposition 2 is held against the Census data."""
 
 DRAWS = 400
@@ -205,12 +205,18 @@ def _bounded(column: str, by_rank: bool) -> Row:
     codes = sensitive(column, by_rank=by_rank)
     within = [
         maximum_emd(classes(3, column, k, "1", by_rank=by_rank), codes) <= eq_2(N, class_size(N, k, "1"))
-        for k in WHOLE
+        for k in PROPOSITION_2_SIZES
     ]
     place = f"Eq. 2 holds, k = 2..60, {_name(column, by_rank)}"
-    failing = ", ".join(str(k) for k, holds in zip(WHOLE, within, strict=True) if not holds)
+    failing = ", ".join(str(k) for k, holds in zip(PROPOSITION_2_SIZES, within, strict=True) if not holds)
     remark = f"equal values; exceeded at k = {failing}" if failing else ""
-    return Row(place, f"{len(WHOLE)} of {len(WHOLE)}", counted(within), all(within), remark)
+    return Row(
+        place,
+        f"{len(PROPOSITION_2_SIZES)} of {len(PROPOSITION_2_SIZES)}",
+        counted(within),
+        all(within),
+        remark,
+    )
 
 
 def _reached(column: str, by_rank: bool) -> Row:

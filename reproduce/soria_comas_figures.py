@@ -18,7 +18,7 @@ METHODS = {1: "tcloseness_merge", 2: "kanonymity_first", 3: "tcloseness_first"}
 T = ("0.02", "0.05", "0.09", "0.13", "0.17", "0.21", "0.25")
 T_OF_FIGURE_7 = ("0.05", "0.13", "0.25")
 K_OF_FIGURE_7 = tuple(range(2, 31))
-ALONE = (7, 11, 19)
+K_NOT_DIVIDING = (7, 11, 19)
 """k that do not divide 1080 between two that do."""
 
 Place = tuple[int, str]
@@ -26,7 +26,7 @@ Place = tuple[int, str]
 
 SSE = "normalised SSE (Eq. 5)"
 
-LARGER = ("UTILITYID", "RESREVENUE", "RESSALES", "COMREVENUE", "COMSALES", "INDREVENUE", "INDSALES")
+SEVEN_COLUMNS = ("UTILITYID", "RESREVENUE", "RESSALES", "COMREVENUE", "COMSALES", "INDREVENUE", "INDSALES")
 """Seven quasi-identifiers, as many as those of the Patient Discharge data; TOTREVENUE is sensitive."""
 
 
@@ -36,9 +36,9 @@ def figure_5() -> Section:
     reading = (
         "The Patient Discharge data of 2010 (23435 records left, seven quasi-identifiers) could not be "
         "found, and the paper names only some of their columns. So Figure 5 is drawn for EIA (4092 records, "
-        f"seven quasi-identifiers: {', '.join(LARGER)}; sensitive TOTREVENUE), k = 2, processor time without "
-        "compilation: orders can be compared, seconds cannot. The paper gives Algorithm 2 a cost between "
-        "n^2 / k and n^3 / k; here its exchanges are answered from prefix sums."
+        f"seven quasi-identifiers: {', '.join(SEVEN_COLUMNS)}; sensitive TOTREVENUE), k = 2, processor time "
+        "without compilation: orders can be compared, seconds cannot. The paper gives Algorithm 2 a cost "
+        "between n^2 / k and n^3 / k; here its exchanges are answered from prefix sums."
     )
     slowest = [seconds[2][t] > max(seconds[1][t], seconds[3][t]) for t in T]
     faster = [seconds[3][t] < seconds[1][t] for t in T[:3]]
@@ -116,7 +116,7 @@ def run_times(steps: Sequence[str]) -> dict[int, dict[str, float]]:
     dict of dict of float
         Processor seconds by algorithm and t; all is compiled before.
     """
-    points, values = matrix("eia", LARGER), matrix("eia", ("TOTREVENUE",))[:, 0]
+    points, values = matrix("eia", SEVEN_COLUMNS), matrix("eia", ("TOTREVENUE",))[:, 0]
     for method in METHODS.values():
         partition(points[:100], 2, method, sensitive=values[:100], t="0.05")
 
@@ -210,7 +210,7 @@ def _above_third(loss: dict[int, dict[Place, float]]) -> Row:
 
 
 def _spikes(algorithm: int, loss: dict[Place, float]) -> Row:
-    beside = {(k, t): (loss[k - 1, t], loss[k + 1, t]) for k in ALONE for t in T_OF_FIGURE_7}
+    beside = {(k, t): (loss[k - 1, t], loss[k + 1, t]) for k in K_NOT_DIVIDING for t in T_OF_FIGURE_7}
     spikes = [loss[place] > max(pair) for place, pair in beside.items()]
     rise = mean(loss[place] / mean(pair) - 1 for place, pair in beside.items())
     seldom = 2 * sum(spikes) <= len(spikes)

@@ -16,8 +16,8 @@ from reproduce.steered_stream import PAPER, stream_order
 from reproduce.steered_weights import (
     WEIGHTS,
     K,
-    Outcome,
-    Table,
+    WeightOutcome,
+    WeightTable,
     bound,
     moderately_correlated,
     other_bases,
@@ -76,7 +76,9 @@ def one_record_more() -> Section:
             row(f"{place}: bound of Proposition 1", limit, bound(1001, t, 1), "printed for n = 1000"),
             repeats_row(place, table, t, short),
         ]
-    return Section(PAPER, "perfectly correlated data as printed, 1001 records", _ONE_MORE, tuple(rows))
+    return Section(
+        PAPER, "perfectly correlated data as printed, 1001 records", _ONE_RECORD_MORE_NOTE, tuple(rows)
+    )
 
 
 def moderate_correlation() -> Section:
@@ -115,13 +117,15 @@ def moderate_correlation() -> Section:
     return Section(
         PAPER,
         "moderately correlated data (Figure 2)",
-        _MODERATE,
+        _MODERATE_NOTE,
         rows,
         (Picture("steered-figure-2", title, chart([panel("t = 0.1", found)])),),
     )
 
 
-def _losses_at_equal_closeness(wide: tuple[Outcome, ...], narrow: tuple[Outcome, ...]) -> list[Row]:
+def _losses_at_equal_closeness(
+    wide: tuple[WeightOutcome, ...], narrow: tuple[WeightOutcome, ...]
+) -> list[Row]:
     """Compare the losses of t = 0.1 and of t = 0.05 where the maximum EMD falls to 0.1."""
     own, strict = reaching(wide, 0.1), reaching(narrow, 0.1)
     if own is None or strict is None:
@@ -143,7 +147,7 @@ def _losses_at_equal_closeness(wide: tuple[Outcome, ...], narrow: tuple[Outcome,
     ]
 
 
-def _beside_the_paper_of_2015(table: Table, found: tuple[Outcome, ...]) -> Row:
+def _beside_the_paper_of_2015(table: WeightTable, found: tuple[WeightOutcome, ...]) -> Row:
     """Compare the MSE where t is reached with that of the best algorithm of Soria-Comas 2015."""
     points, sensitive = table
     labels = partition(points, K, "tcloseness_first", sensitive=sensitive, t="0.1", scale="minmax")
@@ -170,7 +174,7 @@ _PERFECT = (
     "0.1 are in the other order than the paper says; for large weights they are in its order."
 )
 
-_ONE_MORE = (
+_ONE_RECORD_MORE_NOTE = (
     "The same runs on the records (i, i) for i = 0..1000 that the paper describes. No weight up to 250 "
     "reaches t, nor does 10^6; and Proposition 1, by which a weight above |B_1| sqrt(m) puts the records "
     "of every class into different buckets, is false here.\n\n"
@@ -183,7 +187,7 @@ _ONE_MORE = (
     "tells whether t is kept."
 )
 
-_MODERATE = (
+_MODERATE_NOTE = (
     "Census with TAXINC and POTHVAL as quasi-identifiers and FEDTAX as sensitive attribute, in the order "
     "of the file; all else as for PCD. The 5 buckets have 216 records each. A lower weight than the "
     "printed one is enough, and how much lower depends on the order in which the records of the first "

@@ -22,7 +22,7 @@ K, DELAY = 10, 100
 WEIGHTS = (0.0, 0.0025, 0.005, 0.0075, 0.01, 0.0125, 0.015, 0.0175, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1)
 
 
-class Outcome(NamedTuple):
+class StreamOutcome(NamedTuple):
     """What Algorithm 3 gives with one weight: the four lines of Figure 3, and the reach of the clusters."""
 
     maximum: float
@@ -32,14 +32,14 @@ class Outcome(NamedTuple):
     ends: tuple[float, float]
 
 
-def outcome(points: NDArray[np.float64], weight: float, cluster: Cluster = "nearest") -> Outcome:
+def outcome(points: NDArray[np.float64], weight: float, cluster: Cluster = "nearest") -> StreamOutcome:
     """Return reordering and loss of one weight, over the tuples that were put out."""
     classes = microaggregate_stream(points, K, delay=DELAY, order_weight=weight, cluster=cluster)
     positions, labels = classes.positions, classes.labels
     moved = position_differences(labels, positions, "output")
     ends = position_differences(labels, positions, "ends")
     released = points[positions]
-    return Outcome(
+    return StreamOutcome(
         moved.maximum, moved.average, mse(released, labels, "none"), mae(released, labels, "none"), ends
     )
 
@@ -80,7 +80,7 @@ def stream_order() -> Section:
     )
 
 
-def _panels(found: dict[float, Outcome]) -> list[Panel]:
+def _panels(found: dict[float, StreamOutcome]) -> list[Panel]:
     x = "weight of the position"
     return [
         Panel("reordering", x, "places", {

@@ -22,14 +22,14 @@ K = 2
 """t asks for more records than this, so that k decides nothing."""
 
 
-class Table(NamedTuple):
+class WeightTable(NamedTuple):
     """Quasi-identifiers (n, m) and sensitive values (n,)."""
 
     points: NDArray[np.float64]
     sensitive: NDArray[np.float64]
 
 
-class Outcome(NamedTuple):
+class WeightOutcome(NamedTuple):
     """What Algorithm 1 gives with one weight: the four lines of Figures 1 and 2."""
 
     weight: int
@@ -39,26 +39,26 @@ class Outcome(NamedTuple):
     mae: float
 
 
-def perfectly_correlated(n: int) -> Table:
+def perfectly_correlated(n: int) -> WeightTable:
     """Return the PCD data set, records (i, i) for i = 0..n-1."""
     values = np.arange(n, dtype=np.float64)
-    return Table(values[:, None], values)
+    return WeightTable(values[:, None], values)
 
 
-def moderately_correlated() -> Table:
+def moderately_correlated() -> WeightTable:
     """Return the MCD data set: TAXINC and POTHVAL with FEDTAX, in the order of the file."""
-    return Table(data.matrix("census", ("TAXINC", "POTHVAL")), data.matrix("census", ("FEDTAX",))[:, 0])
+    return WeightTable(data.matrix("census", ("TAXINC", "POTHVAL")), data.matrix("census", ("FEDTAX",))[:, 0])
 
 
-def reordered(table: Table, order: NDArray[np.int64]) -> Table:
+def reordered(table: WeightTable, order: NDArray[np.int64]) -> WeightTable:
     """Return the records of a table in another order."""
-    return Table(table.points[order], table.sensitive[order])
+    return WeightTable(table.points[order], table.sensitive[order])
 
 
-def outcome(table: Table, t: str, weight: int) -> Outcome:
+def outcome(table: WeightTable, t: str, weight: int) -> WeightOutcome:
     """Return the EMDs and the losses of Algorithm 1 with MDAV."""
     labels = steered_tcloseness(*table, K, t=t, weight=float(weight))
-    return Outcome(
+    return WeightOutcome(
         weight,
         maximum_emd(labels, table.sensitive),
         average_emd(labels, table.sensitive),
@@ -67,25 +67,25 @@ def outcome(table: Table, t: str, weight: int) -> Outcome:
     )
 
 
-def sweep(table: Table, t: str) -> tuple[Outcome, ...]:
+def sweep(table: WeightTable, t: str) -> tuple[WeightOutcome, ...]:
     """Return what every weight gives."""
     return tuple(outcome(table, t, weight) for weight in WEIGHTS)
 
 
-def reaching(found: tuple[Outcome, ...], t: float) -> Outcome | None:
+def reaching(found: tuple[WeightOutcome, ...], t: float) -> WeightOutcome | None:
     """Return the outcome from which on the maximum EMD stays at or below t, None if the last exceeds it."""
     above = [place for place, each in enumerate(found) if each.maximum_emd > t]
     first = above[-1] + 1 if above else 0
     return found[first] if first < len(found) else None
 
 
-def reached(found: tuple[Outcome, ...], t: str) -> str:
+def reached(found: tuple[WeightOutcome, ...], t: str) -> str:
     """Return the weight of `reaching` as text."""
     first = reaching(found, float(t))
     return "none" if first is None else str(first.weight)
 
 
-def weight_row(place: str, printed: str, found: tuple[Outcome, ...], t: str, remark: str) -> Row:
+def weight_row(place: str, printed: str, found: tuple[WeightOutcome, ...], t: str, remark: str) -> Row:
     """Return the row of a weight that reaches t."""
     first = reaching(found, float(t))
     if first is None:
@@ -99,7 +99,7 @@ def bound(n: int, t: str, attributes: int) -> float:
     return -(-n // bucket_count(n, K, t)) * math.sqrt(attributes)
 
 
-def repeats(table: Table, t: str, weight: float) -> tuple[int, int]:
+def repeats(table: WeightTable, t: str, weight: float) -> tuple[int, int]:
     """Return the number of classes with two records of one bucket, and of all classes."""
     n = len(table.sensitive)
     labels = steered_tcloseness(*table, K, t=t, weight=weight)
@@ -111,7 +111,7 @@ def repeats(table: Table, t: str, weight: float) -> tuple[int, int]:
     return int(mixed.sum()), len(mixed)
 
 
-def repeats_row(place: str, table: Table, t: str, remark: str = "") -> Row:
+def repeats_row(place: str, table: WeightTable, t: str, remark: str = "") -> Row:
     """Return the row of the classes that Proposition 1 says there are none of, with its weight."""
     n, attributes = table.points.shape
     weight = steering_weight(n, bucket_count(n, K, t), attributes)
@@ -120,7 +120,7 @@ def repeats_row(place: str, table: Table, t: str, remark: str = "") -> Row:
     return row(f"{place}: classes with two records of a bucket", "0", mixed, f"{said}; {remark}".strip("; "))
 
 
-def other_bases(table: Table, t: str, first: Outcome | None) -> str:
+def other_bases(table: WeightTable, t: str, first: WeightOutcome | None) -> str:
     """Name the bases that reach t with the same weight and not with the one below."""
     if first is None:
         return ""
@@ -140,7 +140,7 @@ def other_bases(table: Table, t: str, first: Outcome | None) -> str:
     return f"the same weight with base {', '.join(same)}"
 
 
-def panel(title: str, found: tuple[Outcome, ...]) -> Panel:
+def panel(title: str, found: tuple[WeightOutcome, ...]) -> Panel:
     """Return the chart of every tenth weight."""
     drawn = found[::10]
     return Panel(

@@ -48,7 +48,7 @@ REPORT_SCHEMA = pa.schema(
 """Types of the report rows."""
 
 
-SHOWN = pa.schema(
+SHOWN_COLUMNS = pa.schema(
     [
         ("database_name", pa.string()),
         ("schema_name", pa.string()),
@@ -63,7 +63,7 @@ SHOWN = pa.schema(
 )
 """Types of the rows of SHOW ANONYMIZED VIEWS that the metadata tell."""
 
-SINCE = pa.schema([("waiting", pa.int64()), ("gone", pa.int64()), ("changed", pa.int64())])
+SINCE_COLUMNS = pa.schema([("waiting", pa.int64()), ("gone", pa.int64()), ("changed", pa.int64())])
 """Types of the others: what became of the subjects in the source since; NULL where nothing was appended."""
 
 
@@ -189,12 +189,12 @@ def _drop(con: duckdb.DuckDBPyConnection, statement: grammar.Drop, _effect: bool
 
 
 def _shown(con: duckdb.DuckDBPyConnection) -> pa.Table:
-    columns = pa.schema([*SHOWN, *SINCE])
+    columns = pa.schema([*SHOWN_COLUMNS, *SINCE_COLUMNS])
     catalogs = metadata.with_releases(con)
     if not catalogs:
         return columns.empty_table()
     table = engine.table(con, templates.render("catalog/views.sql.j2:show", catalogs=catalogs), "show")
-    names = [Target(*row.values()) for row in table.select(SHOWN.names[:3]).to_pylist()]
+    names = [Target(*row.values()) for row in table.select(SHOWN_COLUMNS.names[:3]).to_pylist()]
     # A view that carries the mark of a release, and is another view, is not shown.
     found = [metadata.find(con, name) for name in names]
     rows = [
@@ -214,7 +214,7 @@ def _since(con: duckdb.DuckDBPyConnection, published: metadata.Published) -> dic
         since = since_release(con, published, views.source_of(con, published), policy)
     except DuckanonError:
         return {}
-    return {} if since is None else {name: getattr(since, name) for name in SINCE.names}
+    return {} if since is None else {name: getattr(since, name) for name in SINCE_COLUMNS.names}
 
 
 RUNS: Mapping[type[Statement], Callable[[duckdb.DuckDBPyConnection, Any, bool], Outcome]] = {

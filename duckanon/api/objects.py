@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-_EXACT = {str, int, bool, bytes, float, datetime.date}
+_EXACT_TYPES = {str, int, bool, bytes, float, datetime.date}
 """Types of which Arrow gives back each value: the columns that have one of them need no comparison."""
 
 _SCALARS = {
@@ -37,7 +37,7 @@ _SCALARS = {
     datetime.timedelta,
 }
 _LISTS = {list, tuple, set, np.ndarray}
-_SEVERAL = object()
+_SEVERAL_VALUES = object()
 """Stands for objects that are one value to Arrow, such as 1 and 1.0."""
 
 
@@ -122,7 +122,7 @@ def _is_exact(values: npt.NDArray[np.object_]) -> bool:
     pd = library("pandas")
 
     kinds = set(map(type, values[~pd.isna(values)]))
-    return len(kinds) < 2 and kinds <= _EXACT
+    return len(kinds) < 2 and kinds <= _EXACT_TYPES
 
 
 def known_objects(values: Iterable[Any], source: pa.Array | pa.ChunkedArray) -> dict[Any, Any]:
@@ -133,7 +133,7 @@ def known_objects(values: Iterable[Any], source: pa.Array | pa.ChunkedArray) -> 
             continue
         before = known.setdefault(key_of(read), value)
         if before is not value and (type(before) is not type(value) or repr(before) != repr(value)):
-            known[key_of(read)] = _SEVERAL
+            known[key_of(read)] = _SEVERAL_VALUES
     return known
 
 
@@ -145,8 +145,8 @@ def objects_of(
     def given(value: Any) -> Any:
         if value is None:
             return None
-        found = known.get(key_of(value), _SEVERAL) if known else _SEVERAL
-        if found is not _SEVERAL:
+        found = known.get(key_of(value), _SEVERAL_VALUES) if known else _SEVERAL_VALUES
+        if found is not _SEVERAL_VALUES:
             return found
         if isinstance(value, dict):
             return {name: given(one) for name, one in value.items()}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FACTS = ("name", "policy", "policy_hash", "fingerprint")
 """What a report may say about itself beside its measures; compared where both reports say it."""
 
-RELATIVE, ABSOLUTE = 1e-9, 1e-12
+RELATIVE_TOLERANCE, ABSOLUTE_TOLERANCE = 1e-9, 1e-12
 """Values nearer than this are one: entropy is a sum whose last bits depend on the number of threads."""
 
 _COMPARED = COLUMNS[2:]
@@ -116,8 +116,8 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
     Returns
     -------
     Changes
-        Values that differ by less than `RELATIVE` are the same; NaN is the same as NaN. Of a measure that a
-        report has several times the first stands against the first, and so on.
+        Values that differ by less than `RELATIVE_TOLERANCE` are the same; NaN is the same as NaN. Of a
+        measure that a report has several times the first stands against the first, and so on.
 
     Raises
     ------
@@ -155,13 +155,13 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
 
 
 def same_value(one: object, other: object) -> bool:
-    """Whether two cells say the same: numbers in any form, within `RELATIVE` or `ABSOLUTE` of each other."""
+    """Whether two cells say the same: numbers in any form, within one of the two tolerances."""
     first, second = _number(one), _number(other)
     if first is None or second is None:
         return isinstance(one, bool) == isinstance(other, bool) and one == other
     if math.isnan(first) or math.isnan(second):
         return math.isnan(first) and math.isnan(second)
-    return math.isclose(first, second, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+    return math.isclose(first, second, rel_tol=RELATIVE_TOLERANCE, abs_tol=ABSOLUTE_TOLERANCE)
 
 
 def _measures(report: Mapping[str, Any], which: str) -> dict[tuple[str, str | None, int], Mapping[str, Any]]:

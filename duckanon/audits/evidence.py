@@ -62,7 +62,7 @@ def evidence_of(
     known by the name of its hierarchy table.
     """
     columns = columns_of(con, relation, STAGE)
-    text = canonical(policy, columns, trees_told(con, trees or {}))
+    text = canonical(policy, columns, tree_fingerprints(con, trees or {}))
     return Evidence(
         audited_at=datetime.now(UTC).replace(tzinfo=None).isoformat(timespec="microseconds"),
         policy=text,
@@ -73,7 +73,7 @@ def evidence_of(
     )
 
 
-def trees_told(con: duckdb.DuckDBPyConnection, trees: Mapping[str, str]) -> dict[str, str]:
+def tree_fingerprints(con: duckdb.DuckDBPyConnection, trees: Mapping[str, str]) -> dict[str, str]:
     """Fingerprints of trees, relations as SQL text, by column, as `canonical` takes them."""
     return {column: fingerprint(con, tree) for column, tree in trees.items()}
 

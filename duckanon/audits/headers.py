@@ -33,7 +33,7 @@ class Header:
     source: str
 
 
-class Rows(NamedTuple):
+class SharedRows(NamedTuple):
     """Rows of another audit that a verdict reads: under which name, of which audit, and which columns.
 
     The ``*`` in the name of an audit stands for a distance.
@@ -47,6 +47,15 @@ class Rows(NamedTuple):
 def audit_names() -> tuple[str, ...]:
     """Names of the files of ``sql/audit``, sorted."""
     return tuple(sorted(path.stem for path in (templates.folder() / "audit").glob("*.sql")))
+
+
+def audit_file(name: str, engine: str = "duckdb") -> str:
+    """Path below ``sql/`` of the text that runs for an audit on an engine, of those that give the same rows.
+
+    The engine's own text, or the fast one of all engines, or the audit as it is defined.
+    """
+    others = (f"audit/fast/{engine}/{name}.sql", f"audit/fast/{name}.sql")
+    return next((file for file in others if (templates.folder() / file).is_file()), f"audit/{name}.sql")
 
 
 def verdict_name(measure: str) -> str:
@@ -74,6 +83,7 @@ def entries(text: str) -> dict[str, str]:
 def header(name: str) -> Header:
     """What an audit says of itself; ValueError if a part is missing, or the name is not that of the file."""
     parts = entries(split(templates.read(f"audit/{name}.sql"))[0])
+    parts.pop("formula", None)
     keys = list(Header.__dataclass_fields__)
     if [*parts] != keys or parts["audit"] != name:
         raise ValueError(f"sql/audit/{name}.sql begins with {', '.join(f'-- {key}:' for key in keys)}")
@@ -88,7 +98,7 @@ def rule(measure: str) -> str:
     return f"{said.question} Violated: {said.violation}."
 
 
-def rows_of(measure: str) -> Rows | None:
+def rows_of(measure: str) -> SharedRows | None:
     """Rows of another audit that the verdict of a measure reads, as its header says; None without such."""
     name = verdict_name(measure)
     source = _ROWS.search(header(name).reads)
@@ -96,4 +106,4 @@ def rows_of(measure: str) -> Rows | None:
         return None
     relation, audit = source.groups()
     _, query = split(templates.read(f"audit/{name}.sql"))
-    return Rows(relation, audit, tuple(dict.fromkeys(re.findall(rf"\b{relation}\.(\w+)", query))))
+    return SharedRows(relation, audit, tuple(dict.fromkeys(re.findall(rf"\b{relation}\.(\w+)", query))))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 _HEAD = re.compile(r"MACRO (\w+)(\(.*\)) AS TABLE")
-_BESIDE = re.compile(r"\b(?:population|original|old)\b")
+_SECOND_TABLE = re.compile(r"\b(?:population|original|old)\b")
 
 
 def listed(page: str, statements: Iterable[str], columns: Mapping[str, Sequence[str]]) -> str:
@@ -28,7 +28,7 @@ def listed(page: str, statements: Iterable[str], columns: Mapping[str, Sequence[
     beside: list[tuple[str, ...]] = []
     for name in names:
         line = _macro(name, signatures[name], columns.get(name, ()))
-        (beside if _BESIDE.search(signatures[name]) else alone).append(line)
+        (beside if _SECOND_TABLE.search(signatures[name]) else alone).append(line)
     head = ("macro", "answers", "rows and columns", "passes if", "file")
     page = _replaced(page, "audits of a table", head, alone)
     page = _replaced(page, "audits beside another table", head, beside)

@@ -18,21 +18,22 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.generators.duckdb import DuckDBGenerator
 
-from duckanon.audits import headers
+from duckanon.audits import headers, layout
 from duckanon.audits.listing import listed
 from duckanon.database import templates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_SHARED = frozenset({"tree"})
+_WITHOUT_ATTRIBUTE = frozenset({"tree"})
 _ATTRIBUTE = "attribute"
-_FEW = frozenset({"faced"})
+_LOOKED_UP_CTES = frozenset({"faced"})
 """CTEs with few rows, one for each row that they are joined to; DuckDB cannot know that they are few."""
-_PLACE = re.compile(r"^-- place: (\d+)$", re.MULTILINE)
-_KIND = "_l_diversity"
-_PLAIN = "macro/plain.sql.j2"
-_LAST = 900
+_PLACE_PATTERN = re.compile(r"^-- place: (\d+)$", re.MULTILINE)
+_DIVERSITY_SUFFIX = "_l_diversity"
+_PLAIN_TEMPLATE = "macro/plain.sql.j2"
+_PART_TEMPLATE = "macro/part.sql.j2"
+_LAST_PLACE = 900
 """Place of the macros without a template of their own: behind the others, before `audit`."""
 
 
@@ -45,7 +46,7 @@ def bindings() -> dict[str, str]:
     """
     places = {}
     for path in (templates.folder() / "macro").glob("*.sql.j2"):
-        placed = _PLACE.search(path.read_text(encoding="utf-8"))
+        placed = _PLACE_PATTERN.search(path.read_text(encoding="utf-8"))
         if placed:
             places[path.name.removesuffix(".sql.j2")] = (int(placed[1]), f"macro/{path.name}")
     for name in headers.audit_names():
@@ -56,7 +57,7 @@ def bindings() -> dict[str, str]:
                 raise ValueError(
                     f"sql/audit/{name}.sql reads values: write {template}, as that of l_diversity"
                 )
-            places[name] = (_LAST, _PLAIN)
+            places[name] = (_LAST_PLACE, _PLAIN_TEMPLATE)
     return {name: places[name][1] for name in sorted(places, key=lambda name: (places[name][0], name))}
 
 
@@ -66,38 +67,80 @@ def macro_names() -> list[tuple[str, bool]]:
 
 
 def macro_statement(name: str, *, temporary: bool) -> str:
-    """Statement that makes one audit macro, from the files as they are now."""
-    return _made(name, bindings()[name], temporary)
-
-
-def _made(name: str, template: str, temporary: bool) -> str:
-    diversities = [measure for measure in headers.verdicts() if measure.endswith(_KIND)]
-    kinds = {measure.removesuffix(_KIND): headers.rows_of(measure) for measure in diversities}
-    given = {"macro": name, "body": _body, "columns_of": _columns, "kinds": kinds}
-    return templates.render(template, temporary=temporary, **given).strip()
+    """Statement that makes one audit macro, from the files as they are now; it reads no other macro."""
+    return _made(name, bindings()[name], temporary, _given(None))
 
 
 @cache
 def _statements(temporary: bool) -> tuple[str, ...]:
-    return tuple(_made(name, template, temporary) for name, template in bindings().items())
+    given = _given(None)
+    return tuple(_made(name, template, temporary, given) for name, template in bindings().items())
 
 
 def macro_statements(*, temporary: bool) -> list[str]:
     """Statements that make the audit macros, one a macro, without a semicolon; they read no other macro.
 
-    Temporary ones vanish with the connection. Some 0.1 s for parsing at the first call, kept after that.
+    Temporary ones vanish with the connection. Some 0.2 s for parsing at the first call, kept after that.
     """
     return list(_statements(temporary))
 
 
+def installed() -> list[tuple[str, str]]:
+    """Statements of ``sql/install.sql`` with their questions: each part, without one, before who reads it."""
+    made: dict[str, str] = {}
+    given = _given(made)
+    questions: dict[str, str] = {}
+    for name, template in bindings().items():
+        made[name] = _made(name, template, True, given)
+        file = f"audit/{name}.sql" if template == _PLAIN_TEMPLATE else template
+        questions[name] = headers.entries(templates.read(file))["question"]
+    return [(questions.get(name, ""), layout.in_lines(text)) for name, text in made.items()]
+
+
+def _made(macro: str, template: str, temporary: bool, given: Mapping[str, object]) -> str:
+    return templates.render(template, macro=macro, temporary=temporary, **given).strip()
+
+
+def _given(parts: dict[str, str] | None) -> dict[str, object]:
+    """What a template is given: functions that read audits, relations and the parts in ``sql/macro/part``.
+
+    `parts` takes the statements of the parts that are read; where it is None, parts are written out.
+    """
+
+    def use(part: str, **arguments: str) -> str:
+        macro, name = known[part], f"duckanon_{part}"
+        given = {"name": name, "parameters": macro.arguments}
+        if parts is None:
+            return templates.render(_PART_TEMPLATE, form="text", body=macro(**arguments).strip(), **given)
+        if name not in parts:
+            body = macro(*macro.arguments).strip()
+            parts[name] = templates.render(_PART_TEMPLATE, form="macro", body=body, **given)
+        return templates.render(_PART_TEMPLATE, form="call", arguments=arguments, **given)
+
+    # An audit that several macros read is parsed once.
+    writers = {"body": cache(_body), "plain": _plain, "relation": _relation, "use": use}
+    known = {
+        name: macro
+        for path in sorted((templates.folder() / "macro" / "part").glob("*.sql.j2"))
+        for name, macro in templates.macros(f"macro/part/{path.name}", **writers).items()
+    }
+    diversities = [measure for measure in headers.verdicts() if measure.endswith(_DIVERSITY_SUFFIX)]
+    kinds = {measure.removesuffix(_DIVERSITY_SUFFIX): headers.rows_of(measure) for measure in diversities}
+    return {**writers, "columns_of": _columns, "kinds": kinds}
+
+
+def _relation(given: str) -> str:
+    """What stands after FROM for a relation that a part is given: a name as text, or a parameter with one."""
+    return given[1:-1] if given.startswith("'") else f"query_table({given})"
+
+
 def generated() -> dict[str, str]:
     """Text of the files below ``sql/`` that are made from others, by name."""
-    statements = macro_statements(temporary=False)
-    plain = {name: _columns(name) for name, template in bindings().items() if template == _PLAIN}
+    plain = {name: _columns(name) for name, template in bindings().items() if template == _PLAIN_TEMPLATE}
     return {
-        "install.sql": templates.render("macro/install.sql.j2", statements=statements),
+        "install.sql": templates.render("macro/install.sql.j2", statements=installed()),
         "gate.sql": templates.render("gate/gate.sql.j2"),
-        "README.md": listed(templates.read("README.md"), statements, plain),
+        "README.md": listed(templates.read("README.md"), macro_statements(temporary=False), plain),
     }
 
 
@@ -114,8 +157,17 @@ class _Explicit(DuckDBGenerator):
 
 
 def _body(audit: str, **relations: str) -> str:
-    """Text behind ``body('l_diversity')`` in a template of ``sql/macro``; keywords rename relations."""
-    return for_every_attribute(templates.read(f"audit/{audit}.sql"), relations)
+    """An audit for every sensitive column; keywords say what stands for the relations that it reads."""
+    return for_every_attribute(templates.read(headers.audit_file(audit)), relations)
+
+
+def _plain(audit: str, **relations: str) -> str:
+    """An audit as it is written; keywords say what stands for the relations that it reads."""
+    text = headers.split(templates.read(headers.audit_file(audit)))[1]
+    for name, other in relations.items():
+        text = re.sub(rf"\b(FROM|JOIN) {name}\b(?! AS)", rf"\1 {name} AS {name}", text)
+        text = re.sub(rf"\b(FROM|JOIN) {name} AS\b", rf"\1 {other} AS", text)
+    return text.strip()
 
 
 def _query(text: str) -> exp.Select:
@@ -146,7 +198,7 @@ def for_every_attribute(body: str, relations: Mapping[str, str] | None = None) -
     for cte in query.ctes:
         if cte.alias in (relations or {}):
             cte.pop()
-    plain = set(_SHARED)
+    plain = set(_WITHOUT_ATTRIBUTE)
     for cte in query.ctes:
         if not _spread(cte.this, plain):
             plain.add(cte.alias)
@@ -155,7 +207,8 @@ def for_every_attribute(body: str, relations: Mapping[str, str] | None = None) -
         name = (relations or {}).get(table.name)
         if name is not None:
             alias = table.alias or table.name
-            table.replace(exp.alias_(exp.to_table(name), alias, table=True))
+            other = exp.maybe_parse(name, into=exp.Table, dialect="duckdb")
+            table.replace(exp.alias_(other, alias, table=True))
     _look_up(query)
     writer = _Explicit(dialect="duckdb", pretty=True, max_text_width=100, normalize_functions="lower")
     return writer.generate(query)
@@ -216,14 +269,14 @@ def _partition(query: exp.Select, first: str) -> None:
 
 
 def _look_up(query: exp.Select) -> None:
-    """Read `_FEW` for each row of the relation that they are joined to.
+    """Read `_LOOKED_UP_CTES` for each row of the relation that they are joined to.
 
     DuckDB takes them for the larger side of the join, whose few rows one thread then goes through. What a
     subquery finds is always the side that is kept in memory. Its columns are the fields of one column.
     """
     for select in list(query.find_all(exp.Select)):
         for join in list(select.args.get("joins") or []):
-            if join.this.name in _FEW:
+            if join.this.name in _LOOKED_UP_CTES:
                 source, alias = select.args["from_"].this, join.this.alias_or_name
                 found = exp.select(exp.column(alias)).from_(join.this.copy()).where(join.args["on"].copy())
                 with_it = exp.select("*", exp.alias_(exp.paren(found), alias)).from_(source.copy())

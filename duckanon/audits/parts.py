@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import sqlglot
 from sqlglot import exp
 
-from duckanon.audits.headers import rows_of, split
-from duckanon.audits.portable import audit_file
+from duckanon.audits.headers import audit_file, rows_of, split
 from duckanon.database import templates
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from duckanon.audits.run import AuditColumn
 
-FEW_VALUES = "audit/few_values/t_closeness_ordered.sql"
+FEW_VALUES = "audit/fast/few_values/t_closeness_ordered.sql"
 """The text of ordered distances that counts values first."""
 
 _OF_THE_TABLE = ("domain", "total")
@@ -69,7 +68,7 @@ def part_sql(
 def _against(domain: str, distance: str) -> str:
     """Text of t-closeness that takes the whole table from a relation (value, records)."""
     name = f"t_closeness_{distance}"
-    _, text = split(templates.read(FEW_VALUES if distance == "ordered" else audit_file(name, "duckdb")))
+    _, text = split(templates.read(FEW_VALUES if distance == "ordered" else audit_file(name)))
     query = sqlglot.parse_one(text, read="duckdb")
     assert isinstance(query, exp.Select)
     for cte in query.ctes:

@@ -1,9 +1,8 @@
 """The audits as text for other engines, so that an auditor can run them where the data are.
 
 The files of ``sql/audit`` are written in the part of SQL that DuckDB, PostgreSQL and Spark share. sqlglot
-writes them in the other dialects; what it leaves as DuckDB has it is rewritten here. Where an engine needs
-another way to the same rows, its folder, such as ``sql/audit/spark``, has a file of the same name, which is
-written in the same way and read in place of the other.
+writes them in the other dialects; what it leaves as DuckDB has it is rewritten here. Where an audit has a
+faster text with the same rows, for all engines or for one, that text stands in ``sql/audit/fast``.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import sqlglot
 from sqlglot import ErrorLevel, exp
 
-from duckanon.audits.headers import audit_names, split
+from duckanon.audits.headers import audit_file, audit_names, split
 from duckanon.database import templates
 from duckanon.errors import PolicyError
 
@@ -86,12 +85,6 @@ def audit_sql(name: str, engine: Engine = "duckdb") -> str:
         )
         + "\n"
     )
-
-
-def audit_file(name: str, engine: Engine) -> str:
-    """Path below ``sql/`` of the file that holds an audit for an engine: its own, or that of all engines."""
-    own = f"audit/{engine}/{name}.sql"
-    return own if (templates.folder() / own).is_file() else f"audit/{name}.sql"
 
 
 def _check(what: str, name: str, known: tuple[str, ...]) -> None:

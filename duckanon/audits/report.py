@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 COLUMNS = ("measure", "attribute", "threshold", "value", "classes", "violations", "records", "passed")
 """Columns of the report rows, as every AUDIT returns them."""
 
-_SHOWN = 10
-_LONGEST = 500
+_VIOLATIONS_SHOWN = 10
+_VALUE_MAX_CHARACTERS = 500
 """Violations in a text, and characters of a value in it."""
 
 _NUMBERS = frozenset({"threshold", "value", "classes", "violations", "records", "class_size"})
@@ -168,7 +168,7 @@ class Report:
 
     def to_text(self) -> str:
         """Aligned table of the measures, then the worst classes, the plan and the warnings."""
-        lines = text_table(COLUMNS, [_told_apart(measure) for measure in self.measures])
+        lines = text_table(COLUMNS, [_distinct_row(measure) for measure in self.measures])
         for violation in self.violations[:5]:
             about = f" of {violation.attribute}" if violation.attribute else ""
             where = ", ".join(f"{name} = {shown(value)}" for name, value in violation.class_values.items())
@@ -186,10 +186,10 @@ class Report:
         parts = [
             f"<style>{_STYLE}</style>",
             f"<p><strong>{html.escape(self.name)}</strong> {_badge(self._verdict)}</p>",
-            _html_table(COLUMNS, [_told_apart(measure) for measure in self.measures]),
+            _html_table(COLUMNS, [_distinct_row(measure) for measure in self.measures]),
         ]
         if self.violations:
-            worst = self.violations[:_SHOWN]
+            worst = self.violations[:_VIOLATIONS_SHOWN]
             rest = f" (the worst {len(worst)} of those listed in .violations)"
             parts.append(f"<p>Violating classes{rest if len(self.violations) > len(worst) else ''}</p>")
             head = ("measure", "attribute", "class", "class_size", "value")
@@ -236,10 +236,14 @@ def shown(value: object) -> str:
         number = float(value)
         return f"{number:.6f}".rstrip("0").rstrip(".") if abs(number) < 1e15 else f"{number:.6g}"
     text = str(value)
-    return legible(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text)} characters)")
+    return legible(
+        text
+        if len(text) <= _VALUE_MAX_CHARACTERS
+        else f"{text[:_VALUE_MAX_CHARACTERS]}... ({len(text)} characters)"
+    )
 
 
-def _told_apart(measure: Measure) -> tuple[Any, ...]:
+def _distinct_row(measure: Measure) -> tuple[Any, ...]:
     """Return the row of a measure; a value that breaks its threshold does not look equal to it."""
     row = measure.row()
     if measure.passed is not False or shown(measure.value) != shown(measure.threshold):

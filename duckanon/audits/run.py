@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import operator
 import re
 from collections import Counter
@@ -109,13 +108,13 @@ def _with_suppressed(
         line = Measure("suppressed_records", None, None, float(count), classes, None, None, None)
         return replace(report, measures=(*report.measures, line))
     # A missing value is a value of its own; where one column has none, that is no sign of another tool.
-    told = [
+    suppressed = [
         f"the {count:,} records whose quasi-identifiers all are {mark} count as a class: if they are "
         f"suppressed, leave them out by suppressed = {mark!r} (--suppressed {mark!r} on the command line)"
         for mark, count in found.items()
         if mark != "NULL" or len(quasi) > 1
     ]
-    return replace(report, warnings=(*report.warnings, *told))
+    return replace(report, warnings=(*report.warnings, *suppressed))
 
 
 def roles_of(policy: AuditPolicy | Policy) -> Roles:
@@ -193,7 +192,7 @@ def _found(con: duckdb.DuckDBPyConnection, name: QualifiedName, stage: str) -> t
         return None, False, False
     database = databases(con, stage).get(target.catalog)
     query = templates.render(
-        "files/relation.sql.j2", catalog=target.catalog, schema=target.schema, name=target.name
+        "files/stored.sql.j2:relation", catalog=target.catalog, schema=target.schema, name=target.name
     )
     computed = any(row[3] for row in engine.rows(con, query, stage))
     return relation.kind, database is not None and database.path is not None, computed
@@ -236,11 +235,11 @@ def audit_attributes(
     return audit_sql(con, relation, quasi, asked, k=policy.k, name=name, texts=texts)
 
 
-WORST = 100
+VIOLATIONS_LISTED = 100
 """Violating classes that a report lists."""
 
 
-TOGETHER = 16
+COLUMNS_PER_STATEMENT = 16
 """Sensitive columns of one statement: with 180 in one, DuckDB plans for a minute, and refuses 200."""
 
 CHANGING = "the table holds other rows each time it is read: store it before it is audited"
@@ -305,14 +304,17 @@ def audit_sql(
         texts = {column for column, kind in columns_of(con, relation, stage) if kind == "VARCHAR"}
     values: dict[str, object] = {"relation": relation, "texts": texts, "k": k}
     values |= {"qi": list(quasi_identifiers), "rows_of": rows_of}
-    parts = list(engine.in_parts(audit_columns, TOGETHER)) or [()]
+    parts = list(engine.in_parts(audit_columns, COLUMNS_PER_STATEMENT)) or [()]
     # Parts of one audit look at the same rows.
     with transaction(con, last=False, whole=False) if len(parts) > 1 else nullcontext():
         measures = _measures(con, values, parts, stage)
         report = Report(name, measures)
         if report.passed or not any(measure.violations for measure in measures):
             return report
-        rows = _worst(con, values, parts, stage)
+        # The worst class of every measure comes before the second of any: others do not get on the list.
+        worst = {measure.attribute for measure in [one for one in measures if one.violations][:WORST]}
+        columns = [column for column in audit_columns if column.name in worst]
+        rows = _worst(con, values, columns, stage)
     return Report(name, measures, tuple(_violation(row, quasi_identifiers) for row in rows))
 
 
@@ -339,33 +341,37 @@ def _measures(
 def _worst(
     con: duckdb.DuckDBPyConnection,
     values: Mapping[str, object],
-    parts: Sequence[Sequence[AuditColumn]],
+    columns: Sequence[AuditColumn],
     stage: str,
-) -> list[dict[str, object]]:
-    """Violating classes of an audit, the worst of every measure first, in the order of the measures."""
-    places = {column.name: place for place, column in enumerate(itertools.chain(*parts))}
-    found: list[tuple[tuple[int, int, int], dict[str, object]]] = []
+) -> list[tuple[object, ...]]:
+    """Classes that violate k, or a threshold of some columns, the worst of every measure first."""
+    places = {column.name: place for place, column in enumerate(columns)}
+    parts = list(engine.in_parts(columns, TOGETHER)) or [()]
+    found: list[tuple[tuple[int, int, int], tuple[object, ...]]] = []
     severities: Counter[tuple[object, object]] = Counter()
     for part in parts:
-        query = templates.render("audit_bind/classes.sql.j2", **values, attributes=list(part), limit=WORST)
-        for row in engine.table(con, query, stage).to_pylist():
-            measure, attribute = row["measure"], row["attribute"]
+        query = templates.render(
+            "audit_bind/classes.sql.j2", **values, attributes=list(part), limit=VIOLATIONS_LISTED
+        )
+        for row in engine.rows(con, query, stage):
+            measure, attribute, *_ = row
             if attribute is None and part is not parts[0]:
                 continue
             severities[measure, attribute] += 1
             place = (-1, 0) if attribute is None else (measure == "t_closeness", places[attribute])
             found.append(((severities[measure, attribute], *place), row))
-    return [row for _, row in sorted(found, key=operator.itemgetter(0))[:WORST]]
+    return [row for _, row in sorted(found, key=operator.itemgetter(0))[:VIOLATIONS_LISTED]]
 
 
-def _violation(row: dict[str, object], quasi_identifiers: Sequence[str]) -> Violation:
+def _violation(row: tuple[object, ...], quasi_identifiers: Sequence[str]) -> Violation:
+    measure, attribute, *texts, size, value = row
     return Violation(
-        measure=str(row["measure"]),
-        attribute=None if row["attribute"] is None else str(row["attribute"]),
+        measure=str(measure),
+        attribute=None if attribute is None else str(attribute),
         class_values={
-            name: None if row[f"qi_{number}"] is None else str(row[f"qi_{number}"])
-            for number, name in enumerate(quasi_identifiers, start=1)
+            name: None if text is None else str(text)
+            for name, text in zip(quasi_identifiers, texts, strict=True)
         },
-        class_size=int(str(row["class_size"])),
-        value=float(str(row["value"])),
+        class_size=int(str(size)),
+        value=float(str(value)),
     )

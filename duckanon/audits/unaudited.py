@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from duckanon.policy.bind import Attribute
 
-_PLAIN = re.compile(r"[^\s,;:()\"](?:[^,;:()\"]*[^\s,;:()\"])?")
+_PLAIN_NAME = re.compile(r"[^\s,;:()\"](?:[^,;:()\"]*[^\s,;:()\"])?")
 
-LISTED = 20
+COLUMNS_LISTED = 20
 """Columns that a warning names."""
 
 
@@ -93,7 +93,7 @@ def warnings_of(
         return ()
     texts = {name for name, kind in columns if kind == "VARCHAR"}
     records, alone = unique_records(con, relation, left, texts=texts, stage=stage)
-    warnings = [told(left, len(columns), records, alone, roles)]
+    warnings = [warning_of(left, len(columns), records, alone, roles)]
     kept = set(map(fold, left))
     dropped = [name for name in roles.identifiers if fold(name) in kept]
     if dropped:
@@ -104,17 +104,17 @@ def warnings_of(
 def _named(name: str) -> str:
     """Return a name that stays one name in a list: quoted as in SQL where it is not plainly one."""
     text = legible(name)
-    return text if _PLAIN.fullmatch(text) else ident(text)
+    return text if _PLAIN_NAME.fullmatch(text) else ident(text)
 
 
-def told(left: Sequence[str], columns: int, records: int, alone: int, roles: Roles) -> str:
+def warning_of(left: Sequence[str], columns: int, records: int, alone: int, roles: Roles) -> str:
     """Warning, in one line, of the columns that are not audited, on which `alone` records are unique."""
     named = [
         f"{_named(name)} ({role.value})" if (role := roles.of(name)) else _named(name)
-        for name in left[:LISTED]
+        for name in left[:COLUMNS_LISTED]
     ]
-    if len(left) > LISTED:
-        named.append(f"and {len(left) - LISTED:,} more")
+    if len(left) > COLUMNS_LISTED:
+        named.append(f"and {len(left) - COLUMNS_LISTED:,} more")
     is_, it = ("is", "it") if len(left) == 1 else ("are", "them together")
     unique = f"{alone:,} of {records:,} records {'is' if alone == 1 else 'are'} unique on {it}"
     return f"{len(left):,} of {columns:,} released columns {is_} not audited: {', '.join(named)}; {unique}"

@@ -130,14 +130,14 @@ def anonymize(
             return PASSED
         name = Target("memory", "main", table or path.stem)
         # Interruptible of its own: with the view in memory the command is not as good as done.
-        made = interruptible(create)(con, query, release_policy, name, effect=effect)
-        report = interruptible(export)(con, name, str(path), written=texts, **formulas)
+        made = interruptible(create)(con, query, release_policy, name, effect=effect, only=True)
+        report = interruptible(export)(con, name, str(path), written=texts, just_made=True, **formulas)
     # The audit is that of the file; what its rows do not tell is what CREATE found.
     known = {measure.measure for measure in report.measures}
     beside = tuple(measure for measure in made.report.measures if measure.measure not in known)
-    told = replace(report, measures=report.measures + beside, plan=made.report.plan)
+    full = replace(report, measures=report.measures + beside, plan=made.report.plan)
     written = " and ".join(str(file) for file in files_of(path, release_policy.release))
-    show(Outcome(f"wrote {written}", None, told, effect=made.effect))
+    show(Outcome(f"wrote {written}", None, full, effect=made.effect))
     return PASSED
 
 

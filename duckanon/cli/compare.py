@@ -12,7 +12,7 @@ from duckanon import progress
 from duckanon.api import files
 from duckanon.cli.codes import PASSED
 from duckanon.cli.flags import read_text
-from duckanon.cli.options import Asked, Table, check_output, deliver, documenting
+from duckanon.cli.options import DocumentOptions, Table, check_output, deliver, documenting
 from duckanon.errors import SourceError
 from duckanon.evaluation.workload.compare import compared, read_queries
 
@@ -25,7 +25,7 @@ def compare(
         Path | None, typer.Option(help="SELECT statements over a relation called data")
     ] = None,
     *,
-    asked: Asked,
+    asked: DocumentOptions,
 ) -> int:
     """Run your aggregate queries on a table and its release, and report the error of each."""
     check_output(asked.output, original, release, queries)

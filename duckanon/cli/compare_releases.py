@@ -16,7 +16,7 @@ from duckanon.audits.intersection import intersection
 from duckanon.cli.codes import PASSED, VIOLATION
 from duckanon.cli.flags import read_names
 from duckanon.cli.options import (
-    Asked,
+    DocumentOptions,
     K,
     Names,
     QuasiIdentifiers,
@@ -73,7 +73,7 @@ def compare_releases(
         int | None, typer.Option("-l", help="least values that a class of both has in common; 2 by default")
     ] = None,
     *,
-    asked: Asked,
+    asked: DocumentOptions,
 ) -> int:
     """Tell what two releases of the same data say together; exit code 1 when it is about fewer than k."""
     check_output(asked.output, older, newer)
@@ -104,8 +104,8 @@ def compare_releases(
     report = compared.report
     if wanted.subjects:
         report = replace(report, warnings=(_RECORDS, *report.warnings))
-    told = _sentence(compared, wanted)
-    deliver(_json(report, told) if asked.form == "json" else f"{report.to_text()}\n{told}", asked.output)
+    said = _sentence(compared, wanted)
+    deliver(_json(report, said) if asked.form == "json" else f"{report.to_text()}\n{said}", asked.output)
     return VIOLATION if report.violated else PASSED
 
 
@@ -217,5 +217,5 @@ def _sentence(compared: Intersection, wanted: _Compared) -> str:
     )
 
 
-def _json(report: Report, told: str) -> str:
-    return json.dumps({**json.loads(report.to_json()), "told": told}, indent=2, allow_nan=False)
+def _json(report: Report, sentence: str) -> str:
+    return json.dumps({**json.loads(report.to_json()), "told": sentence}, indent=2, allow_nan=False)

@@ -12,7 +12,15 @@ from duckanon import progress
 from duckanon.api import files
 from duckanon.cli.codes import PASSED
 from duckanon.cli.flags import policy_of_flags, read_flags, read_names
-from duckanon.cli.options import Asked, QuasiIdentifiers, Table, Trees, check_output, deliver, documenting
+from duckanon.cli.options import (
+    DocumentOptions,
+    QuasiIdentifiers,
+    Table,
+    Trees,
+    check_output,
+    deliver,
+    documenting,
+)
 from duckanon.errors import PolicyError
 from duckanon.evaluation.attack.columns import has_column
 from duckanon.evaluation.attack.definetti import Definetti, definetti_attack
@@ -54,7 +62,7 @@ def linkage(
     sample: Annotated[int, typer.Option(help="records of the original that are linked")] = SAMPLE,
     seed: Annotated[int, typer.Option(help="draws another sample")] = 0,
     *,
-    asked: Asked,
+    asked: DocumentOptions,
 ) -> int:
     """Attack a release: link the records of its original to it, and count who is found."""
     applied = None if policy is None else policy_of_flags({}, policy)

@@ -24,7 +24,7 @@ from duckanon.errors import DuckanonWarning
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_INTERRUPTED = 130
+_INTERRUPTED_CODE = 130
 """What typer makes of Ctrl-C in a command; no command of ours returns it."""
 
 
@@ -73,13 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = app(given, standalone_mode=False, prog_name="duckanon")
     except (KeyboardInterrupt, typer.Abort):
-        code = _INTERRUPTED
+        code = _INTERRUPTED_CODE
     except Exception as failure:  # noqa: BLE001 - all that is not expected is told, too
         # Not loaded before: the database is not needed to list the commands.
         from duckanon.cli.failures import failed
 
         code = failed(failure, debug="--debug" in given)
-    if code == _INTERRUPTED:
+    if code == _INTERRUPTED_CODE:
         # Not loaded before: Ctrl-C may come while it is.
         from duckanon.database import interrupts
 

@@ -84,7 +84,7 @@ Output = Annotated[Path | None, typer.Option("--output", "-o", help="a file inst
 
 
 @dataclass(frozen=True)
-class Asked:
+class DocumentOptions:
     """How a command reads files and where its document goes, see `documenting`."""
 
     form: str  # of the document, text or json
@@ -110,7 +110,7 @@ def documenting(command: Callable[..., int]) -> Callable[..., int]:
         *, form: str, output: Path | None, dateformat: str | None, null: Sequence[str] | None, trust: bool,
         **given: object,
     ) -> int:  # fmt: skip
-        asked = Asked(known_form(form), output, reading_of(dateformat, null), trust)
+        asked = DocumentOptions(known_form(form), output, reading_of(dateformat, null), trust)
         return command(**given, asked=asked)
 
     return timed(

@@ -25,7 +25,7 @@ from duckanon.streams.guard import guarded
 from duckanon.streams.output import Writer, created, passing
 from duckanon.streams.policy import stream_options
 from duckanon.streams.stream import AnonymizedStream
-from duckanon.streams.texts import SNIFFED_TUPLES, csv_batches, json_batches, untold
+from duckanon.streams.texts import SNIFFED_TUPLES, csv_batches, json_batches, with_nulls_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -212,11 +212,11 @@ class _Done:
 
     def tell(self, begin: str = "") -> None:
         """Say on stderr what became of the tuples; stdout may be their way."""
-        told = self.report
-        if told is None:
+        report = self.report
+        if report is None:
             complain(f"{begin}{self.waiting} tuples read: 0 written, 0 dropped, {self.waiting} held")
             return
-        complain(f"{begin}{told.to_text()}")
+        complain(f"{begin}{report.to_text()}")
 
 
 @interruptible
@@ -280,7 +280,7 @@ def _batches(
         batches = csv_batches(con, chunks, first=first, numbers=numbers, waiting=done.wait, typed=typed)
     else:
         batches = read(con, chunks, first=first, numbers=numbers, waiting=done.wait)
-    return (untold(batch, job.forms[1], guarded) for batch in batches)
+    return (with_nulls_of(batch, job.forms[1], guarded) for batch in batches)
 
 
 def _copy(made: AnonymizedStream, writer: Writer) -> None:

@@ -10,7 +10,7 @@ import typer
 from duckanon import progress
 from duckanon.api import files
 from duckanon.cli.codes import PASSED
-from duckanon.cli.options import Asked, check_output, deliver, documenting
+from duckanon.cli.options import DocumentOptions, check_output, deliver, documenting
 from duckanon.cli.output import complain
 from duckanon.database import paths, templates
 from duckanon.errors import DuckanonError, SourceError
@@ -28,7 +28,7 @@ def suggest(
     ],
     sql: Annotated[bool, typer.Option("--sql", help="the statement alone; warnings go to stderr")] = False,
     *,
-    asked: Asked,
+    asked: DocumentOptions,
 ) -> int:
     """Rank columns by uniqueness, propose a role for each, print a CREATE ANONYMIZED VIEW."""
     if sql and asked.form != "text":
@@ -59,8 +59,8 @@ def suggest(
 
 def _statement(suggestion: Suggestion) -> str:
     """Return the statement; what a reader of the whole text would learn beside it goes to stderr."""
-    for told in advice_of(suggestion):
-        complain(told)
+    for advice in advice_of(suggestion):
+        complain(advice)
     if suggestion.statement is None:
         raise SourceError(f"{suggestion.name}: there is no statement to propose")
     return suggestion.statement

@@ -303,7 +303,8 @@ class cleanup:  # noqa: N801 - used like a function, as contextlib's are
             except Exception as left:
                 if failure is None:
                     raise
-                # The first error is the cause: an engine that it has ended cannot clean up either.
+                # Of any kind, for an action may be any. The first error is the cause: an engine that it has
+                # ended cannot clean up either.
                 if _state.depth == 0:
                     _state.entries.remove(self._entry)
                 logger.warning("a clean-up failed, so close the connection: %s", left)

@@ -84,3 +84,9 @@ def render(name: str, /, **values: object) -> str:
     A name in the template without a value is an error.
     """
     return _environment().get_template(name).render(**values)
+
+
+def macros(name: str, /, **values: object) -> dict[str, jinja2.runtime.Macro]:
+    """Macros of a template, by name; they know the values, and their names begin without an underscore."""
+    module = _environment().get_template(name).make_module(values)
+    return {key: macro for key, macro in vars(module).items() if isinstance(macro, jinja2.runtime.Macro)}

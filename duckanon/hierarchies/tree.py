@@ -95,7 +95,7 @@ def audit_tree(con: duckdb.DuckDBPyConnection, workspace: str, attribute: Attrib
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _HierarchyRows:
     """Where the rows of a hierarchy are read."""
 
     name: str  # what errors call it
@@ -144,7 +144,9 @@ def _check_height(hierarchy: str, levels: int) -> None:
 
 
 @contextlib.contextmanager
-def _rows(con: duckdb.DuckDBPyConnection, hierarchy: Hierarchy, kind: str, domain: str) -> Iterator[_Rows]:
+def _rows(
+    con: duckdb.DuckDBPyConnection, hierarchy: Hierarchy, kind: str, domain: str
+) -> Iterator[_HierarchyRows]:
     """Give the rows of a hierarchy: those of a table or file, or those that stand in the policy."""
     if isinstance(hierarchy, str):
         yield _named(con, hierarchy, kind, domain)
@@ -152,10 +154,10 @@ def _rows(con: duckdb.DuckDBPyConnection, hierarchy: Hierarchy, kind: str, domai
     columns = [f"level_{level}" for level in range(len(hierarchy[0]))]
     rows = pa.table([pa.array(cells, pa.string()) for cells in zip(*hierarchy, strict=True)], names=columns)
     with engine.registered(con, {f"{domain}_rows": rows}):
-        yield _Rows("hierarchy", named("temp", f"{domain}_rows"), columns)
+        yield _HierarchyRows("hierarchy", named("temp", f"{domain}_rows"), columns)
 
 
-def _named(con: duckdb.DuckDBPyConnection, hierarchy: str, kind: str, domain: str) -> _Rows:
+def _named(con: duckdb.DuckDBPyConnection, hierarchy: str, kind: str, domain: str) -> _HierarchyRows:
     """Rows of a relation as the user wrote it.
 
     It is a name with up to three parts, or a file that exists. The files of ARX have no header, and DuckDB
@@ -182,7 +184,7 @@ def _named(con: duckdb.DuckDBPyConnection, hierarchy: str, kind: str, domain: st
     try:
         columns, listed = _columns(con, name, table)
     except PolicyError:
-        _check_ragged(_Rows(name, table, [], csv=Path(hierarchy) if form == "csv" else None))
+        _check_ragged(_HierarchyRows(name, table, [], csv=Path(hierarchy) if form == "csv" else None))
         raise
     if form != "csv":
         own = named("temp", f"{domain}_{engine.workspace()}")
@@ -190,7 +192,7 @@ def _named(con: duckdb.DuckDBPyConnection, hierarchy: str, kind: str, domain: st
         lies = own_copy.lies(con, Path(hierarchy), own, name) if form == "parquet" else []
         if lies:
             raise PolicyError(f"{name}: {own_copy.told(lies)}")
-        return _Rows(name, own, columns, listed)
+        return _HierarchyRows(name, own, columns, listed)
     first = templates.render("relation.sql.j2:file", name=hierarchy, form="lines").strip()
     query = templates.render("relation.sql.j2:rows", relation=first, limit=1)
     cells = engine.rows(con, query, name, error=PolicyError)[0]
@@ -204,10 +206,10 @@ def _named(con: duckdb.DuckDBPyConnection, hierarchy: str, kind: str, domain: st
         columns, listed = _columns(con, name, table)
     taken = "as a header" if cells[0] == columns[0] else "as a leaf, not as a header"
     note = f" (its first line, {';'.join(map(str, cells))!r}, was read {taken})"
-    return _Rows(name, table, columns, listed, note, Path(hierarchy))
+    return _HierarchyRows(name, table, columns, listed, note, Path(hierarchy))
 
 
-def _check_ragged(rows: _Rows) -> None:
+def _check_ragged(rows: _HierarchyRows) -> None:
     """Say which line of a file has more or fewer cells than most: DuckDB reads other columns then."""
     if rows.csv is None or rows.csv.suffix.lower() == ".gz":
         return

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 
-class _Table(NamedTuple):
+class _CodedTable(NamedTuple):
     """Checked arguments: class and value code of each record, and the records of each code in the whole."""
 
     labels: NDArray[np.int64]
@@ -210,12 +210,12 @@ def kullback_leibler_distance(
     return np.asarray(np.maximum(distance, 0.0))
 
 
-def _table(labels: ArrayLike, sensitive: ArrayLike, population: ArrayLike | None) -> _Table:
+def _table(labels: ArrayLike, sensitive: ArrayLike, population: ArrayLike | None) -> _CodedTable:
     """Return the checked arguments, the codes on the values of the population where there is one."""
     classes = class_labels(labels)
     values = column(sensitive, len(classes))
     if population is None:
-        return _Table(classes, *ranked(values))
+        return _CodedTable(classes, *ranked(values))
     whole = np.asarray(population)
     if whole.ndim != 1 or whole.size == 0:
         raise ValueError(f"population must hold at least one value, not be of shape {whole.shape}")
@@ -225,10 +225,10 @@ def _table(labels: ArrayLike, sensitive: ArrayLike, population: ArrayLike | None
     if missing.any():
         value = values[int(np.argmax(missing))]
         raise ValueError(f"the sensitive value {value} does not occur in the population")
-    return _Table(classes, codes[len(whole) :], counts)
+    return _CodedTable(classes, codes[len(whole) :], counts)
 
 
-def _emd(table: _Table, known: Reference) -> NDArray[np.float64]:
+def _emd(table: _CodedTable, known: Reference) -> NDArray[np.float64]:
     """Return the EMD of each class from a reference."""
     order, offsets = members(table.labels)
     return emd_per_class(known, table.codes[order], offsets)

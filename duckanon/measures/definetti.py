@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 ROUNDS = 30
 """Times that is learned from the assignment, and assigned by what is learned."""
 
-BALANCED = 8
+BALANCING_PASSES = 8
 """Times a round that rows and columns of a class are scaled, so that each record has one value and each value
 as many records as the class holds."""
 
-SMOOTHED = 1.0
+SMOOTHING_RECORDS = 1.0
 """Records that are added to each combination of a known value and a sensitive one (Laplace)."""
 
-MATCHED = 256
+MATCHING_MAX_RECORDS = 256
 """Records of a class that is matched as a whole; of larger ones each record gets its likeliest value."""
 
 
@@ -58,7 +58,7 @@ def definetti(classes: Ints, known: Ints, held: Held) -> Ints:
     -------
     ndarray of shape (n,), int64
         A value for each record that its class holds, at most as often as it holds it in classes of up to
-        `MATCHED` records.
+        `MATCHING_MAX_RECORDS` records.
 
     Notes
     -----
@@ -94,8 +94,8 @@ def definetti(classes: Ints, known: Ints, held: Held) -> Ints:
         for column in known.T:
             kinds = int(column.max()) + 1
             cell = column[record] * count + value
-            table = np.bincount(cell, weights=weights, minlength=kinds * count) + SMOOTHED
-            likely += np.log(table[cell]) - np.log(total[value] + SMOOTHED * kinds)
+            table = np.bincount(cell, weights=weights, minlength=kinds * count) + SMOOTHING_RECORDS
+            likely += np.log(table[cell]) - np.log(total[value] + SMOOTHING_RECORDS * kinds)
         weights = _balanced(likely, record, place, target)
     return _matched(weights, record, place, classes, held)
 
@@ -108,19 +108,21 @@ def by_counts(classes: Ints, held: Held) -> float:
     return float((most / whole)[classes].mean())
 
 
-def share_right(person: Ints, guesses: Ints, owner: Ints, true: Ints) -> float:
-    """Share of guesses (n,) that are right, where records of one person number cannot be told apart.
+def share_right(subject: Ints, guesses: Ints, known_subject: Ints, true: Ints) -> float:
+    """Share of guesses (n,) that are right, where records of one subject cannot be told apart.
 
-    `owner` (t,) and `true` (t,) are the person numbers and values of all who have one: of those with the same
-    number guesses and values are dealt at random, so that g equal guesses beside t of n such values are
-    g t / n. A true value below 0 is never guessed.
+    `known_subject` (t,) and `true` (t,) are the subjects and values of all records that have one. Guesses and
+    values of one subject are dealt at random, so that g equal guesses beside t of n such values are g t / n.
+    A true value below 0 is never guessed.
     """
     size = max(int(guesses.max(initial=0)), int(true.max(initial=0))) + 2
-    count = max(int(person.max(initial=0)), int(owner.max(initial=0))) + 1
-    mine = np.bincount(person * size + guesses + 1, minlength=count * size)
-    theirs = np.bincount(owner * size + np.maximum(true, -1) + 1, minlength=count * size)
+    count = max(int(subject.max(initial=0)), int(known_subject.max(initial=0))) + 1
+    mine = np.bincount(subject * size + guesses + 1, minlength=count * size)
+    theirs = np.bincount(known_subject * size + np.maximum(true, -1) + 1, minlength=count * size)
     right = (mine * theirs).reshape(count, size)[:, 1:].sum(axis=1)
-    return float((right / np.maximum(np.bincount(owner, minlength=count), 1)).sum() / max(len(guesses), 1))
+    return float(
+        (right / np.maximum(np.bincount(known_subject, minlength=count), 1)).sum() / max(len(guesses), 1)
+    )
 
 
 def binned(ranks: Ints) -> Ints:
@@ -145,7 +147,7 @@ def _balanced(likely: Floats, record: Ints, place: Ints, target: Floats) -> Floa
     greatest = np.full(int(record.max()) + 1, -np.inf)
     np.maximum.at(greatest, record, likely)
     weights = np.exp(np.maximum(likely - greatest[record], -50.0))
-    for _ in range(BALANCED):
+    for _ in range(BALANCING_PASSES):
         sums = np.bincount(place, weights=weights, minlength=len(target))
         weights *= target[place] / sums[place]
         weights /= np.bincount(record, weights=weights)[record]
@@ -164,7 +166,7 @@ def _matched(weights: Floats, record: Ints, place: Ints, classes: Ints, held: He
     for some in np.split(members, np.flatnonzero(np.diff(classes[members])) + 1):
         first, last = np.searchsorted(held.classes, [classes[some[0]], classes[some[0]] + 1])
         here = np.arange(first, last)
-        if not 1 < len(some) <= MATCHED or len(here) == 1:
+        if not 1 < len(some) <= MATCHING_MAX_RECORDS or len(here) == 1:
             continue
         likely = np.log(weights[begins[some][:, None] + np.arange(len(here))] + 1e-300)
         values = np.repeat(np.arange(len(here)), np.minimum(held.records[here], len(some)))

@@ -286,8 +286,8 @@ def _values(labels: ArrayLike, sensitive: ArrayLike) -> Histograms:
 
 def _descending(values: Histograms) -> Histograms:
     """Return the values of each class from the most to the least frequent."""
-    owner = np.repeat(np.arange(len(values.starts) - 1), np.diff(values.starts))
-    order = np.lexsort((-values.weights, owner))
+    classes = np.repeat(np.arange(len(values.starts) - 1), np.diff(values.starts))
+    order = np.lexsort((-values.weights, classes))
     return values._replace(values=values.values[order], weights=values.weights[order])
 
 

@@ -210,12 +210,12 @@ def _path(records: _Records, group: NDArray[np.int64], known: Reference) -> NDAr
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     small, superset = records.small, group[records.small]
-    owner, sizes, starts = _judged(records)
+    judged, sizes, starts = _judged(records)
     # Whole numbers where the largest sum fits, for the difference of two of them is small.
     fits = 4 * int(sizes.max()) * int(total.max()) * len(known.counts) < LARGEST_SUM
     number = np.int64 if fits else np.float64
     until = np.append(0, np.cumsum(records.position[order])).astype(number)
-    rank, s, whole = records.position[small].astype(number), sizes[owner], total[superset]
+    rank, s, whole = records.position[small].astype(number), sizes[judged], total[superset]
 
     def summed(at: NDArray[np.int64]) -> NDArray[np.number]:
         """Return the sum of the positions from the begin of the group up to a place in units of 1 / s."""
@@ -224,7 +224,7 @@ def _path(records: _Records, group: NDArray[np.int64], known: Reference) -> NDAr
         part = (at % s).astype(number) * records.position[order[last]]
         return np.asarray(s * (until[full] - until[begin[superset]]) + part)
 
-    low = whole * (np.arange(len(small)) - starts[owner])
+    low = whole * (np.arange(len(small)) - starts[judged])
     high = low + whole
     turn = np.clip(s * (place[small] - begin[superset]), low, high)
     area = rank * (2 * turn - low - high) + summed(low) + summed(high) - 2 * summed(turn)
@@ -244,16 +244,16 @@ def _tree(records: _Records, group: NDArray[np.int64], known: Reference) -> NDAr
         node = known.edges.nodes[level * m + records.position]
         inside = class_histograms(node[records.small], np.append(starts, len(records.small)))
         around = class_histograms(node[by_group], ends)
-        owner = np.repeat(np.arange(len(sizes)), np.diff(inside.starts))
+        judged = np.repeat(np.arange(len(sizes)), np.diff(inside.starts))
         key = np.repeat(np.arange(len(total)), np.diff(around.starts)) * m + around.values
-        below = around.weights[np.searchsorted(key, superset[owner] * m + inside.values)]
-        untouched = sizes[owner] * below
-        change = np.abs(total[superset[owner]] * inside.weights - untouched) - untouched
+        below = around.weights[np.searchsorted(key, superset[judged] * m + inside.values)]
+        untouched = sizes[judged] * below
+        change = np.abs(total[superset[judged]] * inside.weights - untouched) - untouched
         area += np.add.reduceat(change, inside.starts[:-1])
     return np.asarray(area / (sizes * total[superset] * float(known.scale)))
 
 
 def _judged(records: _Records) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return, of the judged classes: which one each record is in, their sizes, and where each begins."""
-    _, starts, owner = np.unique(records.labels[records.small], return_index=True, return_inverse=True)
-    return owner, np.diff(np.append(starts, len(records.small))), starts
+    _, starts, judged = np.unique(records.labels[records.small], return_index=True, return_inverse=True)
+    return judged, np.diff(np.append(starts, len(records.small))), starts

@@ -41,7 +41,7 @@ STEP = Decimal("1e-12")
 """Finest difference in t and c that the audits see: they compare DECIMAL(18, 12)."""
 
 _LIMIT = 18
-_MOST = 999_999
+_MAX_THRESHOLD = 999_999
 """Largest threshold that metadata keep, as DECIMAL(18, 12)."""
 
 V = TypeVar("V")
@@ -113,7 +113,7 @@ def _min_values(option: str, value: Any) -> int:
 
 
 def _kept(option: str, threshold: int) -> int:
-    if threshold > _MOST:
+    if threshold > _MAX_THRESHOLD:
         raise PolicyError(f"{option} = {threshold}: use an integer below a million")
     return threshold
 
@@ -206,7 +206,7 @@ def _c(option: str, value: Any) -> Decimal:
 
 def _per_cent(option: str, value: Any) -> Decimal:
     number = _number(option, value)
-    if not 0 < number <= _MOST:
+    if not 0 < number <= _MAX_THRESHOLD:
         raise PolicyError(f"{option} = {_shown(value)}: use per cent, above 0 and below a million, as in 10")
     # As many decimals as metadata keep; more is the stricter side.
     exponent = number.as_tuple().exponent

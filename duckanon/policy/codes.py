@@ -11,10 +11,10 @@ from typing import Literal
 
 _WORD = re.compile(r"[^\W\d_]+|\d+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_SURE = re.compile(
+_CODE_NAMES = re.compile(
     r"_(?:code|type|kind|category|status|flag|zips?|plz|post_?code|postal_?code|codigo_postal|code_postal|icd)_$"
 )
-_PERHAPS = re.compile(r"_(?:class|group|level)_$")
+_DOUBTFUL_CODE_NAMES = re.compile(r"_(?:class|group|level)_$")
 
 
 def words(name: str) -> str:
@@ -30,4 +30,4 @@ def code_named(name: str) -> Literal["sure", "perhaps"] | None:
     ('sure', 'sure', 'perhaps', None)
     """
     text = words(name)
-    return "sure" if _SURE.search(text) else "perhaps" if _PERHAPS.search(text) else None
+    return "sure" if _CODE_NAMES.search(text) else "perhaps" if _DOUBTFUL_CODE_NAMES.search(text) else None

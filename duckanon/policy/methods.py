@@ -38,8 +38,8 @@ _STEERED = "Domingo-Ferrer and Soria-Comas, steered microaggregation, 2017"
 _MONDRIAN = "LeFevre, DeWitt and Ramakrishnan, ICDE 2006"
 _SABRE = "Cao, Karras, Kalnis and Tan, The VLDB Journal 20(1), 2011: written from descriptions of it"
 
-_FIXED = "k; classes of k..2k-1"
-_SQUARE = "O(n^2 / k)"
+_FIXED_SIZE = "k; classes of k..2k-1"
+_QUADRATIC_COST = "O(n^2 / k)"
 
 BY_NAME = {
     method.name: method
@@ -51,34 +51,34 @@ BY_NAME = {
             "own method: the least loss of several first partitions, see docs/methods/auto.md",
         ),
         Method("blocks", "k", "O(n log n)", "own method: MDAV in the blocks of a kd order"),
-        Method("cbfs", _FIXED, _SQUARE, _LASZLO),
-        Method("dba1", _FIXED, "O(n^2)", _LIN + ", first stage"),
-        Method("dba2", _FIXED, "O(n^2)", _LIN + ", both stages"),
+        Method("cbfs", _FIXED_SIZE, _QUADRATIC_COST, _LASZLO),
+        Method("dba1", _FIXED_SIZE, "O(n^2)", _LIN + ", first stage"),
+        Method("dba2", _FIXED_SIZE, "O(n^2)", _LIN + ", both stages"),
         Method(
             "full_domain",
             "k, l and t: always, or an error",
             "O(n) a node of the lattice",
             "LeFevre, DeWitt and Ramakrishnan, SIGMOD 2005, Incognito; the optimum, with suppression",
         ),
-        Method("k_ward", _FIXED, "O(n^2)", _DOMINGO_2002 + ", k-Ward"),
+        Method("k_ward", _FIXED_SIZE, "O(n^2)", _DOMINGO_2002 + ", k-Ward"),
         Method("kanonymity_first", "k and t", "O(n^2)", _SORIA_COMAS + ", Algorithm 2, then merging"),
-        Method("m_d", _FIXED, "O(n^2)", _LASZLO + ", MST partition, then diameter-based fixed size"),
-        Method("maximum_distance", _FIXED, "O(n^2)", _DOMINGO_2002 + ", MD"),
-        Method("mdav", _FIXED, _SQUARE, _TORRA),
-        Method("mdav1", _FIXED, _SQUARE, _LIN + ", MDAV-1"),
-        Method("mdav2", _FIXED, _SQUARE, _LIN + ", MDAV-1 and the second stage"),
-        Method("mdav_generic", _FIXED, _SQUARE, _TORRA + ", MDAV-generic"),
-        Method("meansort_ps", _FIXED, "O(n^2)", _KABIR + ", Eq. 5 and Algorithm 2"),
-        Method("mhm", _FIXED, "O(n^2)", "Domingo-Ferrer et al., The VLDB Journal 15(4), 2006"),
+        Method("m_d", _FIXED_SIZE, "O(n^2)", _LASZLO + ", MST partition, then diameter-based fixed size"),
+        Method("maximum_distance", _FIXED_SIZE, "O(n^2)", _DOMINGO_2002 + ", MD"),
+        Method("mdav", _FIXED_SIZE, _QUADRATIC_COST, _TORRA),
+        Method("mdav1", _FIXED_SIZE, _QUADRATIC_COST, _LIN + ", MDAV-1"),
+        Method("mdav2", _FIXED_SIZE, _QUADRATIC_COST, _LIN + ", MDAV-1 and the second stage"),
+        Method("mdav_generic", _FIXED_SIZE, _QUADRATIC_COST, _TORRA + ", MDAV-generic"),
+        Method("meansort_ps", _FIXED_SIZE, "O(n^2)", _KABIR + ", Eq. 5 and Algorithm 2"),
+        Method("mhm", _FIXED_SIZE, "O(n^2)", "Domingo-Ferrer et al., The VLDB Journal 15(4), 2006"),
         Method("mondrian", "k, and t where given: always", "O(n log n)", _MONDRIAN + ", strict"),
         Method("mondrian_relaxed", "k, and t where given: always", "O(n log n)", _MONDRIAN + ", relaxed"),
         Method(
             "mu_approx",
-            _FIXED,
+            _FIXED_SIZE,
             "O(n^2)",
             "Domingo-Ferrer, Sebé and Solanas, Computers and Mathematics with Applications 55(4), 2008",
         ),
-        Method("multidsort_ps", _FIXED, "O(n^2)", _KABIR + ", Algorithms 1 and 2"),
+        Method("multidsort_ps", _FIXED_SIZE, "O(n^2)", _KABIR + ", Algorithms 1 and 2"),
         Method("sabre", "k and t", "O(n^2)", _SABRE),
         Method(
             "steered",
@@ -93,11 +93,11 @@ BY_NAME = {
             _SORIA_COMAS + ", Algorithm 3",
         ),
         Method("tcloseness_merge", "k and t", "O(n^2 / k)", _SORIA_COMAS + ", Algorithm 1"),
-        Method("tfrp1", _FIXED, _SQUARE, _CHANG + ", first stage"),
-        Method("tfrp2", _FIXED, _SQUARE, _CHANG + ", both stages"),
+        Method("tfrp1", _FIXED_SIZE, _QUADRATIC_COST, _CHANG + ", first stage"),
+        Method("tfrp2", _FIXED_SIZE, _QUADRATIC_COST, _CHANG + ", both stages"),
         Method(
             "univariate",
-            _FIXED + ", the least loss of all",
+            _FIXED_SIZE + ", the least loss of all",
             "O(n log n)",
             "Hansen and Mukherjee, IEEE TKDE 15(4), 2003",
         ),

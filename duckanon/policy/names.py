@@ -15,10 +15,10 @@ V = TypeVar("V")
 DELIMITERS = (",", ";", "|", "\t")
 """What parts the columns of a text file as a rule."""
 
-_MOST, _LONGEST = 20, 100
+_NAMES_LISTED, _NAME_MAX_CHARACTERS = 20, 100
 """Names in a list that ends an error, and characters of a name in it, or of one that is near another."""
 
-_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+_TO_LOWER_CASE = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
 CLASS = "class_id"
@@ -34,7 +34,7 @@ def fold(name: str) -> str:
     >>> fold("ÄGE"), fold("Zip")
     ('Äge', 'zip')
     """
-    return name.translate(_LOWER)
+    return name.translate(_TO_LOWER_CASE)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
@@ -43,10 +43,10 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     >>> suggestion("quasi_identifier", ["k", "quasi_identifiers"])
     ", did you mean 'quasi_identifiers'?"
     """
-    if len(name) > _LONGEST:
+    if len(name) > _NAME_MAX_CHARACTERS:
         # To compare two names takes the product of their lengths.
         return ""
-    spelled = {fold(other): other for other in known if len(other) <= _LONGEST}
+    spelled = {fold(other): other for other in known if len(other) <= _NAME_MAX_CHARACTERS}
     near = get_close_matches(fold(name), spelled, n=1)
     return f", did you mean {spelled[near[0]]!r}?" if near else ""
 
@@ -74,8 +74,11 @@ def listed(what: str, names: Iterable[str]) -> str:
     >>> listed("Columns", ["age,zip", "charge"])
     "Columns: 'age,zip', 'charge'"
     """
-    shown = [repr(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}...") for name in names]
-    return f"{what}: {', '.join(shown[:_MOST])}{', ...' if len(shown) > _MOST else ''}"
+    shown = [
+        repr(name if len(name) <= _NAME_MAX_CHARACTERS else f"{name[:_NAME_MAX_CHARACTERS]}...")
+        for name in names
+    ]
+    return f"{what}: {', '.join(shown[:_NAMES_LISTED])}{', ...' if len(shown) > _NAMES_LISTED else ''}"
 
 
 def twice(names: Iterable[str]) -> str | None:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
-from decimal import Decimal
-from functools import wraps
-from inspect import signature
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, SupportsIndex, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
 
 from duckanon.errors import PolicyError
+from duckanon.policy.audit_policy import (
+    AUDIT_OPTIONS,
+    ROLES,
+    THRESHOLD_OPTIONS,
+    AuditPolicy,
+    HierarchyRows,
+    audited,
+    check_columns,
+    check_roles,
+    check_sensitive,
+    known_options,
+    share_of,
+    store,
+    whole_l,
+)
 from duckanon.policy.checks import (
     Columns,
     Distance,
@@ -21,15 +33,14 @@ from duckanon.policy.checks import (
     Number,
     Objective,
     Release,
-    checked,
 )
 from duckanon.policy.methods import METHODS
-from duckanon.policy.names import CLASS, ByColumn, fold, suggestion, unknown_option
+from duckanon.policy.names import ByColumn, fold, unknown_option
 from duckanon.policy.recodes import Recode
 from duckanon.policy.toml import options_from_toml, options_to_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from decimal import Decimal
 
 __all__ = [
     "AUDIT_OPTIONS",
@@ -45,113 +56,13 @@ __all__ = [
     "Objective",
     "Policy",
     "Recode",
+    "audited",
     "hierarchy_names",
+    "share_of",
     "stated_options",
 ]
 
-THRESHOLD_OPTIONS = ("k", "t", "l", "l_diversity", "c")
-"""Options by which an audit of an anonymized view can replace the thresholds of its policy."""
-
-ROLES = ("quasi_identifiers", "sensitive", "identifiers", "insensitive")
-"""Options that give columns a role."""
-
 _NO_COLUMN: ByColumn[Any] = ByColumn()
-
-HierarchyRows = Hierarchy | Mapping[Any, Any] | Iterable[Iterable[Any]]
-"""What a hierarchy may be given as: `Hierarchy`, or labels by leaf, or rows."""
-
-P = ParamSpec("P")
-S = TypeVar("S")
-
-
-def _known_options(init: Callable[Concatenate[S, P], None]) -> Callable[Concatenate[S, P], None]:
-    """Make an unknown keyword, or one left out, an error of ours: Python's names no other spelling."""
-    parameters = dict(list(signature(init).parameters.items())[1:])
-    required = [name for name, one in parameters.items() if one.default is one.empty]
-
-    @wraps(init)
-    def checked_init(self: S, /, *args: P.args, **options: P.kwargs) -> None:
-        for name in options:
-            if name not in parameters:
-                raise PolicyError(unknown_option(name, tuple(parameters)))
-        for name in required:
-            if name not in options and not args:
-                raise PolicyError(f"option {name!r} is missing: write {name} = ...")
-        init(self, *args, **options)
-
-    return checked_init
-
-
-@dataclass(frozen=True, init=False)
-class AuditPolicy:
-    """What an audit of any table looks at and asks for.
-
-    Parameters
-    ----------
-    quasi_identifiers : str or iterable of str
-        Columns that make the equivalence classes, at least one.
-    sensitive : str or iterable of str
-        Columns of which l-diversity and t-closeness speak.
-    k, t, l, l_diversity, c, distance, hierarchies
-        As in `Policy`, all optional: what has no threshold is reported and not judged.
-    suppressed : str, optional
-        Mark of other tools: records all of whose quasi-identifiers are this text are left out and counted.
-        ``'NULL'`` means those that have none, too.
-
-    Raises
-    ------
-    PolicyError
-        A value is wrong, or two do not fit together.
-    """
-
-    quasi_identifiers: tuple[str, ...]
-    sensitive: tuple[str, ...]
-    k: int | None
-    t: Decimal | ByColumn[Decimal] | None
-    l: Decimal | ByColumn[Decimal] | None  # noqa: E741 - l-diversity has this name everywhere
-    l_diversity: LDiversity
-    c: Decimal | None
-    distance: ByColumn[Distance]
-    hierarchies: ByColumn[Hierarchy]
-    suppressed: str | None
-
-    @_known_options
-    def __init__(
-        self,
-        *,
-        quasi_identifiers: Columns,
-        sensitive: Columns = (),
-        k: SupportsIndex | None = None,
-        t: Number | Mapping[str, Number] | None = None,
-        l: Number | Mapping[str, Number] | None = None,  # noqa: E741 - as above
-        l_diversity: LDiversity = "distinct",
-        c: Number | None = None,
-        distance: Mapping[str, Distance] | None = None,
-        hierarchies: Mapping[str, HierarchyRows] | None = None,
-        suppressed: str | None = None,
-    ) -> None:
-        given = {name: value for name, value in locals().items() if name != "self"}
-        _store(self, {name: value for name, value in given.items() if name != "k"})
-        object.__setattr__(self, "k", None if k is None else checked("k", k))
-        check_roles(self, ROLES[:2])
-        check_sensitive(self)
-
-    def override(self, **thresholds: Any) -> AuditPolicy:
-        """Return this policy with other thresholds.
-
-        Parameters
-        ----------
-        **thresholds : object
-            Some of `THRESHOLD_OPTIONS`. An l_diversity other than 'recursive' drops c.
-
-        Returns
-        -------
-        AuditPolicy
-            Roles, distances and hierarchies are kept.
-        """
-        if thresholds.get("l_diversity", "recursive") != "recursive":
-            thresholds.setdefault("c", None)
-        return replace(self, **thresholds)
 
 
 @dataclass(frozen=True, init=False)
@@ -268,7 +179,7 @@ class Policy:
     time_limit: float | None = None
     seed: int = 0
 
-    @_known_options
+    @known_options
     def __init__(
         self,
         *,
@@ -300,7 +211,7 @@ class Policy:
         time_limit: Number | None = None,
         seed: SupportsIndex = 0,
     ) -> None:
-        _store(self, {name: value for name, value in locals().items() if name != "self"})
+        store(self, {name: value for name, value in locals().items() if name != "self"})
         check_roles(self, ROLES)
         check_sensitive(self)
         _check_subject(self)
@@ -354,37 +265,6 @@ class Policy:
 OPTIONS = tuple(field.name for field in fields(Policy))
 """Names of all options, in the order of the documentation."""
 
-AUDIT_OPTIONS = tuple(field.name for field in fields(AuditPolicy))
-"""Names of the options of an audit."""
-
-
-def audited(options: Mapping[str, Any]) -> AuditPolicy:
-    """What an audit of a release checks, of the options of its policy, checked or not; others do not count.
-
-    Its hierarchies are those of sensitive columns; where quasi-identifiers are not recoded, the number of the
-    class tells the classes. The l of ``release = 'anatomy'`` is asked as `share_of` says.
-    """
-    asked = {name: value for name, value in options.items() if name in AUDIT_OPTIONS}
-    sensitive = {fold(column) for column in checked("sensitive", asked.get("sensitive", ()))}
-    trees = checked("hierarchies", asked.get("hierarchies"))
-    asked["hierarchies"] = {column: tree for column, tree in trees.items() if fold(column) in sensitive}
-    if options.get("release", "table") != "table":
-        asked["quasi_identifiers"] = CLASS
-    if options.get("release") == "anatomy" and asked.get("l") is not None:
-        asked |= share_of(_whole_l(checked("l", asked["l"])))
-    return AuditPolicy(**asked)
-
-
-def share_of(l: int) -> dict[str, Any]:  # noqa: E741 - as above
-    """Thresholds that no class keeps of which one value has more than 1 / l of the records: the l of Anatomy.
-
-    Recursive l-diversity with l = 1 asks that r_1 < c s, for the records r_1 of the most frequent value and s
-    of the class. c, in steps of 10^-12, is the least above 1 / l, which leaves no room between r_1 <= s / l
-    and r_1 < c s as long as l s is at most 10^12. Xiao and Tao, VLDB 2006, definition 2.
-    """
-    steps = 10**12 // l + 1
-    return {"l": 1, "l_diversity": "recursive", "c": Decimal(steps).scaleb(-12)}
-
 
 def hierarchy_names(policy: Policy | AuditPolicy) -> tuple[str, ...]:
     """Tables and files that hierarchies of a policy are read from; those given as rows have none."""
@@ -403,25 +283,6 @@ def stated_options(text: str, **overrides: Any) -> dict[str, Any]:
     return options
 
 
-def _store(policy: Policy | AuditPolicy, given: Mapping[str, Any]) -> None:
-    """Set the fields of a frozen policy to the checked values."""
-    for name, value in given.items():
-        object.__setattr__(policy, name, checked(name, value))
-
-
-def check_roles(policy: Policy | AuditPolicy, roles: Sequence[str]) -> None:
-    """Raise unless there is a quasi-identifier and no column has two roles; each is checked already."""
-    if not policy.quasi_identifiers:
-        raise PolicyError("quasi_identifiers is empty: name at least one column, as in (age, zip)")
-    role_of: dict[str, str] = {}
-    for role in roles:
-        columns = getattr(policy, role)
-        for column in () if columns == "*" else columns:
-            other = role_of.setdefault(fold(column), role)
-            if other != role:
-                raise PolicyError(f"column {column!r} is in {other} and in {role}: a column has one role")
-
-
 def _check_subject(policy: Policy) -> None:
     """Raise where a subject is a quasi-identifier, of which every class has one value."""
     quasi = {fold(column) for column in policy.quasi_identifiers}
@@ -431,40 +292,6 @@ def _check_subject(policy: Policy) -> None:
                 f"column {column!r} is in subject and in quasi_identifiers: who is told by it needs no more; "
                 "take it out of quasi_identifiers"
             )
-
-
-def check_sensitive(policy: Policy | AuditPolicy) -> None:
-    """Raise unless thresholds, distances and hierarchies, each checked already, fit the sensitive columns."""
-    both = (*policy.quasi_identifiers, *policy.sensitive)
-    check_columns("hierarchies", policy.hierarchies, "quasi_identifiers or sensitive", both)
-    for option in ("t", "l", "distance"):
-        value = getattr(policy, option)
-        if isinstance(value, Mapping):
-            check_columns(option, value, "sensitive", policy.sensitive)
-        elif value is not None and not policy.sensitive:
-            raise PolicyError(f"{option} = {value} needs sensitive columns: add sensitive = (...)")
-    _check_hierarchies(policy)
-    _check_diversity(policy)
-
-
-def check_columns(option: str, named: Mapping[str, object], role: str, columns: Sequence[str]) -> None:
-    """Raise unless an option has values for columns of one role only, with the first that has another."""
-    known = {fold(column) for column in columns}
-    for column in named:
-        if fold(column) not in known:
-            hint = suggestion(column, columns) or f": add it to {role}"
-            raise PolicyError(f"{option} names {column!r}, which is not in {role}{hint}")
-
-
-def _check_hierarchies(policy: Policy | AuditPolicy) -> None:
-    for column, distance in policy.distance.items():
-        if distance == "hierarchical" and column not in policy.hierarchies:
-            option = f"hierarchies = {{{column}: 'table'}}"
-            raise PolicyError(f"distance of {column!r} is 'hierarchical' and has no tree: add {option}")
-    for column in policy.sensitive:
-        if column in policy.hierarchies and policy.distance.get(column) != "hierarchical":
-            option = f"distance = {{{column}: 'hierarchical'}}"
-            raise PolicyError(f"hierarchies of {column!r} is of no use: add {option}, or leave it out")
 
 
 def _check_labels(policy: Policy) -> None:
@@ -527,7 +354,7 @@ def _check_anatomy(policy: Policy) -> None:
             f"l_diversity = {policy.l_diversity!r} does not go with release = 'anatomy', whose l is its own: "
             "no value in more than 1 / l of a class; leave it out"
         )
-    _whole_l(policy.l)
+    whole_l(policy.l)
 
 
 def _check_p_percent(policy: Policy) -> None:
@@ -547,27 +374,3 @@ def _check_means(policy: Policy) -> None:
         if getattr(policy, option) is not None and (full or policy.release != "table"):
             what = "method = 'full_domain'" if full else f"release = {policy.release!r}"
             raise PolicyError(f"{option} is of class means and {what} releases none: leave it out")
-
-
-def _whole_l(l: Decimal | ByColumn[Decimal]) -> int:  # noqa: E741 - as above
-    """Return the l of `release = 'anatomy'`."""
-    if isinstance(l, Mapping):
-        raise PolicyError(
-            "release = 'anatomy' has one second table, and so one l for all sensitive columns: write l = 4"
-        )
-    if l != int(l) or l < 2:
-        raise PolicyError(f"l = {l}: release = 'anatomy' takes a whole number of at least 2")
-    return int(l)
-
-
-def _check_diversity(policy: Policy | AuditPolicy) -> None:
-    recursive = policy.l_diversity == "recursive"
-    if policy.c is not None and not recursive:
-        raise PolicyError("c belongs to l_diversity = 'recursive': set that, or leave c out")
-    if policy.l is None or not recursive:
-        return
-    if policy.c is None:
-        raise PolicyError("recursive l-diversity needs c above 0: add c = 3, or another number")
-    for value in policy.l.values() if isinstance(policy.l, Mapping) else [policy.l]:
-        if value != int(value):
-            raise PolicyError(f"l = {value}: recursive l-diversity counts values, use an integer")

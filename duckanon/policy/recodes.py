@@ -21,7 +21,7 @@ Recode = Literal["mean", "median", "mode", "range", "set", "hierarchy"]
 AsItIs = Literal["swap", "anatomy"]
 """Releases of which quasi-identifiers are not recoded."""
 
-_ALL: frozenset[Kind] = frozenset(get_args(Kind)) - {"other"}
+_ALL_KINDS: frozenset[Kind] = frozenset(get_args(Kind)) - {"other"}
 
 
 @dataclass(frozen=True)
@@ -50,16 +50,16 @@ RULES: Mapping[str, Rule] = {
     for rule in (
         Rule("mean", NUMBERS, of_values=True, rounds=True),
         Rule("median", NUMBERS, of_values=True, rounds=True),
-        Rule("mode", _ALL, shows="one"),
+        Rule("mode", _ALL_KINDS, shows="one"),
         Rule("range", NUMBERS, released="STRUCT(low {0}, high {0})", of_values=True),
-        Rule("set", _ALL, released="{0}[]", shows="all"),
-        Rule("hierarchy", _ALL, released="VARCHAR"),
+        Rule("set", _ALL_KINDS, released="{0}[]", shows="all"),
+        Rule("hierarchy", _ALL_KINDS, released="VARCHAR"),
     )
 }
 """By name, in the order in which errors list them."""
 
 
-UNRECODED: Mapping[str, Rule] = {name: Rule(name, _ALL) for name in get_args(AsItIs)}
+UNRECODED: Mapping[str, Rule] = {name: Rule(name, _ALL_KINDS) for name in get_args(AsItIs)}
 """What stands in place of a rule where quasi-identifiers are released as they are, by the release."""
 
 

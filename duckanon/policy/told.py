@@ -27,7 +27,7 @@ FORMS: Mapping[str, str] = {
 SUBJECTS = "k_subjects"
 """The measure of a release whose k counts subjects: the fewest of a class, found when it was made."""
 
-PROVED = (
+SUBJECTS_PROVED = (
     f"k counts subjects ({SUBJECTS}), which was proved at release, not from the rows: these do not tell "
     "whose they are, and k_anonymity counts them"
 )
@@ -40,7 +40,7 @@ P_PERCENT = "p_percent"
 Its value is None. The per cent that is reached would tell the second contributor to a total the first.
 """
 
-DOMINANCE = (
+P_PERCENT_PROVED = (
     f"no class mean tells a record within {P_PERCENT}, which was proved at release, not from the rows: these "
     "do not tell the values that a mean is of"
 )
@@ -49,7 +49,7 @@ DOMINANCE = (
 MIN_VALUES = "min_values"
 """The measure of a release whose class means leave NULLs out, by column: of how many each is at least."""
 
-ENOUGH = (
+MIN_VALUES_PROVED = (
     f"no class mean is of fewer values than {MIN_VALUES}, which was proved at release, not from the rows: "
     "these do not tell how many a mean is of"
 )
@@ -84,7 +84,7 @@ def told(policy: Policy) -> tuple[str, ...]:
 
 def proved(measures: Collection[str]) -> tuple[str, ...]:
     """What is to be told of a release that has some of `OF_THE_RECORDS` among its thresholds."""
-    texts = {SUBJECTS: PROVED, P_PERCENT: DOMINANCE, MIN_VALUES: ENOUGH}
+    texts = {SUBJECTS: SUBJECTS_PROVED, P_PERCENT: P_PERCENT_PROVED, MIN_VALUES: MIN_VALUES_PROVED}
     return tuple(texts[measure] for measure in OF_THE_RECORDS if measure in measures)
 
 

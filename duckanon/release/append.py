@@ -325,17 +325,17 @@ def _released(
     with candidate_of(con, query, policy, drawn=batch.source.drawn, advice=False) as candidate:
         if batch.source.drawn is not None:
             check_hierarchies(con, batch.source.drawn, candidate.staged)
-        made, failed = _beside(con, batch, candidate)
+        made, persons, failed = _beside(con, batch, candidate)
         if failed is not None:
             return Appended(None, since, _missed(failed))
         target = batch.published.target
         report = successive.compared(
-            con, replace(candidate, report=made.report), made.persons, target, batch.earlier, on_intersection
+            con, replace(candidate, report=made.report), persons, target, batch.earlier, on_intersection
         ).report
         made = replace(made, report=report)
         warn(replace(candidate, report=report))
         with progress.step("publish"):
-            number = publish(con, made, batch.source, target, refreshed=batch.published)
+            number = publish(con, made, batch.source, target, persons=persons, refreshed=batch.published)
     now = replace(batch, known=replace(batch.known, release_id=number))
     return Appended(made, _since(con, now, named("temp", batch.all)), None)
 
@@ -350,8 +350,8 @@ def _missed(failed: Measure) -> str:
 
 def _beside(
     con: duckdb.DuckDBPyConnection, batch: _Batch, candidate: Candidate
-) -> tuple[Ready, Measure | None]:
-    """Put the new classes beside the published ones and audit all; with it the measure that fails, if any."""
+) -> tuple[Ready, Persons, Measure | None]:
+    """Put the new classes beside the published ones and audit all; who is in them, the measure that fails."""
     published, table = batch.published, f"{batch.workspace}_combined"
     relation = relation_of(published.target)
     columns = columns_of(con, relation, STAGE)
@@ -376,11 +376,10 @@ def _beside(
         candidate.suppressed,
         loss,
         report,
-        persons,
         tuple(one for one in batch.attributes if one.role is Role.SENSITIVE),
         "append",
     )
-    return made, failed
+    return made, persons, failed
 
 
 def _all_persons(

@@ -58,9 +58,10 @@ def check_hierarchies(con: duckdb.DuckDBPyConnection, source: Drawn, staged: Sta
 
 
 def _fingerprints(con: duckdb.DuckDBPyConnection, staged: Staged) -> dict[str, str]:
+    climbs = staged.climbs
     with_tree = [
         field
         for field in staged.fields
-        if field.column in staged.climbs or field.attribute.distance == "hierarchical"
+        if field.column in climbs or field.attribute.distance == "hierarchical"
     ]
     return {field.name: fingerprint(con, named("temp", staged.tree(field))) for field in with_tree}

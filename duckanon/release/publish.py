@@ -43,12 +43,11 @@ class Ready:
     suppressed: int
     information_loss: float | None  # None where it is not told
     report: Report
-    persons: Persons  # who is in which class of it
     sensitive: tuple[Attribute, ...]  # with their thresholds
     mode: str = "full"  # or append
 
 
-def ready(candidate: Candidate, persons: Persons) -> Ready:
+def ready(candidate: Candidate) -> Ready:
     """Candidate as what is published, the whole of it."""
     return Ready(
         candidate,
@@ -58,7 +57,6 @@ def ready(candidate: Candidate, persons: Persons) -> Ready:
         candidate.suppressed,
         candidate.information_loss,
         candidate.report,
-        persons,
         tuple(field.attribute for field in candidate.staged.sensitive),
     )
 
@@ -69,13 +67,15 @@ def publish(
     source: Source,
     target: Target,
     *,
+    persons: Persons | None,
     refreshed: Published | None = None,
 ) -> int:
     """Number of the release that a view stands for from now on, instead of an older one. O(n log n).
 
-    The rows are written in the order of their values. Inside an open transaction the writes join it;
-    otherwise they are one of their own, all of them or none. A ReleaseError where the view that is
-    `refreshed` is gone by now, or has another policy or query.
+    The rows are written in the order of their values. `persons`, who is in which class, are kept to compare
+    later releases with. Inside an open transaction the writes join it; otherwise they are one of their own,
+    all of them or none. A ReleaseError where the view that is `refreshed` is gone by now, or has another
+    policy or query.
     """
     with transaction(con):
         if refreshed is not None:
@@ -94,7 +94,8 @@ def publish(
         trees = _trees(con, made, target, release_id)
         _tables(con, made, target, release_id)
         _record(con, made, source, target, release_id=release_id, table=table, trees=trees)
-        successive.keep(con, made.persons, target, release_id, replaced, mode=made.mode)
+        if persons is not None:
+            successive.keep(con, persons, target, release_id, replaced, mode=made.mode)
         forget_orphans(con, target.catalog)
     return release_id
 

@@ -23,12 +23,8 @@ from duckanon.database.relations import columns_of
 from duckanon.errors import ReleaseError
 from duckanon.policy.names import fold
 from duckanon.release import metadata
-from duckanon.release.stages.recode.recode import (
-    classes_relation,
-    in_step,
-    labelled_relation,
-    placed_relation,
-)
+from duckanon.release.findings import STAGE, Difference, sentences
+from duckanon.release.stages.recode.recode import in_step, labelled_relation, placed_relation
 from duckanon.statements.tokens import tokenize, unquoted
 
 if TYPE_CHECKING:
@@ -45,8 +41,6 @@ if TYPE_CHECKING:
     from duckanon.release.stages.stage import Field, Staged, SubjectColumn
 
 C = TypeVar("C", "Field", "Attribute")
-
-STAGE = "compare"
 
 ANY = "*"
 """Source of a release whose query names no table and no file: it may be any."""
@@ -103,25 +97,6 @@ class Persons:
     least: tuple[tuple[str, int], ...]  # of common values, by sensitive column
     compared: tuple[tuple[int, datetime], ...]  # releases that were kept when it was compared with them
     published: int = 0  # classes, the first of them, that were published before and stay
-
-
-@dataclass(frozen=True)
-class Difference:
-    """What two releases say together."""
-
-    came: int  # subjects that the earlier one has not
-    gone: int  # subjects that the new one has not
-    changed: int  # subjects of which other values are released, or of another number of records
-    came_few: int  # classes to which fewer than k came
-    came_class: int | None  # one of them
-    gone_few: int  # earlier classes that fewer than k left
-    changed_few: int  # pairs of classes in which fewer than k changed
-    pairs: int  # of an earlier and a new class that share subjects
-    small: int  # of these with fewer than k
-    fewest: int | None  # subjects that a pair shares
-    new_class: int | None  # of such a pair
-    narrowed: int  # pairs with too few common sensitive values
-    narrowed_attribute: str | None
 
 
 def kept(con: duckdb.DuckDBPyConnection, catalog: str) -> list[Kept]:
@@ -351,12 +326,15 @@ def _finding(
     """What a candidate and an earlier release say together about fewer than k subjects, if anything."""
     k = max(persons.k, one.k)
     difference = compare(con, catalog, persons, one)
-    said = [
-        *_of_the_whole(difference, k),
-        *([] if persons.by_subject else _of_the_net_count(difference, k)),
-        *_of_each_class(con, candidate, persons, difference, k),
-        *_of_the_classes(con, candidate, persons, difference),
-    ]
+    said = sentences(
+        con,
+        candidate,
+        difference,
+        k=k,
+        by_subject=persons.by_subject,
+        least=dict(persons.least),
+        published=persons.published,
+    )
     other = one.columns != persons.columns
     if other and same_view:
         said.append("whether values changed is not known, for it released other columns")
@@ -388,92 +366,6 @@ def compare(con: duckdb.DuckDBPyConnection, catalog: str, persons: Persons, one:
         published=persons.published,
     )
     return Difference(*engine.rows(con, query, STAGE, error=ReleaseError)[0])
-
-
-def _of_the_whole(difference: Difference, k: int) -> list[str]:
-    """What the sums and counts of all records tell."""
-    said = []
-    for number, what, way in (
-        (difference.came, "came", "wait for {} more"),
-        (difference.gone, "left", "keep them, or leave {} more out"),
-        (difference.changed, "changed", "wait for {} more"),
-    ):
-        if 0 < number < k:
-            said.append(f"{number} {what} ({way.format(k - number)})")
-    return said
-
-
-def _of_the_net_count(difference: Difference, k: int) -> list[str]:
-    """What sums of all records tell where changed records look like some that left and others that came."""
-    net = difference.came - difference.gone
-    if min(difference.came, difference.gone) < k or not 0 < abs(net) < k:
-        return []
-    more = f"{abs(net)} {'more' if net > 0 else 'fewer'} than before"
-    told = f"if the others only have other values, sums tell of {abs(net)} (wait for {k - abs(net)} more)"
-    return [f"{difference.came} came and {difference.gone} left, {more}: {told}"]
-
-
-def _of_each_class(
-    con: duckdb.DuckDBPyConnection, candidate: Candidate, persons: Persons, difference: Difference, k: int
-) -> list[str]:
-    """What sums and counts of a class tell, where k or more came, left or changed in all."""
-    said = []
-    if difference.came >= k and difference.came_class is not None:
-        where = _class(con, candidate, difference.came_class - persons.published)
-        said.append(
-            f"{difference.came} came, but fewer to each of {difference.came_few} classes, as to that {where}"
-        )
-    if difference.gone >= k and difference.gone_few:
-        said.append(f"{difference.gone} left, but fewer from each of {difference.gone_few} earlier classes")
-    if difference.changed >= k and difference.changed_few:
-        said.append(
-            f"{difference.changed} changed, but fewer in each of {difference.changed_few} pairs of an "
-            "earlier and a new class"
-        )
-    return said
-
-
-def _of_the_classes(
-    con: duckdb.DuckDBPyConnection,
-    candidate: Candidate,
-    persons: Persons,
-    difference: Difference,
-) -> list[str]:
-    """What an earlier and a new class tell of the subjects that are in both."""
-    said = []
-    if difference.small and difference.new_class is not None:
-        where = _class(con, candidate, difference.new_class - persons.published)
-        said.append(
-            f"{difference.small} of {difference.pairs} pairs of an earlier and a new class share fewer, the "
-            f"least {difference.fewest}, as the class {where} with an earlier one"
-        )
-    if difference.narrowed and difference.narrowed_attribute is not None:
-        name, least = difference.narrowed_attribute, dict(persons.least)
-        said.append(
-            f"{difference.narrowed} pairs have fewer than {least[name]} values of a sensitive column in "
-            f"common, as of {name!r}"
-        )
-    return said
-
-
-def _class(con: duckdb.DuckDBPyConnection, candidate: Candidate, number: int) -> str:
-    """Released quasi-identifiers of a class, or its number where they are released as they are."""
-    staged = candidate.staged
-    if number < 0:
-        return "that is published already,"
-    if candidate.policy.release != "table":
-        return f"with class_id = {number}"
-    query = templates.render(
-        "successive/append.sql.j2:class", quasi=staged.quasi, classes=classes_relation(staged), number=number
-    )
-    values = engine.rows(con, query, STAGE)[0]
-    shown = [f"{field.name} = {_short(value)}" for field, value in zip(staged.quasi, values, strict=True)]
-    return f"({', '.join(shown[:4])}{', ...' if len(shown) > 4 else ''})"
-
-
-def _short(value: str | None) -> str:
-    text = "NULL" if value is None else " ".join(value.split())
-    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def keep(

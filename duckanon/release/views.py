@@ -110,16 +110,19 @@ def create(
     or_replace: bool = False,
     effect: bool = False,
     before: Drawn | None = None,
+    only: bool = False,
 ) -> Release:
     """Release of a query under a name: staged, partitioned, recoded, audited, published.
 
     Nothing is visible after an error. An anonymized view may be replaced; a user's table or view never is.
-    The source has to have the columns of `before`, if that is given.
+    The source has to have the columns of `before`, if that is given. `only`: the first and last release of
+    its database, which is compared with no other, so that nothing is kept to compare it with.
     """
     metadata.check_writable(con, target)
     with metadata.undisturbed(con, target.catalog):
         _check_free(con, target, policy, or_replace=or_replace)
-        return _release(con, Source(query, *current(con), before), policy, target, effect=effect)
+        source = Source(query, *current(con), before)
+        return _release(con, source, policy, target, effect=effect, only=only)
 
 
 def refresh(
@@ -283,19 +286,22 @@ def _release(
     effect: bool,
     on_intersection: Intersection | None = None,
     refreshed: Published | None = None,
+    only: bool = False,
 ) -> Release:
     made = candidate_of(con, source.query, policy, drawn=source.drawn)
     with names_of(con, source), made as candidate:
-        with progress.step("compare"):
-            earlier = kept(con, target.catalog)
-            persons = persons_of(con, candidate, source, earlier)
-            candidate = compared(
-                con, candidate, persons, target, earlier, on_intersection or policy.on_intersection
-            )
+        persons = None
+        if not only:
+            with progress.step("compare"):
+                earlier = kept(con, target.catalog)
+                persons = persons_of(con, candidate, source, earlier)
+                candidate = compared(
+                    con, candidate, persons, target, earlier, on_intersection or policy.on_intersection
+                )
         warn(candidate)
         changed = effects(con, candidate) if effect else ()
         with progress.step("publish"):
-            publish(con, ready(candidate, persons), source, target, refreshed=refreshed)
+            publish(con, ready(candidate), source, target, persons=persons, refreshed=refreshed)
     return Release(
         name=str(target),
         report=replace(candidate.report, name=str(target)),

@@ -1,4 +1,4 @@
-"""Advice: what the owner of a valid release on Spark should know, in the words of every release."""
+"""Advice: warnings for the owner of a valid release on Spark, in the words of every release."""
 
 from __future__ import annotations
 
@@ -46,57 +46,57 @@ if TYPE_CHECKING:
     from duckanon.spark.stage import Staged
 
 COUNT_MAX_ERROR_SHARE = 0.2
-"""What an approximate count of values may be short of the true one, by far."""
+"""Share by which an approximate count of values may fall short of the true one."""
 
 COUNT_MAX_ERROR_VALUES = 8
-"""What it may be short besides, where there are few values."""
+"""Values by which an approximate count may fall short besides, where there are few."""
 
 USUAL_SAMPLE_NUMBERS = 100_000
-"""Numbers, about, that tell where a column usually lies."""
+"""Numbers, about, of the sample from which the usual range of a column is taken."""
 
 _NUMBER = r"^\p{Zs}*[+-]?([0-9]+|[0-9]{1,3}([.][0-9]{3})+)(,[0-9]+)?\p{Zs}*\z"
 _THOUSANDS = r"^\p{Zs}*[+-]?[0-9]{1,3},[0-9]{3}\p{Zs}*\z"
-"""Those of `sql/advice/commas.sql.j2`, with the spaces that DuckDB trims, in the words of Java."""
+"""Patterns of `sql/advice/commas.sql.j2` for Java, with the spaces that DuckDB trims."""
 
 _NUMBERED = Field(Attribute("o0", Role.INSENSITIVE, "BIGINT", "integer"), "o0")
-"""The number of a class as a column beside those of the DataFrame, which are numbered from 1."""
+"""The number of a class as a column; those of the DataFrame are o1, o2, ..."""
 
 _SUMS = {"far": sf.sum, "value": sf.max, "others": sf.sum, "above": sf.sum}
-"""What is known of a class, and how it adds up: numbers that are not usual; one of them, the only one where
-there is one; usual numbers; how far these are above the lowest, in steps of the usual range."""
+"""Sums of a class and how they add up: `far` counts outliers, `value` is the outlier if there is exactly one,
+`others` counts usual numbers, `above` sums their distance from the lowest, in steps of the usual range."""
 
 
 @dataclass(frozen=True)
 class AdvisedRelease:
-    """A release and what it was made from."""
+    """A release, its records and its classes."""
 
     staged: Staged
     embedded: Embedded
-    labelled: DataFrame  # all records as they are staged, with the number of their first class
-    final: DataFrame  # those that are released, with the number of their final class
+    labelled: DataFrame  # all staged records with the number of their first class
+    final: DataFrame  # the released records, as staged, with the number of their final class
     released: DataFrame
-    classes: int  # of the released values, which several classes may share
+    classes: int  # by the released values, which several final classes may share
 
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """What is known of the columns of the staged records."""
+    """Counts of values in the columns of the staged records."""
 
     others: Sequence[Field]  # insensitive ones
-    kept: Sequence[Field]  # quasi-identifiers of which a class shows values of its records
-    commas: Mapping[Field, Mapping[str, bool]]  # texts that are numbers with a comma, and how these look
+    kept: Sequence[Field]  # quasi-identifiers released by values of single records
+    commas: Mapping[Field, Mapping[str, bool]]  # texts that are numbers with a comma, and their form
     many: Sequence[Field]  # texts with approximate distances
-    different: Mapping[str, int]  # different values, by column, where there may be enough to tell of them
+    different: Mapping[str, int]  # different values, by column, if there may be enough for a warning
     together: int  # combinations of the insensitive columns, about
 
     def own(self, field: Field, values: int) -> bool:
-        """Whether the most frequent value in a class is one person's own; so many records have a value."""
+        """Whether the most frequent value of a class is one person's own; `values` records have a value."""
         different = self.different.get(field.column, 0)
         return different > 1 and different >= OWN_VALUE * values
 
 
 def advice(made: AdvisedRelease, policy: Policy, *, records: int, loss: float) -> tuple[str, ...]:
-    """Warnings about columns of a release, and of what its thresholds cost, in the order of every release."""
+    """Warnings about the columns and the loss of a release, in the order of every release."""
     found = [*_revealed(made.released, made.staged.bound), *_of_columns(made, policy)]
     if made.staged.left_out:
         found.append(without_nulls(made.staged.left_out))
@@ -105,7 +105,7 @@ def advice(made: AdvisedRelease, policy: Policy, *, records: int, loss: float) -
 
 
 def _revealed(released: DataFrame, bound: BoundColumns) -> Iterator[str]:
-    """Tell which sensitive columns without a threshold have classes of one value; NULL is a value."""
+    """Warn of sensitive columns without a threshold that have classes of one value; NULL is a value."""
     free = [field for field in bound.sensitive if field.attribute.t is None and field.attribute.l is None]
     if not free:
         return
@@ -129,30 +129,30 @@ def _revealed(released: DataFrame, bound: BoundColumns) -> Iterator[str]:
 
 
 def _of_columns(made: AdvisedRelease, policy: Policy) -> Iterator[str]:
-    """Tell what is to be said of single columns, in the order in which a release of DuckDB does."""
-    looked, values, bound = _looked(made), made.staged.values, made.staged.bound
-    yield from _insensitive(made.staged, looked)
+    """Warn of single columns, in the order of a release in DuckDB."""
+    facts, values, bound = _column_facts(made), made.staged.values, made.staged.bound
+    yield from _insensitive(made.staged, facts)
     yield from codes(bound.quasi, [bound.name_of(field.column) for field in bound.quasi], policy)
     yield from _dominated(made, policy)
-    own = [field for field in looked.kept if looked.own(field, values[field.column])]
-    own = [field for field in own if field not in looked.commas]
+    own = [field for field in facts.kept if facts.own(field, values[field.column])]
+    own = [field for field in own if field not in facts.commas]
     for field in own:
-        different = looked.different[field.column]
+        different = facts.different[field.column]
         yield own_value(bound.name_of(field.column), field, different, values[field.column])
-    for field, look in looked.commas.items():
+    for field, look in facts.commas.items():
         name = bound.name_of(field.column)
-        # What is in double quotes is a text for Spark, and no name.
+        # Spark reads double quotes as a text: its names have backticks.
         yield decimal_comma(name, look, quoted=f"`{name.replace('`', '``')}`")
-    for field in looked.many:
-        if field not in own and field not in looked.commas:
-            null = values[field.column] < made.staged.size  # it has a code of its own
-            yield approximate(bound.name_of(field.column), looked.different[field.column] + null)
+    for field in facts.many:
+        if field not in own and field not in facts.commas:
+            null = values[field.column] < made.staged.size  # NULL has a code of its own
+            yield approximate(bound.name_of(field.column), facts.different[field.column] + null)
 
 
-def _looked(made: AdvisedRelease) -> ColumnFacts:
-    """Count what is to be known of the columns: about in one pass, and exactly what may be said.
+def _column_facts(made: AdvisedRelease) -> ColumnFacts:
+    """Count values, approximately in one pass over the records; then exactly where a warning is possible.
 
-    Of a column whose values are known already, nobody asks the records again.
+    The values that the driver has already are not counted again.
     """
     staged, bound, known = made.staged, made.staged.bound, _known(made.embedded)
     others = [field for field in bound.fields if field.attribute.role is Role.INSENSITIVE]
@@ -179,7 +179,7 @@ def _looked(made: AdvisedRelease) -> ColumnFacts:
 
 
 def _known(embedded: Embedded) -> dict[Field, pa.Array]:
-    """Different values of texts, NULL as one of them, where the driver has them all."""
+    """Different values of texts, NULL among them, of the columns whose values the driver has."""
     found = {axis.field: axis.values for axis in embedded.axes if axis.values is not None}
     for field, domain in zip(embedded.fields, embedded.domains, strict=True):
         if field.kind == "text" and domain.ranges == 1 and domain.rest is None:
@@ -188,19 +188,19 @@ def _known(embedded: Embedded) -> dict[Field, pa.Array]:
 
 
 def _enough(about: int, least: float) -> bool:
-    """Whether there may be so many values."""
+    """Whether there may be `least` values, by an approximate count."""
     return about + COUNT_MAX_ERROR_VALUES >= (1 - COUNT_MAX_ERROR_SHARE) * least
 
 
 def _seen(
     staged: Staged, others: Sequence[Field], kept: Sequence[Field], texts: Sequence[Field]
 ) -> Mapping[str, Any]:
-    """Ask all records at once: about how many values there are, and how texts look."""
+    """Count values approximately, and look at the form of texts, in one pass over all records."""
     about = [field.column for field in (*others, *kept)]
     asked = [sf.approx_count_distinct(column).alias(f"about_{column}") for column in about]
     asked += [_look(field.column).alias(f"look_{field.column}") for field in texts]
     if len(others) > 1:
-        # A hash passes over NULL: without a word of it (1, NULL) and (NULL, 1) would be the same.
+        # A hash ignores NULL: without the flags (1, NULL) and (NULL, 1) would be the same.
         parts = [part for field in others for part in (sf.isnull(field.column), sf.col(field.column))]
         asked.append(sf.approx_count_distinct(sf.xxhash64(*parts)).alias("about_together"))
     if not asked:
@@ -211,7 +211,7 @@ def _seen(
 
 
 def _looks(values: Mapping[Field, pa.Array]) -> dict[Field, Mapping[str, bool]]:
-    """Tell of each column, by its different values, whether they are numbers with a comma."""
+    """Whether the different values of each column are numbers with a comma."""
     if not values:
         return {}
     tables = {field.column: pa.table({"value": texts}) for field, texts in values.items()}
@@ -222,7 +222,7 @@ def _looks(values: Mapping[Field, pa.Array]) -> dict[Field, Mapping[str, bool]]:
 
 
 def _look(column: str) -> Column:
-    """Tell whether a text is numbers with a comma, as `sql/advice/commas.sql.j2` does of its values."""
+    """Whether the texts of a column are numbers with a comma, as in `sql/advice/commas.sql.j2`."""
     value, no = sf.col(column), sf.lit(False)
     comma = value.contains(",")
     numbers = sf.coalesce(sf.bool_and(value.rlike(_NUMBER)), no) & sf.coalesce(sf.bool_or(comma), no)
@@ -233,22 +233,22 @@ def _look(column: str) -> Column:
     )
 
 
-def _insensitive(staged: Staged, looked: ColumnFacts) -> Iterator[str]:
-    """Tell the insensitive columns whose values, each or together, belong to one record."""
+def _insensitive(staged: Staged, facts: ColumnFacts) -> Iterator[str]:
+    """Warn of insensitive columns whose values, each or together, single out records."""
     common = []
-    for field in looked.others:
-        different = looked.different.get(field.column, 0)
+    for field in facts.others:
+        different = facts.different.get(field.column, 0)
         if different > NEARLY_UNIQUE * staged.size:
             yield singles_out(staged.bound.name_of(field.column), different, staged.size)
             continue
-        # No more records are alone than there are values; NULL may be one more.
+        # At most as many records are alone as there are values, NULL among them.
         alone = _alone(staged, [field.column]) if different + 1 >= ALONE * staged.size else 0
         if alone >= ALONE * staged.size:
             yield alone_by(staged.bound.name_of(field.column), alone, staged.size)
         else:
             common.append(field.column)
-    # No more records are alone than there are combinations, of all columns even more.
-    if len(common) < 2 or not _enough(looked.together, ALONE * staged.size):
+    # At most as many records are alone as there are combinations of all columns.
+    if len(common) < 2 or not _enough(facts.together, ALONE * staged.size):
         return
     alone = _alone(staged, common)
     if alone >= ALONE * staged.size:
@@ -256,17 +256,16 @@ def _insensitive(staged: Staged, looked: ColumnFacts) -> Iterator[str]:
 
 
 def _alone(staged: Staged, columns: Sequence[str]) -> int:
-    """Count the records whose values in some columns no other record has."""
+    """Number of records whose values in some columns no other record has."""
     combined = staged.frame.groupBy(*columns).agg(sf.count(sf.lit(1)).alias("records"))
     [[alone]] = combined.agg(sf.count_if(sf.col("records") == 1)).collect()
     return int(alone)
 
 
 def _dominated(made: AdvisedRelease, policy: Policy) -> Iterator[str]:
-    """Tell the means that tell one value to whoever knows where those of the column usually lie.
+    """Warn of means that tell an outlier to a reader who knows the usual range of the column.
 
-    As `sql/advice/dominated.sql.j2`, in sums of whole numbers, which do not depend on the order of records.
-    What they round is taken off, so that a class at the very limit is rather told of.
+    As `sql/advice/dominated.sql.j2`, by sums of whole numbers. Rounding counts in favour of a warning.
     """
     found = _usual(made, policy.k)
     if not found:
@@ -276,8 +275,7 @@ def _dominated(made: AdvisedRelease, policy: Policy) -> Iterator[str]:
     tells = [_tells(field, low, high) for field, (low, high) in found.items()]
     [row] = classes.agg(sf.count(sf.lit(1)), *map(sf.count_if, tells)).collect()
     if any(row[1:]) and row[0] != made.classes:
-        # Some are released with equal values, and are one class to whoever looks at them. With others added
-        # no more is told than before: where nothing was, nothing is.
+        # Classes with equal released values are one class for a reader. To unite them can only end a warning.
         classes = _summed(*_together(made, classes, policy), found)
         [row] = classes.agg(sf.count(sf.lit(1)), *map(sf.count_if, tells)).collect()
     for field, count in zip(found, row[1:], strict=True):
@@ -286,9 +284,9 @@ def _dominated(made: AdvisedRelease, policy: Policy) -> Iterator[str]:
 
 
 def _usual(made: AdvisedRelease, k: int) -> dict[Field, tuple[float, float]]:
-    """Lowest and highest usual number of each column of which a mean may tell one that is not.
+    """Lowest and highest usual number of each column whose means may tell an outlier.
 
-    As `sql/advice/usual.sql.j2`; of few numbers the sample is all of them.
+    As `sql/advice/usual.sql.j2`; few numbers are all in the sample.
     """
     staged, values = made.staged, made.staged.values
     has_total = [field for field in staged.bound.quasi if field.attribute.has_total]
@@ -306,7 +304,7 @@ def _usual(made: AdvisedRelease, k: int) -> dict[Field, tuple[float, float]]:
     for field, low, high, farthest in zip(samples, row[::3], row[1::3], row[2::3], strict=True):
         if low is None or farthest is None:
             continue
-        # Beside records without a number one is told whatever the others are.
+        # In a class without other numbers the mean is the outlier.
         missing = values[field.column] < staged.size
         if missing or 2 * NEAR * farthest >= (k - 1) * (high - low):
             found[field] = low, high
@@ -314,10 +312,9 @@ def _usual(made: AdvisedRelease, k: int) -> dict[Field, tuple[float, float]]:
 
 
 def _samples(labelled: DataFrame, counts: Mapping[Field, int]) -> dict[Field, NDArray[np.float64]]:
-    """Numbers of each column that has some, in order; of more than 100,000 those that a hash chooses.
+    """Numbers of each column in order; a hash chooses among more than `USUAL_SAMPLE_NUMBERS`.
 
-    The hash is that of the record with the number of its class, by which equal records are told apart: else
-    all or none of them would be chosen, however many there are.
+    The number of the class is hashed, too: else all or none of many equal records would be chosen.
     """
     if not counts:
         return {}
@@ -336,7 +333,7 @@ def _samples(labelled: DataFrame, counts: Mapping[Field, int]) -> dict[Field, ND
 
 
 def _fences(ordered: NDArray[np.float64]) -> tuple[float, float]:
-    """Lowest and highest number that is usual, from numbers in order; see `sql/advice/usual.sql.j2`."""
+    """Lowest and highest usual number, from ordered numbers; see `sql/advice/usual.sql.j2`."""
     size = len(ordered)
     tail, quarter = min((size + 39) // 40 + 1, (size + 3) // 4), (size + 3) // 4
     first, third = float(ordered[quarter - 1]), float(ordered[size - quarter])
@@ -345,7 +342,7 @@ def _fences(ordered: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def _parts(field: Field, low: float, high: float) -> list[Column]:
-    """What a record adds to the sums of its class."""
+    """What a record adds to the sums `_SUMS` of its class."""
     value = number(field)
     usual, wide = value.between(low, high), high / 2 - low / 2
     # Halves, so that the range of very large numbers is finite.
@@ -364,20 +361,20 @@ def _parts(field: Field, low: float, high: float) -> list[Column]:
 
 
 def _summed(frame: DataFrame, keys: Sequence[str], fields: Mapping[Field, object]) -> DataFrame:
-    """Sums of classes, of their records or of classes that are one."""
+    """Sums `_SUMS` by key, of records or of classes."""
     names = [(name, f"{name}_{field.column}") for field in fields for name in _SUMS]
     return frame.groupBy(*keys).agg(*(_SUMS[name](column).alias(column) for name, column in names))
 
 
 def _tells(field: Field, low: float, high: float) -> Column:
-    """Whether the total of a class tells its only unusual number: the others could all be at one end."""
+    """Whether the total of a class tells its only outlier, if all other numbers are at one end."""
     far, value, others, above = (sf.col(f"{name}_{field.column}") for name in _SUMS)
     most = sf.greatest(above, others * GRID_STEPS - above) - others / 2
     return (far == 1) & (most * sf.lit((high / 2 - low / 2) / GRID_STEPS) <= NEAR * sf.abs(value / 2))
 
 
 def _together(made: AdvisedRelease, classes: DataFrame, policy: Policy) -> tuple[DataFrame, list[str]]:
-    """Classes with their released values, and the names of these: they are recoded once more."""
+    """Classes with their released values, and the names of these columns. Recodes the records once more."""
     fields = (*made.staged.bound.quasi, _NUMBERED)
     names = tuple(field.column for field in fields)
     numbered = made.final.withColumn(_NUMBERED.column, sf.col("class_id"))

@@ -1,4 +1,4 @@
-"""Audit: the certified SQL, in the text that Spark takes, over a DataFrame."""
+"""Audit of a DataFrame by the certified SQL, in the dialect of Spark."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from duckanon.policy.bind import Role, bind_audit
 from duckanon.policy.policy import Policy
 from duckanon.spark.columns import column, duckdb_columns
 from duckanon.spark.parts import in_parts
-from duckanon.spark.session import check_session, told
-from duckanon.spark.steps import BROADCAST_MAX_ROWS, again, apart
+from duckanon.spark.session import check_session, one_line_errors
+from duckanon.spark.steps import BROADCAST_MAX_ROWS, own_session, retried
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from duckanon.spark.steps import Steps
 
 _OF_CLASSES = {"class_size": "class_sizes", "metrics": "class_metrics", "risk": "reidentification_risk"}
-"""Audits that look at classes and not at values, by the name under which they are read."""
+"""Audits of classes, not of values, by the name under which other audits read them."""
 
 
 def audit(df: DataFrame, policy: Policy | AuditPolicy, *, name: str = "DataFrame") -> Report:
@@ -37,11 +37,11 @@ def audit(df: DataFrame, policy: Policy | AuditPolicy, *, name: str = "DataFrame
     Parameters
     ----------
     df : pyspark.sql.DataFrame
-        What is looked at is kept by the executors meanwhile, for it may give other rows each time.
+        Its audited columns are kept by the executors, since a DataFrame may give other rows each time.
     policy : Policy or AuditPolicy
         Quasi-identifiers, sensitive columns and thresholds; hierarchical distance is not yet.
     name : str
-        What the report calls it.
+        Name of the DataFrame in the report.
 
     Returns
     -------
@@ -51,13 +51,13 @@ def audit(df: DataFrame, policy: Policy | AuditPolicy, *, name: str = "DataFrame
     Raises
     ------
     DuckanonError
-        A column does not exist, the session is none that answers rightly, or the DataFrame has no rows.
+        A column does not exist, a setting of the session would make answers wrong, or there are no rows.
 
     Notes
     -----
     O(n log n) over the tasks of Spark.
     """
-    with told():
+    with one_line_errors():
         check_session(df)
         return audited(df, policy, name=name)
 
@@ -65,7 +65,7 @@ def audit(df: DataFrame, policy: Policy | AuditPolicy, *, name: str = "DataFrame
 def audited(
     df: DataFrame, policy: Policy | AuditPolicy, *, name: str, written: StoredRecords | None = None
 ) -> Report:
-    """Audit of a DataFrame, which is asked once unless it is what was `written`."""
+    """Audit of a DataFrame, which is computed once unless it is the `written` records."""
     asked = policy.audited() if isinstance(policy, Policy) else policy
     if asked.suppressed is not None:
         raise PolicyError("suppressed is not an option on Spark: leave these rows out of the DataFrame")
@@ -76,11 +76,11 @@ def audited(
     quasi = [one.name for one in attributes if one.role is Role.QUASI_IDENTIFIER]
     keys = [column(one).alias(f"q{number}") for number, one in enumerate(quasi, 1)]
     values = [column(one.name).alias(f"s{number}") for number, one in enumerate(columns, 1)]
-    looked_at = df.select(sf.struct(*keys).alias("class"), *values)
+    audited_columns = df.select(sf.struct(*keys).alias("class"), *values)
     where = (written.folder, (*quasi, *(one.name for one in columns))) if written else None
 
-    def asked_once() -> Report:
-        with apart(looked_at) as steps:
+    def computed() -> Report:
+        with own_session(audited_columns) as steps:
             count = written.records if written else steps.keep("record", steps.frame("record"))
             if not count:
                 raise SourceError(f"{name} is empty: there is nothing to audit")
@@ -88,14 +88,14 @@ def audited(
             found = in_parts(steps, columns, asked.k, count, where)
             return Report(name, found or tuple(_measures(steps, columns, asked.k, count)))
 
-    # What is not stored may be other rows the next time.
-    return again(asked_once) if written else asked_once()
+    # A DataFrame that is not stored may give other rows the next time.
+    return retried(computed) if written else computed()
 
 
 def _number(steps: Steps, values: int, count: int) -> int:
-    """Make `member`, the records with the number of their class, and count the classes.
+    """Make `member`, the records with the number of their class; return the number of classes.
 
-    A number is compared and moved for less than all the quasi-identifiers.
+    A number costs less to compare and move than all quasi-identifiers.
     """
     classes = steps.keep("class_number", steps.rendered("class_number"))
     names = [f"s{number}" for number in range(1, values + 1)]
@@ -109,7 +109,7 @@ def _number(steps: Steps, values: int, count: int) -> int:
 
 
 def _measures(steps: Steps, columns: Sequence[AuditColumn], k: int | None, count: int) -> Iterator[Measure]:
-    """Give the measures as a report has them: k, then l of every column, then t, then what is not judged."""
+    """Give the measures in the order of a report: k, every l, every t, then figures without threshold."""
     classes = _number(steps, len(columns), count)
     steps.define("class_member", steps.rendered("class_member", value="NULL"))
     steps.define("threshold", steps.rendered("threshold", k=k, l=None, c=None, t=None))
@@ -131,7 +131,7 @@ def _measures(steps: Steps, columns: Sequence[AuditColumn], k: int | None, count
 
 
 def _judged(steps: Steps, measure: str, column: AuditColumn | None, threshold: object) -> list[Measure]:
-    """Ask a measure of every class."""
+    """Measure every class."""
     rows = rows_of(measure)
     if rows is not None:
         steps.audit(rows.relation, rows.audit.replace("*", column.distance if column else ""))

@@ -1,4 +1,4 @@
-"""Classes as sums of coordinates: what merging and the loss of a release need, without the records."""
+"""Classes as sums of coordinates, for merging and for the loss of a release."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def class_sums(labelled: DataFrame, embedded: Embedded) -> DataFrame:
-    """Return number, size and sums of every class; they do not depend on the order of records."""
+    """Return number, size and sums of every class, which do not depend on the order of records."""
     context = labelled.sparkSession.sparkContext.broadcast(embedded)
     columns = [one.field.column for one in embedded.axes]
     points = labelled.select("class_id", *columns).mapInArrow(
         partial(_placed, context), "class_id bigint, point array<double>"
     )
-    # Whole numbers of 2^-32: an addend more or less does not change the digits of the others.
+    # Sums of whole numbers of 2^-32 do not depend on the order.
     exact = sf.transform("point", lambda x: sf.rint(x * 4294967296).cast("bigint"))
     spread = points.select("class_id", sf.posexplode_outer(exact).alias("axis", "value"))
     summed = spread.groupBy("class_id", "axis").agg(
@@ -42,7 +42,7 @@ def class_sums(labelled: DataFrame, embedded: Embedded) -> DataFrame:
 
 
 def _placed(context: Broadcast[Embedded], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give the coordinates of records: the work of a task."""
+    """Give the coordinates of records, in a task."""
     for batch in batches:
         points = context.value.points(pa.Table.from_batches([batch]))
         ends = np.arange(len(points) + 1, dtype=np.int32) * points.shape[1]
@@ -51,7 +51,7 @@ def _placed(context: Broadcast[Embedded], batches: Iterator[pa.RecordBatch]) -> 
 
 
 def information_loss(labelled: DataFrame, embedded: Embedded) -> float:
-    """Information loss in per cent, as it is told: the order of floating-point sums may differ."""
+    """Information loss in per cent, rounded as in every report: sums may be added in another order."""
     [[squares]] = labelled.agg(sf.sum("whole")).collect()
     if not squares:
         return 0.0

@@ -1,4 +1,4 @@
-"""Columns of a DataFrame with their roles, and what a policy may ask on Spark so far."""
+"""Columns of a DataFrame with their roles, for the policies that Spark supports."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from duckanon.release.stages.stage import Field
 
 Range = tuple[float | None, float | None]
-"""Lowest and highest number of a column, None where it has none."""
+"""Lowest and highest number of a column, None without a number."""
 
 _TYPES = {
     "tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER", "bigint": "BIGINT", "float": "FLOAT",
     "double": "DOUBLE", "string": "VARCHAR", "boolean": "BOOLEAN", "date": "DATE",
     "timestamp": "TIMESTAMP WITH TIME ZONE", "timestamp_ntz": "TIMESTAMP", "binary": "BLOB",
 }  # fmt: skip
-"""Types of Spark, as it writes them, and those of DuckDB that hold the same values."""
+"""DuckDB's type for each type of Spark."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class BoundColumns:
 
 
 def bound(frame: DataFrame, policy: Policy) -> BoundColumns:
-    """Return the columns that a policy releases; a PolicyError where it asks what Spark has not yet."""
+    """Return the columns that a policy releases; a PolicyError for what Spark does not support yet."""
     _check_options(policy)
     attributes = bind.bind(policy, duckdb_columns(frame))
     kept = [one for one in attributes if one.role is not Role.IDENTIFIER]
@@ -75,12 +75,12 @@ def bound(frame: DataFrame, policy: Policy) -> BoundColumns:
 
 
 def column(name: str) -> Column:
-    """Return a column by its name, whatever is in it."""
+    """Return a column by its name, which may have any characters."""
     return sf.col(f"`{name.replace('`', '``')}`")
 
 
 def number(field: Field) -> Column:
-    """Number of a column that has an order and differences: days of a date, microseconds of a timestamp."""
+    """Number of an ordered column: days of a date, microseconds of a timestamp."""
     found = sf.col(field.column)
     if field.type == "DATE":
         return sf.unix_date(found).cast("double")
@@ -93,7 +93,7 @@ def number(field: Field) -> Column:
 
 
 def duckdb_columns(frame: DataFrame) -> Sequence[tuple[str, str]]:
-    """Names of the columns, and their types as DuckDB has them; those it has not as Spark writes them."""
+    """Names of the columns with DuckDB's types; Spark's type where DuckDB has none."""
     found = []
     for field in frame.schema.fields:
         text = field.dataType.simpleString()
@@ -102,7 +102,7 @@ def duckdb_columns(frame: DataFrame) -> Sequence[tuple[str, str]]:
 
 
 def handed_over(frame: DataFrame) -> bool:
-    """Whether DuckDB has the types of all columns, and tells the same values apart as Spark does."""
+    """Whether DuckDB has the types of all columns, and the same equal values as Spark."""
     return all(_handed_over(field.dataType) for field in frame.schema.fields)
 
 
@@ -115,6 +115,6 @@ def _handed_over(kind: DataType) -> bool:
 
 
 def _check_options(policy: Policy) -> None:
-    """Raise where an option is asked that Spark has not."""
+    """Raise a PolicyError for an option that Spark does not support."""
     for option in not_yet(policy):
         raise PolicyError(f"{option} is not yet for Spark: leave it out, or anonymize with DuckDB")

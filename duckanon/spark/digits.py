@@ -1,4 +1,4 @@
-"""Digits: how finely class means are rounded, by what the values of the whole table have."""
+"""Digits of class means, from the values of the whole table."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 
 def with_digits(staged: Staged) -> BoundColumns:
-    """Columns with the rounding of those that are released by a mean or median, as DuckDB finds it. O(n).
+    """Columns with the rounding of their means and medians, as in DuckDB. O(n).
 
-    A floating-point column whose values are no short decimals is sorted, to see how near two of them are.
+    A floating-point column whose values are no short decimals is sorted for its least difference.
     """
     fields = [field for field in staged.bound.quasi if searched(field)]
     checks = [
@@ -55,7 +55,7 @@ def with_digits(staged: Staged) -> BoundColumns:
 
 
 def _has(field: Field, unit: int) -> Column:
-    """Whether a value has a unit of `units_of`."""
+    """Whether a value is a multiple of a unit of `units_of`."""
     if field.kind == "timestamp":
         if field.type == "TIMESTAMP":
             begin = sf.to_timestamp_ntz(sf.lit("1970-01-01 00:00:00"))
@@ -85,7 +85,7 @@ def _digits(staged: Staged, field: Field) -> int:
 
 
 def _nearest(noise: float, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give the ends of a part of the sorted values, and half the least distance in it: the work of a task."""
+    """Give lowest value, highest value and half the least difference of a sorted part, in a task."""
     low = high = half = None
     for batch in batches:
         values = arrow.numbers(batch.column(0)).astype(np.float64)

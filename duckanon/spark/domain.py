@@ -1,8 +1,8 @@
-"""Domains: codes of the values of a sensitive column, the same in every task, and how many records have each.
+"""Domains: codes of the values of a sensitive column, the same in every task, and records of each code.
 
-Up to a million values, each has a code of its own. Beyond, neighbours share one, or the rare ones by a hash;
-then a class is held to less than t, so that it keeps t whatever its values are. l is kept anyway: a class has
-no fewer values than codes, and merging values lowers entropy and raises the largest counts.
+Up to a million values have a code each. Among more values, neighbours share a code, or rare values share one
+by a hash. A class then keeps a lower t in codes, and so t in values. l is kept anyway: a class has at least
+as many values as codes, and values that share a code lower entropy and raise the largest counts.
 """
 
 from __future__ import annotations
@@ -31,32 +31,31 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
 
 DRIVER_MAX_VALUES = 1_000_000
-"""Different values that the driver, and each task, holds."""
+"""Different values that the driver and each task hold, at most."""
 
 COARSE_CODES = 100_000
-"""Codes, about, of a column with more."""
+"""Codes, about, of a column with more values."""
 
 _PLACE_BITS = 33
-"""Bits of `monotonically_increasing_id` that count inside a partition."""
+"""Bits of `monotonically_increasing_id` for the place within a partition."""
 
 
 @dataclass(frozen=True)
 class Domain:
-    """How values become codes 0..m-1.
+    """How values become codes 0..m-1: the code is the place in `values`.
 
-    Each of `values` has its place as code. In `ranges` a value has the code of the last of them that is not
-    above it; else a value that is none of them has one of `rest`, by its hash.
+    With `ranges` it is the place of the last value not above; with `rest` other values get a code by hash.
     """
 
-    values: pa.Array  # ascending, NaN and NULL last; where there is a rest, the most frequent ones
+    values: pa.Array  # ascending, NaN and NULL last; with a rest, the most frequent values
     counts: NDArray[np.int64]  # records of each code
-    distinct: int  # values that there are
-    ranges: int = 1  # values that share a code
-    rest: NDArray[np.int64] | None = None  # code by hash, -1 of one that no value has
+    distinct: int  # number of different values
+    ranges: int = 1  # number of values that share a code
+    rest: NDArray[np.int64] | None = None  # code by hash, -1 of a hash without a value
 
     def codes(self, column: pa.ChunkedArray) -> NDArray[np.int64]:
         """Code of each value (n,)."""
-        # A session in another zone has times of another type, which are the same.
+        # In a session with another zone equal times have another type.
         values = ordered.plain(column).cast(self.values.type)
         if self.ranges > 1:
             return self._by_range(values)
@@ -66,13 +65,13 @@ class Domain:
         codes = arrow.numbers(pc.fill_null(places, -1)).astype(np.int64)
         rare = codes < 0
         others = values.filter(pa.array(rare))
-        told = others if pa.types.is_binary(others.type) else pc.cast(others, pa.string())
-        codes[rare] = self.rest[[digest(value) % len(self.rest) for value in told.to_pylist()]]
+        texts = others if pa.types.is_binary(others.type) else pc.cast(others, pa.string())
+        codes[rare] = self.rest[[digest(value) % len(self.rest) for value in texts.to_pylist()]]
         return codes
 
     def _by_range(self, values: pa.Array) -> NDArray[np.int64]:
         here = ordered.distinct(values)
-        # The sort keeps the order of equals: a value that begins a range comes after its begin.
+        # The sort is stable: a value equal to the begin of a range comes after that begin.
         order = np.asarray(pc.array_sort_indices(pa.concat_arrays([self.values, here])), np.int64)
         begins = order < len(self.values)
         codes = np.empty(len(here), np.int64)
@@ -80,12 +79,10 @@ class Domain:
         return np.asarray(codes[arrow.numbers(ordered.places(values, here))])
 
     def strict(self, threshold: Threshold, name: str) -> Threshold:
-        """Threshold that a class has to keep in codes, so that it keeps `threshold` in values.
-
-        Ranges of w of m values, c of them: moving values to the middle of their ranges moves each of two
-        distributions by at most (w - 1) / 2 ranks, so EMD <= (w (c - 1) EMD of codes + w - 1) / (m - 1).
-        With a rest: EMD is 1 less what both have in common, which is at most the rest's share too large.
-        """
+        """Threshold in codes by which a class keeps `threshold` in values."""
+        # m values in c ranges of w: to move values to the middle of their ranges changes a distribution by at
+        # most (w - 1) / 2 ranks. So EMD <= (w (c - 1) EMD of codes + w - 1) / (m - 1). With a rest: EMD is 1
+        # minus the common share of both distributions; codes overstate it by the share of the rest at most.
         t = None if threshold.t is None else Fraction(threshold.t)
         if t is None or t >= 1:
             return threshold
@@ -105,7 +102,7 @@ class Domain:
 
 
 def digest(value: str | bytes | None) -> int:
-    """Return a number of 64 bits that stands for a value, the same on every machine; 0 for NULL."""
+    """Hash of a value, 64 bits, the same on every machine; 0 for NULL."""
     if value is None:
         return 0
     raw = value if isinstance(value, bytes) else value.encode()
@@ -113,7 +110,7 @@ def digest(value: str | bytes | None) -> int:
 
 
 def domain_of(frame: DataFrame, column: str, distance: str, folder: str) -> Domain:
-    """Domain of a column; in the folder wait the values of a column that has too many for memory."""
+    """Domain of a column; too many values for memory are written to the folder."""
     values = frame.select(sf.col(column).alias("value"))
     counted = values.groupBy("value").agg(sf.count(sf.lit(1)).alias("records"))
     rows = counted.limit(DRIVER_MAX_VALUES + 1).toArrow()
@@ -132,7 +129,7 @@ def _added(domain: pa.Array, values: pa.ChunkedArray, records: pa.ChunkedArray) 
 
 
 def _in_ranges(counted: DataFrame, folder: str) -> Domain:
-    """Domain of ranges of equally many values: ranks are those in files that Spark has sorted."""
+    """Domain of ranges of equally many values; ranks come from files that Spark sorted."""
     spark = counted.sparkSession
     counted.orderBy(sf.asc_nulls_last("value")).withColumn(
         "id", sf.monotonically_increasing_id()
@@ -155,7 +152,7 @@ def _in_ranges(counted: DataFrame, folder: str) -> Domain:
 
 
 def _with_rest(counted: DataFrame, folder: str) -> Domain:
-    """Domain of the most frequent values, and codes by hash for all others."""
+    """Domain of the most frequent values, with codes by hash for all other values."""
     counted.write.parquet(folder)
     spark = counted.sparkSession
     stored = spark.read.parquet(folder)
@@ -175,7 +172,7 @@ def _with_rest(counted: DataFrame, folder: str) -> Domain:
 
 
 def _coded(context: Broadcast[Domain], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give the codes of values: the work of a task."""
+    """Give the codes of values, in a task."""
     for batch in batches:
         table = pa.Table.from_batches([batch])
         codes = arrow.arrow(context.value.codes(table.column("value")))

@@ -1,7 +1,6 @@
 """Embed: coordinates of quasi-identifiers and codes of sensitive values, the same in every task.
 
-What they need of the whole table is taken by aggregates that do not depend on how it is parted: sums are
-those of whole numbers.
+Moments of the whole table are sums of whole numbers, which do not depend on partitions.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from duckanon.spark.stage import Staged
 
 GRID_STEPS = 1 << 26
-"""Steps of a range to which numbers are rounded for their moments: squares are summed in whole numbers."""
+"""Steps of a range to which numbers are rounded for their moments, so that squares are whole numbers."""
 
 _WHOLE_CLASSES = "or anonymize with DuckDB, which looks for records to suppress until the others reach it"
 """Way out where a part of a table may have an l that the table has not: Spark suppresses whole classes."""
@@ -56,11 +55,11 @@ class Axis:
     """How a quasi-identifier becomes coordinates."""
 
     field: Field
-    axis: Coordinates  # corners are those of `values`, or made in each task
-    values: pa.Array | None = None  # texts by code, NULL the last; None of a number, and where there are many
+    axis: Coordinates  # with corners of `values`, or without corners, which each task makes
+    values: pa.Array | None = None  # texts by code, NULL last; None for numbers and for many texts
 
     def numbers(self, column: pa.ChunkedArray, seed: int) -> tuple[Coordinates, NDArray[np.float64]]:
-        """Return coordinates for some records, and the number or code of each."""
+        """Return the axis with its corners, and the number or code of each record."""
         if self.field.kind in NUMBERS:
             return self.axis, _numbers(column, self.field)
         texts = ordered.plain(pc.cast(column, pa.string()))
@@ -72,7 +71,7 @@ class Axis:
         return replace(self.axis, corners=corners), codes
 
     def cuts(self, column: pa.ChunkedArray) -> NDArray[np.float64]:
-        """Return numbers by which records may be cut into tiles; NULL is the last."""
+        """Return numbers by which records are cut into tiles, NULL last."""
         if self.field.kind in NUMBERS:
             return np.nan_to_num(_numbers(column, self.field), nan=np.inf)
         texts = ordered.plain(pc.cast(column, pa.string()))
@@ -88,7 +87,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Embedded:
-    """What every task knows of the whole table."""
+    """Axes, codes and thresholds of the whole table, which every task knows."""
 
     axes: tuple[Axis, ...]
     fields: tuple[Field, ...]  # sensitive fields with a threshold, those of ordered distance first
@@ -115,9 +114,9 @@ class Embedded:
 
 
 def embed(staged: Staged, policy: Policy, folder: str) -> Embedded:
-    """Moments and domains of the whole table; O(n) in aggregates, and the domains in the driver.
+    """Moments and domains of the whole table, by aggregates, O(n). The driver holds the domains.
 
-    `folder` is where values wait that have to be sorted.
+    Values that have to be sorted are written to the folder.
     """
     axes = _axes(staged)
     bound = [
@@ -133,7 +132,7 @@ def embed(staged: Staged, policy: Policy, folder: str) -> Embedded:
 
 
 def limited(embedded: Embedded, staged: Staged, policy: Policy, folder: str) -> Embedded:
-    """The same coordinates, with domains and thresholds of the records that are staged."""
+    """The same axes, with domains and thresholds of the staged records."""
     domains, thresholds = [], []
     for field in embedded.fields:
         name = staged.bound.name_of(field.column)
@@ -152,7 +151,7 @@ def limited(embedded: Embedded, staged: Staged, policy: Policy, folder: str) -> 
 
 
 def _numbers(column: pa.ChunkedArray, field: Field) -> NDArray[np.float64]:
-    """Return numbers, NaN for NULL, as `columns.number` has them of the table."""
+    """Return numbers as `columns.number` does, NaN for NULL."""
     if field.type == "DATE":
         column = pc.cast(column, pa.int32())
     if field.kind == "timestamp":
@@ -161,7 +160,7 @@ def _numbers(column: pa.ChunkedArray, field: Field) -> NDArray[np.float64]:
 
 
 def _axes(staged: Staged) -> tuple[Axis, ...]:
-    """Return the axes of the quasi-identifiers; the numbers among them are looked at together."""
+    """Return the axes of the quasi-identifiers, those of numbers by one aggregate."""
     numbers = _of_numbers(staged, [field for field in staged.bound.quasi if field.kind in NUMBERS])
     return tuple(numbers.get(field.column) or _of_text(staged, field) for field in staged.bound.quasi)
 
@@ -187,7 +186,7 @@ def _nominal(field: Field, weight: float, corners: NDArray[np.float64], width: f
 
 
 def _of_numbers(staged: Staged, fields: Sequence[Field]) -> dict[str, Axis]:
-    """Return the axes of numbers: mean and standard deviation of each on a grid over its range."""
+    """Return the axes of numbers, with mean and standard deviation on a grid over each range."""
     if not fields:
         return {}
     sums = []
@@ -199,7 +198,7 @@ def _of_numbers(staged: Staged, fields: Sequence[Field]) -> dict[str, Axis]:
         # Halves, so that the range of very large numbers is finite; `round` makes a decimal of each number.
         step = sf.rint((number(field) / 2 - low / 2) / (high / 2 - low / 2) * GRID_STEPS).cast("bigint")
         square = step * step
-        # A square in two parts, whose sums fit in a BIGINT: sums of decimals take many times as long.
+        # Two parts of a square, whose sums fit in a BIGINT: sums of decimals take many times as long.
         rest = square.bitwiseAND(sf.lit(GRID_STEPS - 1))
         sums += [sf.sum(step), sf.sum(sf.shiftright(square, GRID_STEPS.bit_length() - 1)), sf.sum(rest)]
     [found] = staged.frame.agg(*sums).collect()
@@ -211,7 +210,7 @@ def _of_numbers(staged: Staged, fields: Sequence[Field]) -> dict[str, Axis]:
 
 
 def _of_number(staged: Staged, field: Field, total: int, squares: int) -> Axis:
-    """Return the axis of a number, from its range and sums of its steps on the grid and of their squares."""
+    """Return the axis of a number, from its range and the sums of its grid steps and of their squares."""
     (low, high), count = staged.ranges[field.column], staged.values[field.column]
     weight = float(field.attribute.weight)
     share = 1 - count / staged.size
@@ -229,7 +228,7 @@ def _of_number(staged: Staged, field: Field, total: int, squares: int) -> Axis:
 
 
 def _order(values: pa.Array, column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Return which row holds each value."""
+    """Return the row of each value."""
     places = arrow.numbers(ordered.places(ordered.plain(column), values))
     rows = np.empty(len(places), np.int64)
     rows[places] = np.arange(len(places))

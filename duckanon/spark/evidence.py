@@ -14,7 +14,7 @@ from duckanon.database import engine, sorted_rows
 from duckanon.database.fingerprint import named
 from duckanon.database.relations import columns_of
 from duckanon.spark.files import mapped
-from duckanon.spark.handed import as_spark_has_it, many
+from duckanon.spark.handed import as_spark_has_it, combined
 from duckanon.spark.packed import PACKED, packed, unpacked
 from duckanon.spark.worker import database, in_utc
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 STAGE = "fingerprint"
 
 PART_RECORDS, MAX_PARTS = 250_000, 40_000
-"""Records of a part, about, which the driver gets as a whole, and how many parts there may be."""
+"""Records of a part, about, which the driver gets as a whole, and parts at most."""
 
 RECORDS_PER_BOUND = 100
-"""Records of a part, about, of which its bounds are those."""
+"""Sampled records of a part, about, which tell its bounds."""
 
 _ROWS, _BOUNDS = "duckanon_rows", "duckanon_bounds"
 
@@ -40,14 +40,13 @@ _PIECE = "place int, lengths binary, values binary"
 
 
 def fingerprint(df: DataFrame, written: StoredRecords | None = None) -> str:
-    """Fingerprint of the rows of a DataFrame, whatever their order: that of `database.fingerprint`.
+    """Fingerprint of the rows of a DataFrame, as `database.fingerprint` has it, in any order of the rows.
 
-    Rows are written in the tasks by the same text and engine, and sorted there: each part has those between
-    two bounds. What is hashed of them comes to the driver one part after the other.
+    Tasks write and sort the rows by DuckDB, each part between two bounds; the driver hashes part after part.
     """
     with _fresh() as con, _holding(con, df.limit(0).toArrow()):
         columns = columns_of(con, _ROWS, STAGE)
-    # Spark hands over no column whose name has a backtick.
+    # Spark hands no column over whose name has a backtick.
     safe = [(f"c{number}", kind) for number, (_, kind) in enumerate(columns)]
     plain = df.toDF(*(name for name, _ in safe))
     bounds = _bounds(plain, safe, written.records if written else df.count())
@@ -60,9 +59,9 @@ def fingerprint(df: DataFrame, written: StoredRecords | None = None) -> str:
 
 
 def _bounds(df: DataFrame, columns: Sequence[tuple[str, str]], count: int) -> pa.Table:
-    """Return written rows in order, between which lie parts of about `PART_RECORDS` rows.
+    """Return written rows in order as bounds of parts of about `PART_RECORDS` rows.
 
-    Parts decide where a row is sorted, and not what is hashed: any sample will do.
+    Bounds decide which task sorts a row, not what is hashed: any sample will do.
     """
     parts = max(1, min(MAX_PARTS, count // PART_RECORDS))
     some = df.sample(min(1.0, RECORDS_PER_BOUND * parts / count), seed=0) if parts > 1 else df.limit(0)
@@ -74,9 +73,9 @@ def _bounds(df: DataFrame, columns: Sequence[tuple[str, str]], count: int) -> pa
 def _dealt(
     columns: Sequence[tuple[str, str]], bounds: pa.Table, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Give the written rows that belong to one of the parts, as Arrow writes them: the work of a task."""
+    """Give the written rows packed by part, in a task."""
     query = sorted_rows.in_order(_ROWS, columns, _BOUNDS)
-    for table in many(batches):
+    for table in combined(batches):
         with _holding(database(), table, bounds):
             found = engine.table(database(), query, STAGE).combine_chunks()
         bound = found.column("is_bound").to_numpy()
@@ -85,7 +84,7 @@ def _dealt(
 
 
 def _in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give what is hashed of the rows of a part, in order."""
+    """Give the hashed bytes of the rows of a part, in order, in a task."""
     parts = [value for batch in batches for value in batch.column(0)]
     if not parts:
         return
@@ -105,7 +104,7 @@ def _in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 @contextlib.contextmanager
 def _fresh() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Give a database for the driver, which may be asked for two releases at a time."""
+    """Give a database for the driver, which may make two releases at a time."""
     with engine.in_memory(threads=1) as con:
         in_utc(con)
         yield con
@@ -114,6 +113,6 @@ def _fresh() -> Iterator[duckdb.DuckDBPyConnection]:
 def _holding(
     con: duckdb.DuckDBPyConnection, rows: pa.Table, bounds: pa.Table | None = None
 ) -> contextlib.AbstractContextManager[None]:
-    """Let queries see rows of Spark as a table, and bounds, too."""
+    """Register rows of Spark, and bounds, as tables."""
     tables = {_ROWS: as_spark_has_it(rows, pa.schema([]))} | ({} if bounds is None else {_BOUNDS: bounds})
     return engine.registered(con, tables)

@@ -1,6 +1,6 @@
-"""Files that Spark wrote, which tasks read themselves: Spark hands over a file for far less than its rows.
+"""Files that Spark wrote are read by the tasks themselves.
 
-It takes a row apart and writes its values one by one for Python; a file goes as one value, as it is stored.
+Spark hands over rows value by value for Python. A file is one value, as it is stored, and costs far less.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 WHOLE_FILE_MAX_BYTES = 1 << 26
-"""Bytes of a file that a task holds as a whole; of larger ones it gets the rows."""
+"""Bytes of a file that a task holds as a whole; of a larger file it gets rows."""
 
 FILE_MAX_RECORDS = 500_000
-"""Records of a file of the work, at most, so that many tasks may share them and each file is one to hold."""
+"""Records of a file of the work, at most: many tasks can share the files, and a task can hold one."""
 
 _ENCRYPTED = "parquet.crypto.factory.class"
 """The setting by which files are encrypted for Spark alone."""
@@ -33,41 +33,29 @@ _ENCRYPTED = "parquet.crypto.factory.class"
 
 @dataclass(frozen=True)
 class StoredRecords:
-    """What is known of records that Spark wrote."""
+    """Records that Spark wrote to a folder."""
 
     folder: str
     records: int
 
 
 def mapped(
-    frame: DataFrame, task: Task, told: str, *, folder: str | None, names: Sequence[str] | None = None
+    frame: DataFrame, task: Task, schema: str, *, folder: str | None, names: Sequence[str] | None = None
 ) -> DataFrame:
-    """Return what a task makes of the rows of a frame, which it gets in batches.
+    """Return what a task makes of the batches of a frame, with columns `schema` in Spark's words.
 
-    Parameters
-    ----------
-    frame : pyspark.sql.DataFrame
-        The rows, of types that Arrow has.
-    task : callable
-        Called in every task with an iterator of its batches, whose columns are those of the frame.
-    told : str
-        Columns that it gives, in the words of Spark.
-    folder : str or None
-        Where all rows of the frame, and no others, are in files of Parquet that Spark wrote. None where they
-        are from elsewhere, or only some of them are asked for.
-    names : sequence of str, optional
-        What the columns are called there; as in the frame unless they are given.
+    `folder`, if any, has all rows of the frame and no others in files of Spark; `names` are its columns.
     """
     spark = frame.sparkSession
     if folder is None or not _can_be_read(spark, folder):
-        return frame.mapInArrow(task, told)
+        return frame.mapInArrow(task, schema)
     files = spark.read.format("binaryFile").load(folder).select("content")
-    schema = as_spark_has_it(frame.limit(0).toArrow(), pa.schema([])).schema
-    return files.mapInArrow(partial(_of_files, task, schema, tuple(names or frame.columns)), told)
+    read = as_spark_has_it(frame.limit(0).toArrow(), pa.schema([])).schema
+    return files.mapInArrow(partial(_of_files, task, read, tuple(names or frame.columns)), schema)
 
 
 def _can_be_read(spark: SparkSession, folder: str) -> bool:
-    """Whether a task can read the files of a folder by itself: none is too large, or encrypted."""
+    """Whether a task can read the files of a folder itself: no file is too large or encrypted."""
     context = spark.sparkContext
     configuration = context._jsc.hadoopConfiguration()
     if configuration.get(_ENCRYPTED):
@@ -81,18 +69,18 @@ def _can_be_read(spark: SparkSession, folder: str) -> bool:
 def _of_files(
     task: Task, schema: pa.Schema, names: Sequence[str], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Do what a task does, with the rows that are in the files of its batches."""
+    """Run a task with the rows of the files in its batches."""
     files = (value.as_buffer() for batch in batches for value in batch.column(0))
     return task(rows for file in files for rows in _rows(file, schema, names))
 
 
 def _rows(file: pa.Buffer, schema: pa.Schema, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Give the rows of a file in batches, in the types in which Spark would have handed them over.
+    """Give the rows of a file in batches, in the types in which Spark hands rows over.
 
-    But for the zone in which times are told: Spark hands over that of the session, here it is always UTC.
+    Times are in UTC, where Spark would take the zone of the session.
     """
     stored = pq.ParquetFile(pa.BufferReader(file))
-    # A name with a dot is read as a path, too, and may bring others with it: they are left out by `select`.
+    # A name with a dot is also read as a path, which may bring other columns: `select` leaves these out.
     for batch in stored.iter_batches(BATCH_ROWS, columns=[*names], use_threads=False):
         rows = pa.Table.from_batches([batch]).select(names).rename_columns(schema.names).cast(schema)
         yield from rows.to_batches()

@@ -1,4 +1,4 @@
-"""Arrow tables as Spark hands them to a task and takes them back."""
+"""Arrow tables on the way from Spark to a task and back."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 BATCH_ROWS, BATCH_BYTES = 100_000, 1 << 26
-"""Rows of small batches that a task handles at a time, about, and bytes of them."""
+"""Rows, about, and bytes of small batches that a task handles at a time."""
 
 
-def alone(task: Callable[[pa.Table], pa.Table]) -> Callable[..., pa.Table]:
-    """Return a function of one argument: Spark counts them to know whether it takes the key of a group."""
+def without_key(task: Callable[[pa.Table], pa.Table]) -> Callable[..., pa.Table]:
+    """Return a function of one argument: by their number Spark knows whether to give the key of a group."""
 
     def handed(table: pa.Table) -> pa.Table:
         return task(table)
@@ -23,7 +23,7 @@ def alone(task: Callable[[pa.Table], pa.Table]) -> Callable[..., pa.Table]:
 
 
 def with_key(task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]) -> Callable[..., pa.Table]:
-    """Return a function of two arguments, which gets the key of its group, too."""
+    """Return a function of two arguments, the key of a group and its rows; see `alone`."""
 
     def handed(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
         return task(key, table)
@@ -31,7 +31,7 @@ def with_key(task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]) -> Cal
     return handed
 
 
-def many(batches: Iterator[pa.RecordBatch], rows: int = 0) -> Iterator[pa.Table]:
+def combined(batches: Iterator[pa.RecordBatch], rows: int = 0) -> Iterator[pa.Table]:
     """Put batches together, to `BATCH_ROWS` or more rows: a step costs as much for few as for many."""
     waiting: list[pa.RecordBatch] = []
     found, size = 0, 0
@@ -46,7 +46,7 @@ def many(batches: Iterator[pa.RecordBatch], rows: int = 0) -> Iterator[pa.Table]
 
 
 def as_spark_has_it(table: pa.Table, given: pa.Schema) -> pa.Table:
-    """Return the table with the columns that Spark gave in its types, and times with a zone in UTC."""
+    """Return the table with the `given` columns in their types, and times with a zone in UTC."""
     fields = []
     for field in table.schema:
         kind = given.field(field.name).type if field.name in given.names else field.type
@@ -55,7 +55,7 @@ def as_spark_has_it(table: pa.Table, given: pa.Schema) -> pa.Table:
 
 
 def _utc(kind: pa.DataType) -> pa.DataType:
-    """Return a type in which every time with a zone is in UTC, in lists and structs, too."""
+    """Return a type with every zone as UTC, also within lists and structs."""
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", "UTC" if kind.tz else None)
     if pa.types.is_list(kind):

@@ -1,4 +1,4 @@
-"""Of how many values the class means of a release are: counted once more beside the released records."""
+"""The number of values behind each class mean, counted once more beside the released records."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 def min_values(
     final: DataFrame, released: DataFrame, staged: Staged, policy: Policy, *, classes: int
 ) -> tuple[tuple[Measure, ...], tuple[str, ...]]:
-    """The measure `min_values` of each column that may lack values, and what to warn of.
+    """The measure `min_values` of each column that may lack values, and warnings.
 
-    `final` has the records with their classes. A ReleaseError where more released records have a value than
-    are in classes with enough values.
+    A ReleaseError if more released records have a value than `final` has records in classes of enough values.
     """
     least, bound = policy.least_values, staged.bound
     fields = [

@@ -1,4 +1,4 @@
-"""Rows on their way from task to task: Spark moves one value of many rows for far less than these rows."""
+"""Packed rows, for the way from task to task: Spark moves one value of many rows for far less than rows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PACKED = "part long, records long, packed binary"
-"""Columns of packed rows: the number by which they are dealt, how many they are, and they themselves."""
+"""Columns of packed rows: number of their part, count of the rows, and the rows as Arrow writes them."""
 
 
 def packed(rows: pa.Table, parts: NDArray[np.int64]) -> pa.RecordBatch:
-    """Rows (n,) by the numbers of their parts (n,), those of a part in their order: `PACKED`."""
+    """Pack rows (n,) by the numbers of their parts (n,), each part in the order of its rows: `PACKED`."""
     order = np.argsort(parts, kind="stable")
     numbers, begins, counts = np.unique(parts[order], return_index=True, return_counts=True)
-    # Most tables have one part, or come in order.
+    # Most tables have one part, or are in the order of the parts.
     dealt = rows if (np.diff(order) == 1).all() else rows.take(arrow.arrow(order))
     dealt = dealt.combine_chunks()
     values = [written(dealt.slice(begin, count)) for begin, count in zip(begins, counts, strict=True)]
@@ -45,5 +45,5 @@ def written(rows: pa.Table) -> bytes:
 
 
 def unpacked(values: Iterable[pa.BinaryScalar]) -> pa.Table:
-    """All rows that were packed, in the order of the values, of which there is one at least."""
+    """All rows of one or more packed values, in the order of the values."""
     return pa.concat_tables([pa.ipc.open_stream(value.as_buffer()).read_all() for value in values])

@@ -1,4 +1,4 @@
-"""Partition: one kernel call a tile, in a task of its own; classes that keep t and l where a tile can."""
+"""Partition: one kernel call a tile, in a task; classes keep t and l if their tile can."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
     from duckanon.spark.stage import Staged
 
 SPLIT_FROM_TILE_SIZES = 4
-"""Sizes of a tile beyond which it is split: a tile must not exceed the memory of its task."""
+"""Usual sizes of a tile above which a tile is split, so that it fits into the memory of its task."""
 
 TASK_TILES = 12
-"""Tiles of a task, about, where there are many: so many are worth its start."""
+"""Tiles of a task, about, in a large table: so many are worth the start of a task."""
 
 CLASS_BITS = 31
-"""Bits of the number of a class that tell it in its tile; those before are the number of the tile."""
+"""Low bits of the number of a class, for the class in its tile; the high bits are the number of the tile."""
 
 
 @dataclass(frozen=True)
 class TileWork:
-    """What a task knows."""
+    """Data of every task that labels tiles."""
 
     embedded: Embedded
     k: int
@@ -55,22 +55,20 @@ class TileWork:
     recipes: tuple[Recipe, ...]
     tile: int
     seed: int
-    merging: bool  # False where classes may be suppressed instead
+    merging: bool  # False if classes may be suppressed instead
 
 
 def partition(dealt: DataFrame, staged: Staged, embedded: Embedded, policy: Policy, folder: str) -> DataFrame:
-    """Write the records of packed tiles with the number of their class, how far it violates, to a folder.
+    """Write the records of packed tiles to a folder, each with number and violation of its class.
 
-    Where records may be suppressed, no class is merged for its violation yet. `within` and `whole` are
-    squared distances of the records from the middle of their class, and of all, which add up to those of the
-    table.
+    `within` and `whole` sum squared distances from the middles of the classes, and of the table.
     """
     spark, work = dealt.sparkSession, work_of(embedded, policy, staged.size)
     context, schema = spark.sparkContext.broadcast(work), with_classes(staged.frame.schema)
     task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table] = partial(labelled, context)
     tiles = -(-staged.size // work.tile)
     tasks = max(min(spark.sparkContext.defaultParallelism, tiles), tiles // TASK_TILES)
-    # By the hash of a tile some tasks would get far more of them than others.
+    # A hash would give some tasks far more tiles than others.
     share = sf.pmod(sf.col("tile"), sf.lit(tasks)).cast("int")
     shared = dealt.withColumn("share", share).repartitionById(tasks, "share")
     shared.groupBy("tile", "share").applyInArrow(with_key(task), schema).write.parquet(folder)
@@ -78,9 +76,9 @@ def partition(dealt: DataFrame, staged: Staged, embedded: Embedded, policy: Poli
 
 
 def work_of(embedded: Embedded, policy: Policy, size: int) -> TileWork:
-    """Return what every task is told, for a table of so many records."""
+    """Return the data of every task, for a table of so many records."""
     tile, merging = tile_size(policy, embedded.thresholds), policy.suppression_limit == 0
-    # Where t is asked for they have to be merged much, and each tile tries all recipes.
+    # With t the classes of k_alone are merged much, and each tile would try that recipe, too.
     alone = merging and (size <= EXACT or all(threshold.t is None for threshold in embedded.thresholds))
     recipes = candidates(size, policy, embedded.thresholds, columns=embedded.dimensions)
     recipes = _worth_a_tile([recipe for recipe in recipes if alone or recipe.start != "k_alone"])
@@ -88,9 +86,9 @@ def work_of(embedded: Embedded, policy: Policy, size: int) -> TileWork:
 
 
 def _worth_a_tile(recipes: Sequence[Recipe]) -> tuple[Recipe, ...]:
-    """Return the recipes that every tile tries: DuckDB tries them all on a sample, here each takes its time.
+    """Return the recipes that every tile tries: DuckDB tries more, on a sample.
 
-    Of MDAV in blocks that is not refined that is one size, and none beside what is refined.
+    Unrefined MDAV in blocks is tried with one size, and not at all beside refined recipes.
     """
     blocks = [recipe for recipe in recipes if recipe.start == "blocks" and not recipe.effort]
     others = [recipe for recipe in recipes if recipe not in blocks]
@@ -98,13 +96,13 @@ def _worth_a_tile(recipes: Sequence[Recipe]) -> tuple[Recipe, ...]:
 
 
 def with_classes(schema: StructType) -> StructType:
-    """Return columns and what is told of the class of a record."""
-    told = {"class_id": LongType(), "violation": DoubleType(), "within": DoubleType(), "whole": DoubleType()}
-    return StructType([*schema.fields, *(StructField(name, kind) for name, kind in told.items())])
+    """Return columns with those that `with_class_figures` adds."""
+    added = {"class_id": LongType(), "violation": DoubleType(), "within": DoubleType(), "whole": DoubleType()}
+    return StructType([*schema.fields, *(StructField(name, kind) for name, kind in added.items())])
 
 
 def labelled(context: Broadcast[TileWork], key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
-    """Label the packed records of a tile: the work of a task. Equal tiles have equal classes."""
+    """Label the packed records of a tile, in a task. Equal tiles get equal classes."""
     work = context.value
     given = unpacked(table.column("packed"))
     records = in_order(given)
@@ -116,16 +114,16 @@ def labelled(context: Broadcast[TileWork], key: tuple[pa.Scalar, ...], table: pa
         count += int(local.max()) + 1
     violations = violations_of(work.embedded.thresholds, codes, labels)
     numbers = labels + (int(key[0].as_py()) << CLASS_BITS)
-    return told(records, given.schema, points, labels, numbers, violations)
+    return with_class_figures(records, given.schema, points, labels, numbers, violations)
 
 
-def told(
+def with_class_figures(
     records: pa.Table, given: pa.Schema, points: NDArray[np.float64], labels: NDArray[np.int64],
     numbers: NDArray[np.int64], violations: NDArray[np.float64],
 ) -> pa.Table:  # fmt: skip
-    """Return the records with what is told of their classes, which have labels here and numbers elsewhere.
+    """Return the records with number and violation of their class; `labels` number the classes of the tile.
 
-    What is told of all of them together stands at the first; the others have NULL, which costs nothing.
+    The first record has the sums `within` and `whole` of the tile; NULL in the others costs nothing.
     """
     classes = sums_of(points, labels)
     middles = classes.sums / classes.sizes[:, None]
@@ -138,14 +136,14 @@ def told(
 
 
 def in_order(table: pa.Table) -> pa.Table:
-    """Rows in the order of all their values, whatever order they came in."""
+    """Rows in the order of all their values."""
     query = templates.render("spark.sql.j2:in_order", relation="duckanon_tile")
     with engine.registered(database(), {"duckanon_tile": table}):
         return engine.table(database(), query, "partition")
 
 
 def _classes(work: TileWork, points: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the classes 0..m-1 of some records, by the recipe that loses least of them."""
+    """Return the classes 0..m-1 of some records, by the recipe with the least loss."""
     if len(points) < work.k:
         return np.zeros(len(points), np.int64)
     thresholds = work.embedded.thresholds
@@ -160,7 +158,7 @@ def _classes(work: TileWork, points: NDArray[np.float64], codes: NDArray[np.int6
 def _split(
     rows: NDArray[np.int64], points: NDArray[np.float64], most: int, least: int
 ) -> Sequence[NDArray[np.int64]]:
-    """Return parts of the rows, halved along their widest coordinate where there are too many."""
+    """Return parts of at most `most` rows, by halves along the widest coordinate."""
     if len(rows) <= most or len(rows) < 2 * least:
         return [rows]
     here = points[rows]

@@ -1,4 +1,4 @@
-"""Audit in parts: a class is in one task as a whole, where DuckDB judges it by the text of every audit."""
+"""Audit in parts: each class is in one task, where DuckDB audits it by the SQL of every audit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from duckanon.database import arrow, engine, templates
 from duckanon.errors import SourceError
 from duckanon.spark.columns import handed_over
 from duckanon.spark.files import mapped
-from duckanon.spark.handed import as_spark_has_it, many
+from duckanon.spark.handed import as_spark_has_it, combined
 from duckanon.spark.packed import PACKED, packed, unpacked
 from duckanon.spark.worker import database
 
@@ -33,22 +33,22 @@ PART_RECORDS = 250_000
 """Records of a part, about."""
 
 TASK_MAX_RECORDS = 4 * PART_RECORDS
-"""Records that a task takes: of few classes, or of very large ones, a part may have many more than others."""
+"""Records that a task takes, at most: with few or very large classes a part may be much larger."""
 
 SENT_MAX_VALUES = 200_000
-"""Values of a sensitive column that are sent to every task."""
+"""Values of a sensitive column that are sent to every task, at most."""
 
 _RELATION, _DOMAIN = "duckanon_part", "duckanon_domain_"
-_TOLD = (
+_REPORT_ROWS = (
     "found long, place int, measure string, attribute string, threshold double, value double, classes long,"
     " violations long, records long, passed boolean"
 )
-"""What a task gives: the rows of the report of its part, by place, each with the records that it found."""
+"""Rows that a task gives: the report of its part, by place, each with the records of the part."""
 
 
 @dataclass(frozen=True)
 class _PartTask:
-    """What a task knows: its statement, and how often each value is in the whole table."""
+    """Data of every task: its statement, and the count of each value in the whole table."""
 
     statement: str
     domains: dict[str, pa.Table]
@@ -59,16 +59,9 @@ def in_parts(
     steps: Steps, columns: Sequence[AuditColumn], k: int | None, count: int,
     where: tuple[str, Sequence[str]] | None = None,
 ) -> tuple[Measure, ...] | None:  # fmt: skip
-    """Give the measures of the relation `record`, as a report has them; None where that takes another way.
+    """Measures of the relation `record`; None for too many values, too large parts or types without Arrow.
 
-    So it is where values are so many that no task should get them all, classes so large that a part is more
-    than a task should hold, or a column of a type that is not handed to a task. `where` is the folder where
-    the records are in files, and what their columns are called there, quasi-identifiers first.
-
-    Raises
-    ------
-    SourceError
-        The parts have not as many records as the relation.
+    `where` is the folder of the files with the records, and their columns, quasi-identifiers first.
     """
     records = steps.frame("record").select("class.*", *(f"s{number}" for number, _ in enumerate(columns, 1)))
     if not handed_over(records):
@@ -88,20 +81,20 @@ def in_parts(
     folder, spelled = where or (None, None)
     dealt = mapped(records, partial(_dealt, quasi, parts), PACKED, folder=folder, names=spelled)
     parted = dealt.repartitionById(parts, sf.col("part").cast("int")).select("packed")
-    told = parted.mapInArrow(partial(_audited, context), _TOLD).toArrow()
-    if told.column("measure").null_count:
+    reports = parted.mapInArrow(partial(_audited, context), _REPORT_ROWS).toArrow()
+    if reports.column("measure").null_count:
         return None
-    query = templates.render("spark.sql.j2:together", relation="told", records=count)
-    with engine.in_memory(threads=1) as con, engine.registered(con, {"told": told}):
+    query = templates.render("spark.sql.j2:together", relation="reports", records=count)
+    with engine.in_memory(threads=1) as con, engine.registered(con, {"reports": reports}):
         rows = engine.rows(con, query, STAGE)
     _check(min((row[0] for row in rows), default=0), count)
-    # A report names a column as it is called, and not as it is here.
+    # s1, s2, ... have their own names in a report.
     names = {f"s{number}": column.name for number, column in enumerate(columns, 1)}
     return tuple(Measure(measure, names.get(attribute), *values) for _, measure, attribute, *values in rows)
 
 
 def _check(found: int, count: int) -> None:
-    """Raise unless a step has found all records."""
+    """Raise a SourceError unless a step has found all records."""
     if found != count:
         raise SourceError(f"{count} records were {found} in parts: do others write there?")
 
@@ -119,9 +112,9 @@ def _domains(steps: Steps, columns: int, count: int) -> dict[str, pa.Table] | No
 
 
 def _dealt(quasi: Sequence[str], parts: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Pack the records of a task by the parts that their classes are in."""
+    """Pack the records of a task by the parts of their classes."""
     query = templates.render("spark.sql.j2:part", relation=_RELATION, quasi=quasi, parts=parts)
-    for table in many(batches):
+    for table in combined(batches):
         rows = as_spark_has_it(table, pa.schema([]))
         with engine.registered(database(), {_RELATION: rows}):
             numbers = arrow.numbers(engine.table(database(), query, STAGE).column("part"))
@@ -129,23 +122,23 @@ def _dealt(quasi: Sequence[str], parts: int, batches: Iterator[pa.RecordBatch]) 
 
 
 def _audited(context: Broadcast[_PartTask], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Audit the classes of a part: the work of a task. One row without a measure where it is too large."""
+    """Audit the classes of a part, in a task; one row without a measure for a part that is too large."""
     asked, held, found = context.value, [], 0
     for value in (value for batch in batches for value in batch.column(0)):
         held.append(unpacked([value]))
         found += len(held[-1])
         if found > asked.most:
-            yield from _told(found, [(None,) * len(COLUMNS)])
+            yield from _report_rows(found, [(None,) * len(COLUMNS)])
             return
     if not found:
         return
     part = pa.concat_tables(held)
     with engine.registered(database(), {_RELATION: part, **asked.domains}):
         rows = engine.rows(database(), asked.statement, STAGE)
-    yield from _told(found, rows)
+    yield from _report_rows(found, rows)
 
 
-def _told(found: int, rows: Sequence[Sequence[Any]]) -> list[pa.RecordBatch]:
+def _report_rows(found: int, rows: Sequence[Sequence[Any]]) -> list[pa.RecordBatch]:
     schema = pa.schema([
         ("found", pa.int64()), ("place", pa.int32()), ("measure", pa.string()), ("attribute", pa.string()),
         ("threshold", pa.float64()), ("value", pa.float64()), ("classes", pa.int64()),

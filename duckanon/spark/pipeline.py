@@ -1,4 +1,4 @@
-"""A DataFrame becomes a folder of released records that were audited as they were read back."""
+"""A DataFrame becomes a folder of released records, which are audited as they are read back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from duckanon.spark.partition import partition
 from duckanon.spark.publish import place_of
 from duckanon.spark.recode import recoded
 from duckanon.spark.repair import repair
-from duckanon.spark.session import check_session, told
+from duckanon.spark.session import check_session, one_line_errors
 from duckanon.spark.stage import stage
 from duckanon.spark.suppress import suppress
 from duckanon.spark.tiles import tiled
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from duckanon.policy.policy import Policy
 
 _SETTINGS = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone")
-"""What of the session an answer depends on."""
+"""Settings of the session on which results depend."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,14 @@ class SparkRelease:
     Attributes
     ----------
     dataframe : pyspark.sql.DataFrame
-        The released records, read from where they were written.
+        The released records, read from their files.
     report : Report
         Its audit.
     policy : Policy
-        What was asked.
+        Its policy.
     evidence : dict
-        As it stands in the file ``_duckanon.json`` in the folder: policy and its hash, fingerprint, audit,
-        information loss in per cent, how many records were suppressed, versions and settings.
+        Content of the file ``_duckanon.json`` in the folder: policy and its hash, fingerprint, audit,
+        information loss in per cent, number of suppressed records, versions and settings.
     path : str
         The folder.
     """
@@ -75,35 +75,35 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
     Parameters
     ----------
     df : pyspark.sql.DataFrame
-        Asked for its records once; they wait in a folder beside `path` while the work is done.
+        Computed once; its records are in a folder beside `path` during the work.
     policy : Policy
         As for a release of DuckDB. Not yet: other methods than 'auto', `subject`, hierarchies, `p_percent`,
         'anatomy' and 'swap'.
     path : str
-        A folder that does not exist, on a file system that Spark writes to.
+        A folder that does not exist, on a file system to which Spark writes.
 
     Returns
     -------
     SparkRelease
-        The same records for the same data and policy, on any number of partitions and tasks. It need not be
-        the release of DuckDB.
+        The same records for the same data and policy, on any number of partitions and tasks. DuckDB may
+        release other classes.
 
     Raises
     ------
     PolicyError
-        Before the first job: the session, a column or an option is none that is supported.
+        Before the first job: the session, a column or an option is not supported.
     DuckanonError
         The data cannot be anonymized, or the audit failed; nothing is at `path` then.
 
     Notes
     -----
-    t is against the whole DataFrame. Each tile of some 16,000 records is one call of the kernels, in a task
-    of its own. The driver holds moments, domains of sensitive values and, where classes have to be merged
-    across tiles, those near them.
+    t is against the whole DataFrame. Each tile of some 16,000 records is one call of the kernels in a task.
+    The driver holds moments, domains of sensitive values, and the classes around those that have to be merged
+    across tiles.
     """
-    with told():
+    with one_line_errors():
         spark, columns = check_session(df), bound(df, policy)
-    with told(), place_of(spark, path) as place:
+    with one_line_errors(), place_of(spark, path) as place:
         staged = stage(df, columns, policy, place.folder("staged"))
         staged = replace(staged, bound=with_digits(staged))
         embedded = embed(staged, policy, place.folder("values"))
@@ -114,7 +114,7 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
         loss = information_loss(final, limited) if merged or suppressed else _loss(final)
         candidate = place.folder("candidate")
         written = StoredRecords(candidate, staged.size - suppressed)
-        # Without suppression both are one. Merged across tiles, records are those of no folder.
+        # Without suppression both frames are one. Records merged across tiles are in no folder.
         folders = {left: place.folder("left"), labelled: place.folder("labelled")}
         recoded(final, staged.bound, policy, folders.get(final)).toDF(*columns.names).write.parquet(candidate)
         released = spark.read.parquet(candidate)
@@ -135,7 +135,7 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
 
 
 def _loss(labelled: DataFrame) -> float:
-    """Information loss in per cent of classes as they were made, of all records, as it is told."""
+    """Information loss in per cent of the classes of the tiles, rounded as in every report."""
     [row] = labelled.agg(sf.sum("within"), sf.sum("whole")).collect()
     return told_figure(100 * row[0] / row[1]) if row[1] else 0.0
 

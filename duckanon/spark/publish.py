@@ -1,4 +1,4 @@
-"""Publish: what was audited gets its name at once, or nothing is there."""
+"""Publish: the audited folder gets its name in one step, or nothing is there."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CANCEL_WAIT_SECONDS = 30
-"""Seconds for tasks that were cancelled to end: Spark ends the Python of one after some two."""
+"""Seconds to wait for cancelled tasks: Spark ends the Python of a task after some two seconds."""
 
 _JAVA_ENDED_ERRORS = (Py4JError, ConnectionError)
-"""What the driver meets where Java has ended."""
+"""Errors of the driver when Java has ended."""
 
 _PATTERN = "*?[]{}\\"
-"""Characters that make a path a pattern for Hadoop, which then reads other folders, or none."""
+"""Characters by which a path is a pattern for Hadoop, which then reads other folders, or none."""
 
 _DESCRIPTION = "spark.job.description"
 _WRITE_SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }
-"""How times and dates are written, so that other engines read the same ones."""
+"""Settings by which other engines read the same times and dates."""
 
 
 @dataclass(frozen=True)
 class ReleasePlace:
-    """Where a release is to stand, and the folder beside it where it is made."""
+    """The path of a release, and the folder beside it where the release is made."""
 
     spark: SparkSession
     path: str
     aside: str
-    tag: str  # of all its jobs, and what Spark calls its queries
+    tag: str  # of all jobs of the release, and description of its queries
 
     def folder(self, name: str) -> str:
-        """Return a folder of the work."""
+        """Return the path of a folder of the work."""
         return f"{self.aside}/{name}"
 
     def write(self, folder: str, name: str, text: str) -> None:
@@ -57,19 +57,19 @@ class ReleasePlace:
             stream.close()
 
     def publish(self, folder: str) -> None:
-        """Give a folder of the work its name; a ReleaseError where something has it by now."""
+        """Move a folder of the work to the path; a ReleaseError if something is there by now."""
         files, made = self._files(folder)
         _, target = self._files(self.path)
         if files.exists(target) or not files.rename(made, target):
             raise ReleaseError(f"{self.path!r} exists by now, or cannot be written: nothing was released")
 
     def exists(self) -> bool:
-        """Tell whether something stands there."""
+        """Whether something is at the path."""
         files, target = self._files(self.path)
         return bool(files.exists(target))
 
     def begin(self) -> None:
-        """Make the folder of the work, for its owner alone; where Python is killed, Java removes it."""
+        """Make the folder of the work, for its owner alone; Java removes it if Python is killed."""
         files, aside = self._files(self.aside)
         files.mkdirs(aside)
         owner = self.spark.sparkContext._jvm.org.apache.hadoop.fs.permission.FsPermission("700")
@@ -82,9 +82,9 @@ class ReleasePlace:
         files.delete(aside, True)
 
     def end(self) -> None:
-        """Remove the work of a release that failed, when nothing of it runs any more.
+        """Remove the work of a failed release when no job of it runs any more.
 
-        Java goes on for a while with what was cancelled, and would make the folder again.
+        Java goes on for a while with cancelled jobs, and would make the folder again.
         """
         until = time.monotonic() + CANCEL_WAIT_SECONDS
         while time.monotonic() < until:
@@ -95,7 +95,7 @@ class ReleasePlace:
         self.clear()
 
     def _jobs_run(self) -> bool:
-        """Tell whether tasks of the work run."""
+        """Whether tasks of the work run."""
         tracker = self.spark.sparkContext._jsc.sc().statusTracker()
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForTag(self.tag)]
         stages = [stage for job in jobs if job.isDefined() for stage in job.get().stageIds()]
@@ -103,7 +103,7 @@ class ReleasePlace:
         return any(stage.isDefined() and stage.get().numActiveTasks() for stage in found)
 
     def _queries_run(self) -> bool:
-        """Tell whether a query of the work runs: one that writes makes folders before its first job."""
+        """Whether a query of the work runs: it may make folders before its first job."""
         found = self.spark._jsparkSession.sharedState().statusStore().executionsList()
         queries = (found.apply(place) for place in range(found.size()))
         return any(one.description() == self.tag and not one.completionTime().isDefined() for one in queries)
@@ -117,10 +117,9 @@ class ReleasePlace:
 
 @contextlib.contextmanager
 def place_of(spark: SparkSession, path: str) -> Iterator[ReleasePlace]:
-    """Give the place of a release; whatever happens, no work is left beside it.
+    """Give the place of a release, and remove the work beside it in the end.
 
-    A ReleaseError where something stands there, or where Spark could not read it back. Times and dates
-    are written as other engines read them.
+    A ReleaseError if something is at the path, or Spark could not read the path back.
     """
     odd = next((character for character in path if character in _PATTERN), None)
     if odd is not None:
@@ -130,7 +129,7 @@ def place_of(spark: SparkSession, path: str) -> Iterator[ReleasePlace]:
         )
     clean = path.rstrip("/")
     folder, slash, name = clean.rpartition("/")
-    # Readers pass over names that begin so: in there are records that nobody has anonymized yet.
+    # Readers pass over names that begin with "_": the folder holds records that are not anonymized yet.
     tag = f"duckanon-{uuid.uuid4().hex}"
     place = ReleasePlace(spark, clean, f"{folder}{slash}_{name}.{tag}", tag)
     if place.exists():
@@ -153,7 +152,7 @@ def place_of(spark: SparkSession, path: str) -> Iterator[ReleasePlace]:
     else:
         place.clear()
     finally:
-        # Where Java has ended, its settings are gone, too: what went wrong is told and not this.
+        # If Java has ended, its settings are gone, too: the first error counts.
         with contextlib.suppress(*_JAVA_ENDED_ERRORS):
             context.removeJobTag(tag)
             context.setLocalProperty(_DESCRIPTION, described)
@@ -162,7 +161,7 @@ def place_of(spark: SparkSession, path: str) -> Iterator[ReleasePlace]:
 
 
 def _end(place: ReleasePlace, failure: BaseException) -> None:
-    """Remove the work of a release that failed; a ReleaseError names it where Spark is not there to do it."""
+    """Remove the work of a failed release; a ReleaseError names the folder if Spark has ended."""
     try:
         place.end()
     except _JAVA_ENDED_ERRORS:

@@ -1,4 +1,4 @@
-"""Recode: the tuples of a class get its values, by the rules and the engine of every release."""
+"""Recode: the records of a class get its values, by the recoder of `release.recoding`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from duckanon.database import arrow, engine
 from duckanon.release.recoding.recoder import Members, Recoder
 from duckanon.spark.files import mapped
-from duckanon.spark.handed import alone, as_spark_has_it, many
+from duckanon.spark.handed import as_spark_has_it, combined, without_key
 from duckanon.spark.packed import PACKED, packed, unpacked
 from duckanon.spark.partition import CLASS_BITS, in_order
 from duckanon.spark.worker import database
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 
 
 def recoded(labelled: DataFrame, bound: BoundColumns, policy: Policy, folder: str | None = None) -> DataFrame:
-    """Return the released records, their columns under safe names; in a class by their other values.
+    """Return the released records under safe names, in the order of all their values in each tile.
 
-    All records of a class are in one task: the one of the tile whose number the class has. `folder` is where
-    the labelled records are in files, if all of them are.
+    The number of a class names the tile, whose task recodes it. `folder` has files of the labelled records.
     """
     columns = [field.column for field in bound.fields]
     given = labelled.select(*columns).limit(0).toArrow().schema
@@ -42,18 +41,18 @@ def recoded(labelled: DataFrame, bound: BoundColumns, policy: Policy, folder: st
     context = labelled.sparkSession.sparkContext.broadcast((recoder, released))
     tiles = mapped(labelled.select("class_id", *columns), _by_tile, PACKED, folder=folder)
     return tiles.groupBy("part").applyInArrow(
-        alone(partial(_written, context)), from_arrow_schema(released, prefer_timestamp_ntz=True)
+        without_key(partial(_written, context)), from_arrow_schema(released, prefer_timestamp_ntz=True)
     )
 
 
 def _by_tile(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Pack the records by the tile whose number their class has."""
-    for table in many(batches):
+    """Pack the records by the tile that the number of their class names, in a task."""
+    for table in combined(batches):
         yield packed(table, arrow.numbers(table.column("class_id")).astype(np.int64) >> CLASS_BITS)
 
 
 def _written(context: Broadcast[tuple[Recoder, pa.Schema]], table: pa.Table) -> pa.Table:
-    """Recode the classes of a tile, whose records are packed: the work of a task."""
+    """Recode the classes of a packed tile, in a task."""
     recoder, released = context.value
     table = unpacked(table.column("packed"))
     order = np.argsort(arrow.numbers(table.column("class_id")), kind="stable")
@@ -62,5 +61,5 @@ def _written(context: Broadcast[tuple[Recoder, pa.Schema]], table: pa.Table) -> 
     starts = np.flatnonzero(np.diff(classes, prepend=-1))
     members = Members(classes, starts, np.zeros(len(rows), np.bool_))
     made, _, _ = recoder.written(database(), rows.drop_columns("class_id"), members, None)
-    # Which class came first, and so what its records were before, is nobody's business.
+    # The order of the classes would tell where their records were before.
     return as_spark_has_it(in_order(made), released)

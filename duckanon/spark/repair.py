@@ -1,6 +1,6 @@
-"""Repair: classes that a tile could not bring within t and l alone are merged with others, across tiles.
+"""Repair: classes that still violate t or l are merged with others, across tiles.
 
-Only what is needed of them goes to the driver: the violating classes, and the middles of classes near them.
+The driver gets the violating classes, and the middles of classes near these.
 """
 
 from __future__ import annotations
@@ -24,17 +24,16 @@ if TYPE_CHECKING:
     from duckanon.spark.embed import Embedded
 
 FIRST_CANDIDATES = 256
-"""Candidates around each violating class to begin with; eight times as many each time they do not do."""
+"""Candidates around each violating class at first; eight times as many after each failure."""
 
 DRIVER_MAX_RECORDS = 2_000_000
-"""Records whose values the driver takes at a time; more are an error, and not its end."""
+"""Records whose values the driver takes, at most; more are an error, before memory ends."""
 
 
 def repair(labelled: DataFrame, embedded: Embedded) -> tuple[DataFrame, bool]:
-    """Return the records with the number of their final class, and whether some were merged.
+    """Return the records with the number of their final class, and whether classes were merged.
 
-    It ends: each turn either every class looked at keeps its thresholds, or more are looked at, and all
-    records together keep t.
+    Each turn looks at more classes until all of them keep the thresholds; all records together keep t.
     """
     violating = np.sort(
         arrow.numbers(labelled.where("violation > 0").select("class_id").distinct().toArrow().column(0))
@@ -55,7 +54,7 @@ def repair(labelled: DataFrame, embedded: Embedded) -> tuple[DataFrame, bool]:
 def _merged(
     labelled: DataFrame, embedded: Embedded, middles: DataFrame, violating: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the classes that were looked at, by number, and which of them, by place, each becomes."""
+    """Return the numbers of classes, and for each the place of the class that it becomes."""
     count = FIRST_CANDIDATES
     while True:
         numbers = _near(middles, violating, count)
@@ -68,7 +67,7 @@ def _merged(
 
 
 def _near(middles: DataFrame, violating: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Return the violating classes and those nearest to one of them, by number."""
+    """Return the numbers of the violating classes and of the classes nearest to each."""
     found = set(violating.tolist())
     rows = middles.where(sf.col("class_id").isin(violating.tolist())).orderBy("class_id").collect()
     for row in rows:
@@ -85,7 +84,7 @@ def _near(middles: DataFrame, violating: NDArray[np.int64], count: int) -> NDArr
 def _united(
     labelled: DataFrame, embedded: Embedded, middles: DataFrame, numbers: NDArray[np.int64]
 ) -> NDArray[np.int64] | None:
-    """Return for each class which of them, by place, it becomes; None where they cannot keep t and l."""
+    """Return for each class the place of the class that it becomes; None if these cannot keep t and l."""
     chosen = sf.col("class_id").isin(numbers.tolist())
     rows = middles.where(chosen).orderBy("class_id").toArrow()
     sizes = arrow.numbers(rows.column("size")).astype(np.int64)

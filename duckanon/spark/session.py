@@ -1,4 +1,4 @@
-"""What Spark has to be, before the first job."""
+"""The session of Spark: its versions and settings are checked before the first job."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ERROR = re.compile(r"[A-Za-z_][\w.]*: |\[[A-Z_.]+\]")
-"""How a line begins that says what went wrong."""
+"""Begin of a line that names an error."""
 
 _NOT_OWN = ("at ", "File ", "...", "JVM", "Suppressed: ")
-"""How lines begin that say where it went."""
+"""Begins of lines of a stack trace."""
 
 SPARK_VERSION, JAVA_VERSION, PANDAS_VERSION, NEXT_PANDAS_VERSION = (4, 1), 17, (2, 2), (3,)
 
 
 def check_pyspark() -> None:
-    """Raise a MissingExtra where pyspark, or the pandas that it needs for Arrow, is not installed."""
+    """Raise a MissingExtra unless pyspark and the pandas that it needs for Arrow are installed."""
     for package in ("pyspark", "pandas"):
         if importlib.util.find_spec(package) is None:
             raise MissingExtra(f"duckanon.spark needs {package}: pip install 'duckanon[spark]'")
@@ -40,7 +40,7 @@ def check_pyspark() -> None:
 
 
 def check_session(frame: DataFrame) -> SparkSession:
-    """Session of a DataFrame; a PolicyError where one of its settings would make an answer wrong."""
+    """Session of a DataFrame; a PolicyError for a version or setting with which results would be wrong."""
     spark = frame.sparkSession
     if frame.isStreaming:
         raise PolicyError("the DataFrame is a stream: write it to a table, or use duckanon.anonymize_stream")
@@ -62,8 +62,8 @@ def check_session(frame: DataFrame) -> SparkSession:
 
 
 @contextlib.contextmanager
-def told() -> Iterator[None]:
-    """Tell in one line why Spark stopped, and what helps where that is known; its own error is the cause."""
+def one_line_errors() -> Iterator[None]:
+    """Turn an error of Spark into one line with the reason and, if known, the way out."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -79,11 +79,11 @@ def told() -> Iterator[None]:
 
 
 def frame(source: str, form: str, master: str | None) -> DataFrame:
-    """DataFrame of a file or folder, in the session that there is or one that is started."""
+    """DataFrame of a file or folder, in the present session or a new one."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import SparkSession
 
-    # Tasks need the packages that this interpreter has; on a cluster its configuration says which.
+    # Tasks need the packages of this interpreter; a cluster names its own interpreter.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("duckanon")
     if master is not None:
@@ -94,8 +94,8 @@ def frame(source: str, form: str, master: str | None) -> DataFrame:
     try:
         return spark.read.format(form).options(**options).load(source)
     except AnalysisException as unread:
-        told = str(unread).strip().splitlines()[0]
-        raise SourceError(f"{source!r} cannot be read as {form}: {told}") from unread
+        why = str(unread).strip().splitlines()[0]
+        raise SourceError(f"{source!r} cannot be read as {form}: {why}") from unread
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Stage: the columns that are released are written aside, so that every job reads the same records."""
+"""Stage: the released columns are written to a folder, so that every job reads the same records."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Staged:
-    """Records that wait for their classes."""
+    """The staged records."""
 
     bound: BoundColumns
-    frame: DataFrame  # columns q1, o2, ..., as they were written aside
-    folder: str | None  # where its rows, and no others, are in files
+    frame: DataFrame  # columns q1, o2, ..., read from the folder
+    folder: str | None  # of files with the rows of the frame and no others
     size: int
     left_out: int  # records that nulls = 'suppress' leaves out
     values: Mapping[str, int]  # records with a value, by column of a quasi-identifier
-    ranges: Mapping[str, Range]  # by column of a quasi-identifier that has numbers
+    ranges: Mapping[str, Range]  # by column of a quasi-identifier of numbers
 
 
 def stage(frame: DataFrame, bound: BoundColumns, policy: Policy, folder: str) -> Staged:
-    """Write the records to a folder; a SourceError where they cannot be anonymized.
+    """Write the records to a folder; a SourceError if they cannot be anonymized.
 
-    A DataFrame may give other rows each time it is asked: it is asked once.
+    The DataFrame is computed once: another time it may give other rows.
     """
     pairs = zip(bound.sources, bound.fields, strict=True)
     named = frame.select([column(name).alias(field.column) for name, field in pairs])
     named.write.option("maxRecordsPerFile", FILE_MAX_RECORDS).parquet(folder)
     staged = stored = frame.sparkSession.read.parquet(folder)
     if policy.nulls == "suppress":
-        # `dropna` would leave out NaN, too, which is an error.
+        # `dropna` would also leave out NaN, which has to be an error.
         for field in bound.quasi:
             staged = staged.where(sf.isnotnull(field.column))
     size, values, ranges = _counted(staged, bound)
@@ -54,9 +54,9 @@ def stage(frame: DataFrame, bound: BoundColumns, policy: Policy, folder: str) ->
 
 
 def _counted(staged: DataFrame, bound: BoundColumns) -> tuple[int, dict[str, int], dict[str, Range]]:
-    """Ask all records at once: how many they are, and of each quasi-identifier; the ranges of numbers.
+    """Count records, and values of each quasi-identifier, and find the ranges of numbers, in one pass.
 
-    A SourceError where one of these is none that has a place among others.
+    A SourceError if a number is NaN or infinite and so cannot be ordered.
     """
     asked = [sf.count(sf.lit(1)).alias("records")]
     for field in bound.quasi:
@@ -81,7 +81,7 @@ def _counted(staged: DataFrame, bound: BoundColumns) -> tuple[int, dict[str, int
 
 
 def _check(size: int, values: Mapping[str, int], bound: BoundColumns, policy: Policy) -> None:
-    """Raise where there are too few records, or one has a NULL that it must not have."""
+    """Raise if there are too few records, or a NULL with nulls = 'error'."""
     for field in bound.quasi:
         name, missing = bound.name_of(field.column), size - values[field.column]
         if policy.nulls == "error" and missing:
@@ -97,5 +97,5 @@ def _check(size: int, values: Mapping[str, int], bound: BoundColumns, policy: Po
 
 
 def _is_odd(column: str) -> Column:
-    """Tell whether a number is NaN or infinite."""
+    """Whether a number is NaN or infinite."""
     return sf.isnan(column) | (sf.abs(column) == float("inf"))

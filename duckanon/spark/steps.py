@@ -1,6 +1,6 @@
-"""An audit on Spark in steps: what it reads more than once is computed once.
+"""An audit on Spark in steps: a relation that is read more than once is computed once.
 
-Spark writes out a CTE wherever it is read: of a text with twenty of them it plans and runs some many times.
+Spark plans a CTE anew wherever it is read, and so computes some of twenty CTEs many times.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     Found = TypeVar("Found")
 
 BROADCAST_MAX_ROWS = 100_000
-"""Rows that are sent to every task, so that larger relations stay where they are when these are joined."""
+"""Rows of a relation that is sent to every task, at most: a join then does not move the larger relation."""
 
 AUDIT_TRIES = 3
-"""How often an audit is tried where executors are lost."""
+"""Times that an audit is tried if executors are lost."""
 
 _LOST_EXECUTOR = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _TASK_RECORDS = 250_000
 _SETTINGS = {
-    # Plans again after every shuffle, and forgets by what kept rows are dealt to tasks.
+    # Adaptive plans forget by which columns kept rows are dealt to tasks.
     "spark.sql.adaptive.enabled": "false",
-    # What Spark guesses of a size may be far too small; rows of a step are counted instead.
+    # Sizes that Spark guesses may be far too small: the rows of a step are counted instead.
     "spark.sql.autoBroadcastJoinThreshold": "64KB",
 }
 
@@ -46,28 +46,28 @@ _WITHOUT_COMPILING = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-"""For few records: to write and compile a program for each step would take longer than to do without."""
+"""Settings for few records: to compile a program for each step would take longer than the step."""
 
 
 class Step(NamedTuple):
-    """A relation that an audit makes on its way."""
+    """A relation that an audit makes."""
 
     name: str
     query: str
     kept: bool
-    """Whether it is computed once and kept: it is read more than once, or joined, where its size counts."""
+    """Whether the relation is computed once and kept: it is read more than once, or joined by its size."""
 
 
 @cache
 def steps_of(audit: str) -> tuple[Step, ...]:
-    """The CTEs of an audit, in the SQL of Spark, and last what it selects from them, which has no name."""
+    """The CTEs of an audit in the SQL of Spark, and last its own SELECT, without a name."""
     query = sqlglot.parse_one(audit_sql(audit, "spark"), read="spark")
     assert isinstance(query, exp.Select)
     names = [cte.alias for cte in query.ctes]
     tables = [table for table in query.find_all(exp.Table) if table.name in names]
     read = Counter(table.name for table in tables)
     joined = {table.name for table in tables if isinstance(table.parent, exp.Join)}
-    # A name of its own: an audit may read a relation, and another make one, that is called the same.
+    # Steps have names of their own: a CTE may be called as a relation that another audit reads.
     for table in tables:
         table.replace(exp.alias_(exp.to_table(_view(table.name)), table.alias or table.name, table=True))
     steps = [
@@ -83,26 +83,26 @@ def _view(name: str) -> str:
 
 
 class Steps:
-    """Relations by name, in a session of their own, and what is kept of them meanwhile."""
+    """Relations by name, in a session of their own, and the rows that are kept of them."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._kept: dict[str, list[DataFrame]] = {}
 
     def frame(self, name: str) -> DataFrame:
-        """Give a relation."""
+        """Return a relation."""
         return self._spark.table(name)
 
     def rendered(self, template: str, **values: object) -> DataFrame:
-        """Give the rows of a section of `sql/spark.sql.j2` over the relations that there are."""
+        """Return the rows of a section of `sql/spark.sql.j2` over the present relations."""
         return self._spark.sql(templates.render(f"spark.sql.j2:{template}", **values))
 
     def define(self, name: str, frame: DataFrame) -> None:
-        """Name a relation, which is computed wherever it is read."""
+        """Name a relation that is computed wherever it is read."""
         frame.createOrReplaceTempView(name)
 
     def keep(self, name: str, frame: DataFrame) -> int:
-        """Name a relation, which is computed once; give the number of its rows."""
+        """Name a relation that is computed once, and return the number of its rows."""
         kept = frame.localCheckpoint(eager=False)
         self._kept.setdefault(name, []).append(kept)
         rows = int(kept.count())
@@ -110,7 +110,7 @@ class Steps:
         return rows
 
     def audit(self, name: str, audit: str) -> None:
-        """Name the rows of an audit, which reads the relations that there are."""
+        """Name the rows of an audit over the present relations."""
         for step in steps_of(audit):
             frame = self._spark.sql(step.query)
             if step.kept:
@@ -119,7 +119,7 @@ class Steps:
                 self.define(step.name or name, frame)
 
     def deal(self, records: int) -> None:
-        """Decide by the number of records to how many tasks they are dealt."""
+        """Set the number of tasks by the number of records."""
         tasks = max(self._spark.sparkContext.defaultParallelism, -(-records // _TASK_RECORDS))
         self._spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
         if records <= BROADCAST_MAX_ROWS:
@@ -127,16 +127,16 @@ class Steps:
                 self._spark.conf.set(setting, value)
 
     def forget(self, *names: str) -> None:
-        """Free what was kept: all, unless names are given."""
+        """Free the kept rows of some relations, by default of all."""
         for name in names or tuple(self._kept):
             for frame in self._kept.pop(name, ()):
-                # DataFrame.unpersist is for caches alone; where Spark has ended, nothing is left to free.
+                # DataFrame.unpersist frees caches only. If Spark has ended, nothing is left to free.
                 with contextlib.suppress(Py4JError):
                     frame._jdf.queryExecution().logical().rdd().unpersist(False)
 
 
-def again(ask: Callable[[], Found]) -> Found:
-    """Give what is asked, anew where an executor was lost with what it kept; the third loss is an error."""
+def retried(ask: Callable[[], Found]) -> Found:
+    """Return a result, computed anew if an executor was lost with kept rows; the third loss is an error."""
     for _ in range(AUDIT_TRIES - 1):
         try:
             return ask()
@@ -147,8 +147,8 @@ def again(ask: Callable[[], Found]) -> Found:
 
 
 @contextlib.contextmanager
-def apart(records: DataFrame) -> Iterator[Steps]:
-    """Give steps that begin with `record`, in a copy of the session: its own settings stay as they are."""
+def own_session(records: DataFrame) -> Iterator[Steps]:
+    """Give steps that begin with `record`, in a copy of the session, whose own settings stay."""
     spark, name = records.sparkSession, f"duckanon_{uuid.uuid4().hex}"
     records.createOrReplaceTempView(name)
     try:

@@ -1,4 +1,4 @@
-"""Suppress: the worst classes are left out, and the others keep t against what is left."""
+"""Suppress: the worst classes are left out, and the others keep t against the released table."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from duckanon.kernels.merging.merge import class_members, merge_classes, violati
 from duckanon.release.stages.classes import sums_of
 from duckanon.release.stages.partition.leave_out import worst_classes
 from duckanon.spark.embed import limited
-from duckanon.spark.handed import alone
-from duckanon.spark.partition import CLASS_BITS, in_order, told, with_classes
+from duckanon.spark.handed import without_key
+from duckanon.spark.partition import CLASS_BITS, in_order, with_class_figures, with_classes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from duckanon.spark.stage import Staged
 
 DRIVER_MAX_CLASSES = 1_000_000
-"""Violating classes that the driver looks at, the worst; the others are merged."""
+"""Violating classes that the driver looks at, the worst first; all other violating classes are merged."""
 
 _REPORTED_COLUMNS = ("class_id", "violation", "within", "whole")
 
@@ -37,10 +37,9 @@ _REPORTED_COLUMNS = ("class_id", "violation", "within", "whole")
 def suppress(
     labelled: DataFrame, staged: Staged, embedded: Embedded, policy: Policy, folder: str
 ) -> tuple[DataFrame, Embedded, int]:
-    """Records that are left with their classes, what tasks know of them, and how many were left out.
+    """Write the released records with their classes; return them, their domains, and the count left out.
 
-    The reference of t is the released table, so domains and thresholds are taken anew; classes that violate
-    them are merged in their tiles. Written to the folder.
+    t is from the released table: domains and thresholds are new, and violating classes merge in their tile.
     """
     if not embedded.thresholds or policy.suppression_limit == 0:
         return labelled, embedded, 0
@@ -52,14 +51,14 @@ def suppress(
     new = limited(embedded, replace(staged, frame=kept, folder=None, size=size), policy, f"{folder}_values")
     context = spark.sparkContext.broadcast(new)
     columns = [field for field in labelled.schema.fields if field.name not in _REPORTED_COLUMNS]
-    task = alone(partial(_merged, context))
+    task = without_key(partial(_merged, context))
     tile = sf.shiftright("class_id", CLASS_BITS).alias("tile")
     kept.groupBy(tile).applyInArrow(task, with_classes(StructType(columns))).write.parquet(folder)
     return spark.read.parquet(folder), new, staged.size - size
 
 
 def _worst(labelled: DataFrame, most: int, size: int) -> NDArray[np.int64]:
-    """Return the classes that are left out, of at most so many records; none where all would be."""
+    """Return the classes that are left out, of at most `most` records, never all classes."""
     each = labelled.where("violation > 0").groupBy("class_id")
     classes = each.agg(sf.count(sf.lit(1)).alias("size"), sf.max("violation").alias("violation"))
     worst = (
@@ -73,7 +72,7 @@ def _worst(labelled: DataFrame, most: int, size: int) -> NDArray[np.int64]:
 
 
 def _merged(context: Broadcast[Embedded], table: pa.Table) -> pa.Table:
-    """Merge the classes of a tile that violate a threshold with others: the work of a task."""
+    """Merge violating classes of a tile with others, in a task."""
     embedded = context.value
     records = in_order(table)
     numbers, labels = np.unique(arrow.numbers(records.column("class_id")), return_inverse=True)
@@ -88,4 +87,4 @@ def _merged(context: Broadcast[Embedded], table: pa.Table) -> pa.Table:
         _, first = np.unique(united, return_index=True)
         numbers, labels = numbers[first], united[labels]
     above = violations_of(embedded.thresholds, codes, labels)
-    return told(records, table.schema, points, labels, numbers[labels], above)
+    return with_class_figures(records, table.schema, points, labels, numbers[labels], above)

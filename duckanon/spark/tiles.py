@@ -1,7 +1,7 @@
-"""Tiles: records are dealt to tiles that one task handles, each with its share of all sensitive values.
+"""Tiles: records are dealt to tiles, each with its share of all sensitive values and handled by one task.
 
-Bounds are those of a sample that is taken by a hash of the values, so that they do not depend on how the
-DataFrame is parted. Inside each stratum of the sensitive order the widest quasi-identifiers are cut.
+A hash of the values chooses the sample for the bounds, which so do not depend on partitions. The widest
+quasi-identifiers are cut inside each stratum of the sensitive order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 from duckanon.kernels import recipes
 from duckanon.release.stages.bucket import FIRST_CLASS_MAX_RECORDS, Cut, cuts_of, tile_size
 from duckanon.spark.files import mapped
-from duckanon.spark.handed import many
+from duckanon.spark.handed import combined
 from duckanon.spark.packed import PACKED, packed
 
 if TYPE_CHECKING:
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
     from duckanon.spark.stage import Staged
 
 BOUNDS_SAMPLE_RECORDS = 100_000
-"""Records, about, that tell the bounds."""
+"""Records, about, of the sample for the bounds."""
 
 PACKED_RECORDS_PER_TILE, PACKED_MAX_RECORDS = 500, 1_000_000
-"""Records of each tile that a task packs together, about, and how many of all tiles at most."""
+"""Records of a tile that a task packs together, about, and records of all tiles at most."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """Bounds along one cut, in each part that the cuts before have made."""
+    """Bounds along one cut, in each part of the cuts before."""
 
-    parts: NDArray[np.int64]  # (m,) numbers of those parts of which the sample has records, ascending
-    bounds: NDArray[np.float64]  # (m + 1, 2^b - 1), ascending, NaN behind them; the last row is NaN alone
+    parts: NDArray[np.int64]  # (m,) numbers of the parts with records of the sample, ascending
+    bounds: NDArray[np.float64]  # (m + 1, 2^b - 1), ascending, then NaN; the last row has NaN only
 
     def of(self, parts: NDArray[np.int64], numbers: NDArray[np.float64]) -> NDArray[np.int64]:
-        """How many bounds of its part are not above each number (n,): by halving, all numbers at once."""
+        """Number of bounds of its part that are not above each number (n,), by binary search."""
         place = np.searchsorted(self.parts, parts)
         known = np.append(self.parts, -1)[place] == parts
         place = np.where(known, place, len(self.parts))
@@ -62,11 +62,13 @@ class Level:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Where records are cut: strata of the sensitive values, and numbers inside each part."""
+    """Bounds of the tiles: strata of the sensitive values, and cuts inside each stratum."""
 
-    strata: NDArray[np.int64]  # (m,), stratum of each value of the first sensitive field; (0,) without one
+    strata: NDArray[
+        np.int64
+    ]  # (m,), stratum of each value of the first sensitive field; (0,) without a field
     cuts: tuple[Cut, ...]
-    levels: tuple[Level, ...]  # one a cut
+    levels: tuple[Level, ...]  # one for each cut
 
     def of(self, codes: NDArray[np.int64] | None, columns: list[NDArray[np.float64]]) -> NDArray[np.int64]:
         """Tile of each record (n,), by its first sensitive code and the numbers along each cut."""
@@ -80,9 +82,9 @@ class Bounds:
 
 
 def tiled(staged: Staged, embedded: Embedded, policy: Policy, folder: str) -> DataFrame:
-    """Write the records to a folder, packed by the number of their tile, and return them: tile and `packed`.
+    """Write the records to a folder, packed by the number of their tile; return the columns tile and packed.
 
-    A tile that has fewer than 4 k records joins the one before.
+    A tile of fewer than 4 k records joins the tile before.
     """
     spark = staged.frame.sparkSession
     bounds = _bounds(staged, embedded, policy)
@@ -99,7 +101,7 @@ def tiled(staged: Staged, embedded: Embedded, policy: Policy, folder: str) -> Da
 
 
 def _bounds(staged: Staged, embedded: Embedded, policy: Policy) -> Bounds:
-    """Take bounds from a sample, of as many tiles as the records fill."""
+    """Take from a sample the bounds of as many tiles as the records fill."""
     tiles = -(-staged.size // tile_size(policy, embedded.thresholds))
     cuts = tuple(cuts_of(tuple(one.axis for one in embedded.axes), tiles)) if tiles > 1 else ()
     if not cuts:
@@ -124,7 +126,7 @@ def _bounds(staged: Staged, embedded: Embedded, policy: Policy) -> Bounds:
 
 
 def _level(part: NDArray[np.int64], numbers: NDArray[np.float64], parts: int) -> Level:
-    """Return the bounds between equal parts of the sample, in each part that there is."""
+    """Return the bounds between equal shares of the sample, in each part."""
     order = np.lexsort((numbers, part))
     present, begins, sizes = np.unique(part[order], return_index=True, return_counts=True)
     bounds = np.full((len(present) + 1, (1 << (parts - 1).bit_length()) - 1), np.nan)
@@ -142,9 +144,9 @@ def _along(embedded: Embedded, cuts: tuple[Cut, ...], table: pa.Table) -> list[N
 def _deal(
     context: Broadcast[tuple[Embedded, Bounds]], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Pack the records of each tile: the work of a task, which handles more at a time of more tiles."""
+    """Pack the records of each tile, in a task: the more tiles, the more records at a time."""
     embedded, bounds = context.value
-    for table in many(
+    for table in combined(
         batches,
         rows=min(PACKED_MAX_RECORDS, PACKED_RECORDS_PER_TILE * math.prod(cut.parts for cut in bounds.cuts)),
     ):
@@ -156,7 +158,7 @@ def _deal(
 
 
 def _joined(sizes: dict[int, int], least: int) -> dict[int, int]:
-    """Return which tile each joins: a small one the one before, or else the one after."""
+    """Return the tile that each tile joins: a small tile joins the tile before, or else the tile after."""
     homes: dict[int, int] = {}
     held: dict[int, int] = {}
     for tile, size in sizes.items():

@@ -242,7 +242,7 @@ LEADING = frozenset(
 )
 """Keywords that may stand before ours."""
 
-MOST = 6
+MAX_KEYWORDS = 6
 """Keywords that it takes to tell which statement it is, at most."""
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.policy.names import fold, unknown_option
 from duckanon.policy.policy import OPTIONS
-from duckanon.statements.grammar import KEYWORD, LEADING, MOST, form_of
+from duckanon.statements.grammar import KEYWORD, LEADING, MAX_KEYWORDS, form_of
 from duckanon.statements.tokens import Piece, Reader
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from duckanon.errors import StatementError
     from duckanon.statements.tokens import Token
 
-_NEAR = 0.85
+_MIN_LIKENESS = 0.85
 """Likeness from which a word is taken for our keyword: ANONYMISED, ANONIMIZED, ANNONYMIZED."""
 
 _RIGHT = "write CREATE ANONYMIZED VIEW name AS query WITH (option = value, ...)"
@@ -27,7 +27,7 @@ _FUNCTIONS = frozenset({"ANONYMIZE", "EQUIVALENCE_CLASSES"})
 def refused(reader: Reader) -> StatementError | None:
     """Error, with the place of the wrong word, for a statement that was meant for us; else None."""
     tokens = [token for token in reader.tokens if token.kind != "end"]
-    words = [token.keyword for token in tokens[:MOST]]
+    words = [token.keyword for token in tokens[:MAX_KEYWORDS]]
     if not words:
         return None
     return _keyword(reader, tokens, words) or _view(reader, tokens, words)
@@ -95,4 +95,4 @@ def _our_options(tokens: Sequence[Token]) -> bool:
 
 def _near(word: str) -> bool:
     begins = word.startswith(("ANONYM", "ANONIM"))
-    return begins or SequenceMatcher(None, word, KEYWORD).ratio() >= _NEAR
+    return begins or SequenceMatcher(None, word, KEYWORD).ratio() >= _MIN_LIKENESS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from duckanon.statements.grammar import MOST, form_of
+from duckanon.statements.grammar import MAX_KEYWORDS, form_of
 from duckanon.statements.misspelt import refused
 from duckanon.statements.tokens import Piece, Reader
 
@@ -18,7 +18,7 @@ def parse(text: str | Piece) -> Statement | None:
     A StatementError, with its place, where it begins like one of ours or one of our keywords is misspelt.
     """
     reader = Reader(text if isinstance(text, Piece) else Piece(text, 1, 1))
-    form = form_of([token.keyword for token in reader.tokens[:MOST]])
+    form = form_of([token.keyword for token in reader.tokens[:MAX_KEYWORDS]])
     if form is None:
         wrong = refused(reader)
         if wrong is not None:

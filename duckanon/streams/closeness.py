@@ -1,4 +1,4 @@
-"""A second look at t and l of the classes that leave a stream, by sums of its own."""
+"""t and l of the classes that leave a stream, checked once more by counts of their own."""
 
 from __future__ import annotations
 
@@ -16,34 +16,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from duckanon.policy.bind import Attribute
-    from duckanon.streams.methods import Left
+    from duckanon.streams.methods import Departure
     from duckanon.streams.sensitive import Renumbering
 
 
 class ClosenessGuard:
-    """What was read of sensitive values, and how far the classes that left were from it.
-
-    Attributes
-    ----------
-    attributes : sequence of Attribute
-        Sensitive columns of which t or l is asked, S of them.
-    asked : list of Asked
-        What is asked of each.
-    window : int
-        How many of the last tuples count; 0 is all.
-    counts : list of ndarray, int64
-        How often each value counts, by its number.
-    """
+    """Counts of the sensitive values that were read, and the farthest of the classes that left."""
 
     def __init__(self, attributes: Sequence[Attribute], window: int) -> None:
-        self.attributes, self.asked, self.window = attributes, asked_of(attributes), window
-        self.counts = [np.zeros(0, np.int64) for _ in attributes]
+        self.attributes, self.asked = attributes, asked_of(attributes)  # S columns with t or l
+        self.window = window  # of the last tuples, which count; 0 is all
+        self.counts = [np.zeros(0, np.int64) for _ in attributes]  # how often each value counts, by number
         self._largest, self._least = [0.0] * len(attributes), [0] * len(attributes)
         self._codes = np.zeros((len(attributes), 0), np.int64)  # of the tuples from _first on
         self._first = self._counted = 0
 
-    def told(self) -> dict[str, Any]:
-        """What was asked, of what, and how far the classes were from it."""
+    def report(self) -> dict[str, Any]:
+        """Return what was asked of each column, and the largest EMD and fewest values of a class."""
         columns = {
             one.name: {
                 "distance": one.distance,
@@ -60,7 +49,7 @@ class ClosenessGuard:
         return {**reference, "columns": columns}
 
     def learn(self, learned: Renumbering) -> None:
-        """Take other numbers for values."""
+        """Take the new numbers of the values."""
         self._codes = learned.of(self._codes)
         for place, (new, size) in enumerate(zip(learned.places, learned.sizes, strict=True)):
             counts = np.zeros(size, np.int64)
@@ -71,25 +60,25 @@ class ClosenessGuard:
         """Read the values (S, m) of the next tuples."""
         self._codes = np.hstack([self._codes, codes])
 
-    def check(self, left: Left, codes: NDArray[np.int64]) -> None:
-        """Look at each class that leaves, at the time when it does; a ReleaseError where one is too far.
+    def check(self, left: Departure, codes: NDArray[np.int64]) -> None:
+        """Check each class against what was read when it leaves; a ReleaseError where it misses t or l.
 
-        The values (S, r) are those of what is to be written, in the order of output.
+        `codes` (S, r) are the values of what is to be written, in the order of output.
         """
         ends = np.append(left.starts[1:], len(left.positions))
         for begin, end in zip(left.starts.tolist(), ends.tolist(), strict=True):
             self._count(int(left.times[begin]) + 1)
-            self._look(codes[:, begin:end])
+            self._check_class(codes[:, begin:end])
 
     def forget(self, read: int, oldest: int) -> None:
-        """Forget tuples before the oldest that is held, but for those that are still to be counted out."""
+        """Forget tuples before the oldest held one, unless the window still has to count them out."""
         self._count(read)
         keep = min(oldest, max(0, read - self.window)) if self.window else oldest
         self._codes = self._codes[:, keep - self._first :].copy()
         self._first = keep
 
     def _count(self, until: int) -> None:
-        """Count the tuples that were read by then."""
+        """Count the tuples before the place `until`."""
         for place, counts in enumerate(self.counts):
             counts += self._numbers(place, self._counted, until, len(counts))
             if self.window:
@@ -101,22 +90,22 @@ class ClosenessGuard:
         codes = self._codes[place, begin - self._first : end - self._first]
         return np.bincount(codes, minlength=size)
 
-    def _look(self, codes: NDArray[np.int64]) -> None:
+    def _check_class(self, codes: NDArray[np.int64]) -> None:
         for place, (asked, counts) in enumerate(zip(self.asked, self.counts, strict=True)):
             members = np.bincount(codes[place], minlength=len(counts))
             different = int((members > 0).sum())
-            far = _emd(members, counts, ordered=asked.ordered)
-            if different < asked.l or (asked.t is not None and far > asked.t):
+            emd = _emd(members, counts, ordered=asked.ordered)
+            if different < asked.l or (asked.t is not None and emd > asked.t):
                 raise ReleaseError(
-                    f"a class of the stream has {different} sensitive values and an EMD of {float(far):g}, "
+                    f"a class of the stream has {different} sensitive values and an EMD of {float(emd):g}, "
                     f"where l = {asked.l} and t = {asked.t} are asked: it was not written; please report this"
                 )
-            self._largest[place] = max(self._largest[place], float(far))
+            self._largest[place] = max(self._largest[place], float(emd))
             self._least[place] = min(self._least[place] or different, different)
 
 
 def _emd(members: NDArray[np.int64], counts: NDArray[np.int64], *, ordered: bool) -> Fraction:
-    """EMD of a class from what was read: Li et al. 2007, section 5, in whole numbers."""
+    """EMD between a class and all that counts: Li et al. 2007, section 5, in whole numbers."""
     size, number, domain = int(members.sum()), int(counts.sum()), counts > 0
     shares = number * members[domain] - size * counts[domain]
     if ordered:

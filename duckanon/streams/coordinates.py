@@ -1,4 +1,8 @@
-"""Where the tuples of a stream lie: quasi-identifiers as numbers on a scale that never changes."""
+"""Coordinates of the tuples of a stream: quasi-identifiers as numbers on a scale that never changes.
+
+Squared distances add up over the columns, each times its weight. A number counts (difference / range of its
+scale)^2, a text 1 if it differs, a leaf of a hierarchy the level of the common ancestor over the height.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +29,18 @@ if TYPE_CHECKING:
 STAGE = "stream"
 
 TEXT_CORNERS = 16
-"""Texts of a column that are all as far from one another; further ones count as one of them, by a hash."""
+"""Texts of a column that are told apart; each further one counts as one of these, by its hash."""
 
 OUTSIDE_MAX_RANGES = 1e6
-"""Ranges beyond which a number outside of its scale counts as so far."""
+"""Ranges from the least number of the scale at which a number outside of it lies at most."""
 
 NULL_COORDINATE = -1.0
-"""Where NULL lies among numbers: a range below the least."""
+"""Coordinate of NULL among numbers: a range below the least."""
 
 
 @dataclass
 class Coordinates:
-    """Coordinates of quasi-identifiers; the scales and corners that were found are part of it."""
+    """How quasi-identifiers become coordinates; scales and corners are found as tuples come."""
 
     attributes: Sequence[Attribute]
     policy: StreamPolicy
@@ -46,7 +50,7 @@ class Coordinates:
 
     @property
     def dimensions(self) -> int:
-        """Number of columns."""
+        """Number of coordinates of a tuple."""
         return sum(self._width(one) for one in self.attributes)
 
     def _width(self, one: Attribute) -> int:
@@ -64,19 +68,17 @@ class Coordinates:
 
     def fix(self, con: duckdb.DuckDBPyConnection, tuples: pa.Table) -> None:
         """Take the scales that were not given from the first tuples: from the least to the largest number."""
-        for name, values in _numbers(con, tuples, self._flat, first=0).items():
+        for name, values in _numbers(con, tuples, self._without_tree, first=0).items():
             if name not in self.policy.scale and values.dtype != np.uint64:
                 known = values[~np.isnan(values)]
                 self.scales[name] = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
 
     def of(self, con: duckdb.DuckDBPyConnection, tuples: pa.Table, first: int) -> NDArray[np.float64]:
-        """Coordinates (m, d) of tuples, the first of which has the place `first`, from 0, in the stream.
+        """Coordinates (m, d) of tuples; the first tuple has the place `first`, from 0, in the stream.
 
-        Squared distances are those of numbers divided by the range of their scale, of texts 1 if they differ,
-        with a hierarchy the level of their lowest common ancestor over its height, each times the weight of
-        the column. A SourceError for NaN, infinity, a value that is no leaf, or NULL where that is one.
+        A SourceError for NaN, infinity, a value that is no leaf, or NULL with nulls = 'error'.
         """
-        columns, numbers = [], _numbers(con, tuples, self._flat, first)
+        columns, numbers = [], _numbers(con, tuples, self._without_tree, first)
         for one in self.attributes:
             self._check_nulls(one, tuples, first)
             if one.name in self.climbs:
@@ -99,7 +101,7 @@ class Coordinates:
     def _scaled(self, one: Attribute, values: NDArray[np.float64]) -> NDArray[np.float64]:
         given = self.policy.scale
         low, high = given[one.name] if one.name in given else self.scales[one.name]
-        if not math.isfinite(high - low):  # the ends of all numbers
+        if not math.isfinite(high - low):  # the range of all numbers overflows
             values, low, high = values / 2, low / 2, high / 2
         width = high - low if high > low else 1.0
         with np.errstate(over="ignore"):
@@ -110,12 +112,12 @@ class Coordinates:
         return scaled[:, None]
 
     @property
-    def _flat(self) -> list[Attribute]:
+    def _without_tree(self) -> list[Attribute]:
         """Quasi-identifiers without a hierarchy."""
         return [one for one in self.attributes if one.name not in self.climbs]
 
     def _climbed(self, one: Attribute, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Corners of the nodes above each value: two values differ at the levels below their ancestor."""
+        """Corners of the nodes above each value: two values differ below their common ancestor."""
         height = nodes.shape[1] - 1
         parts = [self._corner(one.name, level, nodes[:, level]) for level in range(height)]
         return np.asarray(np.hstack(parts) / np.sqrt(height))
@@ -136,14 +138,14 @@ class Coordinates:
 
 
 def nominal(one: Attribute) -> bool:
-    """Whether the values of a quasi-identifier are equal or not, or have places in a hierarchy."""
+    """Whether the values of a quasi-identifier are no numbers: texts, booleans, or leaves of a hierarchy."""
     return one.kind in {"text", "boolean"} or one.hierarchy is not None
 
 
 def _numbers(
     con: duckdb.DuckDBPyConnection, tuples: pa.Table, attributes: Sequence[Attribute], first: int
 ) -> dict[str, NDArray[Any]]:
-    """Return numbers of numeric columns, NaN for NULL, and codes of others."""
+    """Return the numbers of numeric columns, NaN for NULL, and the codes of other columns."""
     plain = {one.name: _arrow_numbers(tuples.column(one.name)) for one in attributes}
     values: dict[str, NDArray[Any]] = {name: found for name, found in plain.items() if found is not None}
     asked = [one for one in attributes if one.name not in values]
@@ -167,7 +169,7 @@ def _numbers(
 
 
 def _arrow_numbers(column: pa.ChunkedArray) -> NDArray[np.float64] | None:
-    """Return numbers that Arrow has as they are, infinity for NaN; None of other types, and with a NULL."""
+    """Return numbers, infinity for NaN, without a query; None for other types and columns with NULL."""
     whole, kind = pa.types.is_integer(column.type), column.type
     if column.null_count or not (whole or kind in (pa.float32(), pa.float64())):
         return None
@@ -176,7 +178,7 @@ def _arrow_numbers(column: pa.ChunkedArray) -> NDArray[np.float64] | None:
 
 
 def check_scales(attributes: Sequence[Attribute], policy: StreamPolicy) -> None:
-    """Raise a PolicyError where a scale is given of values that have none."""
+    """Raise a PolicyError where a scale is given for values that are no numbers."""
     for one in attributes:
         if one.name in policy.scale and nominal(one):
             what = f"are {one.kind}" if one.hierarchy is None else "have places in its hierarchy"

@@ -39,10 +39,9 @@ class OpenDigits:
                 seen.append(values.filter(values.column("value").is_valid()).slice(0, missing))
 
     def first(self, made: pa.Table, times: NDArray[np.int64]) -> dict[str, Rounding]:
-        """Roundings of the columns that have their first mean among what is to be written, by column.
+        """Roundings of the columns whose first mean is in `made`, by column; these are open no longer.
 
-        `times` are the places of the last tuples that were read before each of `made` leaves. Their digits
-        are open no longer.
+        `times` has the place of the last tuple that was read before each tuple of `made` leaves.
         """
         found = {}
         for field in list(self._seen):

@@ -1,4 +1,4 @@
-"""Evidence of a stream: what became of its tuples, a hash of what is there, and its k by plain SQL."""
+"""Evidence of a finished stream: a hash of what it wrote, and the audit of that by plain SQL."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 
 _CSV_TYPES = re.compile(r"BIGINT|HUGEINT|DOUBLE|DECIMAL.*|BOOLEAN|DATE|TIMESTAMP.*")
-"""Types in which a CSV is read; a range or a set of a class is the text that stands there."""
+"""Types as which columns of a CSV are read; all others, such as ranges and sets, are read as text."""
 
 
 def of_file(report: StreamReport, output: Path, writer: Writer, policy: StreamPolicy) -> StreamReport:
-    """Return the report with the evidence of the file: SHA-256 of its bytes, and the audit of its rows.
+    """Return the report with the SHA-256 of the file and the audit of its rows.
 
-    DuckDB reads it in the types of the stream. Whoever has the file can check the hash without our tools.
+    DuckDB reads the rows in the types of the stream.
     """
     found = _sha256(output)
     with engine.in_memory() as con:
@@ -71,7 +71,7 @@ def of_table(
     report: StreamReport, con: duckdb.DuckDBPyConnection, relation: str, columns: Sequence[tuple[str, str]],
     policy: StreamPolicy, *, name: str,
 ) -> StreamReport:  # fmt: skip
-    """Return the report with the evidence of a table with columns of types: its fingerprint and its audit."""
+    """Return the report with the fingerprint of a table and its audit."""
     audit = _audited(con, relation, columns, policy, name=name)
     return replace(report, fingerprint=fingerprint(con, relation), audit=audit)
 
@@ -85,7 +85,7 @@ def _audited(
 
 
 def _asked(policy: StreamPolicy, columns: Sequence[tuple[str, str]]) -> tuple[list[str], list[AuditColumn]]:
-    """Quasi-identifiers, and what is asked of sensitive columns: l, and no t."""
+    """Quasi-identifiers, and the l of sensitive columns; t is of the tuples that were read."""
     rows = policy.rows
     asked = AuditPolicy(
         quasi_identifiers=rows.quasi_identifiers, sensitive=rows.sensitive, k=rows.k, l=rows.l,
@@ -97,7 +97,7 @@ def _asked(policy: StreamPolicy, columns: Sequence[tuple[str, str]]) -> tuple[li
 
 
 def check_new(path: Path) -> None:
-    """Raise a ReleaseError where a report cannot be written: something is there, or its folder is not."""
+    """Raise a ReleaseError if the path exists, or its folder does not."""
     if os.path.lexists(path):
         raise ReleaseError(f"{str(path)!r} exists and a report never overwrites: remove it, or give --report")
     if not path.parent.is_dir():
@@ -105,7 +105,7 @@ def check_new(path: Path) -> None:
 
 
 def keep(text: str, path: Path) -> None:
-    """Write a document to a new file, as a whole."""
+    """Write a document to a new file, whole or not at all."""
     try:
         with drafts.draft(path) as draft:
             draft.write_text(text + "\n", encoding="utf-8")

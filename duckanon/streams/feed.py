@@ -1,4 +1,4 @@
-"""Bytes of a stream as they come: from a file, one that grows, or a pipe; nothing waits for a full block."""
+"""Bytes of a stream as they come, from a file, a growing file or a pipe; no read waits for a full block."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 READ_MAX_BYTES = 4 << 20
-"""Most bytes that are read at once."""
+"""Bytes that are read at once, at most."""
 
 PIPE_BYTES = 1 << 20
-"""Bytes that a pipe is asked to hold while the tuples before are worked on."""
+"""Bytes that a pipe is asked to hold while earlier tuples are worked on."""
 
 FOLLOW_PAUSE_SECONDS = 0.1
-"""Seconds after which a file that is followed is looked at again."""
+"""Seconds between two looks at a file that is followed."""
 
 
 def opened(path: Path | None) -> int:
-    """Descriptor of a file, or of standard input; a SourceError where it cannot be read."""
+    """Descriptor of a file, or of standard input without a path; a SourceError if it cannot be read."""
     if path is None:
         return sys.stdin.fileno()
     shown = repr(str(path))
@@ -48,12 +48,12 @@ def opened(path: Path | None) -> int:
 
 
 def chunks(descriptor: int, follow: Path | None = None) -> Iterator[bytes]:
-    """Give what is there, at most `READ_MAX_BYTES` bytes at once, until the end; a file to follow has none.
+    """Give the bytes up to the end of the input, or for ever from a file to `follow`.
 
-    A SourceError where that is cut, or another file has its name: tuples would be read twice, or not at all.
+    A SourceError if the followed file was cut, or its name is another file's by now.
     """
     if not stat.S_ISREG(os.fstat(descriptor).st_mode) and hasattr(fcntl, "F_SETPIPE_SZ"):
-        # What comes while nobody reads makes fewer and larger blocks; a system may refuse.
+        # A larger pipe makes fewer and larger blocks; the system may refuse it.
         with contextlib.suppress(OSError):
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     place = 0
@@ -70,7 +70,7 @@ def chunks(descriptor: int, follow: Path | None = None) -> Iterator[bytes]:
 
 
 def _available(descriptor: int) -> bytes:
-    """Wait for the first byte, and take what is there beside it."""
+    """Wait for the first byte, and take all bytes that are there."""
     parts = [os.read(descriptor, READ_MAX_BYTES)]
     size = len(parts[0])
     while parts[-1] and size < READ_MAX_BYTES and select.select([descriptor], [], [], 0)[0]:
@@ -80,7 +80,7 @@ def _available(descriptor: int) -> bytes:
 
 
 def _check_same(descriptor: int, path: Path, place: int) -> None:
-    """Raise where the file that is followed has become shorter, or its name leads elsewhere."""
+    """Raise if the followed file became shorter, or its name leads to another file."""
     shown = repr(str(path))
     if os.fstat(descriptor).st_size < place:
         raise SourceError(f"{shown} was cut while it was followed: it had {place} bytes; begin a new stream")

@@ -1,8 +1,7 @@
-"""A process beside this one that cuts a file back to whole classes where this one is killed in a `write`.
+"""A guard process cuts the output file back to whole classes if the writing process is killed in a `write`.
 
-Nothing in a process can answer SIGKILL, and the kernel looks for it within a `write`: it may cut the last
-class of a file. So another process holds the file, too, and is told of each `write` before. It ends when this
-one does, however that ends.
+No process can answer SIGKILL, and the system may end a `write` half-way: the file then ends within a class.
+So the guard holds the file, too, and hears of each `write` before. It ends when the writing process ends.
 """
 
 from __future__ import annotations
@@ -23,31 +22,31 @@ if TYPE_CHECKING:
 
 
 class FileGuard:
-    """The process beside this one that guards a file."""
+    """The guard process of a file."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor, self._process = descriptor, _started(descriptor)
         self._ready = False
 
     def announce(self, size: int) -> None:
-        """Say that what is there is whole, and how many bytes come next; a ReleaseError if nobody hears."""
+        """Announce a `write` of so many bytes to a file that is whole; a ReleaseError if no guard hears."""
         whole = os.fstat(self._descriptor).st_size
         places = watch.PLACES.pack(whole, whole + size)
-        if self._told(places):
+        if self._hears(places):
             return
-        # Somebody has ended it: another one takes its place.
+        # Somebody has ended the guard: another one takes its place.
         self.close()
         self._process, self._ready = _started(self._descriptor), False
-        if not self._told(places):
+        if not self._hears(places):
             raise ReleaseError("the process that guards the output ends at once: use `| cat > FILE`")
 
     def close(self) -> None:
-        """End the process, and wait until it has looked at the file."""
+        """End the guard, and wait until it has looked at the file."""
         with self._process:
             pass
 
-    def _told(self, places: bytes) -> bool:
-        """Tell it, as soon as it listens; False where it is gone."""
+    def _hears(self, places: bytes) -> bool:
+        """Send the places to the guard as soon as it listens; False if it is gone."""
         pipe, answer = self._process.stdin, self._process.stdout
         if pipe is None or answer is None:
             return False
@@ -60,9 +59,9 @@ class FileGuard:
 
 @contextlib.contextmanager
 def guarded(descriptor: int) -> Iterator[FileGuard | None]:
-    """Guard what is written to a regular file while the block runs; None where there is none to guard.
+    """Guard a regular file while the block runs; None for a pipe or a device.
 
-    That is a pipe or a device, or any file on Windows, where no descriptor can be handed on.
+    None on Windows, too, where no descriptor can be handed on.
     """
     if os.name != "posix" or not stat.S_ISREG(os.fstat(descriptor).st_mode):
         yield None
@@ -77,8 +76,8 @@ def guarded(descriptor: int) -> Iterator[FileGuard | None]:
 
 
 def _started(descriptor: int) -> subprocess.Popen[bytes]:
-    """Start the process: without our folders, and in a session of its own, away from signals to a group."""
-    # Under a number of its own: standard output, if it is that, is another one there.
+    """Start the guard in a session of its own, away from signals to our group."""
+    # A new number, since standard output of the guard is another file.
     own = os.dup(descriptor)
     try:
         return subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The methods of a stream, in one shape: tuples are pushed into what waits, and leave it with a class."""
+"""The methods of a stream behind one set of functions: tuples enter a buffer and leave in classes."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
     from duckanon.streams.policy import StreamPolicy
 
 REUSABLE_CLASSES = 1_000
-"""Classes of CASTLE that are kept to be used again: the memory of a stream has a bound."""
+"""Classes of CASTLE that are kept for single tuples: the memory of a stream has a bound."""
 
 
 @dataclass(frozen=True)
-class Left:
-    """Tuples that left, in the order of output: whole classes, and single ones of classes before."""
+class Departure:
+    """Tuples that left, in the order of output: whole classes, and single tuples of earlier classes."""
 
     positions: NDArray[np.int64]  # (r,), places in the stream
     classes: NDArray[np.int64]  # (r,), whose values they are released with
     times: NDArray[np.int64]  # (r,), place of the last tuple that was read before
     alone: NDArray[np.bool_]  # (r,), whether the class left before
     dropped: NDArray[np.int64]  # (q,), places of the tuples that are not written, ascending
-    why: Mapping[str, int]  # how many of these, by reason
+    why: Mapping[str, int]  # number of dropped tuples, by reason
     ranges: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None  # (r, d) each, where they are known
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
-        """Where what leaves together begins, a class or a tuple alone."""
+        """Where each run begins: a class, or a tuple alone."""
         begins = np.ones(len(self.classes), np.bool_)
-        for told in (self.times, self.classes, self.alone):
-            begins[1:] &= told[1:] == told[:-1]
+        for column in (self.times, self.classes, self.alone):
+            begins[1:] &= column[1:] == column[:-1]
         begins[1:] = ~begins[1:]
         return np.flatnonzero(begins)
 
@@ -51,13 +51,13 @@ class Left:
         """The classes of the tuples, for the recoder."""
         return Members(self.classes, self.starts, self.alone)
 
-    def without(self, outside: NDArray[np.int64]) -> Left:
-        """Return the same with some tuples of these (places among them) dropped."""
+    def without(self, outside: NDArray[np.int64]) -> Departure:
+        """Return the same without the tuples at some places, which are dropped."""
         stay = np.ones(len(self.positions), np.bool_)
         stay[outside] = False
         ranges = None if self.ranges is None else (self.ranges[0][stay], self.ranges[1][stay])
         dropped = np.sort(np.concatenate([self.dropped, self.positions[~stay]]))
-        return Left(
+        return Departure(
             self.positions[stay], self.classes[stay], self.times[stay], self.alone[stay], dropped,
             {**self.why, "outside": len(outside)}, ranges,
         )  # fmt: skip
@@ -65,13 +65,13 @@ class Left:
 
 @dataclass(frozen=True)
 class MethodFunctions:
-    """Functions of what waits, `Any` to all others: its counts[0] is how many tuples were read."""
+    """What a method does with its buffer, which nobody else looks into but for the tuples read, counts[0]."""
 
-    opened: Callable[[StreamPolicy, int, Sequence[stream.Asked]], Any]  # of so many coordinates
-    push: Callable[[Any, NDArray[np.float64], NDArray[np.int64] | None, NDArray[np.int64] | None], Left]
-    finish: Callable[[Any], Left]
+    opened: Callable[[StreamPolicy, int, Sequence[stream.Asked]], Any]  # with the number of coordinates
+    push: Callable[[Any, NDArray[np.float64], NDArray[np.int64] | None, NDArray[np.int64] | None], Departure]
+    finish: Callable[[Any], Departure]
     held: Callable[[Any], NDArray[np.int64]]  # places in the stream, ascending
-    public: Callable[[Any], NDArray[np.int64]]  # classes with which tuples may leave alone
+    public: Callable[[Any], NDArray[np.int64]]  # classes with which single tuples may leave
 
 
 def _open_steered(policy: StreamPolicy, dimensions: int, asked: Sequence[stream.Asked]) -> stream.Buffer:
@@ -85,7 +85,7 @@ def _open_steered(policy: StreamPolicy, dimensions: int, asked: Sequence[stream.
 def _push_steered(
     buffer: stream.Buffer, points: NDArray[np.float64], subjects: NDArray[np.int64] | None,
     codes: NDArray[np.int64] | None,
-) -> Left:  # fmt: skip
+) -> Departure:  # fmt: skip
     try:
         written = stream.push(buffer, points, subjects, codes)
     except ValueError as cause:  # more sensitive values than have exact sums
@@ -96,16 +96,16 @@ def _push_steered(
     return _steered(written, np.repeat(written.positions[firsts] + buffer.waiting.delay, sizes))
 
 
-def _finish_steered(buffer: stream.Buffer) -> Left:
+def _finish_steered(buffer: stream.Buffer) -> Departure:
     written = stream.finish(buffer)
     last = int(buffer.counts[stream.READ]) - 1
     return _steered(written, np.full(len(written.positions), last))
 
 
-def _steered(written: stream.Written, times: NDArray[np.int64]) -> Left:
+def _steered(written: stream.Written, times: NDArray[np.int64]) -> Departure:
     alone, apart = np.zeros(len(written.positions), np.bool_), int(written.apart.sum())
     why = {"few": len(written.dropped) - apart, "closeness": apart}
-    return Left(written.positions, written.classes, times, alone, written.dropped, why)
+    return Departure(written.positions, written.classes, times, alone, written.dropped, why)
 
 
 def _open_castle(policy: StreamPolicy, dimensions: int, _: Sequence[stream.Asked]) -> clusters.Castle:
@@ -118,18 +118,18 @@ def _open_castle(policy: StreamPolicy, dimensions: int, _: Sequence[stream.Asked
 def _push_castle(
     waiting: clusters.Castle, points: NDArray[np.float64], subjects: NDArray[np.int64] | None,
     _: NDArray[np.int64] | None,
-) -> Left:  # fmt: skip
+) -> Departure:  # fmt: skip
     return _castle(castle.push(waiting, points, subjects))
 
 
-def _finish_castle(waiting: clusters.Castle) -> Left:
+def _finish_castle(waiting: clusters.Castle) -> Departure:
     return _castle(castle.finish(waiting))
 
 
-def _castle(written: classes.Written) -> Left:
+def _castle(written: classes.Written) -> Departure:
     unlike = int(written.unlike.sum())
     why = {"few": len(written.dropped) - unlike, "unlike": unlike}
-    return Left(
+    return Departure(
         written.positions, written.classes, written.times, written.alone, written.dropped, why,
         (written.lows, written.highs),
     )  # fmt: skip
@@ -146,7 +146,7 @@ METHODS: Mapping[str, MethodFunctions] = {
 
 
 def opened(policy: StreamPolicy, dimensions: int, asked: Sequence[stream.Asked]) -> Any:
-    """Return what waits, without tuples yet; a PolicyError where the kernel refuses a number."""
+    """Return an empty buffer; a PolicyError where the kernel refuses a number."""
     try:
         return METHODS[policy.method].opened(policy, dimensions, asked)
     except ValueError as cause:

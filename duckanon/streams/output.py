@@ -1,4 +1,4 @@
-"""Lines of whole classes, written so that what is there always ends with a class."""
+"""Lines of whole classes: the output ends with a whole class at any time."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ STAGE = "stream"
 _TUPLES = "duckanon_tuples"
 _TEMPLATES: Mapping[Form, str] = {"csv": "stream/output.sql.j2:csv", "jsonl": "stream/output.sql.j2:json"}
 _PIPE_ATOMIC_BYTES = getattr(select, "PIPE_BUF", 512)
-"""Bytes that a pipe takes as a whole or not at all."""
+"""Bytes that a pipe takes whole or not at all."""
 
 _FILE_PIECE_BYTES = 1 << 18
-"""Bytes that a file gets at once, unless a class is longer: what `kill -9` may cost beside what was held."""
+"""Bytes of one `write` to a file, unless a class is longer: `kill -9` may lose so many beside held tuples."""
 
 
 def created(path: Path | None, source: int) -> int:
     """Descriptor of a new file, of a pipe or device that is there, or of standard output.
 
-    A ReleaseError where a file is there, or the input, of the descriptor `source`, would be written to.
+    A ReleaseError if a file is there, or if the output is the input, whose descriptor is `source`.
     """
     try:
         if path is None:
@@ -66,7 +66,7 @@ def created(path: Path | None, source: int) -> int:
 
 
 def passing(path: Path) -> bool:
-    """Whether what is written to a path passes through it, as through a pipe or a device."""
+    """Whether a path is a pipe or a device."""
     return path.exists() and not (path.is_file() or path.is_dir())
 
 
@@ -77,27 +77,19 @@ def _check_apart(found: os.stat_result, source: int) -> None:
 
 @dataclass
 class Writer:
-    """What writes a stream to a descriptor.
-
-    Attributes
-    ----------
-    guard : FileGuard or None
-        Of a regular file: what cuts it back to whole classes where this process is killed.
-    written, classes, alone : int
-        Tuples that are there, classes, and tuples that came after their class.
-    """
+    """Writes a stream to a descriptor, and counts what is there."""
 
     con: duckdb.DuckDBPyConnection
     descriptor: int
     form: Form
-    guard: FileGuard | None = None
+    guard: FileGuard | None = None  # of a regular file
     columns: tuple[tuple[str, str], ...] = ()
-    written: int = 0
+    written: int = 0  # tuples
     classes: int = 0
-    alone: int = 0
+    alone: int = 0  # tuples that came after their class
 
     def begin(self, schema: pa.Schema) -> None:
-        """Write the header, where the form has one."""
+        """Learn the columns, and write the header of a CSV."""
         register_source(self.con, pa.Table.from_batches([], schema))
         found = columns_of(self.con, "source", STAGE)
         self.con.unregister("source")
@@ -110,7 +102,7 @@ class Writer:
             self._put(data, ends)
 
     def write(self, part: Part) -> None:
-        """Write what leaves together; where there is no room for all, what is whole stays."""
+        """Write a batch of whole runs; if there is no room for all, the whole runs stay."""
         data, ends = _bytes(self._lines(pa.Table.from_batches([part.batch]), self.columns), part.ends)
         regular = stat.S_ISREG(os.fstat(self.descriptor).st_mode)
         most = _FILE_PIECE_BYTES if regular else _PIPE_ATOMIC_BYTES
@@ -119,7 +111,7 @@ class Writer:
             begin = int(ends[first - 1]) if first else 0
             last = max(int(np.searchsorted(ends, begin + most, side="right")), first + 1)
             if not regular:
-                # Where nobody reads, Ctrl-C comes here; a pipe that has room takes so many bytes at once.
+                # Ctrl-C can end the wait for a reader; a pipe that has room takes so many bytes at once.
                 select.select([], [self.descriptor], [])
             with interrupts.undivided():
                 self._put(data[begin : int(ends[last - 1])], ends[first:last] - begin, part, first)
@@ -133,7 +125,7 @@ class Writer:
     def _put(
         self, data: memoryview, ends: NDArray[np.int64], part: Part | None = None, first: int = 0
     ) -> None:
-        """Write bytes and count what of a part is there, from its first; what is cut is taken back."""
+        """Write bytes and count the runs of a part from `first` on; a cut run is taken back."""
         if self.guard is not None:
             self.guard.announce(len(data))
         done = 0
@@ -154,7 +146,7 @@ class Writer:
         self._count(part, first, first + len(ends))
 
     def _count(self, part: Part | None, first: int, last: int) -> None:
-        """Count what of a part is there."""
+        """Count the runs of a part from first to last."""
         if part is not None and last > first:
             self.written += int(part.ends[last - 1]) - (int(part.ends[first - 1]) if first else 0)
             alone = int(part.alone[first:last].sum())
@@ -162,7 +154,7 @@ class Writer:
 
 
 def _bytes(lines: pa.Array, ends: NDArray[np.int64]) -> tuple[memoryview, NDArray[np.int64]]:
-    """Lines one after the other, and the places behind some numbers of them."""
+    """Bytes of lines, and the place behind each of some numbers of lines."""
     _, offsets, data = lines.cast(pa.large_string()).buffers()
     places = np.frombuffer(offsets, np.int64)[lines.offset : lines.offset + len(lines) + 1]
     return memoryview(data)[places[0] : places[-1]], places[ends] - places[0]

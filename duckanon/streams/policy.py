@@ -1,4 +1,4 @@
-"""What is asked of an anonymized stream, checked before its first tuple is read."""
+"""The policy of an anonymized stream, checked before its first tuple is read."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from duckanon.policy.policy import Policy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from duckanon.policy.audit_policy import HierarchyRows
     from duckanon.policy.checks import Distance
     from duckanon.policy.checks import Number as Threshold
-    from duckanon.policy.policy import HierarchyRows
     from duckanon.policy.recodes import Recode
 
 Cluster = Literal["nearest", "grow"]
 Method = Literal["steered", "castle"]
 Reference = Literal["all", "window"]
 Number = float | int | date | str
-"""End of a scale: a number, or a date or timestamp, also as ISO text; in UTC where it tells no zone."""
+"""End of a scale: a number, or a date or timestamp, also as ISO text; in UTC if it names no zone."""
 
 DEFAULT_CLUSTERS, DEFAULT_RECENT_CLASSES = 50, 100
-"""Of CASTLE, where nothing is said: clusters that wait (beta), and classes whose mean loss is tau (mu)."""
+"""Defaults of CASTLE: clusters that wait (beta), and last classes whose mean loss is tau (mu)."""
 
 DEFAULT_WINDOW_BUFFERS = 10
-"""Buffers of delay + 1 tuples that a window holds, where nothing is said."""
+"""Default length of a window, in buffers of delay + 1 tuples."""
 
 SAFE_DELAY_PER_K = 5
-"""Multiples of k below which a delay makes Algorithm 2 drop tuples that had come late for a class."""
+"""Multiple of k below which a delay makes Algorithm 2 drop tuples: too few others are held."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class StreamPolicy:
 
     @property
     def hash(self) -> str:
-        """SHA-256, in hex, of all that is asked, whatever order it was given in."""
+        """SHA-256, in hex, of all options, whatever their order."""
         asked = {
             "rows": self.rows.to_toml(),
             "delay": self.delay,
@@ -103,7 +103,7 @@ def stream_policy(
     clusters: int | None = None,
     recent: int | None = None,
 ) -> StreamPolicy:
-    """Return what is asked, or raise a PolicyError that says what would work."""
+    """Return the policy, or raise a PolicyError that says what would work."""
     if method not in get_args(Method):
         hint = suggestion(str(method), get_args(Method)) or f": use {' | '.join(get_args(Method))}"
         raise PolicyError(f"unknown method {method!r} of a stream{hint}")
@@ -159,7 +159,7 @@ def stream_policy(
 
 
 def _window(rows: Policy, reference: str | None, window: int | None, capacity: int) -> int:
-    """Return with how many of the last tuples a class is compared; 0 is all."""
+    """Number of the last tuples with which a class is compared; 0 is all."""
     if reference not in (None, *get_args(Reference)):
         raise PolicyError(f"reference = {reference!r}: use {' | '.join(get_args(Reference))}")
     if rows.t is None and rows.l is None and reference is not None:
@@ -212,7 +212,7 @@ def check_kinds(policy: StreamPolicy, columns: Sequence[tuple[str, str]]) -> Non
 
 
 def stream_options(options: Mapping[str, Any]) -> StreamPolicy:
-    """Return what options of these names ask, k = 10 and delay = 100 where they do not say."""
+    """Return the policy of some options, by default with k = 10 and delay = 100."""
     known = signature(stream_policy).parameters
     for name in options:
         if name not in known:

@@ -1,4 +1,4 @@
-"""Whole records: bytes are cut where a record ends, and every record knows its line."""
+"""Records of a stream of bytes: blocks end with a whole record, and every record knows its line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 RECORD_MAX_BYTES = 16 << 20
-"""Most bytes of a record: where one has more, a quote was not closed."""
+"""Bytes of a record, at most: a longer record has a quote that was not closed."""
 
 _NEWLINE, _RETURN, _QUOTE = b"\n"[0], b"\r"[0], b'"'[0]
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -23,17 +23,14 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Block:
-    """Whole records, the first of which begins in the line `line` of the stream.
-
-    `delimiter` parts the fields of a CSV; None where a record is a line, as in JSON.
-    """
+    """Whole records."""
 
     data: bytes
-    line: int
-    delimiter: str | None
+    line: int  # of the stream, in which the first record begins
+    delimiter: str | None  # of the fields of a CSV; None if each line is a record, as in JSON
 
     def line_of(self, record: int, *, blanks: bool = False) -> int:
-        """Line in which a record begins, the records numbered from 0; with `blanks` an empty line is one."""
+        """Line in which a record begins, by its number from 0; with `blanks` an empty line is a record."""
         begin, around = 0, b" \t\r\n" if self.delimiter is None else b"\r\n"
         for end in (*(_ends(self.data, self.delimiter, self.line) + 1).tolist(), len(self.data)):
             if blanks or self.data[begin:end].strip(around):
@@ -44,7 +41,7 @@ class Block:
         return self.line + self.data.count(b"\n", 0, begin)
 
     def check(self) -> None:
-        """Raise a SourceError with the line of what is no UTF-8, or of a lone carriage return."""
+        """Raise a SourceError with the line of bytes that are no UTF-8, or of a lone carriage return."""
         try:
             self.data.decode()
         except UnicodeDecodeError as wrong:
@@ -62,9 +59,9 @@ class Block:
 
 
 def blocks(chunks: Iterable[bytes], delimiter: str | None) -> Iterator[Block]:
-    """Cut bytes into blocks of whole records; what follows the last newline waits for more.
+    """Cut bytes into blocks of whole records; bytes behind the last record wait for more.
 
-    A SourceError where the input ends within a quoted field, or a record is longer than `RECORD_MAX_BYTES`.
+    A SourceError if the input ends within a quoted field, or a record is longer than `RECORD_MAX_BYTES`.
     """
     rest, line, first = b"", 1, True
     for chunk in chunks:
@@ -84,10 +81,10 @@ def blocks(chunks: Iterable[bytes], delimiter: str | None) -> Iterator[Block]:
             rest = rest[cut:]
         _check_length(rest, line)
     if rest.strip():
-        if delimiter is not None and len(_quotes(rest, delimiter, line)[1]) < len(
-            _quotes(rest, delimiter, line)[0]
-        ):
-            raise SourceError(f"line {line}: a quote is opened and never closed")
+        if delimiter is not None:
+            opened, closed = _quotes(rest, delimiter, line)
+            if len(closed) < len(opened):
+                raise SourceError(f"line {line}: a quote is opened and never closed")
         yield Block(rest, line, delimiter)
 
 
@@ -100,7 +97,7 @@ def _check_length(rest: bytes, line: int) -> None:
 
 
 def _ends(data: bytes, delimiter: str | None, line: int, *, last: bool = False) -> NDArray[np.int64]:
-    """Places of the newlines that end a record, or of the last of them alone."""
+    """Places of the newlines that end a record, or only the last of these."""
     if last and (delimiter is None or b'"' not in data):
         return np.array([place for place in [data.rfind(b"\n")] if place >= 0], np.int64)
     newlines = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
@@ -112,16 +109,15 @@ def _ends(data: bytes, delimiter: str | None, line: int, *, last: bool = False) 
 def _inside(
     places: NDArray[np.int64], quotes: tuple[NDArray[np.int64], NDArray[np.int64]]
 ) -> NDArray[np.bool_]:
-    """Tell which places lie in a quoted field."""
+    """Whether each place lies in a quoted field."""
     opened, closed = quotes
     return np.searchsorted(opened, places) > np.searchsorted(closed, places)
 
 
 def _quotes(data: bytes, delimiter: str, line: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Places of the quotes that open a field, and of those that close one; a doubled one does both.
+    """Places of the quotes that open a field, and of those that close one; a doubled quote does both.
 
-    Where all stand as they should they take turns. A quote within a field without quotes is a character like
-    others; then they are looked at one by one.
+    Quotes take turns as a rule. A quote inside a field without quotes is plain text: then each is looked at.
     """
     array = np.frombuffer(data, np.uint8)
     quotes = np.flatnonzero(array == _QUOTE)

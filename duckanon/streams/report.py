@@ -1,4 +1,4 @@
-"""What became of the tuples of a stream, counted while they leave."""
+"""The report of a stream: its tuples, counted while they leave."""
 
 from __future__ import annotations
 
@@ -12,35 +12,33 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from duckanon.audits.report import Report
-    from duckanon.streams.methods import Left
+    from duckanon.streams.methods import Departure
 
 
 @dataclass(frozen=True)
 class StreamReport:
-    """What became of the tuples of a stream: each was written, dropped, or is held.
+    """The tuples of a stream: each was written, dropped, or is held.
 
     Attributes
     ----------
     read, written, dropped, held : int
-        Tuples; read = written + dropped + held; held is what waits, and after the end of the input what is
-        left.
+        Tuples; read = written + dropped + held. Held tuples wait, or are left at the end of the input.
     dropped_for : dict of str to int
-        Tuples dropped by reason: 'few', when its delay was over fewer than k different subjects were held;
-        'closeness', no class of what was held kept t and l; with 'castle' 'unlike', most of what waits was in
-        larger clusters, and 'outside', not within the ranges of a class by less than a number tells.
+        Dropped tuples by reason: 'few' (fewer than k different subjects were held at the end of the delay),
+        'closeness' (no class of held tuples kept t and l); with 'castle' 'unlike' (most waiting tuples were
+        in larger clusters) and 'outside' (outside the ranges of the class by less than a number tells).
     classes, alone, k : int
-        Classes written, each of k tuples of k different subjects, for t and l or with 'castle' of at least so
-        many; and tuples that were written later with the values of one of them.
+        Written classes; tuples written later with the values of one of these; subjects of a class. A class
+        has k tuples, or at least k for t and l and with 'castle'.
     largest_class : int
-        Tuples of the largest class with which it left.
+        Tuples of the largest class when it left.
     largest_delay, mean_delay : float or None
-        Tuples that were read after a tuple before it was written; None before the first class.
+        Tuples that were read between a tuple and its output; None before the first class.
     largest_reordering, mean_reordering : float or None
-        Places between where a tuple stands in the output and where among the tuples written it came. Counted
-        of those before which no tuple is held.
+        Places between a tuple's rank in the output and its rank by arrival among the written tuples. Counted
+        for tuples that came before every held tuple.
     largest_span, mean_span : float or None
-        Places in the input between the last and the first tuple of a class; k - 1 at least. Of the tuples
-        with which it left.
+        Places in the input between the first and the last tuple of a class when it left; at least k - 1.
     mse, mae : float or None
         Mean of the squared, and of the plain, Euclidean distances between tuples and the centres of their
         classes, on the scale and with the weights of the stream (a range is 1; a text 0 or 1), to three
@@ -49,16 +47,15 @@ class StreamReport:
         With 'castle' the mean over tuples and quasi-identifiers of the widths of their ranges on that scale:
         the paper's information loss (GLM), 0 to 1 where all is within the scale.
     closeness : dict or None
-        Where t or l is asked: ``reference``, 'all' or 'window', that is the tuples with which a class was
-        compared when it left, all that were read by then or the last ``window`` of them; and for each
-        sensitive column its distance, t, l, the EMD of the class that was farthest, and how many different
-        values the class with the fewest has.
+        With t or l: ``reference``, 'all' or 'window', for the tuples with which a class was compared when it
+        left (all that were read, or the last ``window``); and for each sensitive column its distance, t, l,
+        the largest EMD of a class, and the fewest different values of a class.
     policy_hash : str
-        SHA-256, in hex, of what was asked.
+        SHA-256, in hex, of the policy.
     fingerprint, audit : str and Report, or None
-        Of what is finished: a hash, of a file the SHA-256 of its bytes (``sha256sum``), of a table that of
-        its rows in any order (docs/evidence.md); and the audit by plain SQL, where k and l are judged. EMD is
-        told from all that is there, and not judged: t was asked from what was read when a class left.
+        Of a finished stream. The fingerprint is the SHA-256 of a file (``sha256sum``), or that of a table's
+        rows in any order (docs/evidence.md). The audit by plain SQL judges k and l. It reports the EMD from
+        all written tuples and does not judge it: t is from the tuples that were read when a class left.
     versions : dict
         Of duckanon and DuckDB.
     """
@@ -93,17 +90,17 @@ class StreamReport:
         return {**asdict(replace(self, audit=None)), "audit": audit}
 
     def to_json(self) -> str:
-        """JSON text of it."""
+        """JSON text of `to_dict`."""
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
     def to_text(self) -> str:
-        """One line: how many tuples were read, written, dropped and held."""
+        """One line: tuples read, written, dropped and held."""
         return f"{self.read} tuples read: {self.written} written, {self.dropped} dropped, {self.held} held"
 
 
 @dataclass
 class Extent:
-    """Largest and mean of numbers that come in parts."""
+    """Largest number and mean of numbers that come in parts."""
 
     count: int = 0
     total: float = 0.0
@@ -116,13 +113,13 @@ class Extent:
             if numbers.dtype == np.int64:
                 self.total += int(numbers.sum())
             else:
-                # One after the other, so that the last digits do not depend on the batches.
+                # Added one by one, so that the last digits do not depend on the batches.
                 self.total = float(np.add.accumulate(np.concatenate([[self.total], numbers]))[-1])
             self.largest = max(float(numbers.max()), self.largest or 0.0)
 
     @property
     def mean(self) -> float | None:
-        """Their mean; None without any."""
+        """Mean of all numbers; None without a number."""
         return self.total / self.count if self.count else None
 
 
@@ -149,11 +146,17 @@ class Counts:
     _gone_before: int = 0
 
     def add(
-        self, left: Left, points: NDArray[np.float64], came: NDArray[np.int64], *, read: int, oldest: int
+        self,
+        left: Departure,
+        points: NDArray[np.float64],
+        came: NDArray[np.int64],
+        *,
+        read: int,
+        oldest: int,
     ) -> None:
-        """Count what left: its coordinates (r, d), how many are read, the place of the oldest still held.
+        """Count tuples that left, with coordinates (r, d); `oldest` is the place of the oldest held tuple.
 
-        `came` are the places in the input (r,) in the order of the output, in which a class is sorted.
+        `came` (r,) are their places in the input, in the order of the output.
         """
         formed = left.positions[~left.alone]
         firsts = np.flatnonzero(np.diff(left.classes[~left.alone], prepend=-1))
@@ -176,9 +179,13 @@ class Counts:
         self._settle(oldest)
 
     def _squared(
-        self, left: Left, points: NDArray[np.float64], firsts: NDArray[np.int64], sizes: NDArray[np.int64]
+        self,
+        left: Departure,
+        points: NDArray[np.float64],
+        firsts: NDArray[np.int64],
+        sizes: NDArray[np.int64],
     ) -> NDArray[np.float64]:
-        """Return squared distances (r,) of tuples from the centres of what they were written as."""
+        """Return squared distances (r,) of tuples from the centres of their classes or ranges."""
         if left.ranges is not None:
             lows, highs = left.ranges
             self.widths.add((highs - lows).mean(axis=1))
@@ -188,7 +195,7 @@ class Counts:
         return np.asarray(np.einsum("ij,ij->i", away, away))
 
     def _settle(self, oldest: int) -> None:
-        """Count how far those were moved before which nothing is held: all that came first is known then."""
+        """Count the reordering of tuples that came before every held tuple: their rank is final."""
         settled = self._open[0] < oldest
         places, output = self._open[0, settled], self._open[1, settled]
         before = self._gone_before + np.searchsorted(self._gone, places)

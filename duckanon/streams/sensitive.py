@@ -1,4 +1,4 @@
-"""Sensitive values of a stream by number, in their order, and what a class must keep of them."""
+"""Sensitive values of a stream, numbered in their order, and the t and l of each column."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Renumbering:
-    """Numbers that values have by now, by those that they had; -1 of values that were forgotten."""
+    """New numbers of the values of each column."""
 
-    places: list[NDArray[np.int64]]
-    sizes: list[int]
+    places: list[NDArray[np.int64]]  # new number of each old one, -1 of a value that was forgotten
+    sizes: list[int]  # numbers that there are now
 
     def of(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """New codes (S, m) by the old ones."""
-        # Without values there were no tuples.
+        """New codes (S, m) of old ones."""
+        # A column without values has had no tuple.
         new = [place[old] if len(place) else old for place, old in zip(self.places, codes, strict=True)]
         return np.array(new, np.int64).reshape(codes.shape)
 
 
 class SensitiveValues:
-    """The values of each attribute that are known, ascending, NaN and NULL last: as an audit orders them."""
+    """The known values of each column, ascending, NaN and NULL last, as an audit orders them."""
 
     def __init__(self, attributes: Sequence[Attribute], types: dict[str, pa.DataType]) -> None:
         self.attributes = attributes
@@ -54,10 +54,7 @@ class SensitiveValues:
                 ) from cause
 
     def learn(self, tuples: pa.Table, counts: Sequence[NDArray[np.int64]] | None) -> Renumbering | None:
-        """Learn the values of tuples; None where all are known.
-
-        Where counts by number are given, values that count no more are forgotten.
-        """
+        """Learn the values of tuples; None if all are known. Values whose given count is 0 are forgotten."""
         columns = [ordered.plain(tuples.column(one.name)) for one in self.attributes]
         new = [ordered.distinct(column) for column in columns]
         unknown = [
@@ -75,7 +72,7 @@ class SensitiveValues:
         return Renumbering(places, [len(known) for known in self._known])
 
     def of(self, tuples: pa.Table) -> NDArray[np.int64]:
-        """Numbers (S, m) of the values of tuples, all of which are known."""
+        """Numbers (S, m) of the values of tuples; all values are known."""
         found = [
             arrow.numbers(ordered.places(ordered.plain(tuples.column(one.name)), known))
             for one, known in zip(self.attributes, self._known, strict=True)
@@ -83,15 +80,15 @@ class SensitiveValues:
         return np.array(found, np.int64).reshape(len(found), len(tuples))
 
 
-def guarded(attributes: Sequence[Attribute]) -> list[Attribute]:
-    """Sensitive columns of which t or l is asked."""
+def with_thresholds(attributes: Sequence[Attribute]) -> list[Attribute]:
+    """Sensitive columns with t or l."""
     return [
         one for one in attributes if one.role is Role.SENSITIVE and (one.t is not None or one.l is not None)
     ]
 
 
 def asked_of(attributes: Sequence[Attribute]) -> list[Asked]:
-    """What a class must keep of each sensitive column."""
+    """The t and l of each sensitive column, as the kernels take them."""
     return [
         Asked(
             one.distance == "ordered",

@@ -1,4 +1,4 @@
-"""A stream of record batches becomes one of anonymized ones, class by class."""
+"""Record batches of a stream become anonymized record batches, class by class."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from duckanon.streams.encoding import Encoder
 from duckanon.streams.methods import METHODS, opened
 from duckanon.streams.policy import SAFE_DELAY_PER_K, StreamPolicy, check_kinds
 from duckanon.streams.report import Counts, StreamReport
-from duckanon.streams.sensitive import SensitiveValues, guarded
+from duckanon.streams.sensitive import SensitiveValues, with_thresholds
 from duckanon.streams.trees import climbs_of
 
 if TYPE_CHECKING:
@@ -40,27 +40,27 @@ if TYPE_CHECKING:
 
     from duckanon.policy.bind import Attribute
     from duckanon.release.stages.stage import SubjectColumn
-    from duckanon.streams.methods import Left
+    from duckanon.streams.methods import Departure
 
 STAGE = "stream"
 
 HELD_MAX_CHUNKS = 16
-"""Parts of the held tuples beyond which they are put together, for tuples that come one by one."""
+"""Chunks of the held tuples beyond which these are copied to one: tuples may come one by one."""
 
 
 class Part(NamedTuple):
-    """A batch of a stream, and where what leaves together ends in it."""
+    """A batch of whole runs, each a class or a single tuple of a class that left before."""
 
     batch: pa.RecordBatch
-    ends: NDArray[np.int64]  # (e,), rows of the batch until then
-    alone: NDArray[np.bool_]  # (e,), whether that is a tuple of a class that left before
+    ends: NDArray[np.int64]  # (e,), rows of the batch up to the end of each run
+    alone: NDArray[np.bool_]  # (e,), whether the run is a single tuple
 
 
 class AnonymizedStream(Iterator[pa.RecordBatch]):
-    """Record batches of tuples in classes of k; see `duckanon.anonymize_stream`, which makes it.
+    """Record batches of tuples in classes of k, as `duckanon.anonymize_stream` returns them.
 
-    A tuple is in a batch only with its whole class, or after it. It can be used as a context manager, and is
-    closed when its last batch was taken.
+    A tuple is in a batch with its whole class, or after its class. The stream is a context manager, and
+    closes itself after its last batch.
 
     Attributes
     ----------
@@ -93,17 +93,17 @@ class AnonymizedStream(Iterator[pa.RecordBatch]):
         return next(self._output).batch
 
     def parts(self) -> Iterator[Part]:
-        """Give the next batches, and where what is whole ends in each: for who writes them elsewhere."""
+        """Give the next batches with the ends of their runs, for a writer that keeps classes whole."""
         yield from self._output
 
     def __enter__(self) -> Self:
-        """Give itself."""
+        """Return the stream."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it."""
+        """Close the stream."""
         self.close()
 
     @property
@@ -119,17 +119,17 @@ class AnonymizedStream(Iterator[pa.RecordBatch]):
             dict(counts.dropped_for), counts.classes, counts.alone, counts.k, counts.largest_class,
             counts.delays.largest, counts.delays.mean, counts.moved.largest, counts.moved.mean,
             counts.spans.largest, counts.spans.mean, mse, mae, width,
-            self._guard.told() if self._guard.attributes else None, self._policy.hash,
+            self._guard.report() if self._guard.attributes else None, self._policy.hash,
             {"duckanon": version("duckanon"), "duckdb": duckdb.__version__},
         )  # fmt: skip
 
     def close(self) -> None:
-        """Forget the tuples that are held; nothing more is written."""
+        """Forget the held tuples; nothing more is written."""
         self._output.close()
         self._opened.close()
 
     def _run(self, state: _State, first: pa.RecordBatch) -> Generator[Part]:
-        """Read batch by batch, and give what leaves."""
+        """Read batch by batch, and give the classes that leave."""
         try:
             batch: pa.RecordBatch | None = first
             while batch is not None:
@@ -141,7 +141,7 @@ class AnonymizedStream(Iterator[pa.RecordBatch]):
 
 
 def _first(given: object, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return the first batch, an empty one where there is none and the columns are known all the same."""
+    """Return the first batch, an empty one if a reader without batches tells the columns."""
     for batch in batches:
         return batch
     if isinstance(given, pa.RecordBatchReader):
@@ -150,7 +150,7 @@ def _first(given: object, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 class _State:
-    """Tuples that are held, and all by which they are read."""
+    """The held tuples, and all that reads and writes tuples."""
 
     def __init__(
         self, con: duckdb.DuckDBPyConnection, policy: StreamPolicy, schema: pa.Schema, counts: Counts
@@ -160,7 +160,7 @@ class _State:
         if again is not None:
             raise SourceError(f"the stream has the column {again!r} twice: rename one")
         attributes, self._subject_columns = _bound(con, policy, schema)
-        sensitive = guarded(attributes)
+        sensitive = with_thresholds(attributes)
         self._kept = [one.name for one in attributes if one.role is not Role.IDENTIFIER]
         read = readable(pa.Table.from_batches([], schema), categories=False).schema
         types = {name: read.field(name).type for name in self._kept}
@@ -179,16 +179,16 @@ class _State:
         self.guard = ClosenessGuard(sensitive, policy.window)
         self._buffer = opened(policy, self._coordinates.dimensions, self.guard.asked)
         self.schema = self._encoder.encoded(self._recoder.empty(con)).schema
-        self._waiting: list[pa.Table] = []  # before the scale is known
-        self._subjects: list[NDArray[np.int64]] = []
+        self._waiting: list[pa.Table] = []  # tuples that are not yet in the buffer
+        self._waiting_subjects: list[NDArray[np.int64]] = []
         self._rows = pa.Table.from_batches([], pa.schema(types.items()))
         self._points = np.zeros((0, self._coordinates.dimensions))
-        self._who = np.zeros(0, np.int64)
-        self._values: pa.Table | None = None  # of classes with which tuples may leave later
+        self._subjects = np.zeros(0, np.int64)
+        self._values: pa.Table | None = None  # of classes with which single tuples may leave later
         self._batches = 0
 
     def read(self, batch: pa.RecordBatch) -> Iterator[Part]:
-        """Read a batch, and give what leaves meanwhile."""
+        """Read a batch, and give the classes that leave meanwhile."""
         self._batches += 1
         if not batch.schema.equals(self._input):
             raise SourceError(f"batch {self._batches} {_other_schema(batch.schema, self._input)}")
@@ -198,7 +198,7 @@ class _State:
         self._encoder.learn(batch)
         subjects = self._numbers_of_subjects(table)
         self._waiting.append(table.select(self._kept))
-        self._subjects.append(subjects)
+        self._waiting_subjects.append(subjects)
         if not self._coordinates.known:
             if sum(map(len, self._waiting)) < self._policy.warm_up:
                 self._counts.read = sum(map(len, self._waiting))
@@ -207,30 +207,32 @@ class _State:
         yield from self._push()
 
     def end(self) -> Iterator[Part]:
-        """Give what leaves when nothing more comes."""
+        """Give the classes that leave at the end of the input."""
         if self._waiting:
             self._fix()
             yield from self._push()
         yield from self._leave(self._method.finish(self._buffer))
 
     def _fix(self) -> None:
+        """Take the scales from the first tuples."""
         self._coordinates.fix(self._con, pa.concat_tables(self._waiting).slice(0, self._policy.warm_up))
 
     def _push(self) -> Iterator[Part]:
         """Put the tuples that wait into the buffer."""
-        tuples, subjects = pa.concat_tables(self._waiting), np.concatenate(self._subjects)
-        self._waiting, self._subjects = [], []
+        tuples, subjects = pa.concat_tables(self._waiting), np.concatenate(self._waiting_subjects)
+        self._waiting, self._waiting_subjects = [], []
         read = int(self._buffer.counts[0])
         points = self._coordinates.of(self._con, tuples, read)
         self._digits.read(tuples, read)
-        told, codes = subjects if self._subject_columns else None, self._codes(tuples)
+        codes = self._codes(tuples)
         self._rows = pa.concat_tables([self._rows, tuples])
         self._points = np.vstack([self._points, points])
-        self._who = np.concatenate([self._who, subjects])
-        yield from self._leave(self._method.push(self._buffer, points, told, codes))
+        self._subjects = np.concatenate([self._subjects, subjects])
+        given = subjects if self._subject_columns else None
+        yield from self._leave(self._method.push(self._buffer, points, given, codes))
 
     def _codes(self, tuples: pa.Table) -> NDArray[np.int64] | None:
-        """Numbers (S, m) of sensitive values; None where nothing is asked of any."""
+        """Numbers (S, m) of the sensitive values; None if the policy has neither t nor l."""
         if not self.guard.attributes:
             return None
         learned = self._sensitive.learn(tuples, self.guard.counts if self._policy.window else None)
@@ -241,25 +243,26 @@ class _State:
         self.guard.read(codes)
         return codes
 
-    def _leave(self, left: Left) -> Iterator[Part]:
-        """Give the classes that are formed, each whole, and tuples of those before; forget what left."""
+    def _leave(self, left: Departure) -> Iterator[Part]:
+        """Give what leaves as a batch of whole runs, and forget it."""
         read, waiting = int(self._buffer.counts[0]), self._method.held(self._buffer)
         oldest = int(waiting[0]) if len(waiting) else read
         first = read - len(self._rows)
         places = left.positions - first
-        points, whose = self._points.take(places, axis=0), self._who.take(places)
+        points, subjects = self._points.take(places, axis=0), self._subjects.take(places)
         tuples = self._rows.take(arrow.arrow(places)) if len(places) else self._rows.slice(0, 0)
         keep = len(self._rows) - (oldest - first)
         self._rows = self._rows.slice(len(self._rows) - keep)
         self._points = self._points[len(self._points) - keep :].copy()
-        self._who = self._who[len(self._who) - keep :].copy()
+        self._subjects = self._subjects[len(self._subjects) - keep :].copy()
         if max((column.num_chunks for column in self._rows.columns), default=0) > HELD_MAX_CHUNKS:
             self._rows = self._rows.combine_chunks()
         if not len(places):
             self._counts.add(left, points, left.positions, read=read, oldest=oldest)
             self.guard.forget(read, oldest)
             return
-        given = self._con, tuples, left.members, self._values, whose if self._subject_columns else None
+        numbers = subjects if self._subject_columns else None
+        given = self._con, tuples, left.members, self._values, numbers
         made, values, written = self._recoder.written(*given)
         roundings = self._digits.first(made, left.times[written])
         if roundings:
@@ -269,32 +272,33 @@ class _State:
         outside = np.setdiff1d(np.arange(len(left.positions)), written)
         if len(outside):
             left = left.without(outside)
-            whose, points = np.delete(whose, outside), np.delete(points, outside, 0)
-        self._check(made, left, whose)
+            subjects, points = np.delete(subjects, outside), np.delete(points, outside, 0)
+        self._check(made, left, subjects)
         if self.guard.attributes:
             self.guard.check(left, self._sensitive.of(made))
         self.guard.forget(read, oldest)
         self._values = known_classes(self._values, values, self._method.public(self._buffer))
         self._counts.add(left, points, came, read=read, oldest=oldest)
         encoded = self._encoder.encoded(made.combine_chunks())
-        for batch in encoded.to_batches():  # one, or none if nothing is left
+        for batch in encoded.to_batches():  # one, or none if all tuples are outside their ranges
             yield Part(batch, np.append(left.starts[1:], len(left.positions)), left.alone[left.starts])
 
-    def _check(self, made: pa.Table, left: Left, whose: NDArray[np.int64]) -> None:
-        """Look at what is to be written: what leaves together has one value, and a class k subjects."""
-        heads = arrow.arrow(left.starts[left.members.runs])
+    def _check(self, made: pa.Table, left: Departure, subjects: NDArray[np.int64]) -> None:
+        """Raise a ReleaseError unless each run shares its values and each class has k subjects."""
+        runs = left.members.runs
+        heads = arrow.arrow(left.starts[runs])
         alike = all(
             made.column(one.name).take(heads).equals(made.column(one.name))
             for one in self._coordinates.attributes
         )
-        first = np.ones(len(whose), np.bool_)  # whether a tuple is the first of its subject in a class
+        first = np.ones(len(subjects), np.bool_)  # whether a tuple is the first of its subject in a class
         if self._subject_columns:
-            order = np.lexsort((whose, left.members.runs))
-            first[order[1:]] = (np.diff(whose[order]) != 0) | (np.diff(left.members.runs) != 0)
-        subjects = np.bincount(left.members.runs[first], minlength=len(left.starts))
+            order = np.lexsort((subjects, runs))
+            first[order[1:]] = (np.diff(subjects[order]) != 0) | (np.diff(runs) != 0)
+        counts = np.bincount(runs[first], minlength=len(left.starts))
         k = self._policy.rows.k
-        many = bool((left.alone[left.starts] | (subjects >= k)).all())
-        if len(made) != len(whose) or not (alike and many):
+        enough = bool((left.alone[left.starts] | (counts >= k)).all())
+        if len(made) != len(subjects) or not (alike and enough):
             raise ReleaseError(
                 f"a class of the stream is none of k = {k} subjects whose tuples share their values: nothing "
                 "of it was written; please report this"
@@ -307,7 +311,7 @@ class _State:
         query = templates.render(
             "stream/quasi.sql.j2:subjects",
             relation="source",
-            subject_columns=[(one.name, one.type) for one in self._subject_columns],
+            subject=[(one.name, one.type) for one in self._subject_columns],
         )
         register_source(self._con, table)
         found = engine.table(self._con, query, STAGE).column(0)
@@ -323,7 +327,7 @@ class _State:
 def _bound(
     con: duckdb.DuckDBPyConnection, policy: StreamPolicy, schema: pa.Schema
 ) -> tuple[tuple[Attribute, ...], tuple[SubjectColumn, ...]]:
-    """Return the columns with their roles, and those that tell a subject."""
+    """Return the columns with their roles, and the columns that tell the subject."""
     register_source(con, readable(pa.Table.from_batches([], schema), categories=False))
     columns = columns_of(con, "source", STAGE)
     con.unregister("source")
@@ -335,7 +339,7 @@ def _bound(
 
 
 def _other_schema(found: pa.Schema, known: pa.Schema) -> str:
-    """Tell the first difference of two schemas."""
+    """Return the first difference between two schemas, in words."""
     if found.names != known.names:
         return f"has the columns {', '.join(found.names)}, not {', '.join(known.names)} as the first one"
     for one, other in zip(found, known, strict=True):

@@ -1,4 +1,4 @@
-"""A stream of a query goes to a table of the same database, class by class."""
+"""The classes of a stream of a query go to a table of the same database."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STAGE = "stream"
 _CLASSES = "duckanon_classes"
 
 _TYPES_AS_TEXT = re.compile(r"ENUM\('(?:[^']|'')*'(?:, '(?:[^']|'')*')*\)|\b(?:UUID|JSON)\b")
-"""Types, also within others, whose values leave as texts."""
+"""Types, also nested ones, whose values leave as texts."""
 
 _HUGEINT = re.compile(r"\bHUGEINT\b")
 """Type that leaves as a DECIMAL of 38 digits."""
@@ -42,10 +42,9 @@ _HUGEINT = re.compile(r"\bHUGEINT\b")
 def stream_to_table(
     con: duckdb.DuckDBPyConnection, query: str, into: str, policy: StreamPolicy
 ) -> StreamReport:
-    """Report of a stream whose classes stand in a new table, each batch of them in a transaction of its own.
+    """Stream a query into a new table, each batch in a transaction of its own, and return the report.
 
-    The connection reads, in a transaction of its own for the whole query, and a cursor of it writes: so they
-    do not wait for each other.
+    The connection reads in one transaction and a cursor of it writes: neither waits for the other.
     """
     if engine.in_transaction(con):
         raise ReleaseError(
@@ -67,12 +66,12 @@ def stream_to_table(
         try:
             return _proved(writer, target, report, policy)
         except (DuckanonError, KeyboardInterrupt) as ended:
-            _tell(ended, report)
+            _add_counts(ended, report)
             raise
 
 
 def _appended(writer: duckdb.DuckDBPyConnection, target: Target, made: AnonymizedStream) -> StreamReport:
-    """Append what leaves; whatever ends it early says what became of the tuples."""
+    """Append what leaves; an error or Ctrl-C on the way tells the counts so far."""
     written = 0
     with made:
         _create(writer, target, made.schema)
@@ -88,20 +87,20 @@ def _appended(writer: duckdb.DuckDBPyConnection, target: Target, made: Anonymize
                     written += len(batch)
         except (DuckanonError, KeyboardInterrupt) as ended:
             report = made.report
-            _tell(ended, replace(report, written=written, held=report.held + report.written - written))
+            _add_counts(ended, replace(report, written=written, held=report.held + report.written - written))
             raise
     return made.report
 
 
-def _tell(ended: BaseException, report: StreamReport) -> None:
-    """Let the message of what ended a stream end with what became of its tuples."""
+def _add_counts(ended: BaseException, report: StreamReport) -> None:
+    """Add the counts of the tuples to the message of an error that ended a stream."""
     ended.args = ("; ".join([*map(str, ended.args[:1]), report.to_text()]),)
 
 
 def _proved(
     writer: duckdb.DuckDBPyConnection, target: Target, report: StreamReport, policy: StreamPolicy
 ) -> StreamReport:
-    """Report with the evidence of the table as it is; an AuditFailure where it is none of what was asked."""
+    """Return the report with the evidence of the table; an AuditFailure if the table violates the policy."""
     if not report.written:
         return report
     columns = columns_of(writer, relation_of(target), STAGE)
@@ -117,9 +116,9 @@ def _check_types(
     schemas: tuple[pa.Schema, pa.Schema],
     quasi: Collection[str],
 ) -> None:
-    """Raise a SourceError where a column would leave as other values than it has, such as a BIT as bytes.
+    """Raise a SourceError if a column would leave as other values, such as a BIT as bytes.
 
-    `schemas` are those of what is read, of which quasi-identifiers are recoded, and of what is written.
+    `schemas` are those of the batches that are read, and of those that are written.
     """
     read, written = (dict(_columns_of(writer, schema)) for schema in schemas)
     recoded = {fold(name) for name in quasi}
@@ -133,14 +132,14 @@ def _check_types(
 
 
 def _type_as_read(kind: str) -> str:
-    """Return a type with those in place that its values leave in."""
+    """Return the type in which values of a type leave."""
     return _HUGEINT.sub("DECIMAL(38,0)", _TYPES_AS_TEXT.sub("VARCHAR", kind))
 
 
 def _batches(reader: pa.RecordBatchReader, whole: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Batches of a query, an empty one first: it tells the columns of a query without rows, too.
+    """Batches of a query, an empty one first, which tells the columns of a query without rows.
 
-    A SourceError where a column of `whole` numbers has one of more digits than it can leave with.
+    A SourceError if a HUGEINT in a column of `whole` has more digits than a DECIMAL.
     """
     yield arrow.nothing(reader.schema)
     for batch in reader:
@@ -157,7 +156,7 @@ def _batches(reader: pa.RecordBatchReader, whole: Sequence[str]) -> Iterator[pa.
 
 @contextlib.contextmanager
 def _cursor(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Another connection to the database."""
+    """Give another connection to the database."""
     with con.cursor() as cursor:
         engine.quiet(cursor)
         yield cursor

@@ -1,4 +1,4 @@
-"""CSV and JSON lines as record batches of a stream, whose types its first tuples tell for good."""
+"""CSV and JSON lines as record batches of a stream; its first tuples tell the types for good."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ STAGE = "stream"
 Form = Literal["csv", "jsonl"]
 
 SNIFFED_TUPLES = 20_480
-"""Tuples of a file that tell the types, as DuckDB takes of one."""
+"""Tuples of a file that tell the types: as many as DuckDB looks at."""
 
 FIRST_SNIFFED_TUPLES = 100
-"""Tuples that rule most types out, before all others are asked."""
+"""Tuples that are tried first: they rule most types out."""
 
 _TEXTS = "duckanon_texts"
 _NUMBERS = ("BIGINT", "HUGEINT", "DOUBLE")
@@ -43,13 +43,13 @@ _OF_JSON: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _untold(count: int) -> None:
-    """Take a count that nobody asks for."""
+def _ignored(count: int) -> None:
+    """Ignore the number of waiting tuples."""
 
 
 @dataclass(frozen=True)
 class _Texts:
-    """Tuples of a block, every value a text, and the types that are possible for each column."""
+    """Tuples of a block, every value a text."""
 
     table: pa.Table
     block: Block
@@ -61,15 +61,12 @@ def csv_batches(
     *,
     first: int,
     numbers: Collection[str] = (),
-    waiting: Callable[[int], object] = _untold,
+    waiting: Callable[[int], object] = _ignored,
     typed: Collection[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Record batches of a CSV with a header; the types are those of the first tuples, `first` of them.
+    """Record batches of a CSV with a header, whose `first` tuples tell the types of the `typed` columns.
 
-    Columns that are not `typed` (None: all are) stay texts. Codes with leading zeros are text, an empty field
-    is NULL. Of a column without any value the type is text, or a number where it is one of `numbers`. A
-    SourceError names the line of what cannot be read, or is no value of the type of its column. `waiting` is
-    told how many tuples wait for the types, after each read.
+    A column of `numbers` without a value is DOUBLE. `waiting` gets the number of tuples that wait for types.
     """
     begin, header = _header(chunks)
     delimiter = _delimiter(header)
@@ -91,11 +88,11 @@ def json_batches(
     *,
     first: int,
     numbers: Collection[str] = (),
-    waiting: Callable[[int], object] = _untold,
+    waiting: Callable[[int], object] = _ignored,
 ) -> Iterator[pa.RecordBatch]:
-    """Record batches of JSON lines, an object a line; its columns are the keys of the first tuples.
+    """Record batches of JSON lines, an object a line; the keys of the first tuples are the columns.
 
-    See `csv_batches`. A key that is missing is NULL; one that the first tuples did not have is an error.
+    See `csv_batches`. A missing key is NULL; a key that the first tuples do not have is an error.
     """
     records = blocks(chunks, None)
     begun: list[tuple[pa.Table, Block]] = []
@@ -116,11 +113,10 @@ def json_batches(
     yield from _typed(con, itertools.chain(head, tables), types)
 
 
-def untold(batch: pa.RecordBatch, form: Form, columns: Collection[str]) -> pa.RecordBatch:
-    """Return tuples that have NULL where a file of a form does not tell a value of some columns from it.
+def with_nulls_of(batch: pa.RecordBatch, form: Form, columns: Collection[str]) -> pa.RecordBatch:
+    """Return tuples with NULL for values of some columns that the form cannot tell from NULL.
 
-    In a CSV, as DuckDB reads it, that is the empty text; in JSON, which has no number for them, NaN and
-    infinity.
+    These are the empty text in a CSV, as DuckDB reads it; NaN and infinity in JSON.
     """
     asked = {fold(name) for name in columns}
     for place, field in enumerate(batch.schema):
@@ -128,17 +124,17 @@ def untold(batch: pa.RecordBatch, form: Form, columns: Collection[str]) -> pa.Re
             continue
         values = batch.column(place)
         if form == "csv" and pa.types.is_string(field.type):
-            told = pc.not_equal(values, "")
+            distinct = pc.not_equal(values, "")
         elif form == "jsonl" and pa.types.is_floating(field.type):
-            told = pc.is_finite(values)
+            distinct = pc.is_finite(values)
         else:
             continue
-        batch = batch.set_column(place, field, pc.if_else(told, values, pa.scalar(None, field.type)))
+        batch = batch.set_column(place, field, pc.if_else(distinct, values, pa.scalar(None, field.type)))
     return batch
 
 
 def _header(chunks: Iterator[bytes]) -> tuple[bytes, str]:
-    """Read until the first line is whole; give what was read, and that line."""
+    """Read until the first line is whole; return the bytes that were read, and that line."""
     begin = b""
     for chunk in chunks:
         begin += chunk
@@ -148,13 +144,13 @@ def _header(chunks: Iterator[bytes]) -> tuple[bytes, str]:
 
 
 def _delimiter(header: str) -> str:
-    """Return the delimiter that parts the names; a comma where there is none."""
+    """Return the delimiter between the names; a comma for a single name."""
     outside = "".join(header.split('"')[0::2])
     return max(DELIMITERS, key=lambda sign: (outside.count(sign), sign == ","))
 
 
 def _names(block: Block) -> tuple[list[str], Block]:
-    """Names of the columns, and the block without the record that has them."""
+    """Names of the columns, and the block without its header."""
     block.check()
     delimiter = str(block.delimiter)
     rows = csv.reader(block.data.decode().splitlines(keepends=True), delimiter=delimiter)
@@ -172,7 +168,7 @@ def _names(block: Block) -> tuple[list[str], Block]:
 
 def _of_csv(block: Block, names: Sequence[str]) -> _Texts:
     """Fields of a block as texts."""
-    # A tenth of the start of every command, which few of them need.
+    # To import it takes a tenth of the start of every command, and few commands need it.
     from pyarrow import csv as arrow_csv
 
     block.check()
@@ -216,15 +212,15 @@ def _lines(block: Block) -> pa.Table:
 
 
 def _keys(con: duckdb.DuckDBPyConnection, waiting: Sequence[tuple[pa.Table, Block]], first: int) -> list[str]:
-    """Keys of the first tuples, in the order in which they come."""
+    """Keys of the first tuples, in the order of their first occurrence."""
     known: dict[str, None] = {}
     query = templates.render("stream/json.sql.j2:json_keys", relation=_TEXTS)
     for lines, block in waiting:
         with engine.registered(con, {_TEXTS: lines.slice(0, first)}):
             found = engine.table(con, query, STAGE).to_pydict()
-        for name, told in (("valid", 1), ("object", 2)):
+        for name, fault in (("valid", 1), ("object", 2)):
             if False in found[name]:
-                raise _malformed(block, found[name].index(False), told)
+                raise _malformed(block, found[name].index(False), fault)
         known |= dict.fromkeys(key for keys in found["keys"] for key in keys)
         first -= len(lines)
     if not known:
@@ -261,13 +257,13 @@ def _of_json(con: duckdb.DuckDBPyConnection, lines: pa.Table, block: Block, name
         return _Texts(engine.table(con, query, STAGE), block)
 
 
-def _malformed(block: Block, record: int, told: int) -> SourceError:
+def _malformed(block: Block, record: int, fault: int) -> SourceError:
     words = {
         1: "this is no JSON",
         2: 'this is no JSON object: give one a line, as in {"age": 31}',
         3: "a key that no tuple had at first: name all keys in the first line, null without a value",
     }
-    return SourceError(f"line {block.line_of(record)}: {words[told]}")
+    return SourceError(f"line {block.line_of(record)}: {words[fault]}")
 
 
 def _first(
@@ -278,7 +274,7 @@ def _first(
     numbers: Collection[str],
     waiting: Callable[[int], object],
 ) -> tuple[list[_Texts], dict[str, str]]:
-    """Read the first tuples; give them, and the types that they tell, by column."""
+    """Read the first tuples; return them with the types of the columns."""
     nul = next((name for name in possible if "\0" in name), None)
     if nul is not None:
         raise SourceError(f"column {nul!r}: its name has a NUL character, which none in SQL has: rename it")
@@ -301,7 +297,7 @@ def _typed(
     for texts in tables:
         values, misfit = _values(con, texts, columns, plain=plain)
         if plain and misfit is not None:
-            # Where one number stands in another way, more of them are likely to.
+            # If one number is written in another way, more of them probably are.
             plain = False
             values, misfit = _values(con, texts, columns, plain=plain)
         if misfit is not None:
@@ -315,7 +311,7 @@ def _types(
     possible: Mapping[str, tuple[str, ...]],
     numbers: Collection[str],
 ) -> dict[str, str]:
-    """First type that all texts of a column have."""
+    """First type, by column, that fits all texts of the column."""
     few, _ = _fitting(con, head.slice(0, FIRST_SNIFFED_TUPLES), possible)
     fitting, known = _fitting(con, head, few)
     types = {}
@@ -328,19 +324,19 @@ def _types(
 def _fitting(
     con: duckdb.DuckDBPyConnection, head: pa.Table, possible: Mapping[str, tuple[str, ...]]
 ) -> tuple[dict[str, tuple[str, ...]], set[str]]:
-    """Types that all texts of a column have, by column, and the columns with a text."""
+    """Types that fit all texts of a column, by column, and the columns with a text."""
     with engine.registered(con, {_TEXTS: head}):
         query = templates.render("stream/types.sql.j2:types", relation=_TEXTS, columns=list(possible.items()))
         (row,) = engine.rows(con, query, STAGE)
-    told = list(zip(possible.items(), row, strict=True))
-    fitting = {name: tuple(kind for kind in tried if facts[kind]) for (name, tried), facts in told}
-    return fitting, {name for (name, _), facts in told if facts["known"]}
+    found = list(zip(possible.items(), row, strict=True))
+    fitting = {name: tuple(kind for kind in tried if facts[kind]) for (name, tried), facts in found}
+    return fitting, {name for (name, _), facts in found if facts["known"]}
 
 
 def _values(
     con: duckdb.DuckDBPyConnection, texts: _Texts, columns: Sequence[tuple[str, str]], *, plain: bool
 ) -> tuple[pa.RecordBatch, int | None]:
-    """Values of tuples in the types of their columns, and the place of the first that does not fit."""
+    """Values of tuples in the types of their columns, and the place of the first misfit."""
     fit = max((name for name, _ in columns), key=len) + " fits"  # longer than the name of any column
     query = templates.render(
         "stream/types.sql.j2:typed", relation=_TEXTS, columns=columns, fit=fit, plain=plain

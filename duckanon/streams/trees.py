@@ -1,4 +1,4 @@
-"""Hierarchies of quasi-identifiers of a stream: their leaves in order, and the nodes above each."""
+"""Hierarchies of quasi-identifiers of a stream: leaves in order, and the nodes above each leaf."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Climb:
         return int(self.above.shape[1]) - 1
 
     def nodes(self, con: duckdb.DuckDBPyConnection, column: pa.ChunkedArray, first: int) -> NDArray[np.int64]:
-        """Nodes (m, H + 1) above the values of tuples, the first of which has that place in the stream.
+        """Nodes (m, H + 1) above the values of tuples; a SourceError if a value is no leaf.
 
-        A SourceError where a value is no leaf.
+        The first tuple has the place `first`, from 0, in the stream.
         """
         tuples = pa.table({"number": arrow.arrow(np.arange(len(column))), "value": column})
         query = templates.render(
@@ -65,7 +65,7 @@ class Climb:
 
 
 def climbs_of(con: duckdb.DuckDBPyConnection, attributes: Sequence[Attribute]) -> dict[str, Climb]:
-    """Hierarchies of quasi-identifiers that have one, by column; a PolicyError where one is unusable."""
+    """Hierarchies of quasi-identifiers, by column; a PolicyError if a hierarchy is unusable."""
     found = {}
     for number, one in enumerate(attributes):
         if one.hierarchy is not None:
@@ -81,7 +81,7 @@ def climbs_of(con: duckdb.DuckDBPyConnection, attributes: Sequence[Attribute]) -
 
 
 def with_rows(con: duckdb.DuckDBPyConnection, policy: StreamPolicy) -> StreamPolicy:
-    """Return the policy with rows for hierarchies that are tables of a database, which a stream is not in."""
+    """Return the policy with rows in place of the names of tables, which a stream does not reach."""
     read: dict[str, Any] = {}
     for name, hierarchy in policy.rows.hierarchies.items():
         if isinstance(hierarchy, str) and not Path(hierarchy).is_file():
@@ -96,5 +96,5 @@ def with_rows(con: duckdb.DuckDBPyConnection, policy: StreamPolicy) -> StreamPol
 
 
 def _labels(above: Sequence[object]) -> bool:
-    """Tell whether the labels of a leaf are a list in one column."""
+    """Whether the labels of a leaf are a list in one column."""
     return len(above) == 1 and isinstance(above[0], list)

@@ -16,7 +16,7 @@ from duckanon.policy.bind import Role
 from duckanon.policy.names import fold
 from duckanon.statements.names import parse_name
 from duckanon.suggestion.model import ColumnSet, Suggestion, ranked, statement_of
-from duckanon.suggestion.profile import Column, profile, uniqueness_of_sets
+from duckanon.suggestion.profile import SourceColumn, profile, uniqueness_of_sets
 from duckanon.suggestion.roles import column_suggestions
 
 if TYPE_CHECKING:
@@ -145,13 +145,13 @@ def suggest_query(
     )
 
 
-def _columns(con: duckdb.DuckDBPyConnection, query: str, name: str) -> tuple[Column, ...]:
+def _columns(con: duckdb.DuckDBPyConnection, query: str, name: str) -> tuple[SourceColumn, ...]:
     columns = columns_of(con, subquery(query), f"suggest for {name}")
-    return tuple(Column(*column, f"c{number}") for number, column in enumerate(columns, start=1))
+    return tuple(SourceColumn(*column, f"c{number}") for number, column in enumerate(columns, start=1))
 
 
 def _stage(
-    con: duckdb.DuckDBPyConnection, workspace: str, query: str, columns: Sequence[Column], name: str
+    con: duckdb.DuckDBPyConnection, workspace: str, query: str, columns: Sequence[SourceColumn], name: str
 ) -> tuple[str, str, int, int]:
     """Write the records and a sample of them; return their names and sizes."""
     records, sample, stage = f"{workspace}_records", f"{workspace}_sample", f"suggest for {name}"

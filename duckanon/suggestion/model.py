@@ -359,7 +359,7 @@ def _short(text: str) -> str:
 K = 5
 """Size of a class to start from."""
 
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _RESERVED = frozenset(["as", "with", "to", "true", "false", "null", "e", "select", "from"])
 
 
@@ -427,4 +427,4 @@ def _maps(
 
 def word(name: str) -> str:
     """Name as a person would write it: in quotes only where it needs them."""
-    return name if _PLAIN.fullmatch(name) and name.lower() not in _RESERVED else ident(name)
+    return name if _PLAIN_NAME.fullmatch(name) and name.lower() not in _RESERVED else ident(name)

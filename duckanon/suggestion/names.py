@@ -24,7 +24,7 @@ PERSONS = (
 )
 """Those of them that are one person: a name of these may also be that of a yes or no (``cancer_patient``)."""
 
-OTHERS = (
+ROLES_OF_OTHERS = (
     "doctor|physician|surgeon|dentist|nurse|midwife|therapist|clinician|practitioner|pharmacist|prescriber|carer|"
     "caregiver|officer|agent|clerk|broker|advis[eo]r|consultant|counsell?or|lawyer|attorney|solicitor|judge|"
     "prosecutor|witness|victim|suspect|offender|defendant|plaintiff|teacher|tutor|lecturer|professor|instructor|"
@@ -38,7 +38,7 @@ OTHERS = (
 
 _IDENTIFIERS = {
     "a name of a person": rf"""(?<=^_)names?_$
-        (?:{SUBJECTS}|{OTHERS})_?names?_
+        (?:{SUBJECTS}|{ROLES_OF_OTHERS})_?names?_
         (?:first|last|given|full|middle|maiden|sur|fore|nick|christian)_?names?_
         surname vorname nachname familienname prenom nom_ apellidos? nombre_ next_of_kin_""",
     "an e-mail address": "e_?mails?(?:_addr[a-z]*)?_ mail_(?:addr[a-z]*_)?",
@@ -87,7 +87,7 @@ _QUASI = {
         relation[a-z]*_ education degree_ school[a-z]*_ occupation job_ profession employ[a-z]*_ work_?class
         class_of_worker industry_ veteran military height_ (?:eye|hair|skin)_
         (?<!instance_)(?<!sample_)(?<!sampling_)(?<!survey_)(?<!design_)weight_""",
-    "a person": f"(?:{OTHERS}|by)_$",
+    "a person": f"(?:{ROLES_OF_OTHERS}|by)_$",
     "a time": """dates?_ year_ month_ days?_ weeks?_ time[a-z]*_ datum_ jahr_ fecha_ admission discharge_""",
 }
 
@@ -102,7 +102,7 @@ _SUBJECT_KEY = re.compile(rf"_(?:{SUBJECTS})s?_?(?:id|uuid|guid|key|pk|nr|no|num
 _BARE_KEY = re.compile(r"^_(?:id|uuid|guid|key|pk|rowid|row|idx|index|nr|number)_$")
 _BARE_SUBJECT = re.compile(rf"^_(?:{SUBJECTS})_$")
 _TITLE = re.compile(r"name_$")
-_PERSON = re.compile(rf"_(?:{PERSONS}|{OTHERS}|by)_$")
+_PERSON = re.compile(rf"_(?:{PERSONS}|{ROLES_OF_OTHERS}|by)_$")
 
 
 def _compiled(table: dict[str, str]) -> dict[str, re.Pattern[str]]:

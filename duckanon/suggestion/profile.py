@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from duckanon.policy.kinds import Kind
     from duckanon.suggestion.model import Repair
 
-EXACT = 2**125
+EXACT_MAX_SUM = 2**125
 """Up to this sum of whole numbers, those behind a DECIMAL included, a mean is computed exactly as HUGEINT."""
 
-SHAPED = 10_000
+PATTERN_MAX_VALUES = 10_000
 """Values of a column that are compared with the patterns."""
 
 _DATE = r"\d{4}[-./]\d{1,2}[-./]\d{1,2}|\d{1,2}[-./]\d{1,2}[-./](\d{4}|\d{2})"
@@ -53,7 +53,7 @@ _ENUM = re.compile(r"ENUM\((?:'[^']*'(?:, )?)*\)")
 
 
 @dataclass(frozen=True)
-class Column:
+class SourceColumn:
     """A column of the source and its name inside the role finder: c1.. ."""
 
     name: str
@@ -86,7 +86,7 @@ class Facts:
     each of `PATTERNS`.
     """
 
-    column: Column
+    column: SourceColumn
     records: int
     nulls: int
     values: int
@@ -130,7 +130,7 @@ class Facts:
         if self.column.kind not in {"integer", "decimal"}:
             return None
         largest = max(abs(self.low or 0), abs(self.high or 0)) * 10.0**self.column.scale
-        return "double" if largest * self.records > EXACT else None
+        return "double" if largest * self.records > EXACT_MAX_SUM else None
 
     def share(self, pattern: str) -> float:
         """Share of the values that match a pattern."""
@@ -138,11 +138,11 @@ class Facts:
 
 
 def profile(
-    con: duckdb.DuckDBPyConnection, records: str, sample: str, columns: Sequence[Column]
+    con: duckdb.DuckDBPyConnection, records: str, sample: str, columns: Sequence[SourceColumn]
 ) -> tuple[Facts, ...]:
     """Facts of all columns, from the temporary tables of all records and of those that stand for them.
 
-    One GROUP BY over all records a column; at most `SHAPED` values of it are compared with the patterns.
+    One GROUP BY over all records a column; `PATTERN_MAX_VALUES` values at most meet the patterns.
     """
     facts = []
     with progress.step("columns", len(columns), "columns") as step:
@@ -157,7 +157,11 @@ def profile(
 
 def _shaped(con: duckdb.DuckDBPyConnection, sample: str, facts: Facts) -> Facts:
     query = templates.render(
-        "suggest/columns.sql.j2:shapes", sample=sample, column=facts.column, limit=SHAPED, patterns=PATTERNS
+        "suggest/columns.sql.j2:shapes",
+        sample=sample,
+        column=facts.column,
+        limit=PATTERN_MAX_VALUES,
+        patterns=PATTERNS,
     )
     looked_at, length, words, shortest, longest, *matched = engine.rows(con, query, "suggest")[0]
     shares = {name: count / max(looked_at, 1) for name, count in zip(PATTERNS, matched, strict=True)}
@@ -172,10 +176,10 @@ def _shaped(con: duckdb.DuckDBPyConnection, sample: str, facts: Facts) -> Facts:
     )
 
 
-PAIRED = 24
+PAIRS_MAX_COLUMNS = 24
 """Columns of which all pairs are counted: 276 of them at most."""
 
-EXAMINED = 12
+TRIPLES_MAX_COLUMNS = 12
 """Columns of which all triples are counted, 220 at most, and among which minimal sets are sought."""
 
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -196,11 +200,11 @@ def uniqueness_of_sets(
     """Uniqueness of pairs and triples of columns, and minimal sets of records (SUDA).
 
     A set is special for a record that is alone on it and not alone on any part of it: a minimal sample
-    unique of Elliot, Manning and Ford (2002), here up to three columns: pairs of the `PAIRED` candidates
-    with the most values, triples of the `EXAMINED` first of these. One GROUP BY over small integers a set,
-    at most 520 of them, and a dozen over all records.
+    unique of Elliot, Manning and Ford (2002), here up to three columns: pairs of the `PAIRS_MAX_COLUMNS`
+    candidates with the most values, triples of the `TRIPLES_MAX_COLUMNS` first of these. One GROUP BY over
+    small integers a set, at most 520 of them, and a dozen over all records.
     """
-    chosen = sorted(candidates, key=lambda facts: -facts.values)[:PAIRED]
+    chosen = sorted(candidates, key=lambda facts: -facts.values)[:PAIRS_MAX_COLUMNS]
     if len(chosen) < 2:
         return Uniqueness((), (), (), ())
     codes = f"{workspace}_codes"
@@ -212,7 +216,7 @@ def uniqueness_of_sets(
     )
     query = templates.render("relation.sql.j2:count", relation=named("temp", codes))
     size = int(engine.rows(con, query, "suggest")[0][0])
-    examined = min(len(chosen), EXAMINED)
+    examined = min(len(chosen), TRIPLES_MAX_COLUMNS)
     subsets = _wanted(len(chosen), examined)
     alone: dict[tuple[int, ...], Flags] = {}
     special: dict[tuple[int, ...], Flags] = {}

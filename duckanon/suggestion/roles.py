@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from duckanon.suggestion.names import Named
     from duckanon.suggestion.profile import Facts
 
-FEW = 20
+CODE_MAX_VALUES = 20
 """Up to so many different values a column of texts or whole numbers looks like a code."""
 
-MANY = 0.5
+PATTERN_MIN_SHARE = 0.5
 """Share of values of a pattern from which a column is taken to be made of it."""
 
 _NUMERIC = frozenset({"integer", "decimal", "float"})
@@ -34,13 +34,17 @@ _LOOKS = {"date": "dates as text", "zip": "postal codes", "coordinates": "coordi
 
 def described(facts: Facts) -> str:
     """What the values of a column are, in a few words without any of the values: ``a code of 7 values``."""
-    looks = [what for pattern, what in _LOOKS.items() if facts.share(pattern) >= MANY]
+    looks = [what for pattern, what in _LOOKS.items() if facts.share(pattern) >= PATTERN_MIN_SHARE]
     if looks and facts.column.kind == "text":
         return f"looks like {looks[0]}"
     if facts.column.kind in {"date", "timestamp"}:
         return f"{facts.values} times within {_years(facts)}"
     if facts.column.kind == "text" or is_code(facts):
-        return f"a code of {facts.values} values" if facts.values <= FEW else f"{facts.values} texts or codes"
+        return (
+            f"a code of {facts.values} values"
+            if facts.values <= CODE_MAX_VALUES
+            else f"{facts.values} texts or codes"
+        )
     return f"{facts.values} values" if facts.column.kind == "boolean" else f"{facts.values} numbers"
 
 
@@ -51,9 +55,9 @@ def guess(facts: Facts) -> str:
     """
     if facts.column.kind not in _NUMERIC or is_code(facts):
         return ""
-    if facts.whole and _within(facts, 0, 120) and facts.values > FEW:
+    if facts.whole and _within(facts, 0, 120) and facts.values > CODE_MAX_VALUES:
         return "within 0 and 120, as ages are"
-    if facts.share("fine_decimal") >= MANY and _within(facts, -180, 180):
+    if facts.share("fine_decimal") >= PATTERN_MIN_SHARE and _within(facts, -180, 180):
         return "within -180 and 180, with four digits or more, as coordinates are"
     return ""
 
@@ -81,20 +85,20 @@ KEY_RATIO = 0.05
 KEY_VALUES = 1000
 """The same as a number: more values than a code has, however many records there are."""
 
-OWN = 0.5
+OWN_VALUE_MIN_SHARE = 0.5
 """Share of records alone with their text from which its mode would be somebody's own text, and different
 values for each record from which a key of what outsiders know (``school_id``) points at one record."""
 
 POSTAL = 10
 """Characters that a postal code has at most."""
 
-SOME = 0.01
+EMAIL_MIN_SHARE = 0.01
 """Share of values with an e-mail address from which a text is not released."""
 
-LEAST = 10
+KEY_MIN_RECORDS = 10
 """Records from which the values alone can show that a column is a key."""
 
-_DIRECT = {
+_DIRECT_IDENTIFIERS = {
     "email": "e-mail addresses",
     "ssn": "social security numbers",
     "iban": "IBANs",
@@ -172,7 +176,9 @@ def _other_key(facts: Facts, meaning: Named | None) -> Proposal | None:
     if not _countable(facts) or _two_values(facts):
         return None
     many = facts.distinct_ratio >= KEY_RATIO or facts.values > KEY_VALUES
-    if key_named(name) == "key" and (facts.distinct_ratio >= OWN if role == "quasi_identifier" else many):
+    if key_named(name) == "key" and (
+        facts.distinct_ratio >= OWN_VALUE_MIN_SHARE if role == "quasi_identifier" else many
+    ):
         like = "key"
     elif many and person_named(name):
         like = "person"
@@ -185,26 +191,28 @@ def _other_key(facts: Facts, meaning: Named | None) -> Proposal | None:
 
 
 def _direct_values(facts: Facts, meaning: Named | None) -> Proposal | None:
-    if facts.share("date") >= MANY:
+    if facts.share("date") >= PATTERN_MIN_SHARE:
         return None
-    for pattern, what in _DIRECT.items():
+    for pattern, what in _DIRECT_IDENTIFIERS.items():
         # A plain number of 13 to 16 digits may be a quantity, if its name says so.
-        if facts.share(pattern) >= MANY and (facts.column.kind == "text" or meaning is None):
+        if facts.share(pattern) >= PATTERN_MIN_SHARE and (facts.column.kind == "text" or meaning is None):
             return Proposal(Role.IDENTIFIER, f"the values look like {what}")
     for pattern in ("email", "ssn", "iban", "uuid", "phone"):
-        if facts.column.kind == "text" and facts.share(pattern) >= SOME:
+        if facts.column.kind == "text" and facts.share(pattern) >= EMAIL_MIN_SHARE:
             share = f"{100 * facts.share(pattern):.0f} %"
-            return Proposal(Role.IDENTIFIER, f"{share} of the values look like or hold {_DIRECT[pattern]}")
+            return Proposal(
+                Role.IDENTIFIER, f"{share} of the values look like or hold {_DIRECT_IDENTIFIERS[pattern]}"
+            )
     return None
 
 
 def _text(facts: Facts, meaning: Named | None) -> Proposal | None:
     if facts.column.kind != "text":
         return None
-    varied = facts.values > FEW or facts.distinct_ratio >= 0.1
+    varied = facts.values > CODE_MAX_VALUES or facts.distinct_ratio >= 0.1
     if varied and (facts.words >= 5 or facts.length >= 50 or facts.longest > 200):
         return Proposal(Role.IDENTIFIER, "free text, which may hold names or anything else")
-    if facts.own_share < OWN or _postal(facts, meaning):
+    if facts.own_share < OWN_VALUE_MIN_SHARE or _postal(facts, meaning):
         return None
     reason = f"{100 * facts.own_share:.0f} % of the records with a text have one of their own"
     reason = f"{reason}, and a recoded text would be somebody's"
@@ -219,11 +227,11 @@ def _postal(facts: Facts, meaning: Named | None) -> bool:
 
 def _instead_of_text(facts: Facts, meaning: Named | None) -> str | None:
     """Return what to write for a text that is nobody's own, where the column may be worth it."""
-    if facts.share("date") >= MANY:
+    if facts.share("date") >= PATTERN_MIN_SHARE:
         return "CAST it to DATE"
-    if facts.share("coordinates") >= MANY:
+    if facts.share("coordinates") >= PATTERN_MIN_SHARE:
         return "write latitude and longitude as two numbers"
-    if facts.share("number") >= MANY:
+    if facts.share("number") >= PATTERN_MIN_SHARE:
         return "CAST it to a number, if it is a quantity,"
     return None if meaning is None else "group its values"
 
@@ -261,9 +269,9 @@ def _advice(facts: Facts, meaning: Named) -> str | None:
     name = repr(facts.column.name)
     if meaning.what == "a coordinate" and facts.unique_share >= 0.1:
         return f"{name} is nearly an address: round coordinates in the query, two decimals are about 1 km"
-    if _postal(facts, meaning) and facts.own_share >= OWN:
+    if _postal(facts, meaning) and facts.own_share >= OWN_VALUE_MIN_SHARE:
         return f"{name} is nearly a text of one's own: shorten it in the query, to three digits for example"
-    if facts.column.kind == "text" and facts.share("date") >= MANY:
+    if facts.column.kind == "text" and facts.share("date") >= PATTERN_MIN_SHARE:
         return f"{name} holds dates as text, recoded by their mode: CAST it to DATE to have their mean"
     return None
 
@@ -272,7 +280,7 @@ def _key_values(facts: Facts, meaning: Named | None) -> Proposal | None:
     """Take whole numbers, all different and in a dense or fixed form, for a key."""
     del meaning
     numbers = facts.column.kind in _NUMERIC
-    if not (numbers and facts.whole) or facts.present < LEAST or facts.values < facts.present:
+    if not (numbers and facts.whole) or facts.present < KEY_MIN_RECORDS or facts.values < facts.present:
         return None
     low, high = facts.low or 0.0, facts.high or 0.0
     if high - low + 1 <= 2 * facts.values:
@@ -293,7 +301,7 @@ def _constant(facts: Facts, meaning: Named | None) -> Proposal | None:
 
 def _two_values(facts: Facts) -> bool:
     """Tell whether a column has two values in many records: ``own_telephone`` is yes or no, and no number."""
-    return facts.values == 2 and facts.distinct_ratio < OWN
+    return facts.values == 2 and facts.distinct_ratio < OWN_VALUE_MIN_SHARE
 
 
 def _countable(facts: Facts) -> bool:
@@ -406,7 +414,11 @@ def _of_values(facts: Facts, proposal: Proposal) -> list[str]:
             f"{name} holds codes as numbers, which are near each other where the numbers are: CAST it to "
             "VARCHAR in the query if their order means nothing"
         )
-    zips = facts.column.kind == "text" and facts.share("zip") >= MANY and facts.own_share < OWN
+    zips = (
+        facts.column.kind == "text"
+        and facts.share("zip") >= PATTERN_MIN_SHARE
+        and facts.own_share < OWN_VALUE_MIN_SHARE
+    )
     if proposal.role is Role.QUASI_IDENTIFIER and zips:
         quoted = facts.column.name.replace("'", "''")
         warnings.append(

@@ -5,50 +5,38 @@
 -- returns: class, superset, class_size BIGINT, superset_size BIGINT (records), emd_numerator HUGEINT,
 --          emd_denominator HUGEINT, emd DOUBLE; one row a class and superset
 -- violation: none; verdict_nt_closeness.sql looks for a superset that is large and near enough
--- source: Li et al. 2010 (TKDE 22, 7), (n, t)-closeness; equal distance as in t_closeness_equal.sql, with the
+-- formula: EMD(P, Q) = 1 / 2 * sum over i of | p_i - q_i |
+-- source: Li et al. 2010 (TKDE 22, 7), (n, t)-closeness: the distance of t_closeness_equal.sql with the
 --         superset in place of the table. NULL is a value.
-WITH present AS (
-    SELECT class, value, count(*) AS members
-    FROM class_member
-    GROUP BY class, value
+WITH
+p AS (SELECT class, value, count(*) AS members FROM class_member GROUP BY class, value),
+q AS (
+    SELECT held.superset, p.value, sum(p.members) AS records
+    FROM p JOIN class_superset AS held ON held.class = p.class
+    GROUP BY held.superset, p.value
 ),
-class_size AS (
-    SELECT class, CAST(sum(members) AS BIGINT) AS members
-    FROM present
-    GROUP BY class
-),
-domain AS (
-    SELECT held.superset, present.value, CAST(sum(present.members) AS BIGINT) AS records
-    FROM present
-    JOIN class_superset AS held ON held.class = present.class
-    GROUP BY held.superset, present.value
-),
-superset_size AS (
-    SELECT superset, CAST(sum(records) AS BIGINT) AS records
-    FROM domain
-    GROUP BY superset
-),
-difference AS (
+size AS (SELECT class, count(*) AS class_size FROM class_member GROUP BY class),
+superset_size AS (SELECT superset, CAST(sum(records) AS HUGEINT) AS n FROM q GROUP BY superset),
+compared AS (
     SELECT
-        present.class, held.superset, class_size.members AS class_size,
-        superset_size.records AS superset_size,
-        abs(CAST(superset_size.records AS HUGEINT) * present.members - class_size.members * domain.records)
-        - class_size.members * domain.records AS gain
-    FROM present
-    JOIN class_superset AS held ON held.class = present.class
-    JOIN class_size ON class_size.class = present.class
-    JOIN superset_size ON superset_size.superset = held.superset
-    JOIN domain ON domain.superset = held.superset AND domain.value IS NOT DISTINCT FROM present.value
-),
-class_gain AS (
-    SELECT class, superset, class_size, superset_size, sum(gain) AS gain
-    FROM difference
-    GROUP BY class, superset, class_size, superset_size
+        size.class,
+        held.superset,
+        size.class_size,
+        whole.n,
+        coalesce(p.members, 0) * whole.n - q.records * size.class_size AS difference
+    FROM size
+    JOIN class_superset AS held ON held.class = size.class
+    JOIN superset_size AS whole ON whole.superset = held.superset
+    JOIN q ON q.superset = held.superset
+    LEFT JOIN p ON p.class = size.class AND p.value IS NOT DISTINCT FROM q.value
 )
 SELECT
-    class, superset, class_size, superset_size,
-    gain + CAST(class_size AS HUGEINT) * superset_size AS emd_numerator,
-    2 * CAST(class_size AS HUGEINT) * superset_size AS emd_denominator,
-    CAST(gain + CAST(class_size AS HUGEINT) * superset_size AS DOUBLE)
-    / (2 * CAST(class_size AS DOUBLE) * superset_size) AS emd
-FROM class_gain
+    class,
+    superset,
+    class_size,
+    CAST(n AS BIGINT) AS superset_size,
+    sum(abs(difference)) AS emd_numerator,
+    max(2 * class_size * n) AS emd_denominator,
+    CAST(sum(abs(difference)) AS DOUBLE) / max(2 * class_size * n) AS emd
+FROM compared
+GROUP BY class, superset, class_size, n

@@ -1,52 +1,51 @@
 -- audit: t_closeness_hierarchical
 -- question: How far is every class from the whole table in a sensitive column whose values form a tree?
--- reads: class_member(class, value), tree(value, level, node): level 0 the value itself, the highest the root
+-- reads: class_member(class, value), tree(value, level, node): level 0 the value itself, the highest the
+--        root
 -- returns: class, class_size BIGINT (records), emd_numerator HUGEINT, emd_denominator HUGEINT, emd DOUBLE
 -- violation: emd > t, decided as emd_numerator > t * emd_denominator in integers
--- source: Li et al. 2007, section 5.2, as a sum over edges: |P_below - Q_below| / (2 H), H the height.
---         NULL is a child of the root with no relatives.
-WITH root AS (SELECT max(path.level) AS height FROM tree AS path),
-edge AS (
-    SELECT path.value, path.level, path.node FROM tree AS path CROSS JOIN root WHERE path.level < root.height
+-- formula: EMD(P, Q) = 1 / (2 H) * sum over the nodes N below the root of | p_N - q_N |
+-- source: Li et al. 2007, section 5.2, hierarchical distance. H is the height of the tree; p_N is the share
+--         of the records of the class whose value lies below N, q_N that of the table. What has to cross
+--         the edge above N is p_N - q_N, and an edge costs 1 / (2 H). NULL has no relatives: a path of its
+--         own.
+WITH
+root AS (SELECT max(path.level) AS height FROM tree AS path),
+below AS (
+    SELECT path.value, path.level, path.node
+    FROM tree AS path CROSS JOIN root
+    WHERE path.level < root.height
     UNION ALL
-    SELECT NULL, path.level, NULL FROM tree AS path CROSS JOIN root WHERE path.level < root.height
-    GROUP BY path.level
+    SELECT DISTINCT NULL, path.level, NULL
+    FROM tree AS path CROSS JOIN root
+    WHERE path.level < root.height
 ),
-present AS (
-    SELECT cm.class, edge.level, edge.node, count(*) AS members
-    FROM class_member AS cm JOIN edge ON edge.value IS NOT DISTINCT FROM cm.value
-    GROUP BY cm.class, edge.level, edge.node
+placed AS (
+    SELECT cm.class, below.level, below.node
+    FROM class_member AS cm JOIN below ON below.value IS NOT DISTINCT FROM cm.value
 ),
-domain AS (
-    SELECT present.level, present.node, CAST(sum(present.members) AS BIGINT) AS records
-    FROM present
-    GROUP BY present.level, present.node
-),
-class_size AS (
-    SELECT class, count(*) AS members FROM class_member GROUP BY class
-),
-total AS (SELECT CAST(sum(members) AS BIGINT) AS n FROM class_size),
-difference AS (
+q AS (SELECT level, node, count(*) AS records FROM placed GROUP BY level, node),
+p AS (SELECT class, level, node, count(*) AS members FROM placed GROUP BY class, level, node),
+size AS (SELECT class, count(*) AS class_size FROM class_member GROUP BY class),
+total AS (SELECT CAST(sum(class_size) AS HUGEINT) AS n FROM size),
+compared AS (
     SELECT
-        present.class,
-        class_size.members AS class_size,
-        abs(total.n * present.members - class_size.members * domain.records)
-        - class_size.members * domain.records AS gain
-    FROM present
-    JOIN class_size ON class_size.class = present.class
-    JOIN domain ON domain.level = present.level AND domain.node IS NOT DISTINCT FROM present.node
+        size.class,
+        size.class_size,
+        coalesce(p.members, 0) * total.n - q.records * size.class_size AS difference
+    FROM size
+    CROSS JOIN q
     CROSS JOIN total
-),
-class_gain AS (
-    SELECT class, class_size, sum(gain) AS gain FROM difference GROUP BY class, class_size
+    LEFT JOIN p ON p.class = size.class AND p.level = q.level AND p.node IS NOT DISTINCT FROM q.node
 )
 SELECT
-    class_gain.class,
-    class_gain.class_size,
-    class_gain.gain + CAST(root.height AS HUGEINT) * class_gain.class_size * total.n AS emd_numerator,
-    2 * CAST(root.height AS HUGEINT) * class_gain.class_size * total.n AS emd_denominator,
-    CAST(class_gain.gain + CAST(root.height AS HUGEINT) * class_gain.class_size * total.n AS DOUBLE)
-    / (2 * CAST(root.height AS DOUBLE) * class_gain.class_size * total.n) AS emd
-FROM class_gain
+    compared.class,
+    compared.class_size,
+    sum(abs(compared.difference)) AS emd_numerator,
+    max(2 * root.height * compared.class_size * total.n) AS emd_denominator,
+    CAST(sum(abs(compared.difference)) AS DOUBLE)
+    / max(2 * root.height * compared.class_size * total.n) AS emd
+FROM compared
 CROSS JOIN total
 CROSS JOIN root
+GROUP BY compared.class, compared.class_size

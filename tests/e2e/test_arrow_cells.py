@@ -159,7 +159,7 @@ def test_k_is_that_of_plain_values(share: int) -> None:
 
 
 def test_twenty_records_are_not_one_class() -> None:
-    """The case of issue 47: k is 1, and was read as 20 where each chunk has one value with the code 0."""
+    """By hand: k is 1, and was once read as 20 where each chunk has one value with the code 0."""
     values = [f"v{i}" for i in range(20)]
     chunks = [pa.FixedSizeListArray.from_arrays(pa.array([one]).dictionary_encode(), 1) for one in values]
     arrays = pa.table({"q": pa.chunked_array(chunks)})

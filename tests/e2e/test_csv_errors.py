@@ -1,4 +1,4 @@
-"""A CSV that cannot be read: the cause and the line of DuckDB, and what to do (issue 12, item 17)."""
+"""A CSV that cannot be read: the cause and the line of DuckDB, and what to do."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import pytest
 
 import duckanon
 from duckanon.api import files
+from duckanon.database import csv_files
 from duckanon.testing import assert_private
 from tests.e2e.file_scene import k_of, run, write
 from tests.examples import slowly
@@ -186,3 +187,27 @@ def test_single_quotes_are_a_part_of_the_value(tmp_path: Path) -> None:
     write(tmp_path / "r.csv", "age,name\n" + "1,'Doe, J'\n" * 4)
     code, out, err = run(tmp_path, "audit", "r.csv", "--qi", "name", "--format", "json")
     assert (code, err) == (0, "")
+
+
+UNQUOTED = {
+    "commas": "a,b\n1,2.50\n3,x\n",
+    "semicolons": "a;b;c\n1,5;02/03/2020;NA\n;03/04/2020;x\n",
+    "tabs": "a\tb\n2020-01-02 10:11\tyes\n2020-01-03 10:11\tno\n",
+    "comments": "a,b\n# none\n1,2\n",
+    "a title": "a table\n\na|b\n1|2\n3|4\n",
+    "one column": "a\n1\n2\n",
+    "no rows": "a,b\n",
+}
+
+
+@pytest.mark.parametrize("name", UNQUOTED)
+def test_a_file_without_quotes_is_read_as_where_all_quotes_are_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    file = write(tmp_path / "p.csv", UNQUOTED[name])
+    found = []
+    for quotes in (False, True):
+        monkeypatch.setattr(csv_files, "_has_quotes", lambda _, quotes=quotes: quotes)
+        with duckdb.connect() as con:
+            found.append(csv_files._sniffed(con, file, csv_files.AS_FOUND))
+    assert found[0] == found[1]

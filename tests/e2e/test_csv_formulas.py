@@ -1,4 +1,4 @@
-"""Cells of a CSV that a spreadsheet takes for formulas are named, and escaped on request (issue 12, item 11).
+"""Cells of a CSV that a spreadsheet takes for formulas are named, and escaped on request.
 
 A spreadsheet evaluates a cell that begins with = + - @, a tab or a carriage return (OWASP, "CSV Injection"): a
 text of the source can so run what its author likes on the machine of the reader. A quote in front makes it a text.

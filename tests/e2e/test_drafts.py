@@ -1,4 +1,4 @@
-"""Drafts of files: a killed process leaves one, and whoever writes next removes it, and nothing else (issue 12, item 20)."""
+"""Drafts of files: a killed process leaves one, and whoever writes next removes it, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database from elsewhere acts in nothing: no view, computed column or macro of it is evaluated (issue 12, item 11).
+"""A database from elsewhere acts in nothing: no view, computed column or macro of it is evaluated.
 
 A file may be made by an attacker. What is expected is by hand: exit code 2 (or 1 where verify finds a difference), one
 line on stderr, and none of the bytes of a file that was not named.

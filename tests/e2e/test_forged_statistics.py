@@ -1,4 +1,4 @@
-"""A file that lies about its rows in its statistics: no verdict comes from what it states (issue 47, A1).
+"""A file that lies about its rows in its statistics: no verdict comes from what it states.
 
 Rows are 256 * g + i % 2 in class g, a tenth NULL: DuckDB, which sorts and groups by what a file states, takes values that
 differ by 256 for one where the stated maximum is below 256. By hand, of 100 classes with two values of their own the

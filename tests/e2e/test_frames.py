@@ -1,4 +1,4 @@
-"""`anonymize_table` gives back the kind of table that it got, with its types (issue 12, item 14)."""
+"""`anonymize_table` gives back the kind of table that it got, with its types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C through the Python API: KeyboardInterrupt, and nothing is left (issue 12, item 12).
+"""Ctrl-C through the Python API: KeyboardInterrupt, and nothing is left.
 
 Of 34 interrupts 14 raised ResourceInUseException and left four temporary tables with original values.
 """

@@ -1,4 +1,4 @@
-"""Hierarchies of very many levels: read in one scan, up to a limit that says so (issue 47, E6).
+"""Hierarchies of very many levels: read in one scan, up to a limit that says so.
 
 900 levels in columns took minutes, a SELECT each; 10,000 a minute and a half of planning before anything else.
 """

@@ -1,4 +1,4 @@
-"""--timeout ends all of a command: what it reads before its work, and what it writes behind it (issue 47)."""
+"""--timeout ends all of a command: what it reads before its work, and what it writes behind it."""
 
 from __future__ import annotations
 

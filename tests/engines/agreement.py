@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import sqlglot
 
+from duckanon.audits.headers import audit_file
 from duckanon.audits.portable import audit_sql
 from duckanon.database import templates
 from tests.engines.relations import Answer, Job, Relation, on_duckdb, relations_of
@@ -164,7 +165,7 @@ def integers(row: dict[str, Any]) -> list[int]:
 
 def as_sqlglot_has_it(audit: str, name: Engine) -> str:
     """Give an audit as sqlglot alone writes it."""
-    return sqlglot.transpile(templates.read(f"audit/{audit}.sql"), read="duckdb", write=name)[0]
+    return sqlglot.transpile(templates.read(audit_file(audit)), read="duckdb", write=name)[0]
 
 
 def error_of_plain(name: Engine, engine: Running, audit: str) -> str:

@@ -83,15 +83,14 @@ def test_the_text_keeps_its_header_and_says_what_differs(audit: str, engine: Eng
 
 
 def test_a_text_of_its_own_is_of_an_audit_and_an_engine_and_says_of_itself_what_the_other_says() -> None:
-    folders = {path.name for path in (templates.folder() / "audit").iterdir() if path.is_dir()} - {
-        "definition"
-    }
+    fast = templates.folder() / "audit" / "fast"
+    folders = {path.name for path in fast.iterdir() if path.is_dir()}
     assert folders == {"spark", "few_values"}
-    own = [path.stem for path in (templates.folder() / "audit" / "spark").iterdir()]
+    own = [path.stem for path in (fast / "spark").iterdir()]
     assert sorted(own) == ["nt_closeness_ordered", "t_closeness_ordered"]
     for audit in own:
-        assert audit_file(audit, "spark") == f"audit/spark/{audit}.sql"
-        assert audit_file(audit, "postgres") == audit_file(audit, "duckdb") == f"audit/{audit}.sql"
+        assert audit_file(audit, "spark") == f"audit/fast/spark/{audit}.sql"
+        assert audit_file(audit, "postgres") == audit_file(audit, "duckdb") == f"audit/fast/{audit}.sql"
         heads = [headers.entries(audit_sql(audit, engine)) for engine in ("duckdb", "spark")]
         assert all(heads[1][key] == text for key, text in heads[0].items())
 
@@ -118,7 +117,7 @@ def test_a_rank_is_widened_where_it_is_made(function: str) -> None:
 
 
 def test_for_duckdb_it_is_the_file() -> None:
-    assert all(audit_sql(audit) == templates.read(f"audit/{audit}.sql") for audit in audit_names())
+    assert all(audit_sql(audit) == templates.read(audit_file(audit)) for audit in audit_names())
 
 
 def test_an_unknown_name_is_an_error_that_names_the_nearest() -> None:

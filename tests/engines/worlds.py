@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import sqlglot
 from sqlglot import exp
 
+from duckanon.audits.headers import audit_file
 from duckanon.audits.portable import audit_sql
 from duckanon.database import templates
 from tests.engines.relations import Job, Relation, Row, on_duckdb
@@ -61,7 +62,7 @@ text_of = cache(audit_sql)
 @cache
 def reads(audit: str) -> list[str]:
     """Relations that an audit reads, sorted."""
-    query = sqlglot.parse_one(templates.read(f"audit/{audit}.sql"), read="duckdb")
+    query = sqlglot.parse_one(templates.read(audit_file(audit)), read="duckdb")
     ours = {cte.alias for cte in query.find_all(exp.CTE)}
     return sorted({table.name for table in query.find_all(exp.Table)} - ours)
 

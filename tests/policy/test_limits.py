@@ -1,4 +1,4 @@
-"""Policies and names that are large beyond use: an error names the limit (issue 47, E6)."""
+"""Policies and names that are large beyond use: an error names the limit."""
 
 from __future__ import annotations
 

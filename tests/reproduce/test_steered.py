@@ -10,7 +10,7 @@ from reproduce import steered
 from reproduce.rows import MissingDataError
 from reproduce.steered_stream import stream_order
 from reproduce.steered_weights import (
-    Outcome,
+    WeightOutcome,
     moderately_correlated,
     outcome,
     perfectly_correlated,
@@ -94,11 +94,11 @@ def test_moderate_correlation_names_what_matches() -> None:
 def test_reaching_asks_that_t_is_kept_from_then_on() -> None:
     """Source: hand calculation."""
 
-    def found(*greatest: float) -> tuple[Outcome, ...]:
-        return tuple(Outcome(weight, emd, 0.0, 0.0, 0.0) for weight, emd in enumerate(greatest))
+    def found(*greatest: float) -> tuple[WeightOutcome, ...]:
+        return tuple(WeightOutcome(weight, emd, 0.0, 0.0, 0.0) for weight, emd in enumerate(greatest))
 
-    assert reaching(found(0.4, 0.1, 0.3, 0.2, 0.1), 0.2) == Outcome(3, 0.2, 0.0, 0.0, 0.0)
-    assert reaching(found(0.1, 0.1), 0.2) == Outcome(0, 0.1, 0.0, 0.0, 0.0)
+    assert reaching(found(0.4, 0.1, 0.3, 0.2, 0.1), 0.2) == WeightOutcome(3, 0.2, 0.0, 0.0, 0.0)
+    assert reaching(found(0.1, 0.1), 0.2) == WeightOutcome(0, 0.1, 0.0, 0.0, 0.0)
     assert reaching(found(0.1, 0.3), 0.2) is None
 
 

@@ -246,7 +246,7 @@ def told(classes, count):
     bound = columns.bound(frame.select(frame.q1.alias("a")), asked)
     size = frame.count()
     staged = stage.Staged(bound, frame.select("q1"), None, size, 0, {"q1": size}, {})
-    made = advice.Made(staged, None, frame, frame, None, count)
+    made = advice.AdvisedRelease(staged, None, frame, frame, None, count)
     return [one.partition(" tells")[0] for one in advice._dominated(made, asked)]
 print(told([[0] * 9, [0, 0, 1], [0] * 30], 1))
 print(told([[0] * 9, [0, 0, 1], [0, 0, 0, 1], [0] * 80], 1))

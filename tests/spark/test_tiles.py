@@ -56,12 +56,12 @@ MANY = """
 import json
 import pyarrow as pa
 from duckanon.spark import handed
-handed.ROWS, handed.BYTES, held = 10, 1000, (handed.ROWS, handed.BYTES)
+handed.BATCH_ROWS, handed.BATCH_BYTES, held = 10, 1000, (handed.BATCH_ROWS, handed.BATCH_BYTES)
 def sizes(*rows, width=1):
     batches = [pa.RecordBatch.from_arrays([pa.array(["x" * width] * count)], ["a"]) for count in rows]
-    return [len(table) for table in handed.many(iter(batches))]
+    return [len(table) for table in handed.combined(iter(batches))]
 print(json.dumps([sizes(), sizes(0, 0), sizes(4, 0, 5, 1, 3), sizes(25, 1), sizes(1, 1, 1, 1, width=600)]))
-handed.ROWS, handed.BYTES = held
+handed.BATCH_ROWS, handed.BATCH_BYTES = held
 """
 
 RECIPES = """

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from duckanon.audits.report import Measure, Report, Violation
 
-WORST = 10
+CLASSES_NAMED = 10
 """Violating classes that are named for each measure."""
 
 
@@ -48,11 +48,11 @@ def facts(evidence: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def worst(report: Report, measure: Measure) -> list[Violation]:
-    """Violating classes of one row of a report, the worst first, at most `WORST`."""
+    """Violating classes of one row of a report, the worst first, at most `CLASSES_NAMED`."""
     violations = [
         v for v in report.violations if (v.measure, v.attribute) == (measure.measure, measure.attribute)
     ]
-    return violations[:WORST]
+    return violations[:CLASSES_NAMED]
 
 
 def described(violation: Violation) -> str:

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from decimal import Decimal
 
-    from duckanon.audits.html.copies import Column, Copies
+    from duckanon.audits.html.copies import CopiedColumn, Copies
     from duckanon.policy.bind import Attribute
 
 BARS = 40
 """Bars of a histogram of classes."""
 
-NAMED = 8
+COLUMNS_NAMED = 8
 """Quasi-identifiers by which a class is named below a chart."""
 
-WORST = 3
+WORST_CLASSES_SHOWN = 3
 """Classes whose sensitive values are shown."""
 
 
@@ -69,10 +69,10 @@ class Worst(NamedTuple):
 class Distances:
     """EMD of the classes in one sensitive column; violations of t are classes, in exact arithmetic.
 
-    At most `WORST` classes are shown, none where all are like the whole.
+    At most `WORST_CLASSES_SHOWN` classes are shown, none where all are like the whole.
     """
 
-    column: Column
+    column: CopiedColumn
     distance: str
     t: Decimal | None
     median: float
@@ -113,7 +113,7 @@ def risk(copies: Copies) -> dict[str, float]:
     return dict(engine.table(copies.con, query, STAGE).to_pylist()[0])
 
 
-def distances(copies: Copies, column: Column, attribute: Attribute, *, tree: str | None) -> Distances:
+def distances(copies: Copies, column: CopiedColumn, attribute: Attribute, *, tree: str | None) -> Distances:
     """EMD of every class in a sensitive column, with verdicts as in the audit, by the same SQL.
 
     `tree` is the relation (value, level, node) as SQL text of a hierarchical column.
@@ -145,9 +145,13 @@ def distances(copies: Copies, column: Column, attribute: Attribute, *, tree: str
     )
 
 
-def _worst(copies: Copies, column: Column, emd: str) -> tuple[Worst, ...]:
+def _worst(copies: Copies, column: CopiedColumn, emd: str) -> tuple[Worst, ...]:
     query = templates.render(
-        "report/classes.sql.j2:worst", emd=emd, classes=copies.classes, quasi=copies.quasi, limit=WORST
+        "report/classes.sql.j2:worst",
+        emd=emd,
+        classes=copies.classes,
+        quasi=copies.quasi,
+        limit=WORST_CLASSES_SHOWN,
     )
     whole = copies.of_class(column, None)
     figures = summary(copies.con, whole)
@@ -222,6 +226,6 @@ def _starts(low: int, high: int, k: int | None) -> tuple[list[int], bool]:
 
 
 def describe(where: Sequence[tuple[str, Any]]) -> str:
-    """Text of the values of a class: the first `NAMED` joined by commas, and how many more there are."""
-    named = ", ".join(f"{name} = {value}" for name, value in where[:NAMED])
-    return named if len(where) <= NAMED else f"{named}, and {len(where) - NAMED} more columns"
+    """Text of the values of a class: the first `COLUMNS_NAMED`, and how many more there are."""
+    named = ", ".join(f"{name} = {value}" for name, value in where[:COLUMNS_NAMED])
+    return named if len(where) <= COLUMNS_NAMED else f"{named}, and {len(where) - COLUMNS_NAMED} more columns"

@@ -20,7 +20,7 @@ from duckanon.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from duckanon.audits.html.copies import Column, Copies
+    from duckanon.audits.html.copies import CopiedColumn, Copies
 
 Form = Literal["same", "number", "time", "text"]
 
@@ -28,8 +28,8 @@ Form = Literal["same", "number", "time", "text"]
 class Pair(NamedTuple):
     """A released column, the one of the original with its name, and in which form the two are compared."""
 
-    new: Column
-    old: Column
+    new: CopiedColumn
+    old: CopiedColumn
     form: Form
 
 
@@ -65,7 +65,7 @@ class Matching:
 
     used: tuple[Pair, ...]
     compared: tuple[Pair, ...]
-    apart: tuple[Column, ...]
+    apart: tuple[CopiedColumn, ...]
     released: int
     original: int
     certain: int
@@ -99,7 +99,7 @@ class Effect:
         Variance of the released number over that of the original; None where that has none.
     """
 
-    column: Column
+    column: CopiedColumn
     taken: bool
     changed: Span | None
     moved: Span | None
@@ -137,13 +137,13 @@ def matching(copies: Copies) -> Matching | None:
     )
 
 
-def _pair(copies: Copies, new: Column) -> Pair | None:
+def _pair(copies: Copies, new: CopiedColumn) -> Pair | None:
     old = copies.before.get(new.place)
     form = None if old is None else _form(old, new)
     return None if old is None or form is None else Pair(new, old, form)
 
 
-def _form(old: Column, new: Column) -> Form | None:
+def _form(old: CopiedColumn, new: CopiedColumn) -> Form | None:
     if (old.type, old.ranged) == (new.type, new.ranged):
         return "same"
     if old.kind in {"text", "boolean"}:
@@ -175,7 +175,7 @@ def _grouped(copies: Copies, used: Sequence[Pair]) -> tuple[int, int, int, int]:
     return int(released), int(original), int(certain), int(exceeding)
 
 
-def effect(copies: Copies, match: Matching, column: Column, *, k: int) -> Effect:
+def effect(copies: Copies, match: Matching, column: CopiedColumn, *, k: int) -> Effect:
     """What the release did to one column.
 
     Of the original, k - 1 records at each end of the range are passed over.
@@ -212,7 +212,7 @@ def overall(effects: Sequence[Effect]) -> Span | None:
     return Span(*(sum(side) / len(known) for side in zip(*known, strict=True)))
 
 
-def _changed(copies: Copies, match: Matching, column: Column) -> Span:
+def _changed(copies: Copies, match: Matching, column: CopiedColumn) -> Span:
     query = templates.render(
         "report/match.sql.j2:changed", matched=match.matched, groups=match.groups, place=column.place
     )
@@ -243,7 +243,7 @@ def _span(least: float | None, most: float | None) -> Span | None:
     return Span(low, max(low, high))
 
 
-def _range(copies: Copies, column: Column, *, least: int) -> tuple[float, float] | None:
+def _range(copies: Copies, column: CopiedColumn, *, least: int) -> tuple[float, float] | None:
     if not column.numeric:
         return None
     query = templates.render("report/columns.sql.j2:range", column=column, least=least)
@@ -255,18 +255,18 @@ def _make(copies: Copies, name: str, **values: object) -> None:
     engine.run(copies.con, templates.render(name, **values), STAGE, error=SourceError)
 
 
-CORRELATED = 10
+CORRELATION_MAX_COLUMNS = 10
 """Columns of the table of correlations, at most."""
 
 
 @dataclass(frozen=True)
-class Change:
+class ColumnChange:
     """A column after the release, and before it where the original has it.
 
     Only a quasi-identifier has a spread, the released one last; `both`: it shows the original, too.
     """
 
-    column: Column
+    column: CopiedColumn
     after: Summary
     before: Summary | None
     spread: Spread | None
@@ -277,7 +277,7 @@ class Change:
 class Correlations:
     """Pearson's correlations, a square of rows; None where a column is constant or missing.
 
-    `left_out` counts the columns beyond the first `CORRELATED`.
+    `left_out` counts the columns beyond the first `CORRELATION_MAX_COLUMNS`.
     """
 
     names: tuple[str, ...]
@@ -298,7 +298,7 @@ class Correlations:
         return max(changes, key=lambda change: change[0], default=None)
 
 
-def changed(copies: Copies, column: Column, *, k: int) -> Change:
+def changed(copies: Copies, column: CopiedColumn, *, k: int) -> ColumnChange:
     """Figures of one column before and after.
 
     What fewer than k records of the original share is not shown.
@@ -313,10 +313,10 @@ def changed(copies: Copies, column: Column, *, k: int) -> Change:
         sides = [old, column] if both and old is not None else [column]
         figures = [before, after] if both and before is not None else [after]
         distribution = spread(con, sides, figures, least=k)
-    return Change(column, after, before, distribution, both)
+    return ColumnChange(column, after, before, distribution, both)
 
 
-def _unit(column: Column) -> str:
+def _unit(column: CopiedColumn) -> str:
     """Return what the number of a value means: a point in time, or itself."""
     if column.kind in {"date", "timestamp"}:
         return "time"
@@ -331,14 +331,14 @@ def correlations(copies: Copies) -> Correlations | None:
         columns = [column for column in columns if column.place in old]
     if len(columns) < 2:
         return None
-    kept = columns[:CORRELATED]
+    kept = columns[:CORRELATION_MAX_COLUMNS]
     before = _matrix(copies, [old[column.place] for column in kept]) if copies.before else None
     return Correlations(
         tuple(column.name for column in kept), _matrix(copies, kept), before, len(columns) - len(kept)
     )
 
 
-def _matrix(copies: Copies, columns: Sequence[Column]) -> list[list[float | None]]:
+def _matrix(copies: Copies, columns: Sequence[CopiedColumn]) -> list[list[float | None]]:
     pairs = list(itertools.combinations_with_replacement(columns, 2))
     query = templates.render("report/columns.sql.j2:correlations", columns=columns, pairs=pairs)
     values = engine.rows(copies.con, query, STAGE)[0]

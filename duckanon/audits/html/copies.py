@@ -32,7 +32,7 @@ _RANGE = re.compile(r'STRUCT\("?low"? (.+), "?high"? \1\)')
 
 
 @dataclass(frozen=True)
-class Column:
+class CopiedColumn:
     """A column in one of the copies.
 
     Its place in the copy is q_1, q_2, ... of quasi-identifiers, s_1, ... of sensitive columns, o_1, ... of
@@ -69,17 +69,17 @@ class Copies:
     original: str
     classes: str
     members: str
-    quasi: tuple[Column, ...]
-    sensitive: tuple[Column, ...]
-    others: tuple[Column, ...]
-    before: Mapping[str, Column]
+    quasi: tuple[CopiedColumn, ...]
+    sensitive: tuple[CopiedColumn, ...]
+    others: tuple[CopiedColumn, ...]
+    before: Mapping[str, CopiedColumn]
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[CopiedColumn, ...]:
         """All released columns."""
         return *self.quasi, *self.sensitive, *self.others
 
-    def of_class(self, column: Column, number: int | None) -> Column:
+    def of_class(self, column: CopiedColumn, number: int | None) -> CopiedColumn:
         """Return a sensitive column among the members, of one class or of all."""
         return replace(column, table=self.members, only=number)
 
@@ -121,7 +121,9 @@ def copied(
         yield Copies(con, workspace, released, before, classes, members, quasi, sensitive, rest, old)
 
 
-def _columns(attributes: Sequence[Attribute], others: Sequence[tuple[str, str]], table: str) -> list[Column]:
+def _columns(
+    attributes: Sequence[Attribute], others: Sequence[tuple[str, str]], table: str
+) -> list[CopiedColumn]:
     counts = {"q": 0, "s": 0}
     columns = []
     for attribute in attributes:
@@ -132,17 +134,17 @@ def _columns(attributes: Sequence[Attribute], others: Sequence[tuple[str, str]],
     return columns + rest
 
 
-def _column(name: str, type_text: str, place: str, table: str) -> Column:
+def _column(name: str, type_text: str, place: str, table: str) -> CopiedColumn:
     bounds = _RANGE.fullmatch(type_text)
     inner = bounds.group(1) if bounds else type_text
     kind = kind_of(inner)
     ranged = bounds is not None and kind in NUMBERS
-    return Column(name, place, table, kind if ranged or not bounds else "other", inner, ranged)
+    return CopiedColumn(name, place, table, kind if ranged or not bounds else "other", inner, ranged)
 
 
 def _original(
-    con: duckdb.DuckDBPyConnection, table: str, original: str, columns: Sequence[Column]
-) -> dict[str, Column]:
+    con: duckdb.DuckDBPyConnection, table: str, original: str, columns: Sequence[CopiedColumn]
+) -> dict[str, CopiedColumn]:
     types = {fold(name): (name, type_text) for name, type_text in columns_of(con, original, STAGE)}
     common = [
         _column(*types[fold(column.name)], column.place, table)
@@ -172,7 +174,7 @@ class Released:
     counts the records whose value in it no other record has.
     """
 
-    column: Column
+    column: CopiedColumn
     role: Role | None
     attribute: Attribute | None
     type: str
@@ -225,14 +227,14 @@ def uniqueness(copies: Copies, records: int) -> Uniqueness:
     )
 
 
-def revealed(copies: Copies, column: Column) -> tuple[int, int]:
+def revealed(copies: Copies, column: CopiedColumn) -> tuple[int, int]:
     """Number of classes, and of their records, in which a sensitive column has one value only."""
     query = templates.render("report/classes.sql.j2:revealed", members=copies.members, column=column)
     classes, records = engine.rows(copies.con, query, STAGE)[0]
     return int(classes), int(records)
 
 
-def _alone(copies: Copies, columns: Sequence[Column]) -> int:
+def _alone(copies: Copies, columns: Sequence[CopiedColumn]) -> int:
     if not columns:
         return 0
     relation = named("temp", copies.released)

@@ -49,13 +49,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from duckanon.audits.html.classes import Sizes
-    from duckanon.audits.html.copies import Column, Copies
+    from duckanon.audits.html.copies import CopiedColumn, Copies
     from duckanon.audits.report import Measure, Report
     from duckanon.audits.unaudited import Roles
     from duckanon.policy.bind import Attribute
     from duckanon.policy.policy import AuditPolicy
 
-_NEAR = 1e-9
+_VALUE_TOLERANCE = 1e-9
 
 
 def html_report(
@@ -167,10 +167,12 @@ def _privacy(
     released = released_columns(copies, attributes, others, roles)
     alone = uniqueness(copies, class_sizes.records)
     uniform = {column.place: revealed(copies, column) for column in copies.sensitive}
-    told = unaudited.told(alone.unaudited, len(released), class_sizes.records, alone.alone_unaudited, roles)
+    beside = unaudited.warning_of(
+        alone.unaudited, len(released), class_sizes.records, alone.alone_unaudited, roles
+    )
     distinct = {one.column.place: summary(copies.con, one.column).distinct for one in released}
     return {
-        **verdict.verdicts(report, [text for text in report.warnings if text != told]),
+        **verdict.verdicts(report, [text for text in report.warnings if text != beside]),
         **sections.classes(class_sizes, policy.k),
         "sizes": class_sizes,
         "released": verdict.rows(released, policy, distinct),
@@ -199,7 +201,7 @@ def _utility(copies: Copies, policy: AuditPolicy, *, original: bool) -> dict[str
     }
 
 
-def _sensitive(copies: Copies, attributes: Sequence[Attribute]) -> list[tuple[Column, Attribute]]:
+def _sensitive(copies: Copies, attributes: Sequence[Attribute]) -> list[tuple[CopiedColumn, Attribute]]:
     sensitive = [one for one in attributes if one.role is Role.SENSITIVE]
     return list(zip(copies.sensitive, sensitive, strict=True))
 
@@ -233,10 +235,10 @@ def _agree(
     again = audit_sql(
         copies.con, relation, [one.place for one in copies.quasi], asked, k=policy.k, name=report.name
     )
-    told = {(one.measure, one.attribute): one for one in report.measures}
+    reported = {(one.measure, one.attribute): one for one in report.measures}
     for measure in again.measures:
         name = None if measure.attribute is None else names[measure.attribute]
-        before = told.get((measure.measure, name))
+        before = reported.get((measure.measure, name))
         if before is None or before.threshold != measure.threshold:
             judged = "not at all" if before is None else f"by {before.threshold}"
             raise PolicyError(
@@ -258,7 +260,7 @@ def _same(one: Measure, other: Measure) -> bool:
     if one.value is None or other.value is None:
         return one.value is other.value
     # Sums of logarithms may differ in their last digits from run to run.
-    return math.isclose(one.value, other.value, rel_tol=_NEAR, abs_tol=_NEAR)
+    return math.isclose(one.value, other.value, rel_tol=_VALUE_TOLERANCE, abs_tol=_VALUE_TOLERANCE)
 
 
 def _risks(row: Mapping[str, float], class_sizes: Sizes) -> list[tuple[str, float]]:
@@ -295,7 +297,7 @@ def _stamp(now: datetime | None) -> str:
 _FOLDER = Path(__file__).parents[2] / "templates"
 
 _MARKS = re.compile(r"(?<=[_/.,;:?&=@|-])(?=[^\s_/.,;:?&=@|-])")
-_LONG = 40
+_WORD_MAX_LETTERS = 40
 """Letters of a word that is broken anywhere, for want of a better place."""
 
 
@@ -329,7 +331,9 @@ def breakable(text: str) -> Markup:
     """
     return Markup(" ").join(
         Markup("<wbr>").join(
-            Markup('<span class="long">{}</span>').format(part) if len(part) > _LONG else escape(part)
+            Markup('<span class="long">{}</span>').format(part)
+            if len(part) > _WORD_MAX_LETTERS
+            else escape(part)
             for part in _MARKS.split(word)
         )
         for word in clean(text).split(" ")
@@ -348,11 +352,9 @@ def versions(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
 
 
 def audits() -> list[tuple[str, str, str]]:
-    """Files of ``sql/audit`` as they were run: name, the question that each answers, and its text."""
-    return [
-        (name, headers.header(name).question, templates.read(f"audit/{name}.sql"))
-        for name in headers.audit_names()
-    ]
+    """Every audit as it was run: its file below ``sql/``, the question that it answers, and its text."""
+    files = {name: headers.audit_file(name) for name in headers.audit_names()}
+    return [(file, headers.header(name).question, templates.read(file)) for name, file in files.items()]
 
 
 def install_hash() -> tuple[str, str]:

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from duckanon.audits.html.classes import Distances, Histogram, Sizes, Worst
-    from duckanon.audits.html.comparison import Change, Correlations, Effect, Matching, Span
-    from duckanon.audits.html.copies import Column
+    from duckanon.audits.html.comparison import ColumnChange, Correlations, Effect, Matching, Span
+    from duckanon.audits.html.copies import CopiedColumn
     from duckanon.audits.html.spread import Spread, Summary
 
-BEFORE, AFTER = "original", "release"
-WHOLE, CLASS = "whole table", "this class"
+LABEL_ORIGINAL, LABEL_RELEASE = "original", "release"
+LABEL_TABLE, LABEL_CLASS = "whole table", "this class"
 _DAY = 86_400
 _ORDINALS = ("worst", "second worst", "third worst")
 
@@ -83,7 +83,7 @@ def distance(distances: Distances) -> dict[str, Any]:
     }
 
 
-def _worst(column: Column, worst: Worst, place: int) -> Chart:
+def _worst(column: CopiedColumn, worst: Worst, place: int) -> Chart:
     name = clean(column.name)
     title = f"{name}: {_ORDINALS[place - 1]} class"
     caption = f"EMD {number(worst.emd)}, {_records(worst.size)}: {describe(worst.where)}"
@@ -91,15 +91,17 @@ def _worst(column: Column, worst: Worst, place: int) -> Chart:
         f"worst-{column.place}-{place}",
         worst.spread,
         kind=column.kind,
-        sides=(WHOLE, CLASS),
+        sides=(LABEL_TABLE, LABEL_CLASS),
         title=title,
         description=caption,
     )
-    head, rows = _spread_table(worst.spread, name, (WHOLE, CLASS))
+    head, rows = _spread_table(worst.spread, name, (LABEL_TABLE, LABEL_CLASS))
     return Chart(Markup(svg), title, caption, head, rows)
 
 
-def utility(changes: Sequence[Change], related: Correlations | None, *, original: bool) -> dict[str, Any]:
+def utility(
+    changes: Sequence[ColumnChange], related: Correlations | None, *, original: bool
+) -> dict[str, Any]:
     """Sections of the distributions, the correlations and the figures of all columns."""
     return {
         "spreads": [_change(change) for change in changes if change.spread is not None],
@@ -110,13 +112,13 @@ def utility(changes: Sequence[Change], related: Correlations | None, *, original
     }
 
 
-def _change(change: Change) -> Chart:
+def _change(change: ColumnChange) -> Chart:
     column, drawn = change.column, change.spread
     if drawn is None:
         raise AssertionError
     name = clean(column.name)
     title = f"Distribution of {name}"
-    sides = (BEFORE, AFTER) if change.both else (AFTER,)
+    sides = (LABEL_ORIGINAL, LABEL_RELEASE) if change.both else (LABEL_RELEASE,)
     caption = f"{counted(change.after.distinct, 'value', 'different values')} released"
     if change.before is not None:
         caption += f", the original has {change.before.distinct:,}"
@@ -125,7 +127,7 @@ def _change(change: Change) -> Chart:
     if column.ranged:
         caption += "; a range stands at its middle"
     if drawn.hidden:
-        caption += f"; shares of too few records of the {BEFORE} are left out"
+        caption += f"; shares of too few records of the {LABEL_ORIGINAL} are left out"
     missing = [
         f"{percent(share)} of the {side} missing"
         for share, side in zip(drawn.missing, sides, strict=True)
@@ -142,7 +144,7 @@ def _change(change: Change) -> Chart:
 def _correlations(related: Correlations) -> list[Chart]:
     names = [clean(name) for name in related.names]
     made = []
-    for name, matrix in ((BEFORE, related.before), (AFTER, related.after)):
+    for name, matrix in ((LABEL_ORIGINAL, related.before), (LABEL_RELEASE, related.after)):
         if matrix is None:
             continue
         title = f"Correlations in the {name}"
@@ -160,15 +162,15 @@ def _correlations(related: Correlations) -> list[Chart]:
 _HEAD = ["Table", "Records", "Missing", "Different values", "Mean", "Deviation", "Quartiles"]
 
 
-def _figures(change: Change, *, original: bool) -> list[tuple[str, list[list[str]]]]:
+def _figures(change: ColumnChange, *, original: bool) -> list[tuple[str, list[list[str]]]]:
     rows = []
     if original and change.before is not None:
-        rows.append([BEFORE, *_summary(change.before, change.column)])
-    rows.append([AFTER, *_summary(change.after, change.column)])
+        rows.append([LABEL_ORIGINAL, *_summary(change.before, change.column)])
+    rows.append([LABEL_RELEASE, *_summary(change.after, change.column)])
     return [(clean(change.column.name), rows)]
 
 
-def _summary(summary: Summary, column: Column) -> list[str]:
+def _summary(summary: Summary, column: CopiedColumn) -> list[str]:
     time = column.kind in {"date", "timestamp"}
     counts = [f"{summary.records:,}", f"{summary.missing:,}", f"{summary.distinct:,}"]
     if summary.mean is None or summary.deviation is None or summary.quartiles is None:
@@ -265,11 +267,11 @@ def _overall(quasi: Sequence[Effect]) -> Overall | None:
 
 def _matching(match: Matching) -> list[str]:
     """Say by what records were matched, how surely, and what is taken for granted."""
-    told = [_how(match)]
+    sentences = [_how(match)]
     if match.apart:
         names = listed([clean(column.name) for column in match.apart])
-        told.append(f"Not compared, since the original lacks them or has another type: {names}.")
-    return told
+        sentences.append(f"Not compared, since the original lacks them or has another type: {names}.")
+    return sentences
 
 
 def _how(match: Matching) -> str:
@@ -322,24 +324,24 @@ def _ranges(one: Effect) -> list[str]:
     return ["–" if ends is None else _ends(ends, one.column) for ends in (one.before, one.after)]
 
 
-def _ends(ends: tuple[float, float], column: Column) -> str:
+def _ends(ends: tuple[float, float], column: CopiedColumn) -> str:
     low, high = (shown_value(end, column.kind) for end in ends)
     return low if low == high else f"{low} to {high}"
 
 
 def _share(span: Span) -> str:
-    return _told(percent(span.least), percent(span.most))
+    return _between(percent(span.least), percent(span.most))
 
 
-def _distance(span: Span, column: Column) -> str:
+def _distance(span: Span, column: CopiedColumn) -> str:
     if column.kind in {"date", "timestamp"}:
-        return _told(
+        return _between(
             number(span.least / _DAY), f"{number(span.most / _DAY)} days", same=span.least == span.most
         )
-    return _told(number(span.least), number(span.most))
+    return _between(number(span.least), number(span.most))
 
 
-def _told(least: str, most: str, *, same: bool = False) -> str:
+def _between(least: str, most: str, *, same: bool = False) -> str:
     return most if same or least == most else f"{least} to {most}"
 
 

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from duckanon.audits.html.copies import Column
+    from duckanon.audits.html.copies import CopiedColumn
 
 BARS = 30
 """Bins of a number are chosen so that there are about so many, at most twice as many and two."""
 
-FEW = 24
+BAR_MAX_NUMBERS = 24
 """A number with at most so many different values is shown value by value."""
 
-NAMED = 12
+BAR_MAX_TEXTS = 12
 """Values of a text that are named; the rest is one bar."""
 
 _TIMES = (1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600)
@@ -72,7 +72,7 @@ class Spread(NamedTuple):
     hidden: bool
 
 
-def summary(con: duckdb.DuckDBPyConnection, column: Column, *, least: int = 1) -> Summary:
+def summary(con: duckdb.DuckDBPyConnection, column: CopiedColumn, *, least: int = 1) -> Summary:
     """Figures of one column, rounded to ten digits, since parallel sums differ in the last ones.
 
     Beyond each of the tails lie at least `least` records.
@@ -97,16 +97,16 @@ def rounded(value: float | None, digits: int = 10) -> float | None:
 
 def spread(
     con: duckdb.DuckDBPyConnection,
-    sides: Sequence[Column],
+    sides: Sequence[CopiedColumn],
     summaries: Sequence[Summary],
     *,
     least: int = 1,
 ) -> Spread:
     """Distribution of a column in one or two groups, the released one last.
 
-    Some 60 bins or `FEW` values at most. Of two groups, a share of fewer than `least` records of the first
-    is shown as 0, and a value that the second does not have is not named then. The summaries are of all
-    records that the bins must serve.
+    Some 60 bins or `BAR_MAX_NUMBERS` values at most. Of two groups, a share of fewer than `least` records of
+    the first is shown as 0, and a value that the second does not have is not named then. The summaries are of
+    all records that the bins must serve.
     """
     column = sides[-1]
     bins = _bins(column, summaries) if column.numeric else None
@@ -133,8 +133,8 @@ def _shares(counts: Sequence[Sequence[int]], least: int) -> tuple[list[list[floa
     return shares, shown[0] != list(counts[0])
 
 
-def _by_value(con: duckdb.DuckDBPyConnection, sides: Sequence[Column], least: int) -> Spread:
-    limit = FEW if sides[-1].numeric else NAMED
+def _by_value(con: duckdb.DuckDBPyConnection, sides: Sequence[CopiedColumn], least: int) -> Spread:
+    limit = BAR_MAX_NUMBERS if sides[-1].numeric else BAR_MAX_TEXTS
     query = templates.render("report/columns.sql.j2:categories", sides=sides, limit=limit, least=least)
     rows = engine.rows(con, query, STAGE)
     order = list(dict.fromkeys(row[0] for row in rows))
@@ -149,7 +149,7 @@ def _by_value(con: duckdb.DuckDBPyConnection, sides: Sequence[Column], least: in
     return Spread(labels, None, shares, [0.0] * len(sides), hidden)
 
 
-def _value_label(row: tuple[int | None, int, str | None, float | None, int], column: Column) -> str:
+def _value_label(row: tuple[int | None, int, str | None, float | None, int], column: CopiedColumn) -> str:
     place, _, value, size, _ = row
     if place is None:
         return "all others"
@@ -165,9 +165,9 @@ def shown_value(value: float, kind: str) -> str:
     return f"{value:,.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.10g}"
 
 
-def _bins(column: Column, summaries: Sequence[Summary]) -> Bins | None:
+def _bins(column: CopiedColumn, summaries: Sequence[Summary]) -> Bins | None:
     """Return bins between the tails, whatever lies beyond; None for few values."""
-    if max(one.distinct for one in summaries) <= FEW:
+    if max(one.distinct for one in summaries) <= BAR_MAX_NUMBERS:
         return None
     tails = [one.tails for one in summaries if one.tails is not None]
     if not tails:

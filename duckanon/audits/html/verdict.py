@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from duckanon.policy.bind import Attribute
     from duckanon.policy.policy import AuditPolicy
 
-LISTED = 25
+CLASSES_LISTED = 25
 """Violating classes that the page lists."""
 
 ROLES = {
@@ -60,7 +60,7 @@ def verdicts(report: Report, warnings: Sequence[str]) -> dict[str, Any]:
         ),
         "violations": [
             (name_of(one.measure), one.attribute, one.value, one.class_size, one.class_values)
-            for one in report.violations[:LISTED]
+            for one in report.violations[:CLASSES_LISTED]
         ],
         "violating": sum(measure.violations or 0 for measure in judged),
         "columns": list(report.violations[0].class_values) if report.violations else [],
@@ -110,27 +110,27 @@ def unsaid(
     Each of them can be checked in the table. `revealed` gives, by place of a sensitive column, the classes
     and records in which it has one value only.
     """
-    told = [] if policy.k is not None else ["How large classes must be: no k was asked for."]
+    sentences = [] if policy.k is not None else ["How large classes must be: no k was asked for."]
     for one in released:
         name = clean(one.column.name)
         if one.role is Role.SENSITIVE and _judged(one.attribute, policy) == "nothing":
-            told.append(f"Whether the classes tell too much of {name}: neither t nor l was asked for.")
+            sentences.append(f"Whether the classes tell too much of {name}: neither t nor l was asked for.")
         homogeneous, records = revealed.get(one.column.place, (0, 0))
         if homogeneous:
-            told.append(
+            sentences.append(
                 f"That {name} stays unknown: in {homogeneous:,} of {counted(classes, 'class', 'classes')}, "
                 f"with {counted(records, 'record', 'records')}, all records have the same value, so whoever "
                 "finds the class of a person there knows the value."
             )
     if unique.beside and unique.alone_beside:
-        told.append(
+        sentences.append(
             f"That nobody can be singled out: {_unique(unique.alone_beside, unique.records)} unique on the "
             f"{counted(len(unique.beside), 'column that is', 'columns that are')} not "
             f"{'a quasi-identifier' if len(unique.beside) == 1 else 'quasi-identifiers'}, the sensitive ones "
             "included. k counts records that share the quasi-identifiers; it does not protect from somebody "
             "who knows other columns."
         )
-    return told
+    return sentences
 
 
 def unaudited(unique: Uniqueness, columns: int) -> dict[str, Any] | None:

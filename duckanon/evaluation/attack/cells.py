@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import duckdb
     import numpy.typing as npt
 
-    from duckanon.evaluation.attack.columns import Axis, Column, Floats, Pairs, Spread
+    from duckanon.evaluation.attack.columns import Axis, Floats, Pairs, SharedColumn, Spread
 
 
 class Alternatives(NamedTuple):
@@ -59,7 +59,9 @@ class Disclosed(NamedTuple):
     axis: Axis | None
 
 
-def cells(table: pa.Table, column: Column, number: int, drawn: pa.ChunkedArray, wide: Spread | None) -> Known:
+def cells(
+    table: pa.Table, column: SharedColumn, number: int, drawn: pa.ChunkedArray, wide: Spread | None
+) -> Known:
     """Released cells of the column with a number, from 1, and the values of the sample in the same terms.
 
     Codes, NULL among them, of a nominal column, which has no spread. SourceError if a cell is no number or
@@ -78,7 +80,7 @@ def cells(table: pa.Table, column: Column, number: int, drawn: pa.ChunkedArray, 
     return Known(Alternatives(start, axis.placed(low), axis.placed(high), key), axis.placed(values), axis)
 
 
-def _alternatives(table: pa.Table, column: Column, number: int) -> tuple[Any, ...]:
+def _alternatives(table: pa.Table, column: SharedColumn, number: int) -> tuple[Any, ...]:
     """Return where the alternatives of each cell begin, and their values, or both ends."""
     start = np.arange(table.num_rows + 1)
     if column.form == "range":
@@ -117,7 +119,11 @@ def coded(first: Any, second: Any) -> tuple[Floats, Floats]:
 
 
 def counted(
-    con: duckdb.DuckDBPyConnection, query: str, column: Column, drawn: pa.ChunkedArray, wide: Spread | None
+    con: duckdb.DuckDBPyConnection,
+    query: str,
+    column: SharedColumn,
+    drawn: pa.ChunkedArray,
+    wide: Spread | None,
 ) -> Disclosed:
     """Released values of a column that is no quasi-identifier, by class, and those of the sample.
 

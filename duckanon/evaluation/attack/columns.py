@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
     Pairs = npt.NDArray[np.float64]
 
-NEAREST, FARTHEST = 1e-150, 1e150
+MIN_DIFFERENCE, MAX_DIFFERENCE = 1e-150, 1e150
 """Differences, in standard deviations, whose squares neither vanish nor overflow."""
 
 
@@ -123,7 +123,7 @@ def axis_of(wide: Spread, released: Pairs, name: str) -> Axis:
     center = np.array([start[0], start[1] + reach * wide.mean])
     axis = Axis(exponent, 1 / share, start, center, reach)
     far = np.abs(axis.above(axis.placed(released)))
-    if not (far[~np.isnan(released[:, 0])] <= FARTHEST).all():
+    if not (far[~np.isnan(released[:, 0])] <= MAX_DIFFERENCE).all():
         raise SourceError(
             f"column {name!r} of the release holds numbers that are too far from those of the original to be "
             "compared: make them NULL"
@@ -135,7 +135,7 @@ def check_near(values: Pairs, axis: Axis, name: str) -> None:
     """Raise an error if the squared distance of two different numbers would be zero."""
     apart = np.unique(values[~np.isnan(values[:, 0]), 0])
     gaps = np.diff(_divided(apart, axis.exponent))
-    if (gaps < NEAREST).any():
+    if (gaps < MIN_DIFFERENCE).any():
         raise SourceError(
             f"column {name!r} holds numbers that are too near to each other, beside the largest ones, to be "
             "compared: ROUND it, take its logarithm, or make the largest NULL, in both tables"
@@ -185,7 +185,7 @@ class Measure(NamedTuple):
         return self.rule in {"whole", "rounded"}
 
 
-class Column(NamedTuple):
+class SharedColumn(NamedTuple):
     """A column that both tables have, as the original spells it.
 
     Released as value, range (a struct of low and high), set (a list) or label of a hierarchy, of which
@@ -211,7 +211,7 @@ def columns_of(
     option: str,
     *,
     below: Mapping[str, str],
-) -> tuple[Column, ...]:
+) -> tuple[SharedColumn, ...]:
     """Columns by name in any case, as the original and the release (SQL text) have them.
 
     `below` has the relation (label, leaf) of each column with a hierarchy, by folded name.
@@ -241,7 +241,7 @@ def _types(con: duckdb.DuckDBPyConnection, relation: str) -> dict[str, tuple[str
     return {fold(name): (name, type_text) for name, type_text in described(con, relation, STAGE)}
 
 
-def _column(name: str, original: str, released: str, below: str | None) -> Column:
+def _column(name: str, original: str, released: str, below: str | None) -> SharedColumn:
     form, inner = "value", released
     if below is not None and released == "VARCHAR":
         form, inner = "label", original
@@ -269,7 +269,7 @@ def _column(name: str, original: str, released: str, below: str | None) -> Colum
     kinds = {kind_of(original), kind_of(inner)}
     digits = 0 if "float" in kinds else max(_scale(original), _scale(inner))
     first, second = (_measure(type_text, digits, real="float" in kinds) for type_text in (original, inner))
-    return Column(name, form, first, second, below if form == "label" else None)
+    return SharedColumn(name, form, first, second, below if form == "label" else None)
 
 
 def _family(type_text: str) -> str | None:
@@ -296,7 +296,7 @@ def _measure(type_text: str, digits: int, *, real: bool) -> Measure:
 
 
 def spreads(
-    con: duckdb.DuckDBPyConnection, relation: str, columns: Sequence[Column]
+    con: duckdb.DuckDBPyConnection, relation: str, columns: Sequence[SharedColumn]
 ) -> tuple[int, dict[str, Spread]]:
     """Number of records of the original, and where its numbers lie, by name of column. O(n) in SQL.
 
@@ -325,7 +325,7 @@ def _spread(name: str, unusable: int, least: object, greatest: object, *moments:
 
 
 def distribution(
-    con: duckdb.DuckDBPyConnection, relation: str, column: Column
+    con: duckdb.DuckDBPyConnection, relation: str, column: SharedColumn
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """Values (v, 2) of a column of numbers in their order, and (v + 1) how many records come before each.
 

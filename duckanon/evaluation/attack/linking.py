@@ -99,13 +99,13 @@ LEAF = 8
 SLACK = 1e-9
 """Squared distances that differ by no more than this share are ties: rounding must not break them."""
 
-NEAR = 8
+VALUES_ONE_BY_ONE = 8
 """Values that are looked at one by one before their number is halved again and again."""
 
 STACK = 128
 
 
-class Tree(NamedTuple):
+class GroupTree(NamedTuple):
     """A perfect, balanced tree over groups: node v has the children 2v + 1 and 2v + 2.
 
     Attributes
@@ -153,7 +153,7 @@ class Guesses(NamedTuple):
     absent: NDArray[np.int64]
 
 
-def plant(cells: Cells) -> Tree:
+def plant(cells: Cells) -> GroupTree:
     """Return the search tree over all g groups. O(g log g) time, O(g) memory.
 
     There is at least one group; no column at all is allowed.
@@ -168,7 +168,7 @@ def plant(cells: Cells) -> Tree:
     shape = (2 * len(sizes) - 1, columns)
     first = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
     empty = np.full((*shape, 2), np.inf), np.full((*shape, 2), -np.inf), np.zeros(shape, np.bool_)
-    tree = Tree(cells, order.astype(np.int64), first.astype(np.int64), *empty)
+    tree = GroupTree(cells, order.astype(np.int64), first.astype(np.int64), *empty)
     _span(tree)
     return tree
 
@@ -187,7 +187,7 @@ def _centers(cells: Cells) -> NDArray[np.float64]:
 
 
 @compiled
-def _span(tree: Tree) -> None:
+def _span(tree: GroupTree) -> None:
     """Compute what the nodes span, leaves first."""
     cells, leaves = tree.cells, len(tree.first) - 1
     for leaf in range(leaves):
@@ -207,7 +207,7 @@ def _span(tree: Tree) -> None:
 
 
 @inner
-def _widen(tree: Tree, node: int, j: int, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
+def _widen(tree: GroupTree, node: int, j: int, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
     """Let a node span two more numbers."""
     if beyond(low, tree.low[node, j]) < 0:
         tree.low[node, j] = low
@@ -217,7 +217,7 @@ def _widen(tree: Tree, node: int, j: int, low: NDArray[np.float64], high: NDArra
 
 @compiled
 def attack(
-    tree: Tree,
+    tree: GroupTree,
     weight: NDArray[np.int64],
     known: NDArray[np.float64],
     truth: NDArray[np.int64],
@@ -279,7 +279,7 @@ def attack(
 
 
 @inner
-def _least(tree: Tree, point: NDArray[np.float64]) -> float:
+def _least(tree: GroupTree, point: NDArray[np.float64]) -> float:
     """Return the squared distance of the nearest group."""
     first_leaf = len(tree.first) - 2
     nodes, bounds = np.empty(STACK, np.int64), np.empty(STACK)
@@ -305,7 +305,7 @@ def _least(tree: Tree, point: NDArray[np.float64]) -> float:
 
 
 @inner
-def _within(tree: Tree, point: NDArray[np.float64], limit: float, nearby: NDArray[np.int64]) -> int:
+def _within(tree: GroupTree, point: NDArray[np.float64], limit: float, nearby: NDArray[np.int64]) -> int:
     """Write the groups within a squared distance into `nearby`; return how many there are."""
     first_leaf = len(tree.first) - 2
     nodes = np.empty(STACK, np.int64)
@@ -327,7 +327,7 @@ def _within(tree: Tree, point: NDArray[np.float64], limit: float, nearby: NDArra
 
 
 @inner
-def _bound(tree: Tree, node: int, point: NDArray[np.float64]) -> float:
+def _bound(tree: GroupTree, node: int, point: NDArray[np.float64]) -> float:
     """Return a squared distance that no group below a node undercuts."""
     total = 0.0
     for j in range(len(point)):
@@ -346,9 +346,9 @@ def _records(guesses: Guesses, column: int, group: int, low: float, high: float)
     first, last = guesses.start[column, group], guesses.start[column, group + 1]
     begin = _before(guesses.position, first, last, low)
     end = begin
-    while end < last and end < begin + NEAR and guesses.position[end] <= high:
+    while end < last and end < begin + VALUES_ONE_BY_ONE and guesses.position[end] <= high:
         end += 1
-    if end == begin + NEAR:
+    if end == begin + VALUES_ONE_BY_ONE:
         end = _before(guesses.position, end, last, np.nextafter(high, np.inf))
     return int(guesses.before[end] - guesses.before[begin])
 

@@ -14,8 +14,9 @@ from duckanon.policy.names import ByColumn, fold
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from duckanon.policy.audit_policy import HierarchyRows
     from duckanon.policy.checks import Hierarchy
-    from duckanon.policy.policy import HierarchyRows, Policy
+    from duckanon.policy.policy import Policy
 
 Interval = Literal["range", "rank", "sd"]
 SAMPLE = 10_000

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from duckanon.evaluation.attack.cells import Counted, Disclosed, Known
-    from duckanon.evaluation.attack.columns import Column, Spread
+    from duckanon.evaluation.attack.columns import SharedColumn, Spread
     from duckanon.evaluation.attack.options import Attack
 
 
@@ -56,13 +56,13 @@ class Run:
     sides: Sides
     attack: Attack
     workspace: str
-    quasi: tuple[Column, ...]
-    guessed: tuple[Column, ...]
+    quasi: tuple[SharedColumn, ...]
+    guessed: tuple[SharedColumn, ...]
     wide: dict[str, Spread]
     records: int
 
     @property
-    def every(self) -> tuple[Column, ...]:
+    def every(self) -> tuple[SharedColumn, ...]:
         """Quasi-identifiers, then the other columns."""
         return tuple(dict.fromkeys((*self.quasi, *self.guessed)))
 
@@ -147,8 +147,8 @@ class Prepared:
     """
 
     problem: Problem
-    quasi: tuple[Column, ...]
-    guessed: tuple[Column, ...]
+    quasi: tuple[SharedColumn, ...]
+    guessed: tuple[SharedColumn, ...]
     own: tuple[npt.NDArray[np.bool_] | None, ...]
     records: int
     released: int
@@ -282,8 +282,8 @@ def _prepared(
 
 def _disclosed(
     run: Run,
-    column: Column,
-    known: dict[Column, Known],
+    column: SharedColumn,
+    known: dict[SharedColumn, Known],
     records: npt.NDArray[np.int64],
     drawn: pa.ChunkedArray,
 ) -> Disclosed:
@@ -294,7 +294,7 @@ def _disclosed(
 
 
 def _interval(
-    run: Run, column: Column, disclosed: Disclosed
+    run: Run, column: SharedColumn, disclosed: Disclosed
 ) -> tuple[Counted, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return released values, and the two ends of the interval around the true ones, on its scale."""
     guess, true, axis = disclosed

@@ -15,7 +15,7 @@ from duckanon.audits.report import shown, text_table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-SHOWN = 5
+GROUPS_SHOWN = 5
 """Missing and extra groups that the text lists."""
 
 Number = int | float | Decimal
@@ -120,9 +120,9 @@ class QueryError:
                 where = f" in {_described(worst.group)}" if worst.group else ""
                 lines.append(f"worst {name}: {shown(worst.original)} became {shown(worst.release)}{where}")
         for title, groups in (("missing", self.missing), ("extra", self.extra)):
-            lines += [f"{title}: {_described(group)}" for group in groups[:SHOWN]]
-            if len(groups) > SHOWN:
-                lines.append(f"{title}: {len(groups) - SHOWN} more")
+            lines += [f"{title}: {_described(group)}" for group in groups[:GROUPS_SHOWN]]
+            if len(groups) > GROUPS_SHOWN:
+                lines.append(f"{title}: {len(groups) - GROUPS_SHOWN} more")
         return lines
 
 

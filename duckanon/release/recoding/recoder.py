@@ -1,4 +1,4 @@
-"""Recode: the records of a class get its values, by the rules of every release."""
+"""The recoder: the records of a class get its values, by the rules of every release."""
 
 from __future__ import annotations
 
@@ -77,33 +77,9 @@ class Recoder:
         before: pa.Table | None,
         subjects: NDArray[np.int64] | None = None,
     ) -> tuple[pa.Table, pa.Table, NDArray[np.int64]]:
-        """Recode records.
+        """Return the released records, class and values of each record, and places of the released ones.
 
-        What is written together comes in the order of output. Inside it the columns that are no
-        quasi-identifiers give the order, so that nobody sees which record came first. A record alone is left
-        out if it lies outside the ranges of its class by less than a coordinate tells.
-
-        Parameters
-        ----------
-        con : duckdb.DuckDBPyConnection
-            Of any database.
-        records : pyarrow.Table
-            Records (n,) by the names of the fields.
-        members : Members
-            Their classes.
-        before : pyarrow.Table or None
-            Values of the classes that were written before, if single records of these follow.
-        subjects : ndarray, optional
-            Number (n,) of the subject of each record, if the policy names one.
-
-        Returns
-        -------
-        written : pyarrow.Table
-            The records as they are released.
-        values : pyarrow.Table
-            Class and values of its quasi-identifiers, of each record.
-        places : ndarray
-            Place of each written record among `records`.
+        `before` has values of classes that were written before; `subjects` numbers the subjects (n,).
         """
         quasi, alone = [one for one in self.fields if one.quasi], bool(members.alone.any())
         table = pa.table(
@@ -124,8 +100,10 @@ class Recoder:
         values = found.select(["class_id", *(field.column for field in quasi)])
         self._check(found, records, members, sparse, subjects)
         if alone:
+            # A record may lie outside its ranges by less than a coordinate tells.
             found = found.filter(found.column("inside"))
         places = found.column("place")
+        # A run is in the order of its other columns, so that nobody sees which record came first.
         columns = {
             field.name: self._typed(found.column(field.column), field)
             if field.quasi

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from duckanon.audits.evidence import canonical, read_canonical, trees_told
+from duckanon.audits.evidence import canonical, read_canonical, tree_fingerprints
 from duckanon.audits.report import COLUMNS, Measure
 from duckanon.audits.run import audit_attributes
 from duckanon.database import engine, interrupts, own_copy, templates
@@ -164,7 +164,7 @@ def _subject(
     count = engine.rows(con, templates.render("relation.sql.j2:count", relation=relation), STAGE)
     subject = _Subject(
         columns=columns,
-        trees=trees_told(con, trees),
+        trees=tree_fingerprints(con, trees),
         fingerprint=fingerprint(con, relation),
         records=int(count[0][0]),
         audit=audit,

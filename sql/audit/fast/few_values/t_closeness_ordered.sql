@@ -6,7 +6,7 @@
 -- violation: emd > t, decided as emd_numerator > t * emd_denominator in integers
 -- source: Li et al. 2007, section 5.1: sum of |P_i - Q_i| / (m - 1), P and Q cumulated; NULL comes last.
 --
--- The rows of ../t_closeness_ordered.sql, by the same sum, with distinct_l of ../l_diversity.sql: the records
+-- The rows of ../t_closeness_ordered.sql, by the same sum, with distinct_l of l_diversity.sql: the records
 -- of a class stand in the order of their values here. Values are counted first, and no window but that of the
 -- classes is over the records: less work where values repeat, more where they do not. The ranks of the
 -- first p records sum up to p * rank - above, with those of the value that the p-th has; where a slot ends,

@@ -1,0 +1,153 @@
+"""Sentences for the owner: what the difference of two releases tells of fewer than k subjects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from duckanon.database import engine, templates
+from duckanon.release.stages.recode.recode import classes_relation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import duckdb
+
+    from duckanon.release.candidate import Candidate
+
+STAGE = "compare"
+
+_SHOWN_LENGTH = 40
+"""Characters of a released value that a sentence shows."""
+
+_SHOWN_COLUMNS = 4
+"""Quasi-identifiers that a sentence shows."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What two releases say together."""
+
+    came: int  # subjects that the earlier one has not
+    gone: int  # subjects that the new one has not
+    changed: int  # subjects of which other values are released, or of another number of records
+    came_few: int  # classes to which fewer than k came
+    came_class: int | None  # one of them
+    gone_few: int  # earlier classes that fewer than k left
+    changed_few: int  # pairs of classes in which fewer than k changed
+    pairs: int  # of an earlier and a new class that share subjects
+    small: int  # of these with fewer than k
+    fewest: int | None  # subjects that a pair shares
+    new_class: int | None  # of such a pair
+    narrowed: int  # pairs with too few common sensitive values
+    narrowed_attribute: str | None
+
+
+def sentences(
+    con: duckdb.DuckDBPyConnection,
+    candidate: Candidate,
+    difference: Difference,
+    *,
+    k: int,
+    by_subject: bool,
+    least: Mapping[str, int],
+    published: int,
+) -> list[str]:
+    """What a candidate and an earlier release tell of fewer than k subjects; empty if nothing.
+
+    `by_subject`: subjects are known by columns of their own, and not by what is released of them. `least` is
+    the number of common values that a sensitive column needs, `published` the number of classes that stay.
+    """
+    return [
+        *_of_the_whole(difference, k),
+        *([] if by_subject else _of_the_net_count(difference, k)),
+        *_of_each_class(con, candidate, difference, k, published),
+        *_of_the_classes(con, candidate, difference, least, published),
+    ]
+
+
+def _of_the_whole(difference: Difference, k: int) -> list[str]:
+    """What the sums and counts of all records tell."""
+    said = []
+    for number, what, way in (
+        (difference.came, "came", "wait for {} more"),
+        (difference.gone, "left", "keep them, or leave {} more out"),
+        (difference.changed, "changed", "wait for {} more"),
+    ):
+        if 0 < number < k:
+            said.append(f"{number} {what} ({way.format(k - number)})")
+    return said
+
+
+def _of_the_net_count(difference: Difference, k: int) -> list[str]:
+    """What sums of all records tell where changed records look like some that left and others that came."""
+    net = difference.came - difference.gone
+    if min(difference.came, difference.gone) < k or not 0 < abs(net) < k:
+        return []
+    more = f"{abs(net)} {'more' if net > 0 else 'fewer'} than before"
+    told = f"if the others only have other values, sums tell of {abs(net)} (wait for {k - abs(net)} more)"
+    return [f"{difference.came} came and {difference.gone} left, {more}: {told}"]
+
+
+def _of_each_class(
+    con: duckdb.DuckDBPyConnection, candidate: Candidate, difference: Difference, k: int, published: int
+) -> list[str]:
+    """What sums and counts of a class tell, where k or more came, left or changed in all."""
+    said = []
+    if difference.came >= k and difference.came_class is not None:
+        where = _class(con, candidate, difference.came_class - published)
+        said.append(
+            f"{difference.came} came, but fewer to each of {difference.came_few} classes, as to that {where}"
+        )
+    if difference.gone >= k and difference.gone_few:
+        said.append(f"{difference.gone} left, but fewer from each of {difference.gone_few} earlier classes")
+    if difference.changed >= k and difference.changed_few:
+        said.append(
+            f"{difference.changed} changed, but fewer in each of {difference.changed_few} pairs of an "
+            "earlier and a new class"
+        )
+    return said
+
+
+def _of_the_classes(
+    con: duckdb.DuckDBPyConnection,
+    candidate: Candidate,
+    difference: Difference,
+    least: Mapping[str, int],
+    published: int,
+) -> list[str]:
+    """What an earlier and a new class tell of the subjects that are in both."""
+    said = []
+    if difference.small and difference.new_class is not None:
+        where = _class(con, candidate, difference.new_class - published)
+        said.append(
+            f"{difference.small} of {difference.pairs} pairs of an earlier and a new class share fewer, the "
+            f"least {difference.fewest}, as the class {where} with an earlier one"
+        )
+    if difference.narrowed and difference.narrowed_attribute is not None:
+        name = difference.narrowed_attribute
+        said.append(
+            f"{difference.narrowed} pairs have fewer than {least[name]} values of a sensitive column in "
+            f"common, as of {name!r}"
+        )
+    return said
+
+
+def _class(con: duckdb.DuckDBPyConnection, candidate: Candidate, number: int) -> str:
+    """Released quasi-identifiers of a class, or its number where they are released as they are."""
+    staged = candidate.staged
+    if number < 0:
+        return "that is published already,"
+    if candidate.policy.release != "table":
+        return f"with class_id = {number}"
+    query = templates.render(
+        "successive/append.sql.j2:class", quasi=staged.quasi, classes=classes_relation(staged), number=number
+    )
+    values = engine.rows(con, query, STAGE)[0]
+    shown = [f"{field.name} = {_short(value)}" for field, value in zip(staged.quasi, values, strict=True)]
+    return f"({', '.join(shown[:_SHOWN_COLUMNS])}{', ...' if len(shown) > _SHOWN_COLUMNS else ''})"
+
+
+def _short(value: str | None) -> str:
+    text = "NULL" if value is None else " ".join(value.split())
+    return text if len(text) <= _SHOWN_LENGTH else text[: _SHOWN_LENGTH - 3] + "..."
