@@ -98,7 +98,7 @@ def _push_steered(
 
 def _finish_steered(buffer: stream.Buffer) -> Departure:
     written = stream.finish(buffer)
-    last = int(buffer.counts[stream.READ]) - 1
+    last = int(buffer.counts[stream.TUPLES_READ]) - 1
     return _steered(written, np.full(len(written.positions), last))
 
 
