@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from duckanon.kernels.assignment import assignment
 from duckanon.kernels.castle import stream as castle_stream
 from duckanon.kernels.castle.clusters import open_clusters
 from duckanon.kernels.closeness.reference import reference
@@ -22,6 +23,7 @@ from duckanon.kernels.exchange.refine import refine
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.first.spanning_tree import forest
 from duckanon.kernels.merging.dominated import merge_dominated
+from duckanon.kernels.neighbours.boxtree import box_tree_of, nearest_in_order
 from duckanon.kernels.neighbours.centroids import DIRECTIONS, principal
 from duckanon.kernels.recipes import MDAV_MAX_RECORDS, Recipe
 from duckanon.kernels.rollup import (
@@ -77,6 +79,8 @@ def more() -> None:
     merge_dominated(points, np.full(RECORDS, SIZE), dominated, 10.0)
     _merge(_points(2, MANY_CLASSES * SIZE))
     mondrian_suppressed(points, SIZE, Suppression(SIZE))
+    nearest_in_order(box_tree_of(points, RECORDS), points, SIZE)
+    assignment(points)
     _generalize()
     _stream(points)
 

@@ -86,7 +86,7 @@ def merge_dominated(
         several, before = len(ranks) > min(SEVERAL_PARTNERS_CANDIDATES, len(remaining) - 1), records.copy()
         step = max(1, MAX_CANDIDATES_IN_MEMORY // len(ranks))
         for some in (worst[start : start + step] for start in range(0, len(worst), step)):
-            near = remaining[nearest(centroids, centroids[some], ranks, workers=-1)]
+            near = remaining[nearest(centroids, centroids[some], ranks, parallel=True)]
             _merge_round(sums, records, parts, parent, remaining[some], near, bound, before, several)
         if again is not None:
             kept, labels = np.unique(_ends(parent), return_inverse=True)

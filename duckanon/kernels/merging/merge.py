@@ -299,8 +299,8 @@ def _candidates(
     both = np.vstack([np.hstack([points, weighted]), np.hstack([points, -weighted])])
     mirrored = principal(both, remaining)
     ranks = np.arange(1, min(CANDIDATES_A_KIND + 1, len(remaining)) + 1)
-    near = nearest(points[remaining], points[violating], ranks, workers=-1)
-    opposite = nearest(mirrored[remaining], mirrored[len(points) + violating], ranks, workers=-1)
+    near = nearest(points[remaining], points[violating], ranks, parallel=True)
+    opposite = nearest(mirrored[remaining], mirrored[len(points) + violating], ranks, parallel=True)
     return remaining[np.hstack([near, opposite])]
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.compiled import compiled
-from duckanon.kernels.neighbours.heap import NO_RECORD, offer
+from duckanon.kernels.neighbours.heap import NO_RECORD, in_order, offer
 from duckanon.kernels.neighbours.kd import kd_order
 from duckanon.kernels.neighbours.slots import CHUNK_SLOTS, Slots, farthest_in, fill, measure, remove
 
@@ -197,6 +197,16 @@ def nearest(
             if bound <= distances[0]:
                 nodes[height], bounds[height] = child, bound
                 height += 1
+
+
+@compiled
+def nearest_in_order(tree: BoxTree, queries: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """Return the nearest records left of each query (n, count), nearest first, ties to the lowest."""
+    found, distances = np.empty((len(queries), count), np.int64), np.empty(count)
+    for i in range(len(queries)):
+        nearest(tree, queries[i], distances, found[i])
+        in_order(distances, found[i])
+    return found
 
 
 @compiled

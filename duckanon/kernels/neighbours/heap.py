@@ -22,7 +22,24 @@ def offer(distances: NDArray[np.float64], records: NDArray[np.int64], distance: 
     """Replace the worst pair by the given one if that is better; (inf, NO_RECORD) is none yet. O(log k)."""
     if distance > distances[0] or (distance == distances[0] and record > records[0]):
         return
-    size, hole, child = len(distances), 0, 1
+    _sink(distances, records, len(distances), distance, record)
+
+
+@inner
+def in_order(distances: NDArray[np.float64], records: NDArray[np.int64]) -> None:
+    """Sort the pairs of a heap in place, the best first. O(k log k)."""
+    for last in range(len(distances) - 1, 0, -1):
+        distance, record = distances[last], records[last]
+        distances[last], records[last] = distances[0], records[0]
+        _sink(distances, records, last, distance, record)
+
+
+@inner
+def _sink(
+    distances: NDArray[np.float64], records: NDArray[np.int64], size: int, distance: float, record: int
+) -> None:
+    """Let a pair take the place of the worst of the first `size` pairs, which are a heap again then."""
+    hole, child = 0, 1
     while child < size:
         other = child + 1
         if other < size and (
