@@ -312,7 +312,9 @@ def audit_sql(
         if report.passed or not any(measure.violations for measure in measures):
             return report
         # The worst class of every measure comes before the second of any: others do not get on the list.
-        worst = {measure.attribute for measure in [one for one in measures if one.violations][:WORST]}
+        worst = {
+            measure.attribute for measure in [one for one in measures if one.violations][:VIOLATIONS_LISTED]
+        }
         columns = [column for column in audit_columns if column.name in worst]
         rows = _worst(con, values, columns, stage)
     return Report(name, measures, tuple(_violation(row, quasi_identifiers) for row in rows))
@@ -346,7 +348,7 @@ def _worst(
 ) -> list[tuple[object, ...]]:
     """Classes that violate k, or a threshold of some columns, the worst of every measure first."""
     places = {column.name: place for place, column in enumerate(columns)}
-    parts = list(engine.in_parts(columns, TOGETHER)) or [()]
+    parts = list(engine.in_parts(columns, COLUMNS_PER_STATEMENT)) or [()]
     found: list[tuple[tuple[int, int, int], tuple[object, ...]]] = []
     severities: Counter[tuple[object, object]] = Counter()
     for part in parts:

@@ -51,7 +51,7 @@ RECORDS, SIZE, VALUES = 60, 3, 20
 STARTS = ("k_alone", "blocks", "mdav", "mdav1", "tcloseness_first", "univariate", "forest", "anatomy")
 """All first partitions of recipes."""
 
-MANY = 2100
+MERGED_CLASSES = 2100
 """So many violating classes are merged in another way than few, see `duckanon.kernels.merging.merge`."""
 
 SHARE = 0.001
@@ -89,7 +89,7 @@ def more() -> None:
     bounds_of([points[:, 0]], [points[:, 1]], [SIZE])
     dominated = np.tile([100.0, 3, 2, 0, 0, 0], (RECORDS, 1, 1))
     merge_dominated(points, np.full(RECORDS, SIZE), dominated, 10.0)
-    _merge(_points(2, MANY * SIZE))
+    _merge(_points(2, MERGED_CLASSES * SIZE))
     mondrian_suppressed(points, SIZE, Suppression(SIZE))
     _generalize()
     _stream(points)
