@@ -312,10 +312,8 @@ def audit_sql(
         if report.passed or not any(measure.violations for measure in measures):
             return report
         # The worst class of every measure comes before the second of any: others do not get on the list.
-        worst = {
-            measure.attribute for measure in [one for one in measures if one.violations][:VIOLATIONS_LISTED]
-        }
-        columns = [column for column in audit_columns if column.name in worst]
+        violated = [measure.attribute for measure in measures if measure.violations][:VIOLATIONS_LISTED]
+        columns = [column for column in audit_columns if column.name in violated]
         rows = _worst(con, values, columns, stage)
     return Report(name, measures, tuple(_violation(row, quasi_identifiers) for row in rows))
 

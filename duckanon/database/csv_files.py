@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import operator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -353,11 +355,26 @@ def _exact(con: duckdb.DuckDBPyConnection, form: _Form) -> tuple[_Form, set[str]
             return _exact(con, replace(form, quote='"', escape='"'))
     columns = [(name, kind) for name, kind in form.columns if kind != "VARCHAR"]
     exact: set[str] = set()
+    if len(columns) > _TOGETHER:
+        kinds = itertools.groupby(sorted(columns, key=operator.itemgetter(1)), operator.itemgetter(1))
+        listed = [(kind, [name for name, _ in alike]) for kind, alike in kinds]
+        groups = [(kind, part) for kind, names in listed for part in engine.in_parts(names, _TOGETHER)]
+        exact = _exact_groups(con, form, form.typed({}).relation(), groups)
+        columns = [column for column in columns if column[0] not in exact]
+        if not columns:
+            return form, exact
     for relation, part in _parts(con, form.typed({}), columns, _TOGETHER):
-        query = templates.render("files/csv_columns.sql.j2:exact", relation=relation, columns=part)
-        (row,) = engine.rows(con, query, form.stage, error=SourceError)
-        exact |= {name for (name, _), same in zip(part, row[1:], strict=True) if same}
+        exact |= _exact_groups(con, form, relation, [(kind, [name]) for name, kind in part])
     return form, exact
+
+
+def _exact_groups(
+    con: duckdb.DuckDBPyConnection, form: _Form, relation: str, groups: Sequence[tuple[str, Sequence[str]]]
+) -> set[str]:
+    """Columns of the groups, of one type each, of which DuckDB writes every value as it stands."""
+    query = templates.render("files/csv_columns.sql.j2:exact", relation=relation, groups=groups)
+    (row,) = engine.rows(con, query, form.stage, error=SourceError)
+    return {name for (_, names), same in zip(groups, row[1:], strict=True) if same for name in names}
 
 
 def _facts(

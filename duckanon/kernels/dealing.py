@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-SERIES = np.uint64(16)
+CHANCES_A_NUMBER = np.uint64(16)
 """Random numbers that `chances` has of each number."""
 
-UNUSED, WEIGHT = np.uint64(11), 2.0**-53
+UNUSED_BITS, LAST_BIT_WEIGHT = np.uint64(11), 2.0**-53
 """Bits of a random number that a DOUBLE from 0 to 1 does not hold, and the weight of the last one held."""
 
 
@@ -108,8 +108,8 @@ def chances(number: NDArray[np.int64], which: int) -> NDArray[np.float64]:
     ndarray of shape (n,), float64
         From 0 to less than 1, multiples of 2^-53: of the output of splitmix64 for each counter.
     """
-    counter = (number.astype(np.uint64) * SERIES + np.uint64(which)) * STEP
-    return np.asarray(mixed(counter) >> UNUSED, np.float64) * WEIGHT
+    counter = (number.astype(np.uint64) * CHANCES_A_NUMBER + np.uint64(which)) * STEP
+    return np.asarray(mixed(counter) >> UNUSED_BITS, np.float64) * LAST_BIT_WEIGHT
 
 
 def _last(column: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Threshold
 
-LARGEST_KEY = 2**62
+KEY_LIMIT = 2**62
 """Products of node numbers are below this; more columns are grouped a few at a time."""
 
-LOOKED_UP = 1024
+COMBINED_MAX_VALUES = 1024
 """Values of quasi-identifiers that are looked up as one, at most."""
 
-DIRECT = 8
+DIRECT_KEYS_A_ROW = 8
 """A class is looked up by its key where there are at most so many keys for each row, else by its hash."""
 
 
@@ -89,10 +89,10 @@ class Rows:
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """Neighbouring quasi-identifiers that are looked up as one: few have many values."""
         groups: list[tuple[int, ...]] = []
-        size = LOOKED_UP + 1
+        size = COMBINED_MAX_VALUES + 1
         for column, one in enumerate(self.quasi):
             values = one.nodes.shape[1]
-            if size * values <= LOOKED_UP:
+            if size * values <= COMBINED_MAX_VALUES:
                 groups[-1], size = (*groups[-1], column), size * values
             else:
                 groups.append((column,))
@@ -166,7 +166,7 @@ def classes_at(rows: Rows, levels: Sequence[int]) -> Classes:
     while True:
         last, span = first, count
         # As many groups at once as a key has room for; one always has.
-        while last < len(nodes) and span * spans[last] < LARGEST_KEY:
+        while last < len(nodes) and span * spans[last] < KEY_LIMIT:
             span, last = span * spans[last], last + 1
         factors = np.cumprod([count, *spans[first:last]])[:-1].astype(np.int64)
         steps = [node * factor for node, factor in zip(nodes[first:last], factors, strict=True)]
@@ -200,7 +200,7 @@ def _grouped(
     """Return classes of rows with equal keys below the span, and their sizes."""
     r = len(records)
     found, sizes = np.empty(r, np.int32), np.zeros(r, np.int64)
-    direct = span <= DIRECT * r
+    direct = span <= DIRECT_KEYS_A_ROW * r
     room = 1
     while room < (span if direct else 2 * r):
         room *= 2

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 Objective = Literal["loss", "discernibility", "c_avg", "precision"]
 
-CLOSE = 1e-12
+CLOSE_COST_SHARE = 1e-12
 """Costs that differ by less, relatively, are compared as fractions."""
 
-SCORED = 50_000
+SCORED_MAX_NODES = 50_000
 """In a lattice of so many nodes each choice of the next is weighed anew, in larger ones not each."""
 
 
@@ -252,7 +252,7 @@ class _Open:
     def next(self, best: tuple[Fraction, int] | None) -> _Node | None:
         """Return the node to look at next, None where there is no other."""
         if best is not None and self._bounds is not None:
-            self._open &= self._bounds <= float(best[0]) * (1 + CLOSE)
+            self._open &= self._bounds <= float(best[0]) * (1 + CLOSE_COST_SHARE)
         if not self._open.any():
             return None
         while not (self._waiting and self._open.flat[self._waiting[-1]]):
@@ -277,7 +277,7 @@ class _Open:
         below = self._counted(down=True)
         above = self._counted(down=False) if self._bounds is None else self._dearer()
         scores = np.where(self._open, np.minimum(below, above * (1.0 + self._misses)), 0).ravel()
-        wanted = 1 + len(scores) // SCORED
+        wanted = 1 + len(scores) // SCORED_MAX_NODES
         if wanted == 1:
             return [int(scores.argmax())]
         chosen = np.argsort(scores, kind="stable")[-wanted:]

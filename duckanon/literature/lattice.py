@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.closeness.threshold import STEPS, Threshold
+from duckanon.kernels.closeness.threshold import THRESHOLD_DENOMINATOR, Threshold
 from duckanon.kernels.rollup import (
     Rows,
     asked_of,
@@ -31,7 +31,7 @@ Levels = tuple[int, ...]
 Limits = Callable[[Sequence["NDArray[np.int64]"]], Sequence["Threshold"]]
 """Gives thresholds for a table, from the records of each value (0: it does not occur), an array a column."""
 
-KEPT = 4
+KEPT_ROLLUPS_FACTOR = 4
 """Memory of the roll-ups that are kept, in multiples of that of the distinct rows."""
 
 
@@ -205,7 +205,7 @@ class Lattice:
         self._kept.append(rows)
         self._levels = np.vstack([self._levels, levels])
         self._held += rows_memory(rows)
-        while len(self._kept) > 2 and self._held > KEPT * rows_memory(self.rows):
+        while len(self._kept) > 2 and self._held > KEPT_ROLLUPS_FACTOR * rows_memory(self.rows):
             self._held -= rows_memory(self._kept.pop(1))
             self._levels = np.delete(self._levels, 1, axis=0)
 
@@ -242,5 +242,5 @@ def loosest(threshold: Threshold, criteria: Criteria) -> Threshold | None:
             vanishing = int(np.searchsorted(np.cumsum(counts), criteria.allowed, side="right"))
             left *= 1 - Fraction(min(vanishing, len(counts) - 1), len(counts) - 1)
     # Rounded up: a t that is too small would rule out nodes that keep.
-    t = Fraction(math.ceil((1 - left) * STEPS), STEPS)
+    t = Fraction(math.ceil((1 - left) * THRESHOLD_DENOMINATOR), THRESHOLD_DENOMINATOR)
     return Threshold(threshold.reference, t=t) if t < 1 else None

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from duckanon.kernels.closeness.threshold import rules_of
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.neighbours.slots import Slots, farthest_in, fill, nearest_in, remove
 from duckanon.kernels.points import check_class_size, distance_points
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.reference import Reference
     from duckanon.kernels.closeness.threshold import Threshold
 
-DOUBT = 1e-9
+DOUBTFUL_DIFFERENCE = 1e-9
 """Bounds that differ from t by less are computed anew in whole numbers."""
 
 
@@ -175,7 +175,7 @@ def obeys(table: Table, taken: NDArray[np.int64]) -> bool:
     n, size = int(table.sizes.sum()), int(taken.sum())
     rough = _bound(table, taken, 1.0 / table.sizes, 1.0 / n)
     allowed = float(table.limit) / n * size
-    if abs(rough - allowed) > DOUBT * size * table.scale:
+    if abs(rough - allowed) > DOUBTFUL_DIFFERENCE * size * table.scale:
         return bool(rough < allowed)
     common = math.lcm(n, *table.sizes.tolist())
     parts = np.array([common // count for count in table.sizes.tolist()], dtype=object)
@@ -234,7 +234,7 @@ def _redistribute(
                     rest[j] -= points[record, j]
 
 
-@inner
+@compiled
 def _outermost(slots: Slots, centre: NDArray[np.float64], due: NDArray[np.int64]) -> int:
     """Return the record farthest from the centre in the buckets from which records are due."""
     best_distance, best_record = -1.0, -1

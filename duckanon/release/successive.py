@@ -24,11 +24,7 @@ from duckanon.errors import ReleaseError
 from duckanon.policy.names import fold
 from duckanon.release import metadata
 from duckanon.release.findings import STAGE, Difference, sentences
-from duckanon.release.stages.recode.recode import (
-    in_step,
-    labelled_relation,
-    placed_relation,
-)
+from duckanon.release.stages.recode.recode import in_step, labelled_relation, placed_relation
 from duckanon.statements.tokens import tokenize, unquoted
 
 if TYPE_CHECKING:

@@ -51,7 +51,7 @@ def equivalence_classes(con: duckdb.DuckDBPyConnection, query: str, policy: Poli
     records with equal released quasi-identifiers, from 0 in the order of these values; NULL where a row is
     not released.
     """
-    with _told(con, query, policy, "recode/classes.sql.j2") as relation:
+    with _told(con, query, policy, "recode/placed.sql.j2:classes") as relation:
         return handed_over(con, relation)
 
 

@@ -311,7 +311,7 @@ class _State:
         query = templates.render(
             "stream/quasi.sql.j2:subjects",
             relation="source",
-            subject_columns=[(one.name, one.type) for one in self._subject_columns],
+            subject=[(one.name, one.type) for one in self._subject_columns],
         )
         register_source(self._con, table)
         found = engine.table(self._con, query, STAGE).column(0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from duckanon.kernels.steered import stream as kernel
 from duckanon.kernels.steered.closeness import at_most
-from duckanon.kernels.steered.seen import STEPS
+from duckanon.kernels.steered.seen import T_DENOMINATOR
 from duckanon.kernels.steered.stream import Asked, Buffer, Written, finish, held, open_buffer, push, renumber
 from tests import oracle_stream
 from tests.examples import examples
@@ -197,7 +197,7 @@ def test_fractions_are_compared_exactly(a: int, c: int, b: int, d: int) -> None:
     [
         (Asked(True, Fraction(0)), 0, "t must be above 0"),
         (Asked(True, Fraction(3, 2)), 0, "at most 1"),
-        (Asked(True, Fraction(1, STEPS + 1)), 0, "twelve decimals"),
+        (Asked(True, Fraction(1, T_DENOMINATOR + 1)), 0, "twelve decimals"),
         (Asked(True, None, 0), 0, "l must be at least 1, not 0"),
         (Asked(True, Fraction(1)), 3, "window must be at least delay \\+ 1 = 4, or 0 for all, not 3"),
     ],

@@ -16,7 +16,7 @@ import duckanon
 from duckanon.kernels.closeness.reference import reference
 from duckanon.literature.mondrian import mondrian
 from duckanon.literature.mondrian_suppressed import Suppression, mondrian_suppressed
-from duckanon.literature.offers import TRIED
+from duckanon.literature.offers import TRIED_BORDERS
 from duckanon.literature.parts import Tree
 from tests.examples import examples
 from tests.kernels.test_ledger import Attribute, attribute_of, meets
@@ -143,7 +143,7 @@ class Slow:
                     gained = in_column.box(node.records) - in_column.box(stays)
                     rate = self.rate(size, gone, gained, loss)
                     found.append((rate, stays, gone))
-        for _, stays, gone in sorted(found, key=lambda one: -one[0])[:TRIED]:
+        for _, stays, gone in sorted(found, key=lambda one: -one[0])[:TRIED_BORDERS]:
             rate = self.rate(size, gone, loss - self.box(stays), loss)
             if rate > (node.offer[0] if node.offer else 0) and self.allowed(stays):
                 node.offer = rate, stays, gone

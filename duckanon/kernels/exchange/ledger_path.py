@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from duckanon.kernels.closeness.reference import LARGEST_LISTED
-from duckanon.kernels.compiled import spliced, uncounted
+from duckanon.kernels.closeness.reference import LISTED_CLASS_MAX_RECORDS
+from duckanon.kernels.compiled import inner, spliced
 from duckanon.kernels.exchange.costs import before, cost, path_of
 from duckanon.kernels.exchange.ledger_state import (
     ASCENDING,
@@ -58,7 +58,7 @@ def fill_path(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> int:
     highs[0] = lows[0] = 0
     for r in range(size):
         x = ascending[r]
-        if size <= LARGEST_LISTED:
+        if size <= LISTED_CLASS_MAX_RECORDS:
             # What `before` returns, four times, with each list asked once; what ranks do not have is dropped.
             step, last = path.total * x, r + 2 if r + 2 <= size else size
             at_1 = step * r - size * prefix[x]
@@ -161,7 +161,7 @@ def path_moves(ledger: Ledger, rules: Rules, a: int, c: int, members: NDArray[np
     ledger.sums[a, c, TOTAL_MORE] = before(rules.arrays, path, size + 1, size + 1, path.values)
 
 
-@uncounted
+@inner
 def _prefix(
     ledger: Ledger, arrays: NDArray[np.int64], path: Path, a: int, c: int, size: int, as_of: int,
     same: int, lower: int, higher: int,

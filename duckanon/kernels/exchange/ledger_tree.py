@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from duckanon.kernels.compiled import spliced, uncounted
+from duckanon.kernels.compiled import inner, spliced
 from duckanon.kernels.exchange.costs import edge, tree_of
 from duckanon.kernels.exchange.ledger_state import (
     ASCENDING,
@@ -51,7 +51,7 @@ def fill_without(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> Non
             ledger.nodes[a, h, at + i, INSIDE], ledger.nodes[a, h, at + i, WITHOUT] = count, step
 
 
-@uncounted
+@inner
 def tree_total(ledger: Ledger, rules: Rules, a: int, c: int, size: int, as_of: int) -> int:
     """Return the edge sum of the counts of a class, taken as a class of another size. O(s H)."""
     arrays, tree = rules.arrays, tree_of(rules, a)
@@ -130,7 +130,7 @@ def tree_step(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int
     return int(step)
 
 
-@uncounted
+@inner
 def _inside(
     ascending: NDArray[np.int64], arrays: NDArray[np.int64], tree: Tree, size: int, rank: int, h: int,
     code: int,

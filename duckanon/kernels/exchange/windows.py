@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from duckanon.kernels.compiled import spliced, uncounted
+from duckanon.kernels.compiled import inner, spliced
 from duckanon.kernels.exchange.costs import path_of
 from duckanon.kernels.exchange.ledger_path import enter_path, path_swap
 from duckanon.kernels.exchange.ledger_state import (
@@ -28,7 +28,7 @@ from duckanon.kernels.exchange.ledger_state import (
     RANK,
     TOTAL,
     WINDOW,
-    WINDOWS,
+    WINDOWS_MAX_RECORDS,
     list_of,
 )
 
@@ -41,12 +41,12 @@ UNSIGNED = np.uint64
 `duckanon.kernels.plain`, it is any number."""
 
 WORD = cast("int", np.int64(2**32))
-BEYOND = cast("int", np.int64(2**31 - 2**63))
+BEYOND_BITS = cast("int", np.int64(2**31 - 2**63))
 """Why two comparisons are one: with a member's window as ``greatest * WORD - least`` and another's position x
 as ``x * WORD - x``, their difference is ``(greatest - x) * WORD + (x - least)``, and one of these bits is set
-where either term is below 0: there are at most `POSITIONS` of them."""
+where either term is below 0: there are at most `PATH_MAX_POSITIONS` of them."""
 
-POSITIONS = 2**30
+PATH_MAX_POSITIONS = 2**30
 """Largest number of positions on a path for which windows are kept."""
 
 AFTER, UNTIL, FROM_HIGH, TO_HIGH, FROM_LOW, TO_LOW = range(6)
@@ -55,7 +55,7 @@ have it; and the ends of windows there but for what depends on the member that g
 lower and where it is not."""
 
 
-@uncounted
+@inner
 def fill_windows(ledger: Ledger, rules: Rules, c: int, size: int) -> None:
     """Fill the windows of the members of a class within t, whose ledger is filled for swaps. O(S s^2)."""
     for a in range(len(ledger.quick)):
@@ -78,22 +78,22 @@ def kept_swaps(ledger: Ledger, first: int, size: int, second: int, others: int) 
         two, windows = lists[list_of(ledger, PLACED, second) :], lists[list_of(ledger, WINDOW, second) :]
         if a == 0:
             for i in range(size):
-                own, own_window, pair = one[i], window[i], i * WINDOWS
+                own, own_window, pair = one[i], window[i], i * WINDOWS_MAX_RECORDS
                 for j in range(others):
                     beyond = (own_window - two[j]) | (windows[j] - own)
                     swaps[kept] = pair + j
-                    kept += UNSIGNED((beyond & BEYOND) == 0)
+                    kept += UNSIGNED((beyond & BEYOND_BITS) == 0)
         else:
             for x in range(count):
                 pair = swaps[x]
-                i, j = pair // WINDOWS, pair % WINDOWS
+                i, j = pair // WINDOWS_MAX_RECORDS, pair % WINDOWS_MAX_RECORDS
                 beyond = (window[i] - two[j]) | (windows[j] - one[i])
                 swaps[kept] = pair
-                kept += UNSIGNED((beyond & BEYOND) == 0)
+                kept += UNSIGNED((beyond & BEYOND_BITS) == 0)
     return int(kept)
 
 
-@uncounted
+@inner
 def keeps_t(
     ledger: Ledger, rules: Rules, first: int, size: int, second: int, others: int, i: int, j: int
 ) -> bool:

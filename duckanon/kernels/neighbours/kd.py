@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-NEARLY = 1.0 - 1e-9
+EQUAL_VARIANCE_SHARE = 1.0 - 1e-9
 """Variances count as equal from this share on: far above rounding, so that no sum order decides a split."""
 
 
@@ -69,7 +69,7 @@ def kd_order(points: NDArray[np.float64], depth: int) -> tuple[NDArray[np.int64]
     return order, sizes
 
 
-@inner
+@compiled
 def _widest_range(points: NDArray[np.float64], records: NDArray[np.int64]) -> int:
     """Return the column with the greatest range among the records, of several the first."""
     widest, width = 0, -1.0
@@ -83,7 +83,7 @@ def _widest_range(points: NDArray[np.float64], records: NDArray[np.int64]) -> in
     return widest
 
 
-@inner
+@compiled
 def _select(
     values: NDArray[np.float64], order: NDArray[np.int64], first: int, last: int, middle: int
 ) -> None:
@@ -265,5 +265,5 @@ def _widest_variance(stack: _Stack) -> NDArray[np.int64]:
     for column, squares in zip(stack.columns, spread, strict=True):
         deviation = column - column.mean(axis=1, keepdims=True)
         np.einsum("ij,ij->i", deviation, deviation, out=squares)
-    widest: NDArray[np.int64] = np.argmax(spread >= spread.max(axis=0) * NEARLY, axis=0)
+    widest: NDArray[np.int64] = np.argmax(spread >= spread.max(axis=0) * EQUAL_VARIANCE_SHARE, axis=0)
     return widest

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.steered.buffer import (
-    FORMED,
-    HELD,
-    READ,
+    CLASSES_FORMED,
+    TUPLES_HELD,
+    TUPLES_READ,
     Buffer,
     Waiting,
     held,
@@ -38,9 +38,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["HELD", "READ", "Asked", "Buffer", "Written", "finish", "held", "open_buffer", "push", "renumber"]
+__all__ = [
+    "TUPLES_HELD",
+    "TUPLES_READ",
+    "Asked",
+    "Buffer",
+    "Written",
+    "finish",
+    "held",
+    "open_buffer",
+    "push",
+    "renumber",
+]
 
-LARGEST_SUM = 2**62
+SUM_LIMIT = 2**62
 """Sums of counts that are compared are less."""
 
 
@@ -126,9 +137,9 @@ def push(
     if buffer.waiting.by_subject != (subjects is not None):
         raise ValueError("subjects must be given if the buffer is by_subject, and only then")
     values = _coded(buffer, codes, count)
-    first = int(buffer.counts[READ])
+    first = int(buffer.counts[TUPLES_READ])
     numbers = np.arange(first, first + count) if subjects is None else _whole(subjects, count)
-    room = _room(int(buffer.counts[HELD]) + count)
+    room = _room(int(buffer.counts[TUPLES_HELD]) + count)
     out, lost = _read(buffer.waiting, buffer.seen, forming_of(buffer.waiting), matrix, numbers, values, room)
     return _cut(room, out, lost)
 
@@ -151,7 +162,7 @@ def finish(buffer: Buffer) -> Written:
     As for `push`. The paper does not have it: at the end of a stream its Algorithm 2 leaves in the buffer
     what is there.
     """
-    room = _room(int(buffer.counts[HELD]))
+    room = _room(int(buffer.counts[TUPLES_HELD]))
     out, lost = _empty(buffer.waiting, buffer.seen, forming_of(buffer.waiting), room)
     return _cut(room, out, lost)
 
@@ -191,8 +202,8 @@ def _coded(buffer: Buffer, codes: ArrayLike | None, count: int) -> NDArray[np.in
     if matrix.size and not (matrix.min() >= 0 and matrix.max() < values):
         raise ValueError(f"codes must be numbers from 0 to {values - 1}, of values that were numbered")
     window = buffer.seen.recent.shape[1]
-    counted = min(int(buffer.counts[READ]) + count, window or LARGEST_SUM)
-    if values * counted * (buffer.waiting.delay + 1) >= LARGEST_SUM:
+    counted = min(int(buffer.counts[TUPLES_READ]) + count, window or SUM_LIMIT)
+    if values * counted * (buffer.waiting.delay + 1) >= SUM_LIMIT:
         raise ValueError(
             f"{values} sensitive values of {counted} tuples are too many for exact sums: use a window"
         )
@@ -224,8 +235,8 @@ def _read(
         hold(waiting, points[i], subjects[i])
         if len(codes) > 0:
             put_codes(waiting, codes, i)
-            read(seen, waiting.counts[READ] - 1, codes, i)
-        expiring = waiting.counts[READ] - 1 - waiting.delay
+            read(seen, waiting.counts[TUPLES_READ] - 1, codes, i)
+        expiring = waiting.counts[TUPLES_READ] - 1 - waiting.delay
         if waiting.slots[expiring & mask] < 0:
             continue  # it has left, or is from before the beginning
         few = not enough(waiting, forming)
@@ -240,7 +251,7 @@ def _read(
 def _empty(waiting: Waiting, seen: Seen, forming: Forming, room: Written) -> tuple[int, int]:
     """Form classes around the oldest tuple while there are enough; return how many leave and are dropped."""
     mask, out, lost = len(waiting.slots) - 1, 0, 0
-    end = waiting.counts[READ]
+    end = waiting.counts[TUPLES_READ]
     for oldest in range(end - waiting.delay, end):
         if waiting.slots[oldest & mask] < 0:
             continue
@@ -253,16 +264,16 @@ def _empty(waiting: Waiting, seen: Seen, forming: Forming, room: Written) -> tup
     return out, lost
 
 
-@inner
+@compiled
 def _put(waiting: Waiting, forming: Forming, size: int, room: Written, out: int) -> int:
     """Write the members of a class that was formed; return how many tuples are put out by then."""
     for j in range(size):
         room.positions[out + j] = forming.members[j]
-        room.classes[out + j] = waiting.counts[FORMED] - 1
+        room.classes[out + j] = waiting.counts[CLASSES_FORMED] - 1
     return out + size
 
 
-@inner
+@compiled
 def _drop(waiting: Waiting, position: int, apart: bool, room: Written, lost: int) -> int:
     """Drop a tuple; return how many are dropped by then."""
     remove(waiting, waiting.slots[position & (len(waiting.slots) - 1)])

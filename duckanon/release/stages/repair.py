@@ -255,7 +255,7 @@ def _merged(
         if count < m:
             chosen[:] = False
             chosen[violating] = True
-            near = nearest(centroids, centroids[violating], np.arange(1, count + 1), workers=-1)
+            near = nearest(centroids, centroids[violating], np.arange(1, count + 1), parallel=True)
             chosen[near.ravel()] = True
         numbers = np.flatnonzero(chosen)
         records = np.flatnonzero((labels >= 0) & chosen[labels])

@@ -155,12 +155,12 @@ def _place(con: duckdb.DuckDBPyConnection, staged: Staged) -> bool:
     """
     placed = placed_relation(staged)
     statement = templates.render(
-        "recode/placed.sql.j2", placed=placed, labels=_labels(staged), classes=classes_relation(staged)
+        "recode/placed.sql.j2:placed", placed=placed, labels=_labels(staged), classes=classes_relation(staged)
     )
     engine.run(con, statement, "recode")
     step = in_step(con, staged, placed)
     if step:
-        engine.run(con, templates.render("recode/unnumbered.sql.j2", placed=placed), "recode")
+        engine.run(con, templates.render("recode/placed.sql.j2:unnumbered", placed=placed), "recode")
     return step
 
 
@@ -169,7 +169,7 @@ def in_step(con: duckdb.DuckDBPyConnection, staged: Staged, table: str) -> bool:
 
     Several threads write a table in its order, unless a setting of the session lets them write in any.
     """
-    query = templates.render("recode/in_step.sql.j2", table=table, size=staged.size)
+    query = templates.render("recode/placed.sql.j2:in_step", table=table, size=staged.size)
     return staged.in_order and bool(engine.rows(con, query, "recode")[0][0])
 
 
@@ -179,7 +179,7 @@ def label(con: duckdb.DuckDBPyConnection, staged: Staged, recoded: Recoded) -> N
     As large as the records where some are left out, it is made when the candidate has passed its audit. O(n).
     """
     statement = templates.render(
-        "recode/labelled.sql.j2",
+        "recode/placed.sql.j2:labelled",
         labelled=labelled_relation(staged),
         records=staged.records,
         placed=placed_relation(staged),

@@ -432,7 +432,7 @@ def test_occupations_of_adult_allow_an_l_of_seven(con: duckanon.Connection) -> N
 
 def test_the_documented_queries_run(con: duckanon.Connection) -> None:
     """Source: docs/exact.md; the largest share is 1 / l at most, and shares of a record add up to 1."""
-    text = (Path(__file__).parents[2] / "docs" / "exact.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "exact.md").read_text(encoding="utf-8")
     section = text.partition("## Two tables\n")[2].partition("\n## ")[0]
     create, share, largest = [
         statement

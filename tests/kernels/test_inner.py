@@ -11,7 +11,7 @@ import pytest
 from numba.core.errors import NumbaError
 
 import duckanon.kernels
-from duckanon.kernels.compiled import Kernel, compiled, uncounted
+from duckanon.kernels.compiled import Kernel, compiled, inner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,11 +69,11 @@ def test_no_array_is_returned_to_a_function_that_counts_no_references() -> None:
 
 
 def test_an_array_cannot_be_made_there() -> None:
-    @uncounted
+    @inner
     def makes(n: int) -> float:
         return float(np.zeros(n)[0])
 
-    @uncounted
+    @inner
     def returns(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
         return numbers
 

@@ -10,6 +10,7 @@ import duckdb
 import numpy as np
 import pytest
 
+from duckanon.audits import headers
 from duckanon.database import templates
 from duckanon.policy.policy import AuditPolicy
 from tests.e2e import pages
@@ -211,8 +212,8 @@ def test_policy_method_hashes_and_sql_are_there(made: tuple[str, Report], root: 
     assert evidence.policy == "".join(next(policy[0].iter("code")).itertext())
     assert "2026-11-21 12:30:00 UTC" in words
     texts = {"".join(code.itertext()) for code in root.iter("code")}
-    for path in (templates.folder() / "audit").glob("*.sql"):
-        assert path.read_text(encoding="utf-8") in texts
+    for name in headers.audit_names():
+        assert templates.read(headers.audit_file(name)) in texts
 
 
 def test_the_sql_of_the_page_repeats_the_verdicts(

@@ -285,6 +285,29 @@ def test_bloom_filters_and_page_indexes_are_not_read(tmp_path: Path) -> None:
         assert (code, json.loads(out)["measures"]) == (1, wanted)
 
 
+def test_a_file_that_two_readers_read_differently_is_named(tmp_path: Path) -> None:
+    """Spark finds the columns of a row group by name, DuckDB by their place; count(*) goes by the footer."""
+    rows = pa.table({"age": [1, 1, 2, 2, 9], "s": [5, 5, 5, 5, 1]})
+
+    def swapped(footer: Fields) -> None:
+        footer[ROW_GROUPS][1][1][-1][COLUMNS][1][1].reverse()
+
+    def fewer(footer: Fields) -> None:
+        footer[3] = (footer[3][0], 4)
+
+    for change, words in (
+        (swapped, 'column "age", stated "s" in its place'),
+        (fewer, "stated number of rows 4, found 5"),
+    ):
+        file = tmp_path / "f.parquet"
+        pq.write_table(rows, file, row_group_size=4)
+        assert run(tmp_path, "audit", file.name, "--qi", "age", "-k", "2")[0] == 1
+        with_footer(file, change)
+        code, out, err = run(tmp_path, "audit", file.name, "--qi", "age", "-k", "2")
+        assert (code, out) == (2, "")
+        assert words in err
+
+
 def test_a_segment_whose_least_value_is_above_its_greatest_states_neither(tmp_path: Path) -> None:
     """DuckDB drops both then; the verdict is that of the rows."""
     scene(tmp_path, "INTEGER")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 METHODS_WITH_REPAIR = ("auto", "kanonymity_first", "tcloseness_merge")
 METHODS_BY_CUTS = ("mondrian", "mondrian_relaxed")
 METHODS_ELSEWHERE = ("full_domain",)
-"""It needs hierarchies: tests/e2e/test_full_domain.py."""
+"""It needs hierarchies: tests/e2e/release/test_full_domain.py."""
 METHODS_WITHOUT_REPAIR = tuple(
     name for name in METHODS if name not in METHODS_WITH_REPAIR + METHODS_BY_CUTS + METHODS_ELSEWHERE
 )

@@ -11,7 +11,7 @@ import pytest
 
 import duckanon
 from duckanon.release.unpublished import owners_copy
-from tests.e2e.test_functions import dictionaries
+from tests.e2e.tables.test_functions import dictionaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ import pytest
 
 import duckanon
 from tests.e2e.scenes import emptied
-from tests.e2e.test_functions import dictionaries
+from tests.e2e.tables.test_functions import dictionaries
 from tests.examples import slowly
 from tests.oracle import class_emds
 
