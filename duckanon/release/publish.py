@@ -18,7 +18,7 @@ from duckanon.release.candidate import released_of
 from duckanon.release.chain import record
 from duckanon.release.drawn import drawn_columns
 from duckanon.release.stages.protect import judged
-from duckanon.release.tables import BESIDE, counted, parts_of, read, sensitive_of
+from duckanon.release.tables import SECOND_ENDING, counted, parts_of, read, sensitive_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -105,7 +105,7 @@ def forget(con: duckdb.DuckDBPyConnection, home: str, release_id: int) -> None:
 
     What is kept to compare later releases with stays; see `successive.forget`.
     """
-    pattern = re.compile(rf"release_{release_id}({BESIDE})?|tree_{release_id}_\d+")
+    pattern = re.compile(rf"release_{release_id}({SECOND_ENDING})?|tree_{release_id}_\d+")
     tables = sorted(table for table in metadata.tables(con, home) if pattern.fullmatch(table))
     views = metadata.views_beside(con, home, release_id)
     _render(

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", "Field", "Attribute")
 
-ANY = "*"
+ANY_SOURCE = "*"
 """Source of a release whose query names no table and no file: it may be any."""
 
 HISTORY = "history"
@@ -228,14 +228,14 @@ def _type(one: SubjectColumn | Field, zone: str) -> str:
 
 
 def _sources(con: duckdb.DuckDBPyConnection, query: str) -> tuple[str, ...]:
-    """Tables without their schemas, views followed, and files that a query reads; `ANY` if it names none."""
+    """Tables without their schemas, views followed, and files of a query; `ANY_SOURCE` if it names none."""
     try:
         names = con.get_table_names(query)
     except duckdb.Error:
         names = set()
     texts = [unquoted(token) for token in tokenize(query) if token.kind == "string"]
     files = {str(Path(path).resolve()) for text in {*texts, *names} for path in _files(text)}
-    return tuple(sorted({fold(name) for name in names if not _files(name)} | files or {ANY}))
+    return tuple(sorted({fold(name) for name in names if not _files(name)} | files or {ANY_SOURCE}))
 
 
 def _files(text: str) -> list[str]:
@@ -248,7 +248,7 @@ def _files(text: str) -> list[str]:
 
 def _same_source(one: Kept, persons: Persons) -> bool:
     """Whether two releases may be of the same rows."""
-    return ANY in {*one.sources, *persons.sources} or bool({*one.sources} & {*persons.sources})
+    return ANY_SOURCE in {*one.sources, *persons.sources} or bool({*one.sources} & {*persons.sources})
 
 
 def compared(

@@ -27,7 +27,7 @@ from duckanon.release.pipeline import candidate_of
 from duckanon.release.publish import forget, forget_orphans, publish, ready
 from duckanon.release.source import Source, names_of
 from duckanon.release.successive import compared, kept, persons_of
-from duckanon.release.tables import BESIDE
+from duckanon.release.tables import SECOND_ENDING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -344,7 +344,7 @@ def _check_beside(
     """Raise where the name of the second view is that of something else than one that is replaced."""
     if policy.release != "anatomy":
         return
-    second = Target(target.catalog, target.schema, f"{target.name}{BESIDE}")
+    second = Target(target.catalog, target.schema, f"{target.name}{SECOND_ENDING}")
     there = lookup(con, second)
     ours = [
         fold(view.name)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from duckanon.policy.recodes import Rule
     from duckanon.release.drift import Drawn
 
-_BEFORE = 2
+_LINES_BEFORE_QUERY = 2
 """Lines before the query in stage/raw.sql.j2."""
 
 
@@ -246,7 +246,7 @@ def read_source(con: duckdb.DuckDBPyConnection, query: str, raw: str, row: str |
         with interrupts.running(con):
             con.execute(statement)
     except duckdb.Error as cause:
-        raise engine.failed_query(cause, query, _BEFORE) from cause
+        raise engine.failed_query(cause, query, _LINES_BEFORE_QUERY) from cause
 
 
 def _fields(attributes: tuple[Attribute, ...]) -> tuple[Field, ...]:

@@ -104,7 +104,7 @@ def test_parts_of_an_audit_that_find_other_classes_are_refused(monkeypatch: pyte
 
 def test_no_statement_of_a_release_counts_the_values_of_all_columns(caplog: pytest.LogCaptureFixture) -> None:
     """DuckDB plans 800 count(DISTINCT) of one statement for half a minute."""
-    columns = 3 * advice.TOGETHER + 2
+    columns = 3 * advice.COUNTED_COLUMNS_PER_STATEMENT + 2
     with duckanon.connect() as con:
         stated = ", ".join(f"i * {place} % 7 AS c{place}" for place in range(columns))
         alone = "greatest(i, 47) AS fifth, greatest(i, 48) AS less"
@@ -119,7 +119,7 @@ def test_no_statement_of_a_release_counts_the_values_of_all_columns(caplog: pyte
                 "CREATE ANONYMIZED VIEW v AS FROM t WITH (quasi_identifiers = (age), insensitive = *, k = 3)"
             )
     most = max(len(re.findall(r"count\(DISTINCT \w", record.getMessage())) for record in caplog.records)
-    assert 1 <= most <= advice.TOGETHER
+    assert 1 <= most <= advice.COUNTED_COLUMNS_PER_STATEMENT
     said = "\n".join(str(one.message) for one in told)
     assert "insensitive column 'own' has 60 values in 60 records" in said
     # By hand: the values 48 to 59 of 60 records are those of one record each, a fifth; 49 to 59 are fewer.

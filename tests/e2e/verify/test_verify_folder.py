@@ -22,7 +22,7 @@ from duckanon.database.fingerprint import digest
 from duckanon.database.parquet_room import SPARK_COLUMNS, SPARK_VERSION
 from duckanon.errors import DuckanonError
 from duckanon.policy.policy import Policy
-from duckanon.release.folders import LONGEST
+from duckanon.release.folders import RECORD_MAX_BYTES
 from tests.e2e.folder_scene import ASKED, FIRST, ILL, SECOND, folder_of, records, rewritten, verified
 from tests.e2e.scenes import command
 
@@ -367,7 +367,7 @@ UNREADABLE: dict[str, tuple[Callable[[str], str | bytes], str]] = {
     "a value that is not JSON": (lambda text: text.replace("12.5", "NaN"), "NaN is not JSON"),
     "a number without end": (lambda text: text.replace("12.5", "9" * 5000), "no evidence of a release"),
     "too deep": (lambda _: "[" * 200_000, "it is nested too deeply"),
-    "too long": (lambda text: text + " " * LONGEST, f"it is longer than {LONGEST} bytes"),
+    "too long": (lambda text: text + " " * RECORD_MAX_BYTES, f"it is longer than {RECORD_MAX_BYTES} bytes"),
     "a name twice": (lambda text: text.replace("{", '{"policy": "", ', 1), "'policy' stands twice in it"),
     "a name that is unknown": (odd(x=1), "the file has 'x', which is not known here"),
     **{

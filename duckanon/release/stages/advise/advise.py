@@ -35,35 +35,35 @@ if TYPE_CHECKING:
     from duckanon.release.stages.recode.recode import Recoded
     from duckanon.release.stages.stage import Field, Staged
 
-FEW_CLASSES = 20
-"""Fewer than n / (FEW_CLASSES k) classes are a collapse, unless little was lost."""
+COLLAPSE_CLASS_SIZE_IN_K = 20
+"""Records of a class, on average and in multiples of k, above which the data count as lost."""
 
-MUCH_LOSS = 80.0
-"""An IL above this, in per cent, is a collapse."""
+COLLAPSE_LOSS_PERCENT = 80.0
+"""IL above which the data count as lost, however many classes there are."""
 
-LITTLE_LOSS = 1.0
-"""With an IL up to this, in per cent, classes are few because values are few: that is no collapse."""
+HARMLESS_LOSS_PERCENT = 1.0
+"""IL up to which large classes are no harm: there are few different values then."""
 
-NEARLY_UNIQUE = 0.9
+UNIQUE_MIN_SHARE = 0.9
 """Share of different values above which an insensitive column singles records out."""
 
-ALONE = 0.2
-"""Share of records alone with their value of an insensitive column, or of several, from which it is told."""
+ALONE_MIN_SHARE = 0.2
+"""Share of records alone with their insensitive value, or with all of these, from which a warning says so."""
 
-OWN_VALUE = 0.5
-"""Different values for each record with one from which the most frequent of a class is one person's own."""
+OWN_VALUE_MIN_SHARE = 0.5
+"""Different values a record from which the most frequent value of a class is one person's own."""
 
-TOGETHER = 16
+COUNTED_COLUMNS_PER_STATEMENT = 16
 """Columns whose different values one statement counts."""
 
-ESTIMATED_TOGETHER = 100
+ESTIMATED_COLUMNS_PER_STATEMENT = 100
 """Columns whose different values one statement estimates."""
 
 ESTIMATE_MARGIN = 1.5
 """Times by which no estimate of different values is too low: their standard error is 3.4 %."""
 
-NEAR = 0.1
-"""Share of a value within which it is told by a mean."""
+TOLD_SHARE = 0.1
+"""Share of a value within which a mean tells it."""
 
 
 @progress.step("advise")
@@ -205,7 +205,7 @@ def tells_one(name: str, classes: int, whose: str) -> str:
     """What is said of a quasi-identifier whose mean tells the value of one record, or subject."""
     return (
         f"in {classes} class{'' if classes == 1 else 'es'} the mean of {name!r} tells one {whose} "
-        f"within {100 * NEAR:g} % to whoever knows the usual range of the others: set p_percent = 10 "
+        f"within {100 * TOLD_SHARE:g} % to whoever knows the usual range of the others: set p_percent = 10 "
         f"or recode = {{{name}: 'median'}}, cap the column in the source query (top coding), "
         "or take a larger k"
     )
@@ -251,8 +251,8 @@ def without_nulls(left_out: int) -> str:
 
 def collapse(classes: int, released: int, loss: float, k: int, *, told: bool = True) -> str | None:
     """What is said where thresholds cost the data, and the loss if it may be told; None where they do not."""
-    few = classes < released / (FEW_CLASSES * k) and loss > LITTLE_LOSS
-    if not (few or loss > MUCH_LOSS):
+    few = classes < released / (COLLAPSE_CLASS_SIZE_IN_K * k) and loss > HARMLESS_LOSS_PERCENT
+    if not (few or loss > COLLAPSE_LOSS_PERCENT):
         return None
     number = f"{classes} class{'' if classes == 1 else 'es'}"
     lost = f", loss {loss:.1f} %" if told else ""
@@ -271,7 +271,7 @@ def dominated(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) ->
         asked = {
             "column": field.column,
             "subject": staged.subject is not None,
-            "within": NEAR,
+            "within": TOLD_SHARE,
         }
         usual = templates.render(
             "advice/usual.sql.j2", records=staged.records, size=staged.size, others=policy.k - 1, **asked
@@ -299,19 +299,19 @@ def _insensitive(con: duckdb.DuckDBPyConnection, staged: Staged) -> list[str]:
         return []
     warnings, common = [], []
     for field, different in zip(others, _different(con, staged, others), strict=True):
-        if different > NEARLY_UNIQUE * staged.size:
+        if different > UNIQUE_MIN_SHARE * staged.size:
             warnings.append(singles_out(field.name, different, staged.size))
             continue
         # No more records are alone than there are values; NULL may be one more.
-        alone = _alone(con, staged, [field]) if different + 1 >= ALONE * staged.size else 0
-        if alone >= ALONE * staged.size:
+        alone = _alone(con, staged, [field]) if different + 1 >= ALONE_MIN_SHARE * staged.size else 0
+        if alone >= ALONE_MIN_SHARE * staged.size:
             warnings.append(alone_by(field.name, alone, staged.size))
         else:
             common.append(field)
     if len(common) < 2:
         return warnings
     alone = _alone(con, staged, common)
-    if alone >= ALONE * staged.size:
+    if alone >= ALONE_MIN_SHARE * staged.size:
         warnings.append(alone_together(alone, staged.size, len(common)))
     return warnings
 
@@ -328,23 +328,27 @@ def _own_values(con: duckdb.DuckDBPyConnection, staged: Staged) -> dict[Field, s
     kept = [field for field in staged.quasi if field.rule.shows and field.kind != "boolean"]
     warnings = {}
     for field, (values, different) in zip(kept, _values(con, staged, kept), strict=True):
-        if different > 1 and different >= OWN_VALUE * values:
+        if different > 1 and different >= OWN_VALUE_MIN_SHARE * values:
             warnings[field] = own_value(field.name, field, different, values)
     return warnings
 
 
 def _different(con: duckdb.DuckDBPyConnection, staged: Staged, fields: Sequence[Field]) -> list[int]:
-    """Different values of each field; of many fields an estimate of those with far fewer than `ALONE`.
+    """Different values of each field; of many fields an estimate where it is far below `ALONE_MIN_SHARE`.
 
     DuckDB plans an exact count of a column for a millisecond, whatever the number of records.
     """
-    if len(fields) <= TOGETHER:
+    if len(fields) <= COUNTED_COLUMNS_PER_STATEMENT:
         return [different for _, different in _values(con, staged, fields)]
     counts: list[int] = []
-    for part in engine.in_parts(fields, ESTIMATED_TOGETHER):
+    for part in engine.in_parts(fields, ESTIMATED_COLUMNS_PER_STATEMENT):
         query = templates.render("advice/estimated.sql.j2", records=staged.records, fields=part)
         counts += engine.rows(con, query, "advice")[0]
-    places = [place for place, count in enumerate(counts) if count >= ALONE * staged.size / ESTIMATE_MARGIN]
+    places = [
+        place
+        for place, count in enumerate(counts)
+        if count >= ALONE_MIN_SHARE * staged.size / ESTIMATE_MARGIN
+    ]
     exact = _values(con, staged, [fields[place] for place in places])
     for place, (_, different) in zip(places, exact, strict=True):
         counts[place] = different
@@ -354,7 +358,7 @@ def _different(con: duckdb.DuckDBPyConnection, staged: Staged, fields: Sequence[
 def _values(con: duckdb.DuckDBPyConnection, staged: Staged, fields: Sequence[Field]) -> list[tuple[int, int]]:
     """Records with a value in each field, and its different values."""
     counts: list[tuple[int, int]] = []
-    for part in engine.in_parts(fields, TOGETHER):
+    for part in engine.in_parts(fields, COUNTED_COLUMNS_PER_STATEMENT):
         query = templates.render("advice/columns.sql.j2", records=staged.records, fields=part)
         counts += [(values, different) for _, values, different in engine.rows(con, query, "advice")]
     return counts
@@ -393,7 +397,7 @@ def _collapse(
 def _better_t(sample: Sample, thresholds: Sequence[Threshold], policy: Policy) -> Decimal | None:
     """Smallest t of a growing sequence at which the middle tile does not collapse."""
     points, codes = sample.points, sample.codes
-    wanted = len(points) / (FEW_CLASSES * policy.k)
+    wanted = len(points) / (COLLAPSE_CLASS_SIZE_IN_K * policy.k)
     t = Decimal(str(float(min(threshold.t for threshold in thresholds if threshold.t is not None))))
     while t < 1:
         t = min(Decimal(1), (t * Decimal("1.25")).quantize(Decimal("0.01"), rounding=ROUND_CEILING))
@@ -402,6 +406,6 @@ def _better_t(sample: Sample, thresholds: Sequence[Threshold], policy: Policy) -
             if most_classes(len(points), policy, recipe, wider) < wanted:
                 continue
             classes, loss = trial(points, codes, policy, recipe, wider)
-            if classes >= wanted and loss <= MUCH_LOSS:
+            if classes >= wanted and loss <= COLLAPSE_LOSS_PERCENT:
                 return t
     return None

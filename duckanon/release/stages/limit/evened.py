@@ -30,7 +30,7 @@ EVENED = ("entropy", "recursive")
 """Kinds of l-diversity of which a part of a table can have more than the table."""
 
 
-class Asked(NamedTuple):
+class AskedDiversity(NamedTuple):
     """An l that is asked for: its kind, and c of recursive l-diversity."""
 
     l: Decimal  # noqa: E741 - l-diversity has this name everywhere
@@ -43,7 +43,7 @@ def most_gone(policy: Policy, size: int) -> int:
     return max(0, min(int(policy.suppression_limit * size), size - policy.k))
 
 
-def reaches(threshold: Threshold | Asked, counts: Counts) -> bool:
+def reaches(threshold: Threshold | AskedDiversity, counts: Counts) -> bool:
     """Whether one class with these counts of each value keeps the l of a threshold."""
     present = np.sort(counts[counts > 0])[::-1]
     if threshold.l is None:
@@ -83,7 +83,7 @@ def most_even(counts: Counts, most: int) -> Counts:
     return best
 
 
-def fewest_gone(threshold: Threshold | Asked, counts: Counts, most: int) -> Counts | None:
+def fewest_gone(threshold: Threshold | AskedDiversity, counts: Counts, most: int) -> Counts | None:
     """Counts of each value that keep a threshold with few records suppressed; None if `most` are too few."""
     low, high = _height(counts, most), int(counts.max())
     if not reaches(threshold, np.minimum(counts, low)):

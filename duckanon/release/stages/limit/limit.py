@@ -15,7 +15,14 @@ from duckanon.hierarchies.tree import make_tree
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.policy.bind import Role
-from duckanon.release.stages.limit.evened import EVENED, Asked, entropy_l, most_even, most_gone, reaches
+from duckanon.release.stages.limit.evened import (
+    EVENED,
+    AskedDiversity,
+    entropy_l,
+    most_even,
+    most_gone,
+    reaches,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -133,7 +140,7 @@ def check_l(field: Field, counts: npt.NDArray[np.int64], policy: Policy, *, most
     kind, whole = policy.l_diversity, "the whole table"
     if most and kind in EVENED:
         counts, whole = most_even(counts, most), f"what {most} suppressed records leave"
-    if reaches(Asked(threshold, kind, policy.c), counts):
+    if reaches(AskedDiversity(threshold, kind, policy.c), counts):
         return
     if kind == "recursive":
         tail = int(np.sort(counts)[::-1][math.ceil(threshold) - 1 :].sum())
