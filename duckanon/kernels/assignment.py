@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,7 +71,7 @@ def _columns_of_rows(costs: NDArray[np.float64]) -> NDArray[np.int64]:
     return column
 
 
-@inner
+@compiled
 def _shortest_path(
     costs: NDArray[np.float64],
     of_rows: NDArray[np.float64],
