@@ -137,8 +137,8 @@ def _parts(
     largest: int,
 ) -> Iterator[NDArray[np.int64]]:
     """Yield the parts of the given records, ascending; each is eligible if all together are."""
-    # Of each value `least` records at least and `most` at most go left, so that neither half has more than its
-    # cap. Any halves are allowed where these numbers leave room for half of the records.
+    # Of each value `least` records at least and `most` at most go left, so that neither half has more than
+    # its cap. Any halves are allowed where these numbers leave room for half of the records.
     counts = np.bincount(values[records])
     spare = np.maximum(counts - _most_eligible(counts, size, caps), 0)
     kept, shared = counts - spare, spare // 2
