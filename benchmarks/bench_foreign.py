@@ -2,8 +2,8 @@
 
 Run from the repository: ``python -m benchmarks.bench_foreign``. An audit of k, l and t of a Parquet file and
 of a table in a .duckdb file, as `duckanon audit` makes it, and the same audit of the file as DuckDB reads it:
-CPU seconds of processes, by turns, the median of the ratios. A view is audited as a copy and as it stands; the
-yardstick is the table behind it, audited as a copy.
+CPU seconds of processes, by turns, the median of the ratios. A view is audited as a copy and as it stands;
+the yardstick is the table behind it, audited as a copy.
 """
 
 from __future__ import annotations
