@@ -2,9 +2,9 @@
 
 Run from the repository: ``python -m benchmarks.bench_demo``. The compiler's cache is a folder of its own,
 and empty. `make install` has made machine code of the kernels, as a wheel brings it along; beside it stands
-what the demo takes where there is none, and all is compiled by processes whose CPU seconds count, too. Wall
-time is that of a machine which does nothing else: `load` is what it had to do before each run, `loop s` how
-long the loop of `bench_first` takes there on two cores at a time: a slow machine shows in it.
+what the demo takes where there is none, and all is compiled. Wall time is that of a machine which does
+nothing else: `load` is what it had to do before each run, `loop s` how long the loop of `bench_first` takes
+there on two cores at a time: a slow machine shows in it.
 """
 
 from __future__ import annotations

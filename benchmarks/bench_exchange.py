@@ -23,8 +23,8 @@ from benchmarks.bench_kernels import mixture
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.kernels.compose import compose
-from duckanon.kernels.exchange.exchange import ANY, sweep
-from duckanon.kernels.exchange.refine import STRICT, WORK
+from duckanon.kernels.exchange.exchange import ANY_EXCHANGES, sweep
+from duckanon.kernels.exchange.refine import STRICT_PRICE, WORK
 from duckanon.kernels.exchange.search import Search, neighbours, search_of
 from duckanon.kernels.recipes import Recipe
 from tests.kernels.slow_exchange import slow_state_of, slow_sweep
@@ -70,7 +70,7 @@ def passes(state: Any, run: Callable[..., float]) -> float:
     for _ in range(WORK["balanced"].sweeps):
         beside = neighbours(state, WORK["balanced"].neighbours)
         start = process_time()
-        run(state, beside, seen, ANY)
+        run(state, beside, seen, ANY_EXCHANGES)
         seconds += process_time() - start
     return seconds
 
@@ -81,7 +81,7 @@ def prepared(
     """Return what gives the same search at every call."""
     start = "tcloseness_first" if thresholds else "mdav"
     labels = compose(points, codes, K, thresholds, Recipe(start, K))
-    return lambda: search_of(points, labels, K, codes, thresholds).at_price(STRICT)
+    return lambda: search_of(points, labels, K, codes, thresholds).at_price(STRICT_PRICE)
 
 
 class Round(NamedTuple):

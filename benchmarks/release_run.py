@@ -16,7 +16,7 @@ import threading
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter, process_time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import duckdb
 import numpy as np
@@ -24,15 +24,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import duckanon
-from duckanon.database import engine
 from duckanon.kernels.closeness.emd import emd_per_class
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.first.tcloseness_first import class_size, stratified
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.points import zscore
-from duckanon.release.pipeline import STAGES
-from duckanon.release.stages.stage import Request
+from duckanon.release import pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,6 +40,9 @@ if TYPE_CHECKING:
 QUASI_IDENTIFIERS = ("q0", "q1", "q2", "q3", "q4")
 K, T, TILE = 5, 0.1, 2_000
 MDAV_RECORDS = 100_000
+
+STAGES = ["stage", "embed", "limit", "bucket", "partition", "repair", "protect", "recode", "audit", "advise"]
+"""Stages of a release that are timed."""
 
 SOURCE = "CREATE TABLE source AS FROM read_parquet(?)"
 PLAIN_POLICY = "quasi_identifiers = (q0, q1, q2, q3, q4), insensitive = (s), k = 5"
@@ -102,15 +103,26 @@ def stages(path: str, memory: str) -> Cells:
     cells: Cells = {}
     with duckanon.connect(temp_directory=str(Path(path).parent / "spill"), memory_limit=memory) as con:
         con.duckdb.execute(SOURCE, [path])
-        with engine.temporary(con.duckdb) as workspace:
-            result: Any = Request("FROM source", workspace)
-            for stage in STAGES:
-                begun = process_time()
-                result = stage(con.duckdb, result, policy)
-                cells[f"{stage.__name__} CPU s"] = process_time() - begun
-            if not result.report.passed:
+        for name in STAGES:
+            setattr(pipeline, name, _timed(getattr(pipeline, name), cells))
+        with pipeline.candidate_of(con.duckdb, "FROM source", policy) as candidate:
+            if not candidate.report.passed:
                 raise SystemExit("the release has no passed audit")
     return cells
+
+
+def _timed(stage: Callable[..., object], cells: dict[str, float | str]) -> Callable[..., object]:
+    """Return a stage that adds its CPU seconds to the cells."""
+    name = f"{stage.__name__} CPU s"
+
+    def timed(*given: object, **named: object) -> object:
+        begun = process_time()
+        try:
+            return stage(*given, **named)
+        finally:
+            cells[name] = float(cells.get(name, 0.0)) + process_time() - begun
+
+    return timed
 
 
 def in_order(path: str, memory: str) -> Cells:

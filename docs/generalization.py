@@ -22,7 +22,7 @@ import duckdb
 import numpy as np
 
 import duckanon
-from duckanon.release.pipeline import equivalence_classes
+from duckanon.release.unpublished import equivalence_classes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

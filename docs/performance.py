@@ -40,14 +40,12 @@ TITLES = {
 
 ABOUT = {
     "bench_demo": """\
-`duckanon demo --export` with an empty compiler cache, and the one that it leaves. CPU seconds are of the
-command and of the processes that compile beside it; wall time falls where there are two cores that have
-nothing else to do. `load` is the load of the machine before each run, `loop s` what the loop of "The first
+`duckanon demo --export` with an empty compiler cache, and the one that it leaves; where there is no machine
+code all is compiled. `load` is the load of the machine before each run, `loop s` what the loop of "The first
 minute" takes on two cores at a time: where it is more than a second, seconds are long.""",
     "bench_first": """\
-Processes on an empty compiler cache, imports included. Tables of so few records are released without a
-compiler; see "The first minute" in [architecture.md](architecture.md). The unit is a loop of plain Python in
-the same run.""",
+Processes on an empty compiler cache, imports included; see "The first minute" in
+[architecture.md](architecture.md). The unit is a loop of plain Python in the same run.""",
     "bench_tclose": """\
 Classes by `partition(points, k, 'auto', sensitive=..., t=..., refine=True)` with effort 'balanced', beside
 Algorithm 3 of Soria-Comas et al. (IEEE TKDE 27(11), 2015) as published, on the Census data. Each refined

@@ -1,11 +1,12 @@
 """Progress of long work on a terminal: a line for every running step, gone when the step ends.
 
-That kernels are compiled is told on any stream, since it takes a minute or two where nothing else happens.
+That kernels are compiled is told on any stream, since it may take a minute in which nothing else happens.
 """
 
 from __future__ import annotations
 
 import contextlib
+import time
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from duckanon.terminal import Display
+
+
+SILENT_SECONDS = 3.0
+"""Seconds of compilation that nobody is told of."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +61,22 @@ class _Compiling:
 
 
 class _Told:
-    """One line on a stream that shows no steps, at the first function that is compiled."""
+    """One line on a stream that shows no steps, when functions have been compiled for `SILENT_SECONDS`."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream: TextIO | None = stream
+        self._depth, self._begun, self._seconds = 0, 0.0, 0.0
 
     def __call__(self, name: str, begins: bool) -> None:
-        del name, begins
-        if self._stream is not None:
+        del name
+        now = time.monotonic()
+        if not self._depth:
+            self._begun = now
+        self._depth += 1 if begins else -1
+        spent = self._seconds + now - self._begun
+        if not self._depth:
+            self._seconds = spent
+        if self._stream is not None and spent >= SILENT_SECONDS:
             self._stream.write(f"{COMPILING} ...\n")
             self._stream.flush()
             self._stream = None
@@ -77,8 +90,8 @@ _display: ContextVar[Display | None] = ContextVar("duckanon_progress", default=N
 def shown(stream: TextIO) -> Iterator[None]:
     """Show the steps of this thread on a terminal while the work goes on; nothing of it is left afterwards.
 
-    On what is no terminal, or has no cursor movement, one plain line is written when kernels have to be
-    compiled.
+    On what is no terminal, or has no cursor movement, one plain line is written when compiling kernels takes
+    some seconds.
     """
     display = _display_on(stream)
     if display is None:

@@ -6,9 +6,9 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from duckanon.kernels.loss import sst
+from duckanon.kernels.neighbours.centroids import nearest
 from duckanon.kernels.points import Scale, scaled
 from reproduce.kabir_printed import PAPER, PRINTED, SIZES, SORTS, TABLES
 from reproduce.kabir_runs import WITH_ID, WITH_MONTH, loss_on, points
@@ -117,8 +117,9 @@ def least_loss(table: NDArray[np.float64], k: int) -> float:
         100 times the sum over all records of 1/2k times their k - 1 smallest squared distances, over SST.
     """
     # The nearest is the record itself, or an equal one, at 0 either way.
-    distances, _ = cKDTree(table).query(table, k=k)
-    return 100.0 * float(np.sum(distances**2)) / (2 * k) / sst(table)
+    others = nearest(table, table, np.arange(2, k + 1), parallel=True)
+    squares = np.square(table[others] - table[:, None])
+    return 100.0 * float(np.sum(squares)) / (2 * k) / sst(table)
 
 
 def wins(sort: str, scale: Scale, eia: tuple[str, ...], other: str = "MDAV-1") -> int:

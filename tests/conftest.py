@@ -30,13 +30,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 FIRST = (
-    "tests/e2e/test_properties.py",
+    "tests/e2e/release/test_properties.py",
     "tests/literature/test_every_method.py",
     "tests/sql/test_templates.py",
     "tests/engines/test_postgres.py",
     "tests/engines/test_portable.py",
     "tests/statements/test_statements.py",
-    "tests/e2e/test_readme.py",
+    "tests/e2e/command_line/test_readme.py",
 )
 """On an empty cache the first two compile the kernels, of releases and of the published methods: two workers
 share them out and compile none twice. The next need none. The demo is long, and would leave a worker idle at the

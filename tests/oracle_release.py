@@ -178,7 +178,7 @@ def _check_untouched(kept: Sequence[Row], released: Sequence[Row], names: Sequen
 def _check_recoded(kept: Sequence[Row], released: Sequence[Row], name: str, recode: str) -> None:
     """Recoded values have the type of the source and lie among its values, but for the rounding of a mean.
 
-    Labels of a hierarchy are text; `tests/e2e/test_hierarchies.py` says which one a class releases.
+    Labels of a hierarchy are text; `tests/e2e/hierarchies/test_hierarchies.py` says which one a class releases.
     """
     if recode == "hierarchy":
         assert _types(released, name) <= {str}, f"{name}: types {_types(released, name)}"

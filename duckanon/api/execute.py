@@ -19,7 +19,7 @@ from duckanon.release.audit import audit_named
 from duckanon.release.explain import explain
 from duckanon.release.export import export
 from duckanon.release.frontier import frontier
-from duckanon.release.stages.candidate import Source
+from duckanon.release.source import Source
 from duckanon.statements import grammar
 from duckanon.statements.options import options_to_export, options_to_policy, options_to_refresh
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from duckanon.audits.report import Report
     from duckanon.errors import Place
-    from duckanon.release.stages.change import Effect
+    from duckanon.release.effect import Effect
     from duckanon.statements.grammar import Statement
 
 REPORT_SCHEMA = pa.schema(

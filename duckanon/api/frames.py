@@ -115,7 +115,7 @@ def as_given(released: pa.Table, given: object, source: pa.Table) -> Any:
     try:
         return _pandas(released, given, source) if kind == "pandas" else _polars(released, given)
     except Exception as cause:
-        # Of any kind: polars, which may not be there, has errors of its own, and pandas raises what numpy does.
+        # Of any kind: polars, which may not be there, has errors of its own; pandas raises those of numpy.
         raise ReleaseError(
             f"{kind} cannot hold the released rows: {cause}; give a pyarrow.Table and one comes back"
         ) from cause

@@ -19,7 +19,7 @@ from duckanon.database.relations import named, resolve
 from duckanon.errors import SourceError
 from duckanon.policy.policy import Policy
 from duckanon.policy.told import check_of_rows
-from duckanon.release import pipeline
+from duckanon.release import unpublished
 from duckanon.release.views import create
 from duckanon.statements.names import QualifiedName, parse_name
 
@@ -188,7 +188,7 @@ def anonymize_table(table: object, policy: Policy) -> Any:
     with engine.in_memory() as con:
         register_source(con, source)
         query = templates.render("relation.sql.j2:rows", relation="source")
-        released = pipeline.released_rows(con, query, policy, plain=True).table
+        released = unpublished.released_rows(con, query, policy, plain=True).table
         if isinstance(table, pa.RecordBatch):
             # Arrow does not put together chunks of every encoding.
             released = released.combine_chunks()

@@ -29,7 +29,7 @@ from duckanon.kernels.closeness.emd import emd_ordered
 from duckanon.literature.partitions import partition
 from duckanon.policy.names import fold
 from duckanon.policy.policy import Policy, hierarchy_names
-from duckanon.release import pipeline
+from duckanon.release import unpublished
 from duckanon.statements.names import parse_name
 from duckanon.statements.tokens import tokenize, unquoted
 
@@ -371,8 +371,8 @@ def _settings(cursor: duckdb.DuckDBPyConnection) -> str:
 def _rows(cursor: duckdb.DuckDBPyConnection, function: str, source: str, policy: Policy) -> Handover:
     query = templates.render("relation.sql.j2:rows", relation=source)
     if function == "equivalence_classes":
-        return pipeline.equivalence_classes(cursor, query, policy)
-    return pipeline.released_rows(cursor, query, policy)
+        return unpublished.equivalence_classes(cursor, query, policy)
+    return unpublished.released_rows(cursor, query, policy)
 
 
 def _reading(name: str, slot: Slot, relation: str) -> str:

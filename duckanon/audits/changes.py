@@ -19,7 +19,7 @@ FACTS = ("name", "policy", "policy_hash", "fingerprint")
 """What a report may say about itself beside its measures; compared where both reports say it."""
 
 RELATIVE_TOLERANCE, ABSOLUTE_TOLERANCE = 1e-9, 1e-12
-"""Values nearer than this are one: entropy is a sum whose last bits depend on the number of threads."""
+"""Values nearer than this are equal: the last bits of an entropy depend on the number of threads."""
 
 _COMPARED = COLUMNS[2:]
 
@@ -116,8 +116,8 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
     Returns
     -------
     Changes
-        Values that differ by less than `RELATIVE_TOLERANCE` are the same; NaN is the same as NaN. Of a
-        measure that a report has several times the first stands against the first, and so on.
+        Values that differ by less than `RELATIVE_TOLERANCE` are equal, and NaN equals NaN. Where a report has
+        a measure several times, the first is compared with the first, the second with the second.
 
     Raises
     ------

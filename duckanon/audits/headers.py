@@ -34,7 +34,7 @@ class Header:
 
 
 class SharedRows(NamedTuple):
-    """Rows of another audit that a verdict reads: under which name, of which audit, and which columns.
+    """Rows of another audit that a verdict reads: name of the relation, the audit, the columns that are read.
 
     The ``*`` in the name of an audit stands for a distance.
     """
@@ -99,7 +99,7 @@ def rule(measure: str) -> str:
 
 
 def rows_of(measure: str) -> SharedRows | None:
-    """Rows of another audit that the verdict of a measure reads, as its header says; None without such."""
+    """Rows of another audit that the verdict of a measure reads, as its header says; None without them."""
     name = verdict_name(measure)
     source = _ROWS.search(header(name).reads)
     if source is None:

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     Columns = Sequence[tuple[str, str]]
 
 _MACRO = "release_intersection"
-_DIGITS = {
+_DIGITS_OF_INTEGERS = {
     "TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19, "HUGEINT": 39,
     "UTINYINT": 3, "USMALLINT": 5, "UINTEGER": 10, "UBIGINT": 20,
 }  # fmt: skip
 """Digits of a whole number by its type, without UHUGEINT, whose values no other type holds."""
 
-_FLOATING = {"FLOAT", "DOUBLE"}
+_FLOATING_TYPES = {"FLOAT", "DOUBLE"}
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
-_ROOM = 38
+_MAX_DECIMAL_DIGITS = 38
 """Digits of the widest DECIMAL."""
 
 
@@ -128,13 +128,13 @@ def _common(one: str, other: str) -> str | None:
         return one
     if all(kind == "VARCHAR" or kind.startswith("ENUM(") for kind in (one, other)):
         return "VARCHAR"
-    if one in _DIGITS and other in _DIGITS:
+    if one in _DIGITS_OF_INTEGERS and other in _DIGITS_OF_INTEGERS:
         return "HUGEINT"
     sizes = [_digits(kind) for kind in (one, other)]
     if None not in sizes:
         whole, decimals = (max(part) for part in zip(*filter(None, sizes), strict=True))
-        return f"DECIMAL({whole + decimals},{decimals})" if whole + decimals <= _ROOM else None
-    numbers = all(size or kind in _FLOATING for size, kind in zip(sizes, (one, other), strict=True))
+        return f"DECIMAL({whole + decimals},{decimals})" if whole + decimals <= _MAX_DECIMAL_DIGITS else None
+    numbers = all(size or kind in _FLOATING_TYPES for size, kind in zip(sizes, (one, other), strict=True))
     return "DOUBLE" if numbers else None
 
 
@@ -143,7 +143,7 @@ def _digits(kind: str) -> tuple[int, int] | None:
     found = _DECIMAL.fullmatch(kind)
     if found:
         return int(found[1]) - int(found[2]), int(found[2])
-    return (_DIGITS[kind], 0) if kind in _DIGITS else None
+    return (_DIGITS_OF_INTEGERS[kind], 0) if kind in _DIGITS_OF_INTEGERS else None
 
 
 def _facts(

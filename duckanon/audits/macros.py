@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _WITHOUT_ATTRIBUTE = frozenset({"tree"})
 _ATTRIBUTE = "attribute"
 _LOOKED_UP_CTES = frozenset({"faced"})
-"""CTEs with few rows, one for each row that they are joined to; DuckDB cannot know that they are few."""
+"""CTEs with few rows that are joined to many: each of the many finds one. DuckDB does not know how few."""
 _PLACE_PATTERN = re.compile(r"^-- place: (\d+)$", re.MULTILINE)
 _DIVERSITY_SUFFIX = "_l_diversity"
 _PLAIN_TEMPLATE = "macro/plain.sql.j2"
@@ -40,9 +40,8 @@ _LAST_PLACE = 900
 def bindings() -> dict[str, str]:
     """Templates below ``sql/`` that make the audit macros, by name, in the order of ``install.sql``.
 
-    ``macro/<name>.sql.j2`` in the place that its header says, and ``macro/plain.sql.j2`` of every other
-    audit that reads `headers.MEMBERS` alone; ValueError if such an audit reads values, and no template says
-    as what.
+    An audit has ``macro/<name>.sql.j2``, or ``macro/plain.sql.j2`` if it reads `headers.MEMBERS`.
+    ValueError if such an audit reads values: only a template of its own can say in which form.
     """
     places = {}
     for path in (templates.folder() / "macro").glob("*.sql.j2"):

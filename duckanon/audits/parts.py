@@ -1,7 +1,7 @@
-"""The audit of some classes of a table, which itself is known by how often each value is in it.
+"""Audit of some classes of a table, where the whole table is known by the frequency of each value.
 
-The statement is that of every audit, `sql/audit_bind/report.sql.j2`. What the texts of t-closeness count in
-the whole table, `domain` and `total`, is read from a relation instead.
+The statement is that of every audit, `sql/audit_bind/report.sql.j2`. Only the CTEs `domain` and `total`,
+which count values in the whole table, are replaced by a relation that holds these counts.
 """
 
 from __future__ import annotations

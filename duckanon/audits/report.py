@@ -97,12 +97,16 @@ class Violation:
     class_size: int
     value: float
 
-    def row(self) -> tuple[Any, ...]:
-        """Measure, attribute, the class as text, its size and its value."""
-        where = ", ".join(
+    @property
+    def where(self) -> str:
+        """The class as text: its quasi-identifiers with their values."""
+        return ", ".join(
             f"{name} = {'NULL' if value is None else value}" for name, value in self.class_values.items()
         )
-        return self.measure, self.attribute, where, self.class_size, self.value
+
+    def row(self) -> tuple[Any, ...]:
+        """Measure, attribute, the class as text, its size and its value."""
+        return self.measure, self.attribute, self.where, self.class_size, self.value
 
 
 @dataclass(frozen=True)
@@ -122,8 +126,8 @@ class Report:
     plan : str or None
         Which method made the release, and why it was picked; None where a relation was only audited.
     evidence : dict or None
-        What was asked of which rows, where it was asked for: ``policy`` and ``policy_hash``, ``fingerprint``,
-        the versions of the programs, ``audited_at``.
+        Record of the audit, if it was requested: ``policy``, ``policy_hash``, ``fingerprint`` of the rows,
+        versions of the programs, ``audited_at``.
     """
 
     name: str

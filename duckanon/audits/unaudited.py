@@ -1,4 +1,4 @@
-"""Columns of an audited table of which no threshold speaks: which they are, and whom they single out."""
+"""Columns that no threshold covers: their names, and how many records are unique in them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def warnings_of(
     roles: Roles,
     stage: str,
 ) -> tuple[str, ...]:
-    """Warnings of the columns that an audit does not look at; none where every column is audited.
+    """Warnings about columns that the audit does not cover; none if it covers all columns.
 
     `columns` are name and type of all columns of the relation.
     """
@@ -108,7 +108,7 @@ def _named(name: str) -> str:
 
 
 def warning_of(left: Sequence[str], columns: int, records: int, alone: int, roles: Roles) -> str:
-    """Warning, in one line, of the columns that are not audited, on which `alone` records are unique."""
+    """One-line warning that names the columns without audit; `alone` records are unique in them."""
     named = [
         f"{_named(name)} ({role.value})" if (role := roles.of(name)) else _named(name)
         for name in left[:COLUMNS_LISTED]

@@ -43,7 +43,7 @@ from duckanon.policy.names import fold
 from duckanon.policy.policy import hierarchy_names
 from duckanon.release.explain import explain
 from duckanon.release.export import check_target, export, files_of
-from duckanon.release.stages.candidate import Source
+from duckanon.release.source import Source
 from duckanon.release.views import create
 
 if TYPE_CHECKING:

@@ -60,8 +60,8 @@ from duckanon.policy.policy import (
 )
 from duckanon.policy.told import check_of_rows
 from duckanon.release.frontier import frontier as measured
-from duckanon.release.stages.candidate import Source
-from duckanon.release.tables import BESIDE, together
+from duckanon.release.source import Source
+from duckanon.release.tables import SECOND_ENDING, together
 
 if TYPE_CHECKING:
     import duckdb
@@ -131,7 +131,7 @@ def audit(
     before = None if against is None else _saved(against)
     in_two = options.get("release") == "anatomy" and qi is None
     typed = (*audit_policy.quasi_identifiers, *audit_policy.sensitive)
-    second = files.beside(source, BESIDE) if in_two else None
+    second = files.beside(source, SECOND_ENDING) if in_two else None
     if second is not None and original is not None:
         raise PolicyError(
             "--original compares records, and with release = 'anatomy' none has a sensitive value of its "

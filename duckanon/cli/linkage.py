@@ -27,7 +27,7 @@ from duckanon.evaluation.attack.definetti import Definetti, definetti_attack
 from duckanon.evaluation.attack.linkage import Linkage, Sides, attacked
 from duckanon.evaluation.attack.options import SAMPLE, Attack, Interval
 from duckanon.policy.policy import hierarchy_names
-from duckanon.release.tables import BESIDE
+from duckanon.release.tables import SECOND_ENDING
 
 
 @documenting
@@ -82,7 +82,7 @@ def linkage(
         seed=seed,
     )
     wanted = None if sensitive is None else read_names("--sensitive", sensitive)
-    second = files.beside(release, BESIDE)
+    second = files.beside(release, SECOND_ENDING)
     with progress.shown(sys.stderr), files.opened(original, release, *trees, trust=asked.trust) as con:
         before, after = (
             files.relation(con, name, trust=asked.trust, reading=asked.reading)

@@ -93,7 +93,7 @@ def _start_quickly() -> None:
     """Spare a process of our own a fifth of its start."""
     # To look for cycles after every 700 new objects finds none.
     gc.set_threshold(50_000, 50, 100)
-    # numpy and scipy each start a thread a core for products of matrices, of which we have none.
+    # numpy starts a thread a core for products of matrices, of which we have none.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 

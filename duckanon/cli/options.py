@@ -96,9 +96,9 @@ class DocumentOptions:
 def timed(command: Callable[..., int]) -> Callable[..., int]:
     """Give a command the option --timeout, within which it reads, works and writes."""
 
-    def ended(*, timeout: float | None, **given: object) -> int:
+    def ended(*places: object, timeout: float | None = None, **given: object) -> int:
         with within(timeout):
-            return command(**given)
+            return command(*places, **given)
 
     return _with_options(command, ended, timeout=(Timeout, None))
 

@@ -9,7 +9,7 @@ from duckanon.api.execute import Outcome
 from duckanon.audits.legible import legible
 from duckanon.audits.report import COLUMNS, text_table
 from duckanon.cli.output import line
-from duckanon.release.stages.change import effect_text
+from duckanon.release.effect import effect_text
 
 if TYPE_CHECKING:
     import duckdb

@@ -105,6 +105,7 @@ def of_parquet(con: duckdb.DuckDBPyConnection, files: Iterable[Path], table: str
             last = first + stated.rows(con, name, stage)
             flat = stated.flat(con, path, stage)
             numbered = [(flat[column], column, kind) for column, kind in columns if column in flat]
+            found += stated.misplaced(con, path, flat, last - first, stage)
             found += stated.unread(con, path, stage)
             found += stated.contradictions(con, name, table, numbered, stage, first=first, last=last)
             first = last

@@ -13,7 +13,7 @@ from duckanon.database.quoting import ident
 from duckanon.errors import SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     import duckdb
@@ -139,6 +139,24 @@ def _told(name: str, what: str, stated: str | None, found: str | None) -> str:
 
 def _short(value: str) -> str:
     return value if len(value) <= _VALUE_CHARACTERS_SHOWN else f"{value[: _VALUE_CHARACTERS_SHOWN - 3]}..."
+
+
+def misplaced(
+    con: duckdb.DuckDBPyConnection, path: Path, flat: Mapping[str, int], records: int, stage: str
+) -> list[str]:
+    """Tell where other readers of a Parquet file would not see the `records` rows that DuckDB reads.
+
+    Some count the rows by the footer, or find the columns of a row group by name; DuckDB goes by their place.
+    """
+    query = templates.render("files/stated.sql.j2:parquet_shape", path=path)
+    ((stated, placed),) = engine.rows(con, query, stage, error=SourceError)
+    told = [] if stated == records else [f"stated number of rows {stated}, found {records}"]
+    names = {number: name for name, number in flat.items()}
+    for one in placed:
+        name = names.get(one["number"], one["name"])
+        if name != one["name"]:
+            told.append(f"column {ident(name)}, stated {ident(one['name'])} in its place")
+    return sorted(told)
 
 
 def unread(con: duckdb.DuckDBPyConnection, path: Path, stage: str) -> list[str]:

@@ -1,4 +1,10 @@
-"""The one place that says how the hot loops are compiled."""
+"""The one place that says how the hot loops are compiled, by one of three decorators.
+
+`compiled` is for functions that Python calls and for functions that make arrays, `inner` for the others,
+which only compiled code calls, and `spliced` for the parts of a hot loop. Compiled code releases the
+interpreter lock and is cached on disk. Arithmetic keeps the order that is written (no fast-math), so that
+equal input gives equal output on every run and every thread.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +20,7 @@ from duckanon.kernels import prepared
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-COMPILING = "compiling kernels, once for this installation (up to two minutes)"
+COMPILING = "compiling kernels, each once on this machine (up to two minutes)"
 """What is told where compiled code is not in the cache yet."""
 
 Tell = Callable[[str, bool], None]
@@ -33,10 +39,9 @@ class Kernel:
     and ``_numba_type_`` are what numba asks for.
     """
 
-    def __init__(self, function: Callable[..., object], *, linked: bool = False, **options: Any) -> None:
+    def __init__(self, function: Callable[..., object], **options: Any) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
-        self._linked = linked
         self._dispatcher: Any = None
         # _nrt always: a kernel that is compiled because another calls it would take over what that one says.
         # Nobody calls kernels from C, and a way in for that is compiled, too, where it is not declined.
@@ -53,8 +58,7 @@ class Kernel:
         if self._dispatcher is None:
             with _loading:
                 if self._dispatcher is None:
-                    njit, way = _numba().njit, _way(self._linked, self.entry)
-                    dispatcher = njit(**self.targetoptions, **way)(self.py_func)
+                    dispatcher = _numba().njit(**self.targetoptions)(self.py_func)
                     if self.entry:
                         _take_prepared(dispatcher)
                     _dispatchers.add(dispatcher)
@@ -63,7 +67,7 @@ class Kernel:
 
     @property
     def entry(self) -> bool:
-        """Whether it is called from Python."""
+        """Whether Python may call it."""
         return bool(self.targetoptions.get("cache")) and "no_cpython_wrapper" not in self.targetoptions
 
     @property
@@ -77,9 +81,6 @@ _dispatchers: set[Any] = set()
 def compiled(function: Function) -> Function:
     """Return the function, compiled by numba at its first call.
 
-    Compiled code is cached on disk and releases the interpreter lock. Arithmetic keeps the order that is
-    written (no fast-math), so that equal input gives equal output on every run and every thread.
-
     Parameters
     ----------
     function : callable
@@ -88,41 +89,22 @@ def compiled(function: Function) -> Function:
     Returns
     -------
     callable
-        A function of the same signature.
+        A function of the same signature, for Python and for compiled code.
     """
     return cast("Function", Kernel(function, cache=True))
 
 
 def inner(function: Function) -> Function:
-    """Return the function, compiled as `compiled` does, for calls from compiled code only.
+    """Return the function, compiled for calls from compiled code only, without counting references to arrays.
 
-    Without the way in from Python, and without machine code of its own (see `linked`), it compiles in less
-    than half the time.
-
-    Parameters
-    ----------
-    function : callable
-        A function of arrays, numbers and named tuples of arrays.
-
-    Returns
-    -------
-    callable
-        A function of the same signature; a call from Python fails.
-    """
-    return cast("Function", Kernel(function, linked=True, cache=True, no_cpython_wrapper=True))
-
-
-def uncounted(function: Function) -> Function:
-    """Return the function, compiled as `inner` does, and counting no references to arrays.
-
-    Every call that hands over named tuples of arrays, and every part that is taken out of them, counts
-    references otherwise, which in a hot loop is most of the time; and it compiles faster.
+    Counting is most of the time of a hot loop that hands over named tuples of arrays. Without it, and without
+    the way in from Python, a function also compiles faster.
 
     Parameters
     ----------
     function : callable
         A function of arrays, numbers and named tuples of arrays. It makes no array (that fails to compile),
-        returns none, and calls no function that returns one (its memory would never be free again). Views
+        returns none, and calls no function that returns one (the memory would never be free again). Views
         for its own use cost nothing.
 
     Returns
@@ -130,16 +112,16 @@ def uncounted(function: Function) -> Function:
     callable
         A function of the same signature; a call from Python fails.
     """
-    return cast("Function", Kernel(function, linked=True, cache=True, no_cpython_wrapper=True, _nrt=False))
+    return cast("Function", Kernel(function, cache=True, no_cpython_wrapper=True, _nrt=False))
 
 
 def spliced(function: Function) -> Function:
     """Return the function, typed and compiled anew inside every function that calls it.
 
-    A function that is compiled on its own is optimised again in every caller, and in their callers; and
-    a call hands over, and counts the references of, every array of its named tuples. So the parts of a hot
-    loop that are called from one or two places are spliced. Numba copies the text once for every function
-    around it, so that what is long is spliced into the function that is compiled, not into one between.
+    A function that is compiled on its own is optimised again in every caller, and in their callers, and each
+    call hands over every array of its named tuples. So the parts of a hot loop that are called from one or
+    two places are spliced. Numba copies the text once for every function around it: splice a long function
+    into the function that is compiled, not into one between.
 
     Parameters
     ----------
@@ -161,8 +143,8 @@ def watched(tell: Tell) -> Iterator[None]:
     Parameters
     ----------
     tell : callable
-        See `Tell`. A function that calls others which are not compiled yet is around them. One thread
-        compiles at a time, whichever it is.
+        See `Tell`. The compilation of a function lasts until the functions that it calls are compiled. One
+        thread compiles at a time.
 
     Yields
     ------
@@ -192,23 +174,15 @@ def _numba() -> Any:
     return numba
 
 
-@functools.cache
-def _way(linked: bool, entry: bool) -> dict[str, Any]:
-    """Return how numba is told to compile what is only linked, and what Python calls, if it has the parts."""
-    try:
-        linking = importlib.import_module("duckanon.kernels.linked")
-    except ImportError:
-        return {}
-    if linked:
-        return {"pipeline_class": linking.Linked}
-    return {"pipeline_class": linking.Whole} if entry else {}
-
-
 def _take_prepared(dispatcher: Any) -> None:
     """Let numba ask for the machine code that came with the package first, where that can be used."""
-    if prepared.has(dispatcher.py_func):
-        code, folder = importlib.import_module("duckanon.kernels.machine_code"), prepared.folder()
-        dispatcher._cache = code.Prepared(dispatcher.py_func, folder)
+    folder = prepared.folder()
+    if folder is None or not prepared.has(dispatcher.py_func):
+        return
+    try:
+        importlib.import_module("duckanon.kernels.machine_code").attach(dispatcher, folder)
+    except Exception as error:  # noqa: BLE001  # private parts of a numba that has others: it is compiled
+        logger.info("machine code of %s is left alone: %s", dispatcher.py_func.__qualname__, error)
 
 
 def _pass_on(event: Any, *, begins: bool) -> None:

@@ -23,7 +23,7 @@ from duckanon.kernels.loss import class_means, sse
 from duckanon.kernels.merging.merge import Partner, class_members, merge_classes, violations_of
 from duckanon.kernels.neighbours.kd import kd_blocks
 from duckanon.kernels.points import distance_points, enlarged
-from duckanon.kernels.recipes import EXACT, Recipe, effort_for, most_share
+from duckanon.kernels.recipes import MDAV_MAX_RECORDS, Recipe, effort_for, most_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,33 +32,33 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Threshold
 
-BLOCK = 2048
+TREE_TRIAL_RECORDS = 2048
 """Records on which larger tables try whether spanning trees pay."""
 
-GAPS = 0.98
+TREE_MAX_SSE_SHARE = 0.98
 """They pay where this share of the SSE is left or less."""
 
-WHOLE, PART = 2048, 1024
+ALGORITHM_3_MAX_RECORDS, ALGORITHM_3_PART_RECORDS = 2048, 1024
 """Up to so many records Algorithm 3 looks among all of them for a class; more are halved until no part has
 more than the second number: half the time of parts of 2,048, and no more loss."""
 
-NARROW, BROAD = 128, 4096
+ANATOMIZE_NARROW_RECORDS, ANATOMIZE_BROAD_RECORDS = 128, 4096
 """Records among which Anatomize looks for a class, in two starts."""
 
-SOME = 4096
+K_ALONE_BALANCED_MAX_RECORDS = 4096
 """Up to so many records classes of k alone are searched as 'balanced' does, too: it takes seconds beyond."""
 
-SHARE = 6000
+FULL_SEARCH_RECORDS = 6000
 """Records to which a full search belongs: the searches of smaller tables are as much shorter."""
 
-SEARCHES = 3
-"""Searches that share the work of a table of up to `EXACT` records: from both starts, and from the best."""
+SEARCHES_A_TABLE = 3
+"""Searches that share the work of a table for MDAV: from both starts, and from the best."""
 
-TURNS = 8
-"""Times that 'best' searches a table of up to `EXACT` records as 'balanced' does, with other choices; as many
-longer searches go on from where these end, and as many from where all of it ends."""
+BEST_SEARCHES = 8
+"""Times that 'best' searches a table of up to `MDAV_MAX_RECORDS` records as 'balanced' does, with other
+choices; as many longer searches go on from where these end, and as many from where all of it ends."""
 
-WORSE = (0.2, 0.1, 0.05, 0.025)
+WORSE_SHARES = (0.2, 0.1, 0.05, 0.025)
 """How much worse a rebuilt neighbourhood may be in longer searches, in turns: which is best depends."""
 
 EFFORTS: tuple[Effort, ...] = ("fast", "balanced", "best")
@@ -190,7 +190,9 @@ def _anatomy(
     it leaves is one class.
     """
     whole = violations_per_class(limited.thresholds, limited.codes, [0, len(start)])
-    broad = _anatomized(limited.points, limited.codes, recipe.size, limited.thresholds, BROAD)
+    broad = _anatomized(
+        limited.points, limited.codes, recipe.size, limited.thresholds, ANATOMIZE_BROAD_RECORDS
+    )
     joins = merging and not whole.any()
     starts = _different([start, broad])
     return limited.best([_refined_under(limited, recipe, x, effort, merging=joins) for x in starts])
@@ -209,7 +211,10 @@ def _alone(limited: _Limited, start: NDArray[np.int64], size: int, effort: Effor
     if not limited.points.shape[1]:
         return [start]
     n, points = len(start), enlarged(distance_points(limited.points))
-    levels = {effort_for(n, "fast"), "balanced" if effort != "fast" and n <= SOME else "fast"}
+    levels = {
+        effort_for(n, "fast"),
+        "balanced" if effort != "fast" and n <= K_ALONE_BALANCED_MAX_RECORDS else "fast",
+    }
     return [
         _refined_freely(points, start, size, level, limited.share, limited.seed, limited.stop)
         for level in EFFORTS
@@ -231,17 +236,19 @@ def _refined_freely(
     if np.count_nonzero(varies) == 1:
         return univariate(np.ascontiguousarray(points[:, varies]), k)
     one = other = ended = _grown(points, start, k, stop)
-    if not (stop is not None and stop()) and (n <= EXACT or _has_gaps(points, k, stop)):
-        other = _grown(points, forest(points, k, largest=EXACT), k, stop)
+    if not (stop is not None and stop()) and (n <= MDAV_MAX_RECORDS or _has_gaps(points, k, stop)):
+        other = _grown(points, forest(points, k, largest=MDAV_MAX_RECORDS), k, stop)
         ended = refine(points, combine(points, one, other), k, effort="fast", stop=stop)
-    equal = repeated(points, k) if n <= EXACT else None
+    equal = repeated(points, k) if n <= MDAV_MAX_RECORDS else None
     if equal is not None:
         ended = combine(points, ended, _grown(points, equal, k, stop))
-    if n > EXACT:
+    if n > MDAV_MAX_RECORDS:
         for level in EFFORTS[1 : EFFORTS.index(effort) + 1]:
             ended = refine(points, ended, k, effort=level, share=share, seed=seed, stop=stop)
         return ended
-    searches = _Searches(points, k, share * min(1.0, n / SHARE, 1.0 / SEARCHES), seed, stop)
+    searches = _Searches(
+        points, k, share * min(1.0, n / FULL_SEARCH_RECORDS, 1.0 / SEARCHES_A_TABLE), seed, stop
+    )
     if effort != "fast":
         ended = searches.balanced(one, other, ended, 0)
     return searches.best(one, other, ended) if effort == "best" else ended
@@ -249,7 +256,7 @@ def _refined_freely(
 
 @dataclass(frozen=True, eq=False)
 class _Searches:
-    """Searches of a table of up to `EXACT` records without thresholds, each with a share of the work."""
+    """Searches of a table for MDAV without thresholds, each with a share of the work."""
 
     points: NDArray[np.float64]
     k: int
@@ -258,7 +265,7 @@ class _Searches:
     stop: Stop | None
 
     def _refined(self, labels: NDArray[np.int64], effort: Effort, number: int) -> NDArray[np.int64]:
-        worse = WORSE[number % len(WORSE)] if effort == "best" else 0.0
+        worse = WORSE_SHARES[number % len(WORSE_SHARES)] if effort == "best" else 0.0
         return refine(
             self.points, labels, self.k, effort=effort, share=self.share, seed=self.seed + number,
             worse=worse, stop=self.stop,
@@ -277,12 +284,15 @@ class _Searches:
     ) -> NDArray[np.int64]:
         """Search from both starts again and again, then longer from each end; never more loss."""
         start = combine(self.points, one, other)
-        pool = [ended, *(self.balanced(one, other, start, SEARCHES * turn) for turn in range(1, TURNS))]
+        pool = [
+            ended,
+            *(self.balanced(one, other, start, SEARCHES_A_TABLE * turn) for turn in range(1, BEST_SEARCHES)),
+        ]
         pool.insert(0, self._combined(pool))
-        number = SEARCHES * TURNS
+        number = SEARCHES_A_TABLE * BEST_SEARCHES
         found = [self._refined(labels, "best", number + i) for i, labels in enumerate(pool)]
         least = self._combined(found)
-        for turn in range(TURNS):
+        for turn in range(BEST_SEARCHES):
             least = self._refined(least, "best", number + len(pool) + turn)
         return least
 
@@ -304,16 +314,17 @@ def _grown(
 def _has_gaps(points: NDArray[np.float64], k: int, stop: Stop | None) -> bool:
     """Tell whether in one block of neighbours a spanning tree finds clusters that MDAV cuts.
 
-    Not looked for with a k that needs larger trees than `EXACT`, which cost the square of that.
+    Not looked for with a k that needs larger trees than `MDAV_MAX_RECORDS`, which cost the square of
+    that.
     """
-    if 4 * k > EXACT:
+    if 4 * k > MDAV_MAX_RECORDS:
         return False
-    order, offsets = kd_blocks(points, k, max(BLOCK, 4 * k))
+    order, offsets = kd_blocks(points, k, max(TREE_TRIAL_RECORDS, 4 * k))
     middle = len(offsets) // 2
     block = points[np.sort(order[offsets[middle - 1] : offsets[middle]])]
     one = _grown(block, blocks(block, k, threads=1), k, stop)
     other = _grown(block, forest(block, k, largest=len(block)), k, stop)
-    return sse(block, combine(block, one, other)) <= GAPS * sse(block, one)
+    return sse(block, combine(block, one, other)) <= TREE_MAX_SSE_SHARE * sse(block, one)
 
 
 def first_partition(
@@ -328,9 +339,9 @@ def first_partition(
     """
     size = min(recipe.size, len(points))
     if recipe.start == "anatomy":
-        return _anatomized(points, codes, size, thresholds, NARROW)
+        return _anatomized(points, codes, size, thresholds, ANATOMIZE_NARROW_RECORDS)
     if recipe.start == "k_alone":
-        return mdav(points, size) if len(points) <= EXACT else blocks(points, size, threads=1)
+        return mdav(points, size) if len(points) <= MDAV_MAX_RECORDS else blocks(points, size, threads=1)
     if recipe.start == "mdav":
         return mdav(points, size)
     if recipe.start == "mdav1":
@@ -340,11 +351,18 @@ def first_partition(
     if recipe.start == "univariate":
         return univariate(points, size)
     if recipe.start == "forest":
-        return forest(points, size, largest=EXACT)
+        return forest(points, size, largest=MDAV_MAX_RECORDS)
     order = np.empty(len(points), dtype=np.int64)
     by_value = np.lexsort(list(codes)[::-1]) if len(codes) else np.arange(len(points))
     order[by_value] = np.arange(len(points))
-    return stratified_parts(points, order, size, largest=WHOLE if len(points) <= WHOLE else PART)
+    return stratified_parts(
+        points,
+        order,
+        size,
+        largest=ALGORITHM_3_MAX_RECORDS
+        if len(points) <= ALGORITHM_3_MAX_RECORDS
+        else ALGORITHM_3_PART_RECORDS,
+    )
 
 
 def _anatomized(

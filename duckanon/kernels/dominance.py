@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-PARTS = 6
+NUMBERS_A_CLASS = 6
 """Numbers of a class: largest positive contribution, the next, the sum of others; of negative ones too."""
 
 ROUNDING = 1e-9
@@ -38,7 +38,7 @@ def contributions(
 
     Returns
     -------
-    ndarray of shape (classes, `PARTS`), float64
+    ndarray of shape (classes, `NUMBERS_A_CLASS`), float64
         Absolute values: of the positive contributions the largest, the next and the sum of the others, then
         the same of the negative ones; 0 where there is none.
 
@@ -69,7 +69,7 @@ def reached(parts: NDArray[np.float64]) -> NDArray[np.float64]:
 
     Parameters
     ----------
-    parts : ndarray of shape (..., `PARTS`), float64
+    parts : ndarray of shape (..., `NUMBERS_A_CLASS`), float64
         As `contributions` gives them.
 
     Returns

@@ -12,7 +12,7 @@ from duckanon.kernels.compiled import compiled
 
 LN_2 = 0.6931471805599453
 HALF_ROOT = math.sqrt(0.5)
-TERMS = 12
+SERIES_TERMS = 12
 """Of the series of 2 artanh(f) for |f| < 0.172: what it leaves out is below 1e-19."""
 
 
@@ -28,6 +28,6 @@ def logarithm(x: float) -> float:
         exponent -= 1
     f = (share - 1.0) / (share + 1.0)
     square, series = f * f, 0.0
-    for term in range(TERMS, -1, -1):
+    for term in range(SERIES_TERMS, -1, -1):
         series = series * square + 1.0 / (2 * term + 1)
     return float(exponent * LN_2 + 2.0 * f * series)

@@ -11,7 +11,7 @@ from duckanon.kernels.points import enlarged, finite_points
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-LARGE = 2.0**900
+SUMMAND_MAX = 2.0**900
 """Above it a sum of as many numbers as fit in memory may overflow."""
 
 
@@ -33,7 +33,7 @@ def class_means(points: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
     classes = _checked_labels(labels, len(matrix))
     sizes = np.bincount(classes)
     # Numbers near the largest one are summed at a 2^64th, or the sum would overflow.
-    exponent = 64 if np.abs(matrix).max(initial=0.0) > LARGE else 0
+    exponent = 64 if np.abs(matrix).max(initial=0.0) > SUMMAND_MAX else 0
     means, low, high = np.empty((3, len(sizes), matrix.shape[1]))
     low[:], high[:] = np.inf, -np.inf
     for number, column in enumerate(matrix.T):

@@ -1,19 +1,30 @@
-"""How machine code of kernels is kept in a folder: by numba's own files, whatever processor compiled it."""
+"""How machine code of kernels is kept in a folder: by numba's own files, whatever processor compiled it.
+
+Numba's own cache names the very processor in its key. That is all that kept its files from being carried to
+another machine.
+
+The private parts of numba that are used here were seen in numba 0.68.1: `_cache` of a dispatcher,
+`FunctionCache` with `_cache_file`, `_impl`, `_index_key` and `_load_overload`, `IndexDataCacheFile` with
+`_version`, `_load_index` and `_load_data`.
+"""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
-from duckanon.kernels.prepared import name_of
+from duckanon.kernels.prepared import name_of, numba_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+logger = logging.getLogger("duckanon")
 
-class Prepared(FunctionCache):
+
+class PreparedCache(FunctionCache):
     """Numba's cache of a function, which is asked only for what a folder does not have."""
 
     def __init__(self, function: Callable[..., object], folder: Path) -> None:
@@ -21,28 +32,23 @@ class Prepared(FunctionCache):
         self._prepared = _file(function, folder)
 
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
-        signature, _, text = self._index_key(sig, target_context.codegen())
-        data = self._prepared.load((signature, text))
-        if data is None:
-            return super()._load_overload(sig, target_context)
-        return self._impl.rebuild(target_context, data)
+        found = None
+        try:
+            signature, _, text = self._index_key(sig, target_context.codegen())
+            data = self._prepared.load((signature, text))
+            found = None if data is None else self._impl.rebuild(target_context, data)
+        except Exception as error:  # noqa: BLE001  # whatever another numba throws, it can compile the function
+            logger.info("machine code of %s is left alone: %s", self._name, error)
+        return super()._load_overload(sig, target_context) if found is None else found
+
+
+def attach(dispatcher: Any, folder: Path) -> None:
+    """Let numba look for the machine code of a function in a folder first."""
+    dispatcher._cache = PreparedCache(dispatcher.py_func, folder)
 
 
 def keep(function: Callable[..., object], folder: Path) -> int:
-    """Copy what numba's cache has of a function into a folder.
-
-    Parameters
-    ----------
-    function : callable
-        The text of a kernel.
-    folder : Path
-        Where machine code is kept.
-
-    Returns
-    -------
-    int
-        For how many types of arguments there was code.
-    """
+    """Copy what numba's cache has of a function into a folder; return for how many types of arguments."""
     cache, kept = FunctionCache(function)._cache_file, _file(function, folder)
     known = cache._load_index()
     for (signature, _, text), name in known.items():
@@ -51,5 +57,7 @@ def keep(function: Callable[..., object], folder: Path) -> int:
 
 
 def _file(function: Callable[..., object], folder: Path) -> Any:
-    """Return numba's file of machine code by types of arguments; `prepared` has asked for the sources."""
-    return IndexDataCacheFile(str(folder), name_of(function), source_stamp=None)
+    """Return numba's file of machine code by types of arguments; `prepared` has compared the sources."""
+    file = IndexDataCacheFile(str(folder), name_of(function), source_stamp=None)
+    file._version = numba_version()
+    return file

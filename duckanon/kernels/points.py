@@ -9,10 +9,10 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-LARGEST = 1e150
+COORDINATE_MAX = 1e150
 """Largest absolute coordinate whose squared distances, and their sums, stay finite."""
 
-SMALLEST = 2.0**-64
+ENLARGED_BELOW = 2.0**-64
 """Where no coordinate is larger, points are enlarged before distances are taken: squares would vanish."""
 
 Scale = Literal["zscore", "minmax", "none"]
@@ -42,14 +42,16 @@ def squared_points(points: ArrayLike) -> NDArray[np.float64]:
     matrix = finite_points(points)
     if matrix.shape[1] == 0:
         return np.zeros((matrix.shape[0], 1))
-    if np.abs(matrix).max() > LARGEST:
-        raise ValueError(f"points exceed {LARGEST:g}, their squared distances overflow: scale them first")
+    if np.abs(matrix).max() > COORDINATE_MAX:
+        raise ValueError(
+            f"points exceed {COORDINATE_MAX:g}, their squared distances overflow: scale them first"
+        )
     return matrix
 
 
 def distance_points(points: ArrayLike) -> NDArray[np.float64]:
     """Return points whose distances can be compared: `squared_points`, `enlarged` if they are tiny."""
-    return enlarged(squared_points(points), SMALLEST)
+    return enlarged(squared_points(points), ENLARGED_BELOW)
 
 
 def enlarged(matrix: NDArray[np.float64], limit: float = np.inf) -> NDArray[np.float64]:

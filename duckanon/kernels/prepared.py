@@ -30,7 +30,7 @@ VARIABLE = "DUCKANON_MACHINE_CODE"
 ROOMS = ("kernels", "literature")
 """The packages whose functions it is of, and every source of which counts."""
 
-MADE = "made.json"
+MADE_FILE = "made.json"
 """The file that tells what the machine code is for, and under `FILES` what was made; written last."""
 
 FILES = "files"
@@ -49,7 +49,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
 }
 """What such a processor has, as LLVM calls it: the levels of the x86-64 psABI, section 3.1.1."""
 
-HARMLESS = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER")
+HARMLESS_SETTINGS = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER")
 """Settings of numba that say nothing of how code is compiled; with any other, code is compiled so."""
 
 
@@ -90,12 +90,12 @@ def here(processor: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        What `MADE` has but for `FILES`.
+        What `MADE_FILE` has but for `FILES`.
     """
     return {
         "python": _python(),
         "sources": _sources(),
-        "numba": metadata.version("numba"),
+        "numba": numba_version(),
         "system": system(),
         "processor": processor,
     }
@@ -112,6 +112,11 @@ def digests(place: Path) -> dict[str, str]:
     return {file.name: _digest(file) for file in sorted(place.iterdir())}
 
 
+def numba_version() -> str:
+    """Return the version of numba but for its last number, which does not change machine code."""
+    return ".".join(metadata.version("numba").split(".")[:2])
+
+
 def system() -> str:
     """Return what LLVM calls this kind of machine and its operating system."""
     return str(importlib.import_module("llvmlite.binding").get_process_triple())
@@ -124,7 +129,7 @@ def processor_of(system: str) -> str:
 
 def settings() -> list[str]:
     """Return the variables of the environment that tell numba how to compile."""
-    return sorted(name for name in os.environ if name.startswith("NUMBA_") and name not in HARMLESS)
+    return sorted(name for name in os.environ if name.startswith("NUMBA_") and name not in HARMLESS_SETTINGS)
 
 
 @functools.cache
@@ -160,7 +165,7 @@ def _digest(file: Path) -> str:
 def _made(place: Path) -> dict[str, Any]:
     """Return what is told of the machine code in a folder; nothing where there is none."""
     try:
-        made = json.loads((place / MADE).read_text())
+        made = json.loads((place / MADE_FILE).read_text())
     except (OSError, ValueError):
         return {}
     return made if isinstance(made, dict) else {}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from duckanon.kernels.closeness.threshold import least_records
-from duckanon.kernels.exchange.refine import MANY, Effort
+from duckanon.kernels.exchange.refine import FULL_PASSES_MAX_RECORDS, Effort
 from duckanon.kernels.first.tcloseness_first import class_size
 
 if TYPE_CHECKING:
@@ -20,33 +20,33 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.merging.merge import Partner
 
-EXACT = 8192
+MDAV_MAX_RECORDS = 8192
 """Up to so many records exact MDAV; beyond, MDAV in blocks, which refinement makes up for."""
 
-FEW = 1024
+FAST_IS_BALANCED_MAX_RECORDS = 1024
 """Up to so many records effort 'fast' is 'balanced', which takes about a second there: with less work
 tables of many equal records lost up to twice as much as by a published method."""
 
-TIMES = (1, 2, 4, 8)
+BLOCK_SIZE_FACTORS = (1, 2, 4, 8)
 """Class sizes of MDAV in blocks that are tried without refinement, as multiples of the smallest one. With it
 the second is, since exchanges do not pay among the larger classes that merging makes."""
 
-MORE = 1.3
+BLOCKS_MAX_LOSS_FACTOR = 1.3
 """Of MDAV in blocks the largest classes are taken that lose at most so many times as much as any: merging
 smaller ones takes longer."""
 
-LESS = 0.8
+BLOCKS_MAX_LOSS_SHARE = 0.8
 """MDAV in blocks makes fewer classes, and is taken where it loses at most this share of what others lose."""
 
-ALONE = 0.9
-"""Classes of k alone have to be merged much, which takes three times as long: beyond `EXACT` records they are
-taken where on a sample they lose at most this share of what others lose."""
+K_ALONE_MAX_LOSS_SHARE = 0.9
+"""Classes of k alone have to be merged much, which takes three times as long: beyond `MDAV_MAX_RECORDS`
+records they are taken where on a sample they lose at most this share of what others lose."""
 
-SOME = 50_000
+K_ALONE_MAX_RECORDS = 50_000
 """With t they are tried up to so many records: a million takes 170 CPU seconds instead of 30."""
 
-WIDE = 16
-"""Beyond `EXACT` records they are not tried with more columns, as texts have: to try them takes a second."""
+K_ALONE_MAX_COLUMNS = 16
+"""Beyond `MDAV_MAX_RECORDS` records classes of k alone are not tried with more columns: that takes 1 s."""
 
 Start = Literal["mdav", "mdav1", "blocks", "tcloseness_first", "univariate", "forest", "anatomy", "k_alone"]
 """First partitions that recipes begin with; `k_alone` has the classes of `auto` without thresholds."""
@@ -103,34 +103,41 @@ def recipes(
     Returns
     -------
     tuple of Recipe
-        Without thresholds one: MDAV, in blocks beyond `EXACT` records, or in one column the classes that
-        lose least of all, which need no refinement. With them t-closeness-first with one, two and four
-        times the class size of its Eq. 3, with one time where more than `MANY` records are to be refined,
-        since larger classes take twice as long and gain little; up to `EXACT` records also MDAV with the
-        smallest size that can satisfy t, whose classes have to be changed and merged much: it pays in small
-        tables only; if refined also the clusters of a spanning tree without t, and, for any number of
-        records, the classes that k alone would get, which lose least where many records are equal, or in
-        one column (see `ALONE`, `SOME`, `WIDE`). Beyond, MDAV in blocks with one to eight times that size,
-        which is merged and not refined; beside others that are refined only with twice that size. Where a
-        share is all that is asked for (recursive, l = 1, c below 1) Anatomize instead, for any number of
-        records.
+        Without thresholds one: MDAV, in blocks beyond `MDAV_MAX_RECORDS` records, or in one column the
+        classes that lose least of all, which need no refinement. With them t-closeness-first with one, two
+        and four times the
+        class size of its Eq. 3, with one time where more than `FULL_PASSES_MAX_RECORDS` records are to be
+        refined, since larger classes take twice as long and gain little; up to `MDAV_MAX_RECORDS`
+        records also MDAV with the smallest size that can satisfy t, whose classes have to be changed and
+        merged much: it pays in small tables only; if refined also the clusters of a spanning tree without t,
+        and, for any number of records, the classes that k alone would get, which lose least where many
+        records are equal, or in one column (see `K_ALONE_MAX_LOSS_SHARE`, `K_ALONE_MAX_RECORDS`,
+        `K_ALONE_MAX_COLUMNS`). Beyond, MDAV in blocks with one to eight times that size, which is merged and
+        not refined; beside others that are refined only with twice that size. Where a share is all that is
+        asked for (recursive, l = 1, c below 1) Anatomize instead, for any number of records.
     """
     if not thresholds and columns == 1:
         return (Recipe("univariate", k),)
     if not thresholds:
-        return (Recipe("mdav" if n <= EXACT else "blocks", k, "efficient", effort),)
+        return (Recipe("mdav" if n <= MDAV_MAX_RECORDS else "blocks", k, "efficient", effort),)
     spread = _begun(stratum_size(n, k, thresholds, largest=largest), thresholds, largest)
-    factors = (1,) if effort and n > MANY else (1, 2, 4)
+    factors = (1,) if effort and n > FULL_PASSES_MAX_RECORDS else (1, 2, 4)
     sizes = sorted({min(spread * factor, max(largest, k)) for factor in factors})
     spreads = tuple(Recipe("tcloseness_first", size, "efficient", effort) for size in sizes if size <= n)
     if most_share(thresholds) is not None:
         spreads += (Recipe("anatomy", k, "efficient", effort),)
     smallest = _begun(smallest_size(n, k, thresholds, largest=largest), thresholds, largest)
-    near = n <= SOME or all(threshold.t is None for threshold in thresholds)
-    few = n <= EXACT or (near and columns <= WIDE)
+    near = n <= K_ALONE_MAX_RECORDS or all(threshold.t is None for threshold in thresholds)
+    few = n <= MDAV_MAX_RECORDS or (near and columns <= K_ALONE_MAX_COLUMNS)
     alone = (Recipe("k_alone", k, "efficient", effort),) if effort and few else ()
-    if n > EXACT:
-        times = () if most_share(thresholds) is not None else TIMES[1:2] if effort else TIMES
+    if n > MDAV_MAX_RECORDS:
+        times = (
+            ()
+            if most_share(thresholds) is not None
+            else BLOCK_SIZE_FACTORS[1:2]
+            if effort
+            else BLOCK_SIZE_FACTORS
+        )
         sizes = sorted({min(smallest * some, max(largest, k)) for some in times})
         return spreads + alone + tuple(Recipe("blocks", size) for size in sizes if size <= n)
     smallest = smallest if effort else k
@@ -141,33 +148,42 @@ def recipes(
 
 
 def effort_for(n: int, effort: Effort) -> Effort:
-    """Return the effort that so many records are refined with where one is asked for: see `FEW`."""
-    return "balanced" if effort == "fast" and n <= FEW else effort
+    """Return the effort with which so many records are refined: small tables get more than 'fast'."""
+    return "balanced" if effort == "fast" and n <= FAST_IS_BALANCED_MAX_RECORDS else effort
 
 
 def choice(tried: Sequence[Recipe], losses: Sequence[float], *, sampled: bool = False) -> int:
     """Return the place of the recipe that is taken, the first of those that lose least.
 
-    Where losses are those of a sample, classes of k alone have to lose much less than others (`ALONE`).
+    Where losses are those of a sample, classes of k alone have to lose much less than others
+    (`K_ALONE_MAX_LOSS_SHARE`).
 
     Where none is refined MDAV in blocks is passed over if it does not lose much less than all other starts
-    (`LESS`); else it is the one with the largest classes among those that do, and lose at most `MORE` times
-    as much as any.
+    (`BLOCKS_MAX_LOSS_SHARE`); else it is the one with the largest classes among those that do, and lose at
+    most `BLOCKS_MAX_LOSS_FACTOR` times as much as any.
     """
     places = range(len(tried))
     blocks = [i for i in places if tried[i].start == "blocks"]
     others = [i for i in places if tried[i].start != "blocks"]
     if not blocks or any(recipe.effort for recipe in tried):
-        factors = [ALONE if sampled and recipe.start == "k_alone" else 1.0 for recipe in tried]
+        factors = [
+            K_ALONE_MAX_LOSS_SHARE if sampled and recipe.start == "k_alone" else 1.0 for recipe in tried
+        ]
         return min(places, key=lambda i: losses[i] / factors[i])
     best = min(others, key=losses.__getitem__, default=None)
     if best is not None:
         # Nothing is less than nothing, and what violates a threshold loses without end.
-        blocks = [i for i in blocks if losses[i] <= LESS * losses[best] and losses[i] < losses[best]]
+        blocks = [
+            i
+            for i in blocks
+            if losses[i] <= BLOCKS_MAX_LOSS_SHARE * losses[best] and losses[i] < losses[best]
+        ]
         if not blocks:
             return best
     least = min(losses[i] for i in blocks)
-    return max((i for i in blocks if losses[i] <= MORE * least), key=lambda i: tried[i].size)
+    return max(
+        (i for i in blocks if losses[i] <= BLOCKS_MAX_LOSS_FACTOR * least), key=lambda i: tried[i].size
+    )
 
 
 def _begun(size: int, thresholds: Sequence[Threshold], largest: int) -> int:

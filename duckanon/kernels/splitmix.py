@@ -7,14 +7,14 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from duckanon.kernels.compiled import inner, spliced
+from duckanon.kernels.compiled import compiled, spliced
 
 STEP = np.uint64(0x9E3779B97F4A7C15)
 """From one counter to the next."""
 
 FIRST_SHIFT, SECOND_SHIFT, LAST_SHIFT = np.uint64(30), np.uint64(27), np.uint64(31)
 FIRST_FACTOR, SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-DROPPED = np.uint64(33)
+DROPPED_BITS = np.uint64(33)
 """Low bits of a random number that are not used."""
 
 Bits = TypeVar("Bits", np.uint64, NDArray[np.uint64])
@@ -30,8 +30,8 @@ def mixed(counter: Bits) -> Bits:
 _mixed = spliced(mixed)
 
 
-@inner
+@compiled
 def draw(random_state: NDArray[np.uint64], below: int) -> int:
     """Return the next random number 0..below-1 of a state, an array of one counter."""
     random_state[0] += STEP
-    return int(_mixed(random_state[0]) >> DROPPED) % below
+    return int(_mixed(random_state[0]) >> DROPPED_BITS) % below

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.first.divide import partitioned
 from duckanon.kernels.first.mdav import mdav1
 from duckanon.kernels.first.one_by_one import Formation, form, formation_of, join_nearest, k_neighbourhood
@@ -114,7 +114,7 @@ def _run(state: Formation, neighbourhoods: NDArray[np.int64], spreads: NDArray[n
         join_nearest(state)
 
 
-@inner
+@compiled
 def _renew(
     state: Formation, record: int, neighbourhood: NDArray[np.int64], spreads: NDArray[np.float64]
 ) -> None:
@@ -133,7 +133,7 @@ def _renew(
     spreads[record] = total
 
 
-@inner
+@compiled
 def _densest(labels: NDArray[np.int64], spreads: NDArray[np.float64]) -> int:
     """Return the record without a class whose neighbourhood is densest, of several the lowest."""
     best, least = -1, np.inf
@@ -143,7 +143,7 @@ def _densest(labels: NDArray[np.int64], spreads: NDArray[np.float64]) -> int:
     return best
 
 
-@inner
+@compiled
 def _lost(labels: NDArray[np.int64], neighbourhood: NDArray[np.int64]) -> bool:
     """Tell whether a record of the neighbourhood has got a class."""
     lost = False

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.first.divide import partitioned
 from duckanon.kernels.first.mdav import mdav1
 from duckanon.kernels.loss import class_means
@@ -126,7 +126,7 @@ def _run(points: NDArray[np.float64], classes: _Classes, order: NDArray[np.int64
         _try(points, classes, label, limit)
 
 
-@inner
+@compiled
 def _try(points: NDArray[np.float64], classes: _Classes, label: int, limit: int) -> None:
     """Dissolve the class if that lowers the sum of squared errors."""
     members = np.flatnonzero(classes.labels == label)
@@ -150,7 +150,7 @@ def _try(points: NDArray[np.float64], classes: _Classes, label: int, limit: int)
             _forget(classes, targets[i])
 
 
-@inner
+@compiled
 def _nearest_class(classes: _Classes, point: NDArray[np.float64], current: int, limit: int) -> int:
     """Return the other class with the nearest centroid that may grow, of several the lowest; -1 for none."""
     best, least = -1, np.inf
@@ -166,7 +166,7 @@ def _nearest_class(classes: _Classes, point: NDArray[np.float64], current: int, 
     return best
 
 
-@inner
+@compiled
 def _distance(point: NDArray[np.float64], total: NDArray[np.float64], size: int) -> float:
     """Return the squared distance between a point and the mean of a class."""
     distance = 0.0
@@ -176,7 +176,7 @@ def _distance(point: NDArray[np.float64], total: NDArray[np.float64], size: int)
     return distance
 
 
-@inner
+@compiled
 def _join(classes: _Classes, label: int, point: NDArray[np.float64]) -> float:
     """Add a point to a class for the trial; return by how much the class's squared errors grow."""
     size = classes.tried_sizes[label]
@@ -187,7 +187,7 @@ def _join(classes: _Classes, label: int, point: NDArray[np.float64]) -> float:
     return float(distance * size / (size + 1))
 
 
-@inner
+@compiled
 def _keep(classes: _Classes, label: int) -> None:
     """Make a class what the trial made of it."""
     size = classes.sizes[label] = classes.tried_sizes[label]
@@ -196,7 +196,7 @@ def _keep(classes: _Classes, label: int) -> None:
         classes.centres[label, j] = classes.sums[label, j] / size
 
 
-@inner
+@compiled
 def _forget(classes: _Classes, label: int) -> None:
     """Undo what the trial added to a class."""
     classes.tried_sizes[label] = classes.sizes[label]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from duckanon.kernels.closeness.threshold import Rules, rules_of
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.exchange.ledger import class_violation, enter, fill_ledger, violation_after_swap
 from duckanon.kernels.exchange.ledger_state import Ledger, ledger_of
 from duckanon.kernels.first.one_by_one import (
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Threshold
 
-ONLY = cast("int", np.int64(0))
+ONLY_CLASS = cast("int", np.int64(0))
 """The only class of the ledger, and its only attribute; typed, so that nothing is compiled for a literal."""
 
 
@@ -113,7 +113,7 @@ def _run(
             _generate(state, codes, farthest(state.tree, state.points[seed]), k, rules, zero, ledger)
 
 
-@inner
+@compiled
 def _generate(
     state: Formation, codes: NDArray[np.int64], seed: int, k: int, rules: Rules, zero: Rules, ledger: Ledger
 ) -> None:
@@ -128,14 +128,14 @@ def _generate(
     _take(state, members)
 
 
-@inner
+@compiled
 def _take(state: Formation, members: NDArray[np.int64]) -> None:
     """Make a class of records that the tree still holds."""
     take(state.tree, members)
     make_class(state, members)
 
 
-@inner
+@compiled
 def _refine(
     state: Formation, codes: NDArray[np.int64], seed: int, members: NDArray[np.int64],
     rules: Rules, zero: Rules, ledger: Ledger,
@@ -155,14 +155,14 @@ def _refine(
             violation = _violation(ledger, zero, codes, members)
 
 
-@inner
+@compiled
 def _violation(ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: NDArray[np.int64]) -> float:
     """Fill the ledger for a class; return its violation."""
-    fill_ledger(ledger, rules, codes, ONLY, members)
-    return class_violation(ledger, rules, ONLY, len(members))
+    fill_ledger(ledger, rules, codes, ONLY_CLASS, members)
+    return class_violation(ledger, rules, ONLY_CLASS, len(members))
 
 
-@inner
+@compiled
 def _queue(
     state: Formation, seed: int, members: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -184,16 +184,24 @@ def _queue(
     return distances, records
 
 
-@inner
+@compiled
 def _best_swap(
     ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: NDArray[np.int64], new: int
 ) -> tuple[int, float]:
     """Return the member whose place a record should take, and the violation of the class then."""
     best, least = -1, np.inf
-    enter(ledger, rules, ONLY, ONLY, len(members), codes[ONLY, new], ONLY, ONLY)
+    enter(ledger, rules, ONLY_CLASS, ONLY_CLASS, len(members), codes[ONLY_CLASS, new], ONLY_CLASS, ONLY_CLASS)
     for i in range(len(members)):
         violation = violation_after_swap(
-            ledger, rules, ONLY, ONLY, len(members), i, codes[ONLY, new], ONLY, ONLY
+            ledger,
+            rules,
+            ONLY_CLASS,
+            ONLY_CLASS,
+            len(members),
+            i,
+            codes[ONLY_CLASS, new],
+            ONLY_CLASS,
+            ONLY_CLASS,
         )
         if violation < least:
             best, least = i, violation

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.first.one_by_one import Formation, form, formation_of
 from duckanon.kernels.neighbours.boxtree import farthest
 from duckanon.kernels.points import check_class_size, distance_points
@@ -169,7 +169,7 @@ def _join_all(groups: Groups, names: NDArray[np.int64], k: int) -> None:
         names[record] = names[names[record]]
 
 
-@inner
+@compiled
 def _look_up(groups: Groups, a: int) -> None:
     """Find the group that costs least to join to a, of several the lowest."""
     best, partner = np.inf, -1

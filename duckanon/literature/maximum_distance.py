@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.first.one_by_one import (
     Formation,
     farthest_from_centroid,
@@ -16,7 +16,7 @@ from duckanon.kernels.first.one_by_one import (
     outermost_first,
 )
 from duckanon.kernels.neighbours.boxtree import farthest
-from duckanon.kernels.neighbours.outermost import SAFETY
+from duckanon.kernels.neighbours.outermost import BOUND_SAFETY_FACTOR
 from duckanon.kernels.points import distance_points
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _run(state: Formation, reach: Reach, k: int) -> None:
         join_nearest(state)
 
 
-@inner
+@compiled
 def most_distant(state: Formation, reach: Reach) -> int:
     """Return the lowest record without a class that is in a most distant pair of such records.
 
@@ -134,7 +134,7 @@ def most_distant(state: Formation, reach: Reach) -> int:
             continue
         # By the triangle inequality, no pair of this record and later ones, nor of two later ones, is farther
         # apart; the pairs with an earlier record have been seen from there.
-        bound = 2.0 * reach.radius[at] * SAFETY
+        bound = 2.0 * reach.radius[at] * BOUND_SAFETY_FACTOR
         if bound * bound + UNDERFLOW < best_distance:
             break
         if reach.distance[record] >= best_distance:
@@ -145,7 +145,7 @@ def most_distant(state: Formation, reach: Reach) -> int:
     return best
 
 
-@inner
+@compiled
 def _renew(state: Formation, reach: Reach, record: int) -> None:
     """Search for the partner of a record if it has none, or one that has a class by now."""
     partner = reach.partner[record]

@@ -11,10 +11,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.neighbours.heap import NO_RECORD, ascend, offer
 from duckanon.kernels.points import check_class_size, distance_points
-from duckanon.literature.mu_trees import NONE, Forest, beyond, copied, cut, forest_of, length, shift, survey
+from duckanon.literature.mu_trees import (
+    NO_NUMBER,
+    Forest,
+    beyond,
+    copied,
+    cut,
+    forest_of,
+    length,
+    shift,
+    survey,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -28,7 +38,7 @@ class Pending(NamedTuple):
     vertex : ndarray of shape (most,), int64
         A vertex of each tree.
     root : ndarray of shape (most,), int64
-        The root to begin with; NONE for the record of highest number.
+        The root to begin with; NO_NUMBER for the record of highest number.
     height : ndarray of shape (1,), int64
         Trees on the stack.
     """
@@ -87,7 +97,7 @@ def mu_approx(points: ArrayLike, k: int) -> NDArray[np.int64]:
     check_class_size(n, k)
     most = n // k + 1
     pending = Pending(np.zeros(most, np.int64), np.zeros(most, np.int64), np.zeros(1, np.int64))
-    labels, formed = np.full(n, NONE), np.zeros(1, np.int64)
+    labels, formed = np.full(n, NO_NUMBER), np.zeros(1, np.int64)
     _cut_up(forest_of(matrix, k), pending, k, labels, formed)
     return labels
 
@@ -99,9 +109,9 @@ def _cut_up(
     """Cut up all trees, in the order of their lowest records, and label their pieces."""
     n = len(labels)
     for record in range(n):
-        if labels[record] != NONE:
+        if labels[record] != NO_NUMBER:
             continue
-        _push(pending, record, NONE)
+        _push(pending, record, NO_NUMBER)
         while pending.height[0] > 0:
             pending.height[0] -= 1
             tree, root = pending.vertex[pending.height[0]], pending.root[pending.height[0]]
@@ -109,13 +119,13 @@ def _cut_up(
             if len(members) <= max(2 * k - 1, 3 * k - 5):
                 _label(forest.points, members, k, labels, formed)
                 continue
-            if root == NONE:
+            if root == NO_NUMBER:
                 root = members[-1]
                 survey(forest, root)
             _part(forest, pending, root, k)
 
 
-@inner
+@compiled
 def _records(forest: Forest, count: int) -> NDArray[np.int64]:
     """Return the records among the vertices of the tree last surveyed, ascending."""
     records, size = np.empty(count, np.int64), 0
@@ -127,7 +137,7 @@ def _records(forest: Forest, count: int) -> NDArray[np.int64]:
     return records[:size]
 
 
-@inner
+@compiled
 def _push(pending: Pending, vertex: int, root: int) -> None:
     """Put a tree on the stack."""
     at = pending.height[0]
@@ -135,7 +145,7 @@ def _push(pending: Pending, vertex: int, root: int) -> None:
     pending.height[0] += 1
 
 
-@inner
+@compiled
 def _part(forest: Forest, pending: Pending, root: int, k: int) -> None:
     """Part the tree last surveyed in two, or dissolve a Steiner vertex of it."""
     n, s, u = len(forest.points), forest.size[root], root
@@ -150,21 +160,21 @@ def _part(forest: Forest, pending: Pending, root: int, k: int) -> None:
         _push(pending, u, u)
         _push(pending, v, v)
     elif h >= k:
-        _push(pending, u, NONE)
-        _push(pending, _moved(forest, v, edge ^ 1), NONE)
+        _push(pending, u, NO_NUMBER)
+        _push(pending, _moved(forest, v, edge ^ 1), NO_NUMBER)
     elif h == k - 1 and u < n:
-        _push(pending, _moved(forest, u, edge), NONE)
-        _push(pending, u, NONE)
+        _push(pending, _moved(forest, u, edge), NO_NUMBER)
+        _push(pending, u, NO_NUMBER)
     else:
         _gather(forest, pending, root, u, k)
 
 
-@inner
+@compiled
 def _heaviest(forest: Forest, root: int, u: int) -> int:
     """Return the half-edge from u to most records; of several the shortest, then to the lowest vertex."""
     best = forest.head[u]
     edge = forest.after[best]
-    while edge != NONE:
+    while edge != NO_NUMBER:
         lead = beyond(forest, root, edge) - beyond(forest, root, best)
         if lead == 0:
             ours, theirs = length(forest, edge), length(forest, best)
@@ -176,12 +186,12 @@ def _heaviest(forest: Forest, root: int, u: int) -> int:
     return int(best)
 
 
-@inner
+@compiled
 def _moved(forest: Forest, vertex: int, kept: int) -> int:
     """Move all edges of a vertex but one to a new Steiner vertex in its place."""
     copy = copied(forest, vertex)
     edge = forest.head[vertex]
-    while edge != NONE:
+    while edge != NO_NUMBER:
         following = forest.after[edge]
         if edge != kept:
             shift(forest, edge, copy)
@@ -189,17 +199,17 @@ def _moved(forest: Forest, vertex: int, kept: int) -> int:
     return copy
 
 
-@inner
+@compiled
 def _gather(forest: Forest, pending: Pending, root: int, u: int, k: int) -> None:
     """Part subtrees of u, none of them of k records or more, from the others."""
     weight = 1 if u < len(forest.points) else 0
-    gathered, last = 0, NONE
+    gathered, last = 0, NO_NUMBER
     while gathered < k - weight:
-        lowest = NONE
+        lowest = NO_NUMBER
         edge = forest.head[u]
-        while edge != NONE:
+        while edge != NO_NUMBER:
             vertex = forest.to[edge]
-            if vertex > last and (lowest == NONE or vertex < forest.to[lowest]):
+            if vertex > last and (lowest == NO_NUMBER or vertex < forest.to[lowest]):
                 lowest = edge
             edge = forest.after[edge]
         gathered += beyond(forest, root, lowest)
@@ -211,21 +221,21 @@ def _gather(forest: Forest, pending: Pending, root: int, u: int, k: int) -> None
     with_gathered = weight == 1 and (gathered == k - 1 or others != k - 1)
     copy = copied(forest, u)
     edge = forest.head[u]
-    while edge != NONE:
+    while edge != NO_NUMBER:
         following = forest.after[edge]
         if (forest.to[edge] <= last) != with_gathered:
             shift(forest, edge, copy)
         edge = following
-    _push(pending, copy if with_gathered else u, NONE)
-    _push(pending, u if with_gathered else copy, NONE)
+    _push(pending, copy if with_gathered else u, NO_NUMBER)
+    _push(pending, u if with_gathered else copy, NO_NUMBER)
 
 
-@inner
+@compiled
 def _dissolve(forest: Forest, pending: Pending, u: int) -> None:
     """Join the neighbours of a Steiner vertex to the nearest of them, without it."""
     hub = forest.head[u]
     edge = forest.after[hub]
-    while edge != NONE:
+    while edge != NO_NUMBER:
         ours, theirs = length(forest, edge), length(forest, hub)
         if ours < theirs or (ours == theirs and forest.to[edge] < forest.to[hub]):
             hub = edge
@@ -233,14 +243,14 @@ def _dissolve(forest: Forest, pending: Pending, u: int) -> None:
     vertex = forest.to[hub]
     cut(forest, hub)
     edge = forest.head[u]
-    while edge != NONE:
+    while edge != NO_NUMBER:
         following = forest.after[edge]
         shift(forest, edge, vertex)
         edge = following
-    _push(pending, vertex, NONE)
+    _push(pending, vertex, NO_NUMBER)
 
 
-@inner
+@compiled
 def _label(
     points: NDArray[np.float64],
     members: NDArray[np.int64],
@@ -269,12 +279,12 @@ def _label(
             labels[record] = formed[0]
         formed[0] += 1
     for record in members:
-        if labels[record] == NONE:
+        if labels[record] == NO_NUMBER:
             labels[record] = formed[0]
     formed[0] += 1
 
 
-@inner
+@compiled
 def _squared(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     """Return the squared distance of two points, summed column by column."""
     total = 0.0

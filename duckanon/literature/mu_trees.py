@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.first.one_by_one import LEAF_SIZE, TREE_RECORDS
 from duckanon.kernels.neighbours.boxtree import BoxTree, box_tree_of, nearest
 from duckanon.kernels.neighbours.heap import NO_RECORD
@@ -18,7 +18,7 @@ from duckanon.kernels.neighbours.heap import NO_RECORD
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-NONE = -1
+NO_NUMBER = -1
 
 
 class Forest(NamedTuple):
@@ -32,7 +32,7 @@ class Forest(NamedTuple):
     points : ndarray of shape (n, d)
         All records.
     head : ndarray of shape (vertices,), int64
-        First half-edge of the list of a vertex, or NONE.
+        First half-edge of the list of a vertex, or NO_NUMBER.
     after, to : ndarray of shape (2n,), int64
         Next half-edge in the list, and the vertex that a half-edge leads to.
     place : ndarray of shape (vertices,), int64
@@ -63,8 +63,8 @@ def forest_of(points: NDArray[np.float64], k: int) -> Forest:
     """
     n, d = points.shape
     vertices = n + n // k
-    lists, vertex_arrays = np.full((2, 2 * n), NONE), np.zeros((3, vertices), np.int64)
-    head, place, used = np.full(vertices, NONE), np.arange(vertices), np.array([n, 0])
+    lists, vertex_arrays = np.full((2, 2 * n), NO_NUMBER), np.zeros((3, vertices), np.int64)
+    head, place, used = np.full(vertices, NO_NUMBER), np.arange(vertices), np.array([n, 0])
     forest = Forest(
         points, head, lists[0], lists[1], place, vertex_arrays[0], vertex_arrays[1], vertex_arrays[2], used
     )
@@ -77,7 +77,10 @@ def _grow(forest: Forest, tree: BoxTree, k: int) -> None:
     """Join trees of fewer than k records to others, each by the edge of its only record without one."""
     n = len(forest.points)
     name, size = np.arange(n), np.ones(n, np.int64)
-    last, following = np.arange(n), np.full(n, NONE)  # the records of a tree as a chain from record `name`
+    last, following = (
+        np.arange(n),
+        np.full(n, NO_NUMBER),
+    )  # the records of a tree as a chain from record `name`
     distances, records = np.empty(k), np.empty(k, np.int64)
     for u in range(n):
         if size[name[u]] >= k:
@@ -95,12 +98,12 @@ def _grow(forest: Forest, tree: BoxTree, k: int) -> None:
         last[theirs] = last[ours]
         size[theirs] += size[ours]
         record = ours
-        while record != NONE:
+        while record != NO_NUMBER:
             name[record] = theirs
             record = following[record]
 
 
-@inner
+@compiled
 def _add_edge(forest: Forest, a: int, b: int) -> None:
     """Add an edge."""
     edge = forest.used[1]
@@ -110,14 +113,14 @@ def _add_edge(forest: Forest, a: int, b: int) -> None:
     _link(forest, edge + 1, b)
 
 
-@inner
+@compiled
 def _link(forest: Forest, edge: int, vertex: int) -> None:
     """Put a half-edge into the list of a vertex."""
     forest.after[edge] = forest.head[vertex]
     forest.head[vertex] = edge
 
 
-@inner
+@compiled
 def _unlink(forest: Forest, edge: int) -> None:
     """Take a half-edge out of the list that it is in."""
     vertex = forest.to[edge ^ 1]
@@ -130,14 +133,14 @@ def _unlink(forest: Forest, edge: int) -> None:
     forest.after[at] = forest.after[edge]
 
 
-@inner
+@compiled
 def cut(forest: Forest, edge: int) -> None:
     """Remove an edge, given by either of its half-edges."""
     _unlink(forest, edge)
     _unlink(forest, edge ^ 1)
 
 
-@inner
+@compiled
 def shift(forest: Forest, edge: int, vertex: int) -> None:
     """Let the edge that the half-edge leads along start at another vertex."""
     _unlink(forest, edge)
@@ -145,7 +148,7 @@ def shift(forest: Forest, edge: int, vertex: int) -> None:
     _link(forest, edge, vertex)
 
 
-@inner
+@compiled
 def copied(forest: Forest, vertex: int) -> int:
     """Return a new Steiner vertex, without edges, in the place of a vertex."""
     copy = forest.used[0]
@@ -154,17 +157,17 @@ def copied(forest: Forest, vertex: int) -> int:
     return int(copy)
 
 
-@inner
+@compiled
 def survey(forest: Forest, root: int) -> int:
     """Write order, neighbours towards the root and sizes of a tree into the forest; return its vertices."""
-    forest.order[0], forest.up[root] = root, NONE
+    forest.order[0], forest.up[root] = root, NO_NUMBER
     count, done = 1, 0
     while done < count:
         vertex = forest.order[done]
         done += 1
         forest.size[vertex] = 1 if vertex < len(forest.points) else 0
         edge = forest.head[vertex]
-        while edge != NONE:
+        while edge != NO_NUMBER:
             below = forest.to[edge]
             if below != forest.up[vertex]:
                 forest.order[count], forest.up[below] = below, vertex
@@ -176,14 +179,14 @@ def survey(forest: Forest, root: int) -> int:
     return count
 
 
-@inner
+@compiled
 def beyond(forest: Forest, root: int, edge: int) -> int:
     """Return the records that a half-edge leads to, in the tree last surveyed from that root."""
     near, far = forest.to[edge ^ 1], forest.to[edge]
     return int(forest.size[root] - forest.size[near] if forest.up[near] == far else forest.size[far])
 
 
-@inner
+@compiled
 def length(forest: Forest, edge: int) -> float:
     """Return the squared length of the edge of a half-edge, summed column by column."""
     a, b = forest.place[forest.to[edge]], forest.place[forest.to[edge ^ 1]]

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.kernels.closeness.threshold import Rules, rule_violation
-from duckanon.kernels.compiled import compiled, inner, uncounted
+from duckanon.kernels.compiled import compiled, inner
 from duckanon.literature.parts import Parts, count_sides, separate, width_between
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TRIED = 8
+TRIED_BORDERS = 8
 """Borders of a part that are looked at closely: those that gain most in their column."""
 
-FINEST = 1024
+RECORDS_A_CUT_OFF = 1024
 """At least one in so many records of a part is cut off, so that the cuts of large parts are few."""
 
-RATE, RECORDS, COLUMN, BORDER, LOW = range(5)
+RATE, RECORDS, COLUMN, BORDER, LOW_SIDE = range(5)
 """Of an offer: what is gained for each suppressed record, how many they are, and where they are cut off."""
 
 
@@ -34,7 +34,7 @@ def offers_of(
     price: float,
 ) -> NDArray[np.float64]:
     """Return the best cut of each part that suppresses at most so many records, (m, 5); at rate 0 none."""
-    offers, tried = np.zeros((len(stretches), 5)), np.empty((TRIED, 5))
+    offers, tried = np.zeros((len(stretches), 5)), np.empty((TRIED_BORDERS, 5))
     for i in range(len(stretches)):
         first, last = stretches[i, 0], stretches[i, 1]
         if last - first <= k:
@@ -44,7 +44,9 @@ def offers_of(
         count = _collect(parts, first, last, k, most, scales, price - loss, tried)
         for j in range(count):
             records = int(tried[j, RECORDS])
-            _mark_beyond(parts, first, last, int(tried[j, COLUMN]), tried[j, BORDER], tried[j, LOW] > 0.0)
+            _mark_beyond(
+                parts, first, last, int(tried[j, COLUMN]), tried[j, BORDER], tried[j, LOW_SIDE] > 0.0
+            )
             gained = loss - _loss_of_kept(parts, first, last, scales)
             rate = _rate(last - first, records, gained, price - loss)
             if rate > offers[i, RATE] and _keeps(parts, rules, first, last, last - first - records, 1):
@@ -53,13 +55,13 @@ def offers_of(
     return offers
 
 
-@uncounted
+@inner
 def _rate(size: int, records: int, gained: float, price: float) -> float:
     """Return what is gained for each suppressed record: by each of the others, less what they lose more."""
     return ((size - records) * gained - records * price) / records
 
 
-@inner
+@compiled
 def _collect(
     parts: Parts,
     first: int,
@@ -80,7 +82,7 @@ def _collect(
             continue
         whole = _squared(parts, column, ordered[0], ordered[size - 1], scales)
         for low in (True, False):
-            for records in range(-(-size // FINEST), min(most, size - k) + 1):
+            for records in range(-(-size // RECORDS_A_CUT_OFF), min(most, size - k) + 1):
                 below = records if low else size - records
                 border = ordered[below - 1]
                 if border == ordered[below]:
@@ -94,32 +96,32 @@ def _collect(
     return count
 
 
-@uncounted
+@inner
 def _insert(
     tried: NDArray[np.float64], count: int, rate: float, records: int, column: int, border: float, low: bool
 ) -> int:
     """Put a cut after those that gain as much; return how many there are."""
-    if count == TRIED and rate <= tried[TRIED - 1, RATE]:
+    if count == TRIED_BORDERS and rate <= tried[TRIED_BORDERS - 1, RATE]:
         return count
-    count = min(count + 1, TRIED)
+    count = min(count + 1, TRIED_BORDERS)
     place = count - 1
     while place > 0 and tried[place - 1, RATE] < rate:
         for entry in range(5):
             tried[place, entry] = tried[place - 1, entry]
         place -= 1
     tried[place, RATE], tried[place, RECORDS], tried[place, COLUMN] = rate, float(records), float(column)
-    tried[place, BORDER], tried[place, LOW] = border, float(int(low))
+    tried[place, BORDER], tried[place, LOW_SIDE] = border, float(int(low))
     return count
 
 
-@uncounted
+@inner
 def _squared(parts: Parts, column: int, low: float, high: float, scales: NDArray[np.float64]) -> float:
     """Return the loss in a column of a class with these least and greatest values."""
     share = width_between(parts, column, low, high) / scales[column]
     return float(share * share)
 
 
-@uncounted
+@inner
 def _loss_of_kept(parts: Parts, first: int, last: int, scales: NDArray[np.float64]) -> float:
     """Return the loss of each record of the marked side of a part, as one class."""
     total = 0.0
@@ -132,21 +134,21 @@ def _loss_of_kept(parts: Parts, first: int, last: int, scales: NDArray[np.float6
     return total
 
 
-@uncounted
+@inner
 def _mark_all(parts: Parts, first: int, last: int) -> None:
     """Put the whole part on the left."""
     for i in range(first, last):
         parts.on_left[i] = 1
 
 
-@uncounted
+@inner
 def _mark_beyond(parts: Parts, first: int, last: int, column: int, border: float, low: bool) -> None:
     """Put those on the left that are kept: above the border if the low side is cut off, else up to it."""
     for i in range(first, last):
         parts.on_left[i] = int((parts.columns[column, i] > border) == low)
 
 
-@inner
+@compiled
 def _keeps(parts: Parts, rules: Rules, first: int, last: int, size: int, side: int) -> bool:
     """Tell whether the left side (1) or the right one (0), of so many records, satisfies every threshold."""
     if len(parts.orders) > 0:

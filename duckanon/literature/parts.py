@@ -9,7 +9,7 @@ import numpy as np
 
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Rules, rule_violation
-from duckanon.kernels.compiled import compiled, inner, uncounted
+from duckanon.kernels.compiled import compiled, inner
 from duckanon.kernels.splitmix import draw
 
 if TYPE_CHECKING:
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Threshold
 
-TIED = 2
+TIED_SIDE = 2
 """Of a place: its record has the median value, and may go to either side."""
 
-WIDER = 1 + 2.0**-30
+EQUAL_GAP_FACTOR = 1 + 2.0**-30
 """Two gaps between values are equal where one is at most so many times the other: scaling rounds."""
 
 
 @dataclass(frozen=True, eq=False)
-class Tree:
+class ColumnTree:
     """A hierarchy of the values of a column.
 
     Attributes
@@ -45,7 +45,7 @@ class Tree:
 
 def tree_of(
     values: NDArray[np.float64], paths: ArrayLike, height: float = 1.0
-) -> tuple[NDArray[np.float64], Tree]:
+) -> tuple[NDArray[np.float64], ColumnTree]:
     """Return the places (n,) of values in a hierarchy, and the hierarchy as `mondrian` takes it.
 
     Row i of the paths, (m, H + 1), has the nodes above the i-th different value, ascending. Two values are as
@@ -58,7 +58,7 @@ def tree_of(
         raise ValueError(f"a hierarchy has {len(given)} rows for {len(different)} different values")
     position = reference(counts, "hierarchical", given).position
     ordered = given[np.argsort(position)].astype(np.int64)
-    return position[code].astype(np.float64), Tree(ordered, level_widths(given.shape[1] - 1, height))
+    return position[code].astype(np.float64), ColumnTree(ordered, level_widths(given.shape[1] - 1, height))
 
 
 def level_widths(top: int, height: float = 1.0) -> NDArray[np.float64]:
@@ -82,7 +82,7 @@ class Parts(NamedTuple):
     begin : ndarray of shape (n,), int64
         For the records of classes: where their part begins.
     on_left : ndarray of shape (n,), uint8
-        1 for the places of a part that the cut in question puts on the left, 0 for the others; `TIED`.
+        1 for the places of a part that the cut in question puts on the left, 0 for the others; `TIED_SIDE`.
     goes_left : ndarray of shape (n,), uint8
         The same for its records; without thresholds nobody asks.
     widths : ndarray of shape (d,), float64
@@ -132,7 +132,9 @@ def positions_of(codes: Sequence[ArrayLike], thresholds: Sequence[Threshold], n:
     return positions
 
 
-def parts_of(points: NDArray[np.float64], positions: NDArray[np.int64], trees: Mapping[int, Tree]) -> Parts:
+def parts_of(
+    points: NDArray[np.float64], positions: NDArray[np.int64], trees: Mapping[int, ColumnTree]
+) -> Parts:
     """Return the whole table as one part."""
     n, d = points.shape
     nodes, levels, places = [np.zeros(0, np.int64)], [np.zeros(0)], np.zeros((d, 3), np.int64)
@@ -171,7 +173,7 @@ def divide(parts: Parts, rules: Rules, nodes: NDArray[np.int64], k: int, relaxed
     return children[:count]
 
 
-@inner
+@compiled
 def _cut(parts: Parts, rules: Rules, first: int, last: int, k: int, relaxed: bool) -> int:
     """Mark the left side of the first allowed cut of a part, and return its size; 0 if there is none."""
     size = last - first
@@ -206,7 +208,7 @@ def _cut(parts: Parts, rules: Rules, first: int, last: int, k: int, relaxed: boo
     return 0
 
 
-@uncounted
+@inner
 def _measure(parts: Parts, first: int, last: int) -> None:
     """Write the range of every column in a part."""
     for column in range(len(parts.columns)):
@@ -220,7 +222,7 @@ def _measure(parts: Parts, first: int, last: int) -> None:
         parts.widths[column] = width_between(parts, column, low, high)
 
 
-@uncounted
+@inner
 def width_between(parts: Parts, column: int, low: float, high: float) -> float:
     """Return how wide a part is in a column, of which it has these values, and none beyond."""
     if parts.trees[column, 2] > 0:
@@ -228,7 +230,7 @@ def width_between(parts: Parts, column: int, low: float, high: float) -> float:
     return high - low
 
 
-@uncounted
+@inner
 def _level(parts: Parts, column: int, low: float, high: float) -> int:
     """Return the level of the lowest node above two values."""
     begin, levels = parts.trees[column, 0], parts.trees[column, 2]
@@ -238,7 +240,7 @@ def _level(parts: Parts, column: int, low: float, high: float) -> int:
     return level
 
 
-@inner
+@compiled
 def _mark_branch(parts: Parts, column: int, first: int, last: int, k: int, highest: bool) -> int:
     """Mark the left side of a cut between two values, and return its size; 0 if no side would have k records.
 
@@ -261,7 +263,7 @@ def _mark_branch(parts: Parts, column: int, first: int, last: int, k: int, highe
     return best
 
 
-@uncounted
+@inner
 def _next_widest(widths: NDArray[np.float64], after: int) -> int:
     """Return the column that follows another (-1: none) by descending width, of several the first."""
     best = -1
@@ -273,7 +275,7 @@ def _next_widest(widths: NDArray[np.float64], after: int) -> int:
     return best
 
 
-@uncounted
+@inner
 def _median(parts: Parts, column: int, first: int, last: int) -> float:
     """Return the lower median of a column in a part."""
     for i in range(last - first):
@@ -281,7 +283,7 @@ def _median(parts: Parts, column: int, first: int, last: int) -> float:
     return _select(parts.spare, last - first, (last - first - 1) // 2, parts.random_state)
 
 
-@uncounted
+@inner
 def _select(values: NDArray[np.float64], size: int, place: int, random_state: NDArray[np.uint64]) -> float:
     """Rearrange the first values, and return the one that comes to a place if they are sorted."""
     low, high = 0, size - 1
@@ -306,7 +308,7 @@ def _select(values: NDArray[np.float64], size: int, place: int, random_state: ND
     return float(values[place])
 
 
-@uncounted
+@inner
 def _around(values: NDArray[np.float64], first: int, last: int, median: float) -> tuple[int, int, bool]:
     """Return how many values of a part are below the median and at most it, and if it is as near to these."""
     below, up_to, before, after = 0, 0, -np.inf, np.inf
@@ -319,18 +321,18 @@ def _around(values: NDArray[np.float64], first: int, last: int, median: float) -
             after = min(after, value)
         else:
             up_to += 1
-    return below, below + up_to, median - before <= WIDER * (after - median)
+    return below, below + up_to, median - before <= EQUAL_GAP_FACTOR * (after - median)
 
 
-@uncounted
+@inner
 def _mark(parts: Parts, column: int, first: int, last: int, median: float) -> None:
-    """Mark those below the median as the left side, and those with the median value as `TIED`."""
+    """Mark those below the median as the left side, and those with the median value as `TIED_SIDE`."""
     values = parts.columns[column]
     for i in range(first, last):
-        parts.on_left[i] = int(values[i] < median) + TIED * int(values[i] == median)
+        parts.on_left[i] = int(values[i] < median) + TIED_SIDE * int(values[i] == median)
 
 
-@uncounted
+@inner
 def _divide_tied(parts: Parts, column: int, first: int, last: int, left: int) -> None:
     """Put so many of the tied on the left: the least by the widest other column, then by the next, ..."""
     on_left, spare = parts.on_left, parts.spare
@@ -343,29 +345,29 @@ def _divide_tied(parts: Parts, column: int, first: int, last: int, left: int) ->
             continue
         values, tied = parts.columns[other], 0
         for i in range(first, last):
-            if on_left[i] == TIED:
+            if on_left[i] == TIED_SIDE:
                 spare[tied] = values[i]
                 tied += 1
         if tied == left:
             break
         border = _select(spare, tied, left - 1, parts.random_state)
         for i in range(first, last):
-            if on_left[i] == TIED and values[i] != border:
+            if on_left[i] == TIED_SIDE and values[i] != border:
                 on_left[i] = int(values[i] < border)
                 left -= int(values[i] < border)
     _take_tied(on_left, first, last, left)
 
 
-@uncounted
+@inner
 def _take_tied(on_left: NDArray[np.uint8], first: int, last: int, left: int) -> None:
     """Put the first so many of those that are still tied on the left, the others on the right."""
     for i in range(first, last):
-        if on_left[i] == TIED:
+        if on_left[i] == TIED_SIDE:
             on_left[i] = int(left > 0)
             left -= 1
 
 
-@inner
+@compiled
 def _allowed(parts: Parts, rules: Rules, first: int, last: int, left: int) -> bool:
     """Tell whether both sides, as marked, satisfy every threshold."""
     if len(parts.orders) > 0:
@@ -380,7 +382,7 @@ def _allowed(parts: Parts, rules: Rules, first: int, last: int, left: int) -> bo
     return True
 
 
-@uncounted
+@inner
 def count_sides(parts: Parts, which: int, first: int, last: int) -> tuple[int, int]:
     """Count the values of a sensitive attribute on both sides; return how many differ, right and left."""
     right, left = 0, 0
@@ -399,7 +401,7 @@ def count_sides(parts: Parts, which: int, first: int, last: int) -> tuple[int, i
     return right, left
 
 
-@uncounted
+@inner
 def separate(parts: Parts, first: int, last: int) -> None:
     """Put what the left side has before what the right side has, both in the order that they had."""
     for column in range(len(parts.columns)):
@@ -411,7 +413,7 @@ def separate(parts: Parts, first: int, last: int) -> None:
         _stably(parts.orders[which], parts.on_left, parts.spare_record, first, last)
 
 
-@uncounted
+@inner
 def _stably(
     entries: NDArray[Any], on_left: NDArray[np.uint8], spare: NDArray[Any], first: int, last: int
 ) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.first.one_by_one import Formation, formation_of
 from duckanon.kernels.neighbours.boxtree import nearest, take
 from duckanon.kernels.points import distance_points
@@ -199,7 +199,7 @@ def _run(state: Formation, k: int, key: NDArray[np.float64], ascending: NDArray[
             state.labels[record] = state.formed[0]
 
 
-@inner
+@compiled
 def _seeds(state: Formation, key: NDArray[np.float64], ascending: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the first and the last of the records without a class, and take both out of the tree."""
     _rank(state, key, ascending)
@@ -216,7 +216,7 @@ def _seeds(state: Formation, key: NDArray[np.float64], ascending: NDArray[np.int
     return seeds
 
 
-@inner
+@compiled
 def _rank(state: Formation, key: NDArray[np.float64], ascending: NDArray[np.int64]) -> None:
     """Write the sums of the ranks among the records without a class, if there is a column to rank by."""
     if len(ascending) == 0:
@@ -230,7 +230,7 @@ def _rank(state: Formation, key: NDArray[np.float64], ascending: NDArray[np.int6
                 rank += 1
 
 
-@inner
+@compiled
 def _grow(state: Formation, seed: int, size: int) -> None:
     """Make a class of a seed and, one after the other, the size-1 records that add the least SSE."""
     record, distance = np.full(1, seed), np.empty(1)

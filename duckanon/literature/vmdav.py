@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.first.one_by_one import Formation, form, formation_of, join_nearest, outermost_first
 from duckanon.kernels.neighbours.boxtree import nearest, take
 from duckanon.kernels.neighbours.outermost import discard
@@ -92,7 +92,7 @@ def _run(state: Formation, order: NDArray[np.int64], k: int, gamma: float) -> No
         join_nearest(state)
 
 
-@inner
+@compiled
 def _extend(state: Formation, k: int, gamma: float) -> None:
     """Let records join the last class as long as they are near enough, to 2k-1 records at most."""
     members, gaps, neighbours = _members(state, k)
@@ -114,7 +114,7 @@ def _extend(state: Formation, k: int, gamma: float) -> None:
         _join_last(state, members[size : size + 1])
 
 
-@inner
+@compiled
 def _members(state: Formation, k: int) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
     """Return the records of the last class, of size k, with places for 2k-1, and for the nearest of each."""
     members, count = np.empty(2 * k - 1, np.int64), 0
@@ -125,7 +125,7 @@ def _members(state: Formation, k: int) -> tuple[NDArray[np.int64], NDArray[np.fl
     return members, np.empty(2 * k - 1), np.full(2 * k - 1, -1)
 
 
-@inner
+@compiled
 def _join_last(state: Formation, record: NDArray[np.int64]) -> None:
     """Move one record into the class formed last."""
     label = state.formed[0] - 1

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from duckanon.kernels.assignment import assignment
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -156,9 +158,6 @@ def _balanced(likely: Floats, record: Ints, place: Ints, target: Floats) -> Floa
 
 def _matched(weights: Floats, record: Ints, place: Ints, classes: Ints, held: Held) -> Ints:
     """Return a value for each record: of the likeliest assignment of a class, or each its likeliest."""
-    # A fifth of a second at the start of every command, which few of them need.
-    from scipy.optimize import linear_sum_assignment
-
     order = np.lexsort((-weights, record))
     guessed = held.values[place[order[np.flatnonzero(np.diff(record[order], prepend=-1))]]]
     members = np.argsort(classes, kind="stable")
@@ -170,6 +169,6 @@ def _matched(weights: Floats, record: Ints, place: Ints, classes: Ints, held: He
             continue
         likely = np.log(weights[begins[some][:, None] + np.arange(len(here))] + 1e-300)
         values = np.repeat(np.arange(len(here)), np.minimum(held.records[here], len(some)))
-        rows, columns = linear_sum_assignment(-likely[:, values])
+        rows, columns = assignment(-likely[:, values])
         guessed[some[rows]] = held.values[here[values[columns]]]
     return guessed

@@ -21,14 +21,15 @@ from duckanon.policy.bind import Role
 from duckanon.policy.names import ByColumn
 from duckanon.policy.told import MIN_VALUES, P_PERCENT, SUBJECTS, told_loss
 from duckanon.release import metadata, successive
+from duckanon.release.candidate import warn
 from duckanon.release.chain import changed_by_hand
 from duckanon.release.drawn import check_hierarchies
-from duckanon.release.pipeline import names_of, through, warn
+from duckanon.release.drift import in_step
+from duckanon.release.pipeline import candidate_of
 from duckanon.release.publish import Ready, publish
-from duckanon.release.stages.advice import dominated, revealed
-from duckanon.release.stages.audit import audit
-from duckanon.release.stages.drift import in_step
-from duckanon.release.stages.stage import read_source, tellers_of
+from duckanon.release.source import names_of
+from duckanon.release.stages.advise.advise import dominated, revealed
+from duckanon.release.stages.stage import read_source, subject_columns_of
 from duckanon.release.verify.record import of_the_source
 
 if TYPE_CHECKING:
@@ -40,9 +41,10 @@ if TYPE_CHECKING:
     from duckanon.policy.bind import Attribute
     from duckanon.policy.checks import Intersection
     from duckanon.policy.policy import Policy
+    from duckanon.release.candidate import Candidate
     from duckanon.release.metadata import Published
-    from duckanon.release.stages.candidate import Candidate, Source
-    from duckanon.release.stages.stage import Teller
+    from duckanon.release.source import Source
+    from duckanon.release.stages.stage import SubjectColumn
     from duckanon.release.successive import Kept, Persons
 
 STAGE = "append"
@@ -78,7 +80,7 @@ class _Batch:
     earlier: Sequence[Kept]  # known when it began, and `known` among them
     workspace: str
     attributes: tuple[Attribute, ...]
-    tellers: tuple[Teller, ...]
+    subject_columns: tuple[SubjectColumn, ...]
 
     @property
     def all(self) -> str:
@@ -210,10 +212,10 @@ def _read(
     columns = columns_of(con, named("temp", f"{workspace}_source"), STAGE)
     if source.drawn is not None:
         columns = in_step(columns, source.drawn, policy)
-    tellers = tellers_of(policy, columns)
+    subject_columns = subject_columns_of(policy, columns)
     attributes = bind.bind(policy, columns)
-    batch = _Batch(published, policy, source, known, earlier, workspace, attributes, tellers)
-    basis = successive.basis_of(con, tellers)
+    batch = _Batch(published, policy, source, known, earlier, workspace, attributes, subject_columns)
+    basis = successive.basis_of(con, subject_columns)
     if basis != known.basis:
         raise ReleaseError(
             f"the source of {published.target} tells subjects by other columns "
@@ -234,8 +236,9 @@ def _of(batch: _Batch) -> dict[str, object]:
         "catalog": batch.home,
         "release_id": batch.known.release_id,
         "salt": batch.known.salt,
-        "tellers": [
-            (templates.render("relation.sql.j2:named", parts=[one.name]), one.type) for one in batch.tellers
+        "subject_columns": [
+            (templates.render("relation.sql.j2:named", parts=[one.name]), one.type)
+            for one in batch.subject_columns
         ],
     }
 
@@ -319,7 +322,7 @@ def _released(
     policy = replace(batch.policy, t=ByColumn(limits)) if limits else batch.policy
     query = templates.render("relation.sql.j2:rows", relation=named("temp", batch.new))
     # What is advised of some new records alone would be noise: of all, what classes reveal is told.
-    with through(audit, con, query, policy, drawn=batch.source.drawn) as candidate:
+    with candidate_of(con, query, policy, drawn=batch.source.drawn, advice=False) as candidate:
         if batch.source.drawn is not None:
             check_hierarchies(con, batch.source.drawn, candidate.staged)
         made, persons, failed = _beside(con, batch, candidate)

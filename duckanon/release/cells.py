@@ -24,18 +24,18 @@ _FORMULA = re.compile(r"'*[=+@\t\r-]")
 _FORMULA_AS_IT_IS = re.compile(r"[=+@\t\r-]")
 """What sql/export/csv.sql.j2:formulas looks for in texts."""
 
-TOGETHER = 200
+FORMULA_COLUMNS_PER_STATEMENT = 200
 """Columns of text that one statement looks through for formulas."""
 
-_PLAIN = re.compile(r"STRUCT\(low (U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DECIMAL\(\d+,\d+\)), .*")
-"""Ranges of numbers that are written without a sign but that of one below zero: 1e-05 has another."""
+_UNSIGNED_RANGE = re.compile(r"STRUCT\(low (U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DECIMAL\(\d+,\d+\)), .*")
+"""Types of ranges whose numbers have no sign but a minus below zero; a float such as 1e-05 has one inside."""
 
 
 def spans_of(con: duckdb.DuckDBPyConnection, policy: str, columns: Columns, relation: str) -> dict[str, str]:
     """What stands between the ends of the ranges of a column: ``20-27`` where no sign is in them."""
     recode = Policy.from_toml(policy).recode
     types = {name: type_text for name, type_text in columns if recode.get(name) == "range"}
-    plain = [name for name, type_text in types.items() if _PLAIN.fullmatch(type_text)]
+    plain = [name for name, type_text in types.items() if _UNSIGNED_RANGE.fullmatch(type_text)]
     below = set()
     if plain:
         query = templates.render("export/csv.sql.j2:negative", columns=plain, relation=relation)
@@ -56,7 +56,7 @@ def header_of(columns: Columns) -> list[str]:
 def warn_of_formulas(con: duckdb.DuckDBPyConnection, columns: Columns, relation: str, path: str) -> None:
     """Say which texts a spreadsheet would take for formulas."""
     texts, found = texts_of(columns), set()
-    for part in engine.in_parts(texts, TOGETHER):
+    for part in engine.in_parts(texts, FORMULA_COLUMNS_PER_STATEMENT):
         query = templates.render("export/csv.sql.j2:formulas", columns=part, relation=relation)
         (row,) = engine.rows(con, query, "export")
         found |= {name for name, formulas in zip(part, row, strict=True) if formulas}

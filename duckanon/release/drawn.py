@@ -9,7 +9,7 @@ from duckanon.database.fingerprint import fingerprint
 from duckanon.database.relations import named
 from duckanon.errors import ReleaseError
 from duckanon.release import metadata
-from duckanon.release.stages.drift import CREATE_AGAIN, Drawn, SourceColumn
+from duckanon.release.drift import CREATE_AGAIN, Drawn, SourceColumn
 
 if TYPE_CHECKING:
     import duckdb

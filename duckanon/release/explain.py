@@ -7,23 +7,25 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from duckanon.database import arrow
-from duckanon.release.pipeline import names_of, through
-from duckanon.release.stages.bucket import WHOLE, bucket, tile_size
-from duckanon.release.stages.embed import EXACT_VALUES
-from duckanon.release.stages.generalize import generalize, minimal_levels
-from duckanon.release.stages.plan import choose_plan
+from duckanon.database import arrow, engine
+from duckanon.release.source import names_of
+from duckanon.release.stages.bucket import WHOLE_TABLE_RECORDS, bucket, tile_size
+from duckanon.release.stages.embed.embed import EXACT_VALUES, embed
+from duckanon.release.stages.limit.limit import limit
+from duckanon.release.stages.partition.generalize import generalize, minimal_levels
+from duckanon.release.stages.partition.plan import choose_plan
+from duckanon.release.stages.stage import stage
 
 if TYPE_CHECKING:
     import duckdb
 
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.bucket import Bucketed
-    from duckanon.release.stages.candidate import Source
-    from duckanon.release.stages.embed import Embedded
-    from duckanon.release.stages.plan import Plan
+    from duckanon.release.source import Source
+    from duckanon.release.stages.bucket import Tiles
+    from duckanon.release.stages.embed.embed import Embedded
+    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.partition.plan import Plan
     from duckanon.release.stages.stage import Staged
-    from duckanon.release.stages.thresholds import Limited
 
 EFFORTS = {
     None: "the partition as it is",
@@ -32,28 +34,32 @@ EFFORTS = {
     "best": "as balanced, with more tries",
 }
 
-CHECKS, LISTED = 5_000, 20
-"""Nodes that are checked at most to find the minimal ones, and how many of these are shown."""
+MINIMAL_NODES_MAX_CHECKS, MINIMAL_NODES_SHOWN = 5_000, 20
+"""Nodes checked at most in the search for minimal nodes, and minimal nodes shown at most."""
 
-HEAD = ("property", "attribute", "value", "reason")
+PLAN_COLUMNS = ("property", "attribute", "value", "reason")
 """Columns of a plan."""
 
 
 def explain(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> pa.Table:
-    """Plan of a release as text columns `HEAD`: method and why, class size, bound, distances, recoding, cost.
+    """Plan of a release as a table of `PLAN_COLUMNS`: method, class size, bound, recoding, distances, cost.
 
-    Only temporary tables are made, and removed; whatever CREATE would refuse before the partition is raised.
+    Only temporary tables are made, and removed. Raises what CREATE refuses before the partition.
     """
-    with names_of(con, source), through(bucket, con, source.query, policy, drawn=source.drawn) as bucketed:
-        limited, staged = bucketed.limited, bucketed.limited.embedded.staged
+    with names_of(con, source), engine.temporary(con) as workspace:
+        staged = stage(con, source.query, policy, workspace, drawn=source.drawn)
+        embedded = embed(con, staged, policy)
+        limits = limit(con, staged, embedded, policy)
+        tiles = bucket(con, staged, embedded, limits, policy)
         if policy.method == "full_domain":
-            how = _lattice_rows(con, limited, policy)
+            how = _lattice_rows(con, staged, embedded, limits, policy)
         else:
-            plan, tile = choose_plan(con, bucketed, policy), tile_size(policy, limited.thresholds)
-            how = [*_partition_rows(staged, bucketed, plan, policy, tile), *_recode_rows(limited.embedded)]
+            plan = choose_plan(con, embedded, limits, tiles, policy)
+            size = tile_size(policy, limits.thresholds)
+            how = [*_partition_rows(staged, tiles, plan, policy, size), *_recode_rows(staged, embedded)]
     rows = [_records_row(staged), *how, *_distance_rows(staged)]
     columns = [arrow.column(column, pa.string()) for column in zip(*rows, strict=True)]
-    return pa.Table.from_arrays(columns, names=list(HEAD))
+    return pa.Table.from_arrays(columns, names=list(PLAN_COLUMNS))
 
 
 def smallest_emd(n: int, size: int) -> float:
@@ -65,16 +71,18 @@ def smallest_emd(n: int, size: int) -> float:
 
 
 def _partition_rows(
-    staged: Staged, bucketed: Bucketed, plan: Plan, policy: Policy, tile: int
+    staged: Staged, tiles: Tiles, plan: Plan, policy: Policy, tile_size: int
 ) -> list[tuple[str, str | None, str, str | None]]:
-    ready, recipe = len(bucketed.ready_labels), plan.recipe
+    ready, recipe = len(tiles.ready_labels), plan.recipe
     repair = {
         "efficient": "merging, least loss for each violation removed",
         "nearest": "merging with the nearest class",
     }
     ordered = any(f.attribute.t is not None and f.attribute.distance == "ordered" for f in staged.sensitive)
     bound = f"{smallest_emd(staged.size, recipe.size):.6g}" if ordered else "none"
-    each = f"of about {tile} records each" if tile < WHOLE else "the whole table at once"
+    each = (
+        f"of about {tile_size} records each" if tile_size < WHOLE_TABLE_RECORDS else "the whole table at once"
+    )
     return [
         ("method", None, plan.method, plan.why),
         (
@@ -87,19 +95,19 @@ def _partition_rows(
         ("class_size", None, f"{recipe.size}", f"k = {policy.k}, and what t and l need"),
         ("bound", None, bound, "least ordered EMD of such a class without ties (Soria-Comas 2015, Prop. 1)"),
         ("ready", None, f"{ready}", "records whose class is settled: k or more share all values"),
-        ("tiles", None, f"{bucketed.tile_count}", each),
+        ("tiles", None, f"{tiles.count}", each),
         ("cost", None, "n log n", "sorts in SQL; a kernel sees one tile at a time"),
     ]
 
 
 def _lattice_rows(
-    con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy
+    con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
 ) -> list[tuple[str, str | None, str, str | None]]:
     """Return what full-domain generalization found, and how."""
     begin = time.process_time()
-    made = generalize(con, limited, policy)
+    made = generalize(con, staged, embedded, limits, policy)
     seconds = time.process_time() - begin
-    found, staged = made.found, limited.embedded.staged
+    found = made.found
     pruned = found.nodes - found.checked
     allowed = int(policy.suppression_limit * staged.size)
     rows: list[tuple[str, str | None, str, str | None]] = [
@@ -114,14 +122,14 @@ def _lattice_rows(
         height = made.heights[field.column]
         why = f"of {height} above the values" if height else "no hierarchy: as it is"
         rows.append(("level", field.name, f"{level}", why))
-    minimal = minimal_levels(made, limited, policy, CHECKS)
+    minimal = minimal_levels(made, staged, limits, policy, MINIMAL_NODES_MAX_CHECKS)
     if minimal is None:
-        why = f"not looked for: more than {CHECKS} nodes would have to be checked"
+        why = f"not looked for: more than {MINIMAL_NODES_MAX_CHECKS} nodes would have to be checked"
         return [*rows, ("minimal_nodes", None, "unknown", why)]
     why = "keep the thresholds, and no node below does"
     rows.append(("minimal_nodes", None, f"{len(minimal)}", why))
     shown = [("minimal_node", None, ", ".join(map(str, node)), "levels, as above") for node in minimal]
-    return [*rows, *shown[:LISTED]]
+    return [*rows, *shown[:MINIMAL_NODES_SHOWN]]
 
 
 def _records_row(staged: Staged) -> tuple[str, str | None, str, str | None]:
@@ -129,9 +137,9 @@ def _records_row(staged: Staged) -> tuple[str, str | None, str, str | None]:
     return "records", None, f"{staged.size}", left_out
 
 
-def _recode_rows(embedded: Embedded) -> list[tuple[str, str | None, str, str | None]]:
+def _recode_rows(staged: Staged, embedded: Embedded) -> list[tuple[str, str | None, str, str | None]]:
     rows: list[tuple[str, str | None, str, str | None]] = []
-    for field, axis in zip(embedded.staged.quasi, embedded.axes, strict=True):
+    for field, axis in zip(staged.quasi, embedded.axes, strict=True):
         projected = axis.corners is not None and len(axis.corners) > EXACT_VALUES
         within = "15 %" if field.attribute.hierarchy is None else "25 %, in its hierarchy"
         how = f"projected: distances within {within}" if projected else None

@@ -25,7 +25,7 @@ from duckanon.release import metadata
 from duckanon.release.audit import audit_published, trees_of
 from duckanon.release.cells import header_of, spans_of, texts_of, warn_of_formulas
 from duckanon.release.chain import changed_by_hand, record
-from duckanon.release.tables import BESIDE, parts_of, read
+from duckanon.release.tables import SECOND_ENDING, parts_of, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -108,7 +108,7 @@ def _room_told(path: str) -> Iterator[None]:
 def files_of(file: Path, release: str) -> list[Path]:
     """Files that a release is exported to: a table each, but for a database, which holds all."""
     two = release == "anatomy" and file.suffix.lower() != ".duckdb"
-    return [_beside(file, ending) for ending in (("", BESIDE) if two else ("",))]
+    return [_beside(file, ending) for ending in (("", SECOND_ENDING) if two else ("",))]
 
 
 def _beside(file: Path, ending: str) -> Path:
@@ -121,7 +121,7 @@ def _aside(draft: Path, part: Part) -> Path:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _ExportedTable:
     """A table of a release."""
 
     part: Part
@@ -130,18 +130,18 @@ class _Table:
 
 
 @dataclass(frozen=True)
-class _Release:
+class _ExportedRelease:
     """What is exported."""
 
     published: Published
     rows: str  # one a record, as an audit reads them
     columns: Columns
     released: Sequence[Released]
-    tables: tuple[_Table, ...]
+    tables: tuple[_ExportedTable, ...]
     written: Mapping[str, Rewritten]  # how values stand in the CSV they come from, by column
 
     def read(
-        self, con: duckdb.DuckDBPyConnection, kinds: Columns, table: Callable[[_Table, Columns], str]
+        self, con: duckdb.DuckDBPyConnection, kinds: Columns, table: Callable[[_ExportedTable, Columns], str]
     ) -> str:
         """Rows of the release as they were written; what has no types of its own is read as of these."""
         types, relations = dict(kinds), []
@@ -155,7 +155,7 @@ class _Release:
 
 def _release(
     con: duckdb.DuckDBPyConnection, published: Published, rows: str, written: Mapping[str, Rewritten]
-) -> _Release:
+) -> _ExportedRelease:
     released, catalog = metadata.columns(con, published), published.target.catalog
     parts = parts_of(released)
     # A view shows what was released, whatever was added to its table since.
@@ -163,10 +163,10 @@ def _release(
     if len(parts) == 1:
         relations = [rows]
     tables = tuple(
-        _Table(part, relation, columns_of(con, relation, "export"))
+        _ExportedTable(part, relation, columns_of(con, relation, "export"))
         for part, relation in zip(parts, relations, strict=True)
     )
-    return _Release(published, rows, columns_of(con, rows, "export"), released, tables, written)
+    return _ExportedRelease(published, rows, columns_of(con, rows, "export"), released, tables, written)
 
 
 def check_target(file: Path, release: str) -> None:
@@ -231,8 +231,8 @@ def _settle(draft: Path, file: Path) -> None:
         draft.rename(file)
 
 
-def _to_parquet(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) -> Report:
-    def file(table: _Table, _: Columns) -> str:
+def _to_parquet(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draft: Path) -> Report:
+    def file(table: _ExportedTable, _: Columns) -> str:
         name = str(_aside(draft, table.part))
         return templates.render("relation.sql.j2:file", name=name, form="parquet").strip()
 
@@ -245,7 +245,7 @@ def _to_parquet(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) 
 
 
 def _to_csv(
-    con: duckdb.DuckDBPyConnection, release: _Release, draft: Path, *, escaped: bool = False
+    con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draft: Path, *, escaped: bool = False
 ) -> Report:
     published, columns = release.published, release.columns
     texts, spans = (
@@ -264,7 +264,7 @@ def _to_csv(
     back = [name for name in texts if fold(name) in graded or types[name] != "VARCHAR"]
 
     def read_as(where: duckdb.DuckDBPyConnection, kinds: Columns, restored: Sequence[str]) -> str:
-        def file(table: _Table, own: Columns) -> str:
+        def file(table: _ExportedTable, own: Columns) -> str:
             names = {name for name, _ in own}
             return templates.render(
                 "export/csv.sql.j2:read_csv",
@@ -284,10 +284,10 @@ def _to_csv(
     return audit_published(con, con, published, rows, home=published.target.catalog)
 
 
-def _to_database(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) -> Report:
+def _to_database(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draft: Path) -> Report:
     published = release.published
 
-    def written(table: _Table, _: Columns) -> str:
+    def written(table: _ExportedTable, _: Columns) -> str:
         return named("export", "main", table.part.of(published.target.name))
 
     _fill(con, release, draft)
@@ -307,7 +307,7 @@ def _to_database(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path)
     return report
 
 
-def _fill(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) -> None:
+def _fill(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draft: Path) -> None:
     published, target = release.published, release.published.target
     tables = [("main", table.part.of(target.name), table.relation) for table in release.tables]
     trees = metadata.trees(con, published).values()
@@ -377,7 +377,7 @@ def _same_setting(con: duckdb.DuckDBPyConnection, other: duckdb.DuckDBPyConnecti
 def _require_same(
     con: duckdb.DuckDBPyConnection,
     reader: duckdb.DuckDBPyConnection,
-    release: _Release,
+    release: _ExportedRelease,
     written: Callable[[Columns], str],
     *,
     csv: bool = False,
@@ -460,7 +460,7 @@ def _write(
 
 def _copy(
     con: duckdb.DuckDBPyConnection,
-    table: _Table,
+    table: _ExportedTable,
     draft: Path,
     form: str,
     *,
@@ -490,7 +490,7 @@ def _on(con: duckdb.DuckDBPyConnection, statement: str) -> None:
     engine.run(con, statement, "export", error=ReleaseError)
 
 
-FORMATS: Mapping[str, Callable[[duckdb.DuckDBPyConnection, _Release, Path], Report]] = {
+FORMATS: Mapping[str, Callable[[duckdb.DuckDBPyConnection, _ExportedRelease, Path], Report]] = {
     ".duckdb": _to_database,
     ".parquet": _to_parquet,
     ".csv": _to_csv,

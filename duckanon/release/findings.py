@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duckanon.database import engine, templates
-from duckanon.release.stages.recode import classes_relation
+from duckanon.release.stages.recode.recode import classes_relation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import duckdb
 
-    from duckanon.release.stages.candidate import Candidate
+    from duckanon.release.candidate import Candidate
 
 STAGE = "compare"
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 EVIDENCE = "_duckanon.json"
 """File of the evidence in the folder of a release; readers of Parquet pass over such names."""
 
-LONGEST = 4 * 2**20
-"""Bytes of it that are read: ten thousand columns need a quarter of them."""
+RECORD_MAX_BYTES = 4 * 2**20
+"""Bytes of the record of a folder, at most: ten thousand columns need a quarter of that."""
 
 NAME = "release"
 """What the recorded audit is called, wherever the folder is."""
@@ -90,8 +90,8 @@ def released_type(type_text: str) -> bool:
 
 
 def _parsed(text: bytes) -> Any:
-    if len(text) > LONGEST:
-        raise ValueError(f"it is longer than {LONGEST} bytes")
+    if len(text) > RECORD_MAX_BYTES:
+        raise ValueError(f"it is longer than {RECORD_MAX_BYTES} bytes")
     try:
         return json.loads(text.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant)
     except UnicodeDecodeError as wrong:

@@ -22,11 +22,12 @@ from duckanon.kernels.merging.merge import class_members
 from duckanon.kernels.recipes import choice
 from duckanon.policy.bind import Role
 from duckanon.policy.told import told_figure
-from duckanon.release.pipeline import names_of, through
-from duckanon.release.stages.bucket import BY_CUTS
-from duckanon.release.stages.embed import coordinates, cut_points
-from duckanon.release.stages.plan import candidates, classes_of
-from duckanon.release.stages.thresholds import limit, thresholds_without
+from duckanon.release.source import names_of
+from duckanon.release.stages.bucket import CUTTING_METHODS
+from duckanon.release.stages.embed.embed import coordinates, cut_points, embed
+from duckanon.release.stages.limit.limit import limit, thresholds_without
+from duckanon.release.stages.partition.plan import candidates, classes_of
+from duckanon.release.stages.stage import stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,15 +38,16 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.recipes import Recipe
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.candidate import Source
-    from duckanon.release.stages.embed import Cuts
-    from duckanon.release.stages.thresholds import Limited
+    from duckanon.release.source import Source
+    from duckanon.release.stages.embed.embed import Cuts, Embedded
+    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.stage import Staged
 
-SAMPLE = 2000
-"""At most so many records are partitioned for each k and t."""
+SAMPLE_MAX_RECORDS = 2000
+"""Records of the sample that is partitioned for each k and t, at most."""
 
-FACTORS = (Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2), Fraction(3))
-"""The policy's t are multiplied by these, all of them together."""
+T_FACTORS = (Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2), Fraction(3))
+"""Factors of t: all t of the policy are multiplied by the same one."""
 
 FRONTIER = pa.schema(
     [
@@ -63,7 +65,7 @@ FRONTIER = pa.schema(
 
 
 @dataclass(frozen=True, eq=False)
-class _Sample:
+class _FrontierSample:
     """Records: coordinates (m, d), dense codes (s, m), s thresholds; how many the table has; and more."""
 
     points: npt.NDArray[np.float64]
@@ -106,7 +108,7 @@ def frontier(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> 
     -------
     pyarrow.Table
         Columns `FRONTIER`, ordered by k and t. ``t`` is NULL without t, and the smallest of several.
-        ``class_size`` and ``information_loss`` (per cent) are those of a sample of at most `SAMPLE` records;
+        ``class_size`` and ``information_loss`` (per cent) are those of at most `SAMPLE_MAX_RECORDS` records;
         ``classes`` and ``seconds`` (CPU time of the partition) are what follows for the whole table. A k or
         l that the sample cannot have is left out.
 
@@ -126,8 +128,11 @@ def frontier(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> 
             "FRONTIER partitions a sample, and method = 'full_domain' searches levels for the whole table: "
             "EXPLAIN shows what it finds, or ask with method = 'auto'"
         )
-    with names_of(con, source), through(limit, con, source.query, policy, drawn=source.drawn) as limited:
-        sample = _sample(con, limited, policy)
+    with names_of(con, source), engine.temporary(con) as workspace:
+        staged = stage(con, source.query, policy, workspace, drawn=source.drawn)
+        embedded = embed(con, staged, policy)
+        limits = limit(con, staged, embedded, policy)
+        sample = _sample(con, staged, embedded, limits, policy)
     rows = _rows(sample, policy)
     if not rows:
         raise InfeasibleError(
@@ -186,29 +191,30 @@ def picture(table: pa.Table) -> str:
     return written.getvalue()
 
 
-def _sample(con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy) -> _Sample:
+def _sample(
+    con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
+) -> _FrontierSample:
     """Read records evenly spread over the order of the values; their own distribution is the reference."""
-    embedded, staged = limited.embedded, limited.embedded.staged
     query = templates.render(
         "frontier/sample.sql.j2",
         coded=embedded.coded,
         axes=embedded.axes,
-        codes=limited.codes,
-        taken=min(staged.size, SAMPLE),
+        codes=limits.codes,
+        taken=min(staged.size, SAMPLE_MAX_RECORDS),
         size=staged.size,
     )
     table = engine.table(con, query, "frontier")
     columns = {axis.column: arrow.numbers(table.column(axis.column)) for axis in embedded.axes}
-    codes = np.empty((len(limited.codes), len(table)), dtype=np.int64)
-    for row, name in enumerate(limited.codes):
+    codes = np.empty((len(limits.codes), len(table)), dtype=np.int64)
+    for row, name in enumerate(limits.codes):
         codes[row] = arrow.numbers(table.column(name))
-    limits, dense = thresholds_without(limited, policy, codes, np.ones(len(table), dtype=bool))
-    cuts = cut_points(embedded.axes, columns) if policy.method in BY_CUTS else None
-    told = bool(limited.fields) and limited.fields[-1].attribute.role is Role.SUBJECT
-    return _Sample(coordinates(embedded.axes, columns), dense, limits, staged.size, cuts, told)
+    thresholds, dense = thresholds_without(limits, policy, codes, np.ones(len(table), dtype=bool))
+    cuts = cut_points(embedded.axes, columns) if policy.method in CUTTING_METHODS else None
+    told = bool(limits.fields) and limits.fields[-1].attribute.role is Role.SUBJECT
+    return _FrontierSample(coordinates(embedded.axes, columns), dense, thresholds, staged.size, cuts, told)
 
 
-def _rows(sample: _Sample, policy: Policy) -> list[tuple[object, ...]]:
+def _rows(sample: _FrontierSample, policy: Policy) -> list[tuple[object, ...]]:
     """Measure every cell; one that the sample cannot have gives no row."""
     records = len(sample.points)
     cells = [cell for cell in _cells(sample, policy.k) if cell.k <= records]
@@ -233,10 +239,10 @@ def _rows(sample: _Sample, policy: Policy) -> list[tuple[object, ...]]:
     return rows
 
 
-def _cells(sample: _Sample, k: int) -> list[_Cell]:
+def _cells(sample: _FrontierSample, k: int) -> list[_Cell]:
     """Return the combinations of k and t, in their order; equal ones after the cap at 1 are one."""
     series: dict[tuple[object, ...], tuple[tuple[Threshold, ...], bool]] = {}
-    for factor in FACTORS:
+    for factor in T_FACTORS:
         scaled = tuple(_scaled(limit, factor) for limit in sample.thresholds)
         key = tuple(limit.t for limit in scaled)
         series[key] = scaled, factor == 1 or (key in series and series[key][1])
@@ -262,7 +268,7 @@ def _smallest_t(limits: Sequence[Threshold]) -> float | None:
     return min((float(limit.t) for limit in limits if limit.t is not None), default=None)
 
 
-def _measure(sample: _Sample, cell: _Cell, policy: Policy) -> _Measured | None:
+def _measure(sample: _FrontierSample, cell: _Cell, policy: Policy) -> _Measured | None:
     """Partition the sample as CREATE partitions a tile, or return None where a threshold is violated."""
     asked = replace(policy, k=cell.k)
     tried = _recipes(sample, cell, asked)
@@ -271,7 +277,7 @@ def _measure(sample: _Sample, cell: _Cell, policy: Policy) -> _Measured | None:
     return best if best.loss < inf else None
 
 
-def _attempt(sample: _Sample, cell: _Cell, asked: Policy, recipe: Recipe) -> _Measured:
+def _attempt(sample: _FrontierSample, cell: _Cell, asked: Policy, recipe: Recipe) -> _Measured:
     """Partition the sample by a recipe; the loss is infinite where a threshold is violated."""
     begin = time.process_time()
     labels = classes_of(
@@ -282,7 +288,7 @@ def _attempt(sample: _Sample, cell: _Cell, asked: Policy, recipe: Recipe) -> _Me
     return _Measured(int(labels.max()) + 1, information_loss(sample.points, labels) if kept else inf, seconds)
 
 
-def _recipes(sample: _Sample, cell: _Cell, policy: Policy) -> list[Recipe]:
+def _recipes(sample: _FrontierSample, cell: _Cell, policy: Policy) -> list[Recipe]:
     """Return what CREATE would choose from, refined with little effort."""
     tried = candidates(sample.size, policy, cell.thresholds, columns=sample.points.shape[1])
     return [replace(recipe, effort="fast" if recipe.effort else None) for recipe in tried]

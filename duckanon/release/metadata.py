@@ -14,7 +14,7 @@ from duckanon.database import engine, templates
 from duckanon.database.relations import Target, columns_of, databases, lookup, named, relation_of
 from duckanon.errors import DuckanonError, ReleaseError
 from duckanon.policy.names import fold
-from duckanon.release.tables import BESIDE, Released, parts_of, read
+from duckanon.release.tables import SECOND_ENDING, Released, parts_of, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -329,7 +329,7 @@ def comment(release_id: int, ending: str = "") -> str:
 def views_beside(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> list[Target]:
     """Second views of a release, whatever their names are now; none that someone else gave their mark."""
     query = templates.render(
-        "catalog/views.sql.j2:beside", catalog=catalog, comment=comment(release_id, BESIDE)
+        "catalog/views.sql.j2:beside", catalog=catalog, comment=comment(release_id, SECOND_ENDING)
     )
     found = engine.rows(con, query, "catalog", error=ReleaseError)
     marked = [Target(catalog, schema, name) for schema, name in found]

@@ -1,22 +1,18 @@
-"""What releases need compiled: ``python -m duckanon.release.needed`` does it, for `prepare`.
+"""Calls of every kernel that a release may need: ``python -m duckanon.release.needed PART`` compiles them.
 
-Kernels are compiled by calling them for a few records in the way in which a release does, so that types of
-arrays are those that it will ask for.
+Each part calls kernels for a few records in the way of a release, so that types of arrays are those that a
+release will ask for.
 """
 
 from __future__ import annotations
 
-import importlib
-import json
-import os
-import signal
 import sys
-import threading
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from duckanon.kernels.assignment import assignment
 from duckanon.kernels.castle import stream as castle_stream
 from duckanon.kernels.castle.clusters import open_clusters
 from duckanon.kernels.closeness.reference import reference
@@ -27,11 +23,12 @@ from duckanon.kernels.exchange.refine import refine
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.first.spanning_tree import forest
 from duckanon.kernels.merging.dominated import merge_dominated
-from duckanon.kernels.neighbours.centroids import principal
-from duckanon.kernels.recipes import EXACT, Recipe
+from duckanon.kernels.neighbours.boxtree import box_tree_of, nearest_in_order
+from duckanon.kernels.neighbours.centroids import DIRECTIONS, principal
+from duckanon.kernels.recipes import MDAV_MAX_RECORDS, Recipe
 from duckanon.kernels.rollup import (
+    DistinctRows,
     Generalized,
-    Rows,
     asked_of,
     classes_at,
     kept_records,
@@ -43,7 +40,7 @@ from duckanon.kernels.steered import stream
 from duckanon.literature.mondrian_suppressed import Suppression, mondrian_suppressed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 RECORDS, SIZE, VALUES = 60, 3, 20
 """Records, least class size, and sensitive values of the table for which kernels are called."""
@@ -51,36 +48,27 @@ RECORDS, SIZE, VALUES = 60, 3, 20
 STARTS = ("k_alone", "blocks", "mdav", "mdav1", "tcloseness_first", "univariate", "forest", "anatomy")
 """All first partitions of recipes."""
 
-MANY = 2100
+MANY_CLASSES = 2100
 """So many violating classes are merged in another way than few, see `duckanon.kernels.merging.merge`."""
 
-SHARE = 0.001
+REBUILT_SHARE = 0.001
 """Share of the work of a refinement: a few neighbourhoods are rebuilt."""
 
 
-def exchange(rebuilds: bool) -> None:
-    """Call the kernels of the exchange, and those that rebuild neighbourhoods if asked to."""
-    refine(_points(2), np.arange(RECORDS) // SIZE, SIZE, share=SHARE if rebuilds else 0.0)
+def exchange() -> None:
+    """Call the kernels of the exchange, and those that rebuild neighbourhoods."""
+    refine(_points(2), np.arange(RECORDS) // SIZE, SIZE, share=REBUILT_SHARE)
 
 
-def rest(starts: Sequence[str], columns: int, limited: bool, later: Sequence[str]) -> None:
-    """Call all other kernels: those of a first partition, and of what `duckanon.kernels.compose` does next.
-
-    Those of `later` ones, which have thresholds, come last.
-    """
-    points = _points(columns)
-    for start in starts:
+def rest() -> None:
+    """Call the kernels of each first partition, and of what `duckanon.kernels.compose` does next."""
+    # Of so many columns that a search looks in its widest directions only.
+    points = _points(2 * DIRECTIONS)
+    for start in STARTS:
         _start(start, points)
     principal(points, np.arange(RECORDS))
-    if limited:
-        _merge(points)
-    else:
-        mdav(points, SIZE)
-        forest(points, SIZE, largest=EXACT)
-    for start in later:
-        _start(start, points)
-    if later and not limited:
-        _merge(points)
+    mdav(points, SIZE)
+    _merge(points)
 
 
 def more() -> None:
@@ -89,20 +77,22 @@ def more() -> None:
     bounds_of([points[:, 0]], [points[:, 1]], [SIZE])
     dominated = np.tile([100.0, 3, 2, 0, 0, 0], (RECORDS, 1, 1))
     merge_dominated(points, np.full(RECORDS, SIZE), dominated, 10.0)
-    _merge(_points(2, MANY * SIZE))
+    _merge(_points(2, MANY_CLASSES * SIZE))
     mondrian_suppressed(points, SIZE, Suppression(SIZE))
+    nearest_in_order(box_tree_of(points, RECORDS), points, SIZE)
+    assignment(points)
     _generalize()
     _stream(points)
 
 
-PARTS: dict[str, Callable[..., None]] = {"exchange": exchange, "rest": rest, "more": more}
-"""What one process compiles, by name."""
+PARTS: dict[str, Callable[[], None]] = {"exchange": exchange, "rest": rest, "more": more}
+"""Parts that take about as long, by name."""
 
 
 def _start(start: str, points: np.ndarray[Any, np.dtype[np.float64]]) -> None:
     """Make a first partition, and the other one that `k_alone` is combined with."""
     if start == "k_alone":
-        forest(points, SIZE, largest=EXACT)
+        forest(points, SIZE, largest=MDAV_MAX_RECORDS)
     if start == "univariate":
         points = points[:, :1]
     codes = np.arange(RECORDS)[None, :] % VALUES
@@ -125,7 +115,7 @@ def _generalize() -> None:
     numbers = np.arange(RECORDS)
     codes, tree = (numbers % 2).astype(np.int32)[:, None], np.array([[0, 1], [0, 0]])
     values = values_of(numbers, numbers % VALUES, RECORDS)
-    rows = Rows(codes, np.ones(RECORDS, np.int64), (Generalized(tree, tree + 1, 2),), (values,))
+    rows = DistinctRows(codes, np.ones(RECORDS, np.int64), (Generalized(tree, tree + 1, 2),), (values,))
     classes = rolled_up(rows, classes_at(rows, [1]))
     limit = Threshold(reference(np.bincount(numbers % VALUES), "ordered"), t=Decimal("0.3"))
     asked, gone = asked_of(limit, np.arange(VALUES)), np.zeros(1, np.bool_)
@@ -147,38 +137,5 @@ def _points(columns: int, records: int = RECORDS) -> np.ndarray[Any, np.dtype[np
     return np.random.default_rng(1).normal(size=(records, columns))
 
 
-def _copy_less() -> None:
-    """Let numba share the variables of a spliced function, where it copies them with each block of it.
-
-    They are only read, and a tenth of the time that the exchange takes is spared. Where numba has no such
-    thing, nothing is changed. It holds for this process, in which nobody else compiles.
-    """
-    scope = getattr(importlib.import_module("numba.core.ir"), "Scope", None)
-    if scope is not None:
-        scope.__deepcopy__ = lambda variables, _: variables
-
-
-def _end_with_the_command() -> None:
-    """End this process when the other end of its standard input is closed, by whatever way it goes.
-
-    Numba writes a file aside and renames it, so that no half of one is ever found.
-    """
-    while os.read(0, 1):
-        pass
-    os._exit(0)
-
-
-def main() -> None:
-    """Compile the part that the first argument names, for what the second tells."""
-    # Ctrl-C in a terminal is for the command, which then closes the pipe.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_the_command, daemon=True).start()
-    _copy_less()
-    part, told = sys.argv[1:]
-    PARTS[part](**json.loads(told))
-    # The thread still reads, and the interpreter would wait for it.
-    os._exit(0)
-
-
 if __name__ == "__main__":
-    main()
+    PARTS[sys.argv[1]]()

@@ -9,16 +9,14 @@ import pkgutil
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from duckanon.kernels.compiled import Kernel
-from duckanon.kernels.neighbours.centroids import DIRECTIONS
 from duckanon.kernels.prepared import (
     FILES,
     FOLDER,
-    MADE,
+    MADE_FILE,
     ROOMS,
     VARIABLE,
     digests,
@@ -27,17 +25,10 @@ from duckanon.kernels.prepared import (
     settings,
     system,
 )
-from duckanon.release.needed import STARTS
+from duckanon.release.needed import PARTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-ASKED: Mapping[str, dict[str, Any]] = {
-    "exchange": {"rebuilds": True},
-    "rest": {"starts": STARTS, "columns": 2 * DIRECTIONS, "limited": False, "later": STARTS},
-    "more": {},
-}
-"""Parts of `duckanon.release.needed`, a process each, and what is asked of them."""
+    from collections.abc import Iterator
 
 
 def prepare(folder: Path) -> int:
@@ -58,7 +49,7 @@ def prepare(folder: Path) -> int:
         raise SystemExit(
             f"{others[0]} tells numba how to compile: unset it, machine code is made for others, too"
         )
-    if folder.exists() and not (folder / MADE).is_file():
+    if folder.exists() and not (folder / MADE_FILE).is_file():
         raise SystemExit(
             f"{folder} is no folder of machine code, and would be replaced: name a new one in {VARIABLE}"
         )
@@ -71,7 +62,7 @@ def prepare(folder: Path) -> int:
         _compile(cache, processor)
         count = _gather(cache, made)
         told = {**made_for, FILES: digests(made)}
-        (made / MADE).write_text(json.dumps(told, indent=1) + "\n")
+        (made / MADE_FILE).write_text(json.dumps(told, indent=1) + "\n")
         if folder.exists():
             folder.rename(Path(place) / "before")
         made.rename(folder)
@@ -83,22 +74,16 @@ def _compile(cache: Path, processor: str) -> None:
     told = {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": "", "NUMBA_DISABLE_INTEL_SVML": "1"}
     # Python finds modules as here, and never in the folder that somebody happens to be in.
     path = os.pathsep.join(filter(None, sys.path))
-    own = {"NUMBA_CACHE_DIR": str(cache), VARIABLE: "", "PYTHONPATH": path}
-    with ExitStack() as running:
-        processes = [
-            running.enter_context(
-                subprocess.Popen(
-                    [sys.executable, "-P", "-m", "duckanon.release.needed", part, json.dumps(asked)],
-                    stdin=subprocess.PIPE,
-                    env={**os.environ, **told, **own},
-                )
-            )
-            for part, asked in ASKED.items()
-        ]
-        # Leaving, and be it by Ctrl-C, closes their standard input, with which they end.
-        ended = [process.wait() for process in processes]
-        if any(ended):
+    own = {**os.environ, **told, "NUMBA_CACHE_DIR": str(cache), VARIABLE: "", "PYTHONPATH": path}
+    command = [sys.executable, "-P", "-m", "duckanon.release.needed"]
+    processes = [subprocess.Popen([*command, part], env=own) for part in PARTS]
+    try:
+        if any(process.wait() for process in processes):
             raise SystemExit("the kernels were not compiled: see above")
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 def _gather(cache: Path, made: Path) -> int:

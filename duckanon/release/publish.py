@@ -14,11 +14,11 @@ from duckanon.database.relations import columns_of, named
 from duckanon.errors import ReleaseError
 from duckanon.policy.told import MIN_VALUES, P_PERCENT, SUBJECTS
 from duckanon.release import metadata, successive
+from duckanon.release.candidate import released_of
 from duckanon.release.chain import record
 from duckanon.release.drawn import drawn_columns
-from duckanon.release.stages.candidate import released_of
 from duckanon.release.stages.protect import judged
-from duckanon.release.tables import BESIDE, counted, parts_of, read, sensitive_of
+from duckanon.release.tables import SECOND_ENDING, counted, parts_of, read, sensitive_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from duckanon.audits.report import Report
     from duckanon.database.relations import Target
     from duckanon.policy.bind import Attribute
+    from duckanon.release.candidate import Candidate
     from duckanon.release.metadata import Published
-    from duckanon.release.stages.candidate import Candidate, Source
+    from duckanon.release.source import Source
     from duckanon.release.successive import Persons
 
 
@@ -51,7 +52,7 @@ def ready(candidate: Candidate) -> Ready:
     return Ready(
         candidate,
         candidate.table,
-        candidate.staged.size + candidate.staged.left_out - candidate.suppressed,
+        candidate.released,
         candidate.classes,
         candidate.suppressed,
         candidate.information_loss,
@@ -104,7 +105,7 @@ def forget(con: duckdb.DuckDBPyConnection, home: str, release_id: int) -> None:
 
     What is kept to compare later releases with stays; see `successive.forget`.
     """
-    pattern = re.compile(rf"release_{release_id}({BESIDE})?|tree_{release_id}_\d+")
+    pattern = re.compile(rf"release_{release_id}({SECOND_ENDING})?|tree_{release_id}_\d+")
     tables = sorted(table for table in metadata.tables(con, home) if pattern.fullmatch(table))
     views = metadata.views_beside(con, home, release_id)
     _render(

@@ -24,7 +24,7 @@ from duckanon.errors import ReleaseError
 from duckanon.policy.names import fold
 from duckanon.release import metadata
 from duckanon.release.findings import STAGE, Difference, sentences
-from duckanon.release.stages.recode import in_step, labelled_relation, placed_relation
+from duckanon.release.stages.recode.recode import in_step, labelled_relation, placed_relation
 from duckanon.statements.tokens import tokenize, unquoted
 
 if TYPE_CHECKING:
@@ -34,14 +34,15 @@ if TYPE_CHECKING:
     from duckanon.database.relations import Target
     from duckanon.policy.bind import Attribute
     from duckanon.policy.checks import Intersection
+    from duckanon.release.candidate import Candidate
     from duckanon.release.metadata import Published
-    from duckanon.release.stages.candidate import Candidate, Source
-    from duckanon.release.stages.embed import Embedded
-    from duckanon.release.stages.stage import Field, Teller
+    from duckanon.release.source import Source
+    from duckanon.release.stages.embed.embed import Embedded
+    from duckanon.release.stages.stage import Field, Staged, SubjectColumn
 
 C = TypeVar("C", "Field", "Attribute")
 
-ANY = "*"
+ANY_SOURCE = "*"
 """Source of a release whose query names no table and no file: it may be any."""
 
 HISTORY = "history"
@@ -54,7 +55,7 @@ HISTORY_COLUMNS = (
 )
 
 
-REPEATED = 4
+DIGESTED_VALUE_RECORDS = 4
 """Records a value, at least, where the digests of values are looked up."""
 
 DIGESTS = 4
@@ -138,20 +139,24 @@ def persons_of(
     salt = earlier[0].salt if earlier else secrets.token_hex(16)
     released = in_order(staged.fields)
     persons = _persons(con, candidate, released, salt=salt)
-    embedded = candidate.bucketed.limited.embedded
+    embedded = candidate.embedded
     values = templates.render(
         "successive/digest.sql.j2:values",
         values=sensitive,
         fields=staged.sensitive,
         labelled=labelled_relation(staged),
-        domains={field.column: _domain(embedded, field) for field in staged.sensitive},
+        domains={field.column: _domain(staged, embedded, field) for field in staged.sensitive},
     )
     engine.run(con, values, STAGE)
     least = tuple((field.name, max(2, math.ceil(field.attribute.l or 0))) for field in staged.sensitive)
     sources = _sources(con, source.query)
     # Digests of two releases can be compared where they are of the same columns.
     columns = listed(con, released)
-    basis = basis_of(con, staged.tellers) if staged.tellers else f"what is released of them: {columns}"
+    basis = (
+        basis_of(con, staged.subject_columns)
+        if staged.subject_columns
+        else f"what is released of them: {columns}"
+    )
     compared = _compared(earlier)
     by_subject = bool(policy.subject)
     return Persons(persons, sensitive, basis, columns, sources, salt, policy.k, by_subject, least, compared)
@@ -190,12 +195,12 @@ def _persons(
     return persons
 
 
-def _domain(embedded: Embedded, field: Field) -> str | None:
+def _domain(staged: Staged, embedded: Embedded, field: Field) -> str | None:
     """Table of the values of a column, where a digest of each value costs less than one a record.
 
     Values that are one there have one digest, unless they are of a kind that is not known.
     """
-    few = len(embedded.counts[field.column]) < embedded.staged.size // REPEATED
+    few = len(embedded.counts[field.column]) < staged.size // DIGESTED_VALUE_RECORDS
     return embedded.domains[field.column] if few and field.kind != "other" else None
 
 
@@ -204,18 +209,18 @@ def in_order(columns: Iterable[C]) -> list[C]:
     return sorted(columns, key=lambda one: fold(one.name))
 
 
-def basis_of(con: duckdb.DuckDBPyConnection, tellers: Sequence[Teller]) -> str:
+def basis_of(con: duckdb.DuckDBPyConnection, subject_columns: Sequence[SubjectColumn]) -> str:
     """Columns by which subjects are known."""
-    return f"subject: {listed(con, tellers)}"
+    return f"subject: {listed(con, subject_columns)}"
 
 
-def listed(con: duckdb.DuckDBPyConnection, columns: Iterable[Teller | Field]) -> str:
+def listed(con: duckdb.DuckDBPyConnection, columns: Iterable[SubjectColumn | Field]) -> str:
     """Columns with their types, as far as the same value has another text in another type or session."""
     zone = engine.rows(con, templates.render("successive/kept.sql.j2:zone"), STAGE)[0][0]
     return ", ".join(f"{fold(one.name)} {_type(one, zone)}" for one in columns)
 
 
-def _type(one: Teller | Field, zone: str) -> str:
+def _type(one: SubjectColumn | Field, zone: str) -> str:
     alike = {"text": "VARCHAR", "integer": "INTEGER"}.get(one.kind, one.type)
     # The text of an instant alone is that of UTC.
     nested = one.type != "TIMESTAMP WITH TIME ZONE" and re.search("TIMESTAMP WITH TIME|TIMESTAMPTZ", alike)
@@ -223,14 +228,14 @@ def _type(one: Teller | Field, zone: str) -> str:
 
 
 def _sources(con: duckdb.DuckDBPyConnection, query: str) -> tuple[str, ...]:
-    """Tables without their schemas, views followed, and files that a query reads; `ANY` if it names none."""
+    """Tables without their schemas, views followed, and files of a query; `ANY_SOURCE` if it names none."""
     try:
         names = con.get_table_names(query)
     except duckdb.Error:
         names = set()
     texts = [unquoted(token) for token in tokenize(query) if token.kind == "string"]
     files = {str(Path(path).resolve()) for text in {*texts, *names} for path in _files(text)}
-    return tuple(sorted({fold(name) for name in names if not _files(name)} | files or {ANY}))
+    return tuple(sorted({fold(name) for name in names if not _files(name)} | files or {ANY_SOURCE}))
 
 
 def _files(text: str) -> list[str]:
@@ -243,7 +248,7 @@ def _files(text: str) -> list[str]:
 
 def _same_source(one: Kept, persons: Persons) -> bool:
     """Whether two releases may be of the same rows."""
-    return ANY in {*one.sources, *persons.sources} or bool({*one.sources} & {*persons.sources})
+    return ANY_SOURCE in {*one.sources, *persons.sources} or bool({*one.sources} & {*persons.sources})
 
 
 def compared(

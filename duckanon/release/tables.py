@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Columns = Sequence[tuple[str, str]]
 
-BESIDE = "_sensitive"
+SECOND_ENDING = "_sensitive"
 """What the name of a second table or file ends in."""
 
 
@@ -55,7 +55,7 @@ def parts_of(columns: Sequence[Released]) -> tuple[Part, ...]:
     if not held:
         return (Part("", names),)
     first = tuple(name for name in names if name not in held)
-    return Part("", first), Part(BESIDE, (CLASS, *held, RECORDS))
+    return Part("", first), Part(SECOND_ENDING, (CLASS, *held, RECORDS))
 
 
 def sensitive_of(columns: Sequence[Released]) -> tuple[str, ...]:

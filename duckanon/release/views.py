@@ -20,14 +20,14 @@ from duckanon.policy.policy import Policy
 from duckanon.release import metadata, successive
 from duckanon.release.append import append
 from duckanon.release.audit import audit_published
+from duckanon.release.candidate import warn
 from duckanon.release.drawn import drawn
-from duckanon.release.pipeline import names_of, through, warn
+from duckanon.release.effect import effect_text, effects
+from duckanon.release.pipeline import candidate_of
 from duckanon.release.publish import forget, forget_orphans, publish, ready
-from duckanon.release.stages.advice import advise
-from duckanon.release.stages.candidate import Source
-from duckanon.release.stages.change import effect_text, effects
+from duckanon.release.source import Source, names_of
 from duckanon.release.successive import compared, kept, persons_of
-from duckanon.release.tables import BESIDE
+from duckanon.release.tables import SECOND_ENDING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from duckanon.audits.report import Report
     from duckanon.policy.checks import Intersection, Mode
     from duckanon.release.append import Since
+    from duckanon.release.drift import Drawn
+    from duckanon.release.effect import Effect
     from duckanon.release.metadata import Published
-    from duckanon.release.stages.change import Effect
-    from duckanon.release.stages.drift import Drawn
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,7 @@ def _release(
     refreshed: Published | None = None,
     only: bool = False,
 ) -> Release:
-    made = through(advise, con, source.query, policy, drawn=source.drawn)
+    made = candidate_of(con, source.query, policy, drawn=source.drawn)
     with names_of(con, source), made as candidate:
         persons = None
         if not only:
@@ -307,7 +307,7 @@ def _release(
         report=replace(candidate.report, name=str(target)),
         policy=policy,
         classes=candidate.classes,
-        records=candidate.staged.size + candidate.staged.left_out - candidate.suppressed,
+        records=candidate.released,
         suppressed=candidate.suppressed,
         method=candidate.method,
         information_loss=candidate.information_loss,
@@ -344,7 +344,7 @@ def _check_beside(
     """Raise where the name of the second view is that of something else than one that is replaced."""
     if policy.release != "anatomy":
         return
-    second = Target(target.catalog, target.schema, f"{target.name}{BESIDE}")
+    second = Target(target.catalog, target.schema, f"{target.name}{SECOND_ENDING}")
     there = lookup(con, second)
     ours = [
         fold(view.name)

@@ -12,11 +12,11 @@ from pyspark.sql import functions as sf
 from duckanon.database import arrow, engine, templates
 from duckanon.policy.bind import Attribute, Role
 from duckanon.policy.kinds import NUMBERS
-from duckanon.release.stages.advice import (
-    ALONE,
-    NEAR,
-    NEARLY_UNIQUE,
-    OWN_VALUE,
+from duckanon.release.stages.advise.advise import (
+    ALONE_MIN_SHARE,
+    OWN_VALUE_MIN_SHARE,
+    TOLD_SHARE,
+    UNIQUE_MIN_SHARE,
     alone_by,
     alone_together,
     approximate,
@@ -92,7 +92,7 @@ class ColumnFacts:
     def own(self, field: Field, values: int) -> bool:
         """Whether the most frequent value of a class is one person's own; `values` records have a value."""
         different = self.different.get(field.column, 0)
-        return different > 1 and different >= OWN_VALUE * values
+        return different > 1 and different >= OWN_VALUE_MIN_SHARE * values
 
 
 def advice(made: AdvisedRelease, policy: Policy, *, records: int, loss: float) -> tuple[str, ...]:
@@ -167,8 +167,10 @@ def _column_facts(made: AdvisedRelease) -> ColumnFacts:
     different = {field.column: len(values) - values.null_count for field, values in known.items()}
     axes = made.embedded.axes
     many = [axis.field for axis in axes if axis.values is None and axis.field.kind not in NUMBERS]
-    wanted = dict.fromkeys(others, ALONE * staged.size)
-    wanted |= {field: OWN_VALUE * staged.values[field.column] for field in kept if field not in commas}
+    wanted = dict.fromkeys(others, ALONE_MIN_SHARE * staged.size)
+    wanted |= {
+        field: OWN_VALUE_MIN_SHARE * staged.values[field.column] for field in kept if field not in commas
+    }
     asked = [field for field in wanted if field not in known]
     exactly = [field for field in asked if _enough(seen[f"about_{field.column}"], wanted[field])]
     exactly += [field for field in many if field not in exactly and field not in commas]
@@ -238,20 +240,20 @@ def _insensitive(staged: Staged, facts: ColumnFacts) -> Iterator[str]:
     common = []
     for field in facts.others:
         different = facts.different.get(field.column, 0)
-        if different > NEARLY_UNIQUE * staged.size:
+        if different > UNIQUE_MIN_SHARE * staged.size:
             yield singles_out(staged.bound.name_of(field.column), different, staged.size)
             continue
         # At most as many records are alone as there are values, NULL among them.
-        alone = _alone(staged, [field.column]) if different + 1 >= ALONE * staged.size else 0
-        if alone >= ALONE * staged.size:
+        alone = _alone(staged, [field.column]) if different + 1 >= ALONE_MIN_SHARE * staged.size else 0
+        if alone >= ALONE_MIN_SHARE * staged.size:
             yield alone_by(staged.bound.name_of(field.column), alone, staged.size)
         else:
             common.append(field.column)
     # At most as many records are alone as there are combinations of all columns.
-    if len(common) < 2 or not _enough(facts.together, ALONE * staged.size):
+    if len(common) < 2 or not _enough(facts.together, ALONE_MIN_SHARE * staged.size):
         return
     alone = _alone(staged, common)
-    if alone >= ALONE * staged.size:
+    if alone >= ALONE_MIN_SHARE * staged.size:
         yield alone_together(alone, staged.size, len(common))
 
 
@@ -306,7 +308,7 @@ def _usual(made: AdvisedRelease, k: int) -> dict[Field, tuple[float, float]]:
             continue
         # In a class without other numbers the mean is the outlier.
         missing = values[field.column] < staged.size
-        if missing or 2 * NEAR * farthest >= (k - 1) * (high - low):
+        if missing or 2 * TOLD_SHARE * farthest >= (k - 1) * (high - low):
             found[field] = low, high
     return found
 
@@ -346,11 +348,8 @@ def _parts(field: Field, low: float, high: float) -> list[Column]:
     value = number(field)
     usual, wide = value.between(low, high), high / 2 - low / 2
     # Halves, so that the range of very large numbers is finite.
-    step = (
-        sf.rint((value / 2 - sf.lit(low / 2)) / sf.lit(wide) * GRID_STEPS).cast("bigint")
-        if wide
-        else sf.lit(0)
-    )
+    share = (value / 2 - sf.lit(low / 2)) / sf.lit(wide)
+    step = sf.rint(share * GRID_STEPS).cast("bigint") if wide else sf.lit(0)
     parts = {
         "far": sf.coalesce((~usual).cast("bigint"), sf.lit(0)),
         "value": sf.when(~usual, value),
@@ -370,7 +369,7 @@ def _tells(field: Field, low: float, high: float) -> Column:
     """Whether the total of a class tells its only outlier, if all other numbers are at one end."""
     far, value, others, above = (sf.col(f"{name}_{field.column}") for name in _SUMS)
     most = sf.greatest(above, others * GRID_STEPS - above) - others / 2
-    return (far == 1) & (most * sf.lit((high / 2 - low / 2) / GRID_STEPS) <= NEAR * sf.abs(value / 2))
+    return (far == 1) & (most * sf.lit((high / 2 - low / 2) / GRID_STEPS) <= TOLD_SHARE * sf.abs(value / 2))
 
 
 def _together(made: AdvisedRelease, classes: DataFrame, policy: Policy) -> tuple[DataFrame, list[str]]:

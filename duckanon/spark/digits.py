@@ -12,9 +12,9 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from duckanon.database import arrow
-from duckanon.release.stages.digits import (
-    NOISE,
-    WHOLE,
+from duckanon.release.stages.recode.digits import (
+    NOISE_SHARE,
+    WHOLE_MIN_NUMBER,
     rounding_of,
     searched,
     telling,
@@ -63,20 +63,22 @@ def _has(field: Field, unit: int) -> Column:
         return sf.unix_micros(field.column) % unit == 0
     value, tens = number(field), 10.0**unit
     rounded = (sf.rint(value * tens) / tens).cast("float" if field.type == "FLOAT" else "double")
-    return (sf.abs(value) >= WHOLE / tens) | (rounded == sf.col(field.column))
+    return (sf.abs(value) >= WHOLE_MIN_NUMBER / tens) | (rounded == sf.col(field.column))
 
 
 def _digits(staged: Staged, field: Field) -> int:
     """Digits after the point that tell the values of a floating-point column apart; see `telling`."""
     low, high = staged.ranges[field.column]
     values = staged.frame.select(number(field).alias("value")).where("value IS NOT NULL").sort("value")
-    parts = values.mapInArrow(partial(_nearest, NOISE[field.type]), "low double, high double, half double")
+    parts = values.mapInArrow(
+        partial(_nearest, NOISE_SHARE[field.type]), "low double, high double, half double"
+    )
     rows = parts.collect()
     ends = sorted((row["low"], row["high"]) for row in rows)
     between = [
         after / 2 - before / 2
         for (_, before), (after, _) in itertools.pairwise(ends)
-        if after - before > abs(after) * NOISE[field.type]
+        if after - before > abs(after) * NOISE_SHARE[field.type]
     ]
     halves = [row["half"] for row in rows if row["half"] is not None] + between
     return telling(min(halves, default=None), max(abs(low or 0.0), abs(high or 0.0)))

@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 
 from duckanon.database import arrow
 from duckanon.kernels.merging.merge import class_members, merge_classes, violations_of
-from duckanon.release.stages.class_sums import sums_of
-from duckanon.release.stages.leave_out import worst_classes
+from duckanon.release.stages.classes import sums_of
+from duckanon.release.stages.partition.leave_out import worst_classes
 from duckanon.spark.embed import limited
 from duckanon.spark.handed import without_key
 from duckanon.spark.partition import CLASS_BITS, in_order, with_class_figures, with_classes
@@ -61,11 +61,8 @@ def _worst(labelled: DataFrame, most: int, size: int) -> NDArray[np.int64]:
     """Return the classes that are left out, of at most `most` records, never all classes."""
     each = labelled.where("violation > 0").groupBy("class_id")
     classes = each.agg(sf.count(sf.lit(1)).alias("size"), sf.max("violation").alias("violation"))
-    worst = (
-        classes.orderBy(sf.desc(sf.col("violation") / sf.col("size")), "class_id")
-        .limit(DRIVER_MAX_CLASSES)
-        .toArrow()
-    )
+    a_record = sf.desc(sf.col("violation") / sf.col("size"))
+    worst = classes.orderBy(a_record, "class_id").limit(DRIVER_MAX_CLASSES).toArrow()
     numbers, sizes = arrow.numbers(worst.column("class_id")), arrow.numbers(worst.column("size"))
     gone = worst_classes(arrow.numbers(worst.column("violation")), sizes, most)
     return np.asarray(numbers[gone] if int(sizes[gone].sum()) < size else numbers[:0], np.int64)

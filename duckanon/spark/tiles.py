@@ -15,7 +15,7 @@ import numpy as np
 from pyspark.sql import functions as sf
 
 from duckanon.kernels import recipes
-from duckanon.release.stages.bucket import LARGEST, Cut, cuts_of, tile_size
+from duckanon.release.stages.bucket import FIRST_CLASS_MAX_RECORDS, Cut, cuts_of, tile_size
 from duckanon.spark.files import mapped
 from duckanon.spark.handed import combined
 from duckanon.spark.packed import PACKED, packed
@@ -109,7 +109,7 @@ def _bounds(staged: Staged, embedded: Embedded, policy: Policy) -> Bounds:
     strata = np.zeros(0, np.int64)
     if embedded.thresholds:
         count = recipes.tile_strata(
-            staged.size, policy.k, embedded.thresholds, largest=max(LARGEST, policy.k)
+            staged.size, policy.k, embedded.thresholds, largest=max(FIRST_CLASS_MAX_RECORDS, policy.k)
         )
         counts = embedded.domains[0].counts
         strata = (np.cumsum(counts) - (counts + 1) // 2) * count // staged.size
@@ -146,10 +146,8 @@ def _deal(
 ) -> Iterator[pa.RecordBatch]:
     """Pack the records of each tile, in a task: the more tiles, the more records at a time."""
     embedded, bounds = context.value
-    for table in combined(
-        batches,
-        rows=min(PACKED_MAX_RECORDS, PACKED_RECORDS_PER_TILE * math.prod(cut.parts for cut in bounds.cuts)),
-    ):
+    count = math.prod(cut.parts for cut in bounds.cuts)
+    for table in combined(batches, rows=min(PACKED_MAX_RECORDS, PACKED_RECORDS_PER_TILE * count)):
         tiles = np.zeros(len(table), np.int64)
         if bounds.cuts:
             codes = embedded.codes(table)[0] if len(bounds.strata) else None

@@ -21,7 +21,7 @@ from duckanon.policy.bind import Role
 from duckanon.policy.names import CLASS, fold, twice
 from duckanon.policy.told import told_figure
 from duckanon.release.recoding.recoder import Recoder, fields_of, known_classes
-from duckanon.release.stages.stage import tellers_of
+from duckanon.release.stages.stage import subject_columns_of
 from duckanon.streams.closeness import ClosenessGuard
 from duckanon.streams.coordinates import Coordinates, check_scales
 from duckanon.streams.digits import OpenDigits
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from duckanon.policy.bind import Attribute
-    from duckanon.release.stages.stage import Teller
+    from duckanon.release.stages.stage import SubjectColumn
     from duckanon.streams.methods import Departure
 
 STAGE = "stream"
@@ -326,7 +326,7 @@ class _State:
 
 def _bound(
     con: duckdb.DuckDBPyConnection, policy: StreamPolicy, schema: pa.Schema
-) -> tuple[tuple[Attribute, ...], tuple[Teller, ...]]:
+) -> tuple[tuple[Attribute, ...], tuple[SubjectColumn, ...]]:
     """Return the columns with their roles, and the columns that tell the subject."""
     register_source(con, readable(pa.Table.from_batches([], schema), categories=False))
     columns = columns_of(con, "source", STAGE)
@@ -335,7 +335,7 @@ def _bound(
     attributes = bind.bind(policy.rows, columns)
     if policy.class_id and fold(CLASS) in {fold(one.name) for one in attributes}:
         raise PolicyError(f"class_id = True adds a column {CLASS!r}, which the stream has: rename it")
-    return attributes, tellers_of(policy.rows, columns)
+    return attributes, subject_columns_of(policy.rows, columns)
 
 
 def _other_schema(found: pa.Schema, known: pa.Schema) -> str:

@@ -34,7 +34,7 @@ from duckanon.cli import main as cli
 try:
     cli.main(sys.argv[1:])
 finally:
-    print("scipy.spatial" in sys.modules, "pandas" in sys.modules, file=sys.stderr)
+    print("scipy" in sys.modules, "pandas" in sys.modules, file=sys.stderr)
 """
 
 
@@ -136,7 +136,7 @@ def test_a_release_does_not_load_pandas() -> None:
     assert done.stdout == "[(40,)] False\n"
 
 
-def test_an_audit_loads_neither_scipy_spatial_nor_pandas(tmp_path: Path) -> None:
+def test_an_audit_loads_neither_scipy_nor_pandas(tmp_path: Path) -> None:
     file = tmp_path / "people.csv"
     file.write_text(CSV, encoding="utf-8")
     arguments = ["audit", str(file), "--qi", "age", "--sensitive", "diagnosis", "-k", "2"]

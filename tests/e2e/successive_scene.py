@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import duckanon
-from duckanon.release.pipeline import equivalence_classes
+from duckanon.release.unpublished import equivalence_classes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,7 +13,7 @@ import numba
 import numpy as np
 
 from duckanon.kernels.closeness.emd import edge_sum
-from duckanon.kernels.closeness.reference import LARGEST_LISTED
+from duckanon.kernels.closeness.reference import LISTED_CLASS_MAX_RECORDS
 from duckanon.kernels.closeness.threshold import Rules, rule_edges, rule_violation
 from duckanon.kernels.neighbours.heap import ascend
 
@@ -330,7 +330,7 @@ def _cost(arrays: NDArray[np.int64], path: Path, size: int, rank: int, x: int) -
 def _before(arrays: NDArray[np.int64], path: Path, size: int, p: int, x: int) -> int:
     """Return the edge sum before position x of a distribution function that stays at p of size records."""
     level = path.total * p
-    if size <= LARGEST_LISTED:
+    if size <= LISTED_CLASS_MAX_RECORDS:
         q = arrays[path.quantiles + size * (size + 1) // 2 - 1 + p]
     else:
         q, end = 0, path.values

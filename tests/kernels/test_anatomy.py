@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from duckanon.kernels.closeness.reference import reference
-from duckanon.kernels.closeness.threshold import STEPS, Threshold, most_of_one, violation
-from duckanon.kernels.compose import NARROW, compose, first_partition
+from duckanon.kernels.closeness.threshold import THRESHOLD_DENOMINATOR, Threshold, most_of_one, violation
+from duckanon.kernels.compose import ANATOMIZE_NARROW_RECORDS, compose, first_partition
 from duckanon.kernels.first.anatomy import anatomize
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.points import zscore
-from duckanon.kernels.recipes import EXACT, Recipe, recipes, stratum_size, tile_strata
+from duckanon.kernels.recipes import MDAV_MAX_RECORDS, Recipe, recipes, stratum_size, tile_strata
 from duckanon.policy import policy
 from tests.examples import examples
 
@@ -115,7 +115,7 @@ def test_a_record_left_joins_the_nearest_class_without_its_value() -> None:
 def test_share_of_l_is_exact(l: int) -> None:  # noqa: E741
     """r < c s where r l <= s, up to l s = 10^12, by whole numbers around the bound; beyond, c s is too much."""
     c = share_of(l)
-    last = STEPS // l
+    last = THRESHOLD_DENOMINATOR // l
     for s in [*range(1, 50), last - 1, last]:
         for r in range(max(0, s // l - 1), s // l + 3):
             assert (r < c * s) == (r * l <= s)
@@ -125,7 +125,7 @@ def test_share_of_l_is_exact(l: int) -> None:  # noqa: E741
 @pytest.mark.parametrize("c", ["0.4", "0.5", "0.333", "1", "2.5", "0.0000000000019"])
 def test_most_of_one_is_the_most_that_meets_the_threshold(c: str) -> None:
     """Against fractions, c cut off at twelve decimals; and against the threshold itself."""
-    cut = Fraction(int(Fraction(c) * STEPS), STEPS)
+    cut = Fraction(int(Fraction(c) * THRESHOLD_DENOMINATOR), THRESHOLD_DENOMINATOR)
     found = most_of_one(30, Decimal(c))
     assert found.tolist() == [max([0, *(r for r in range(100) if r < cut * s)]) for s in range(31)]
     only = Threshold(reference([100, 100], "equal"), l=Decimal(1), l_kind="recursive", c=Decimal(c))
@@ -313,7 +313,7 @@ def test_auto_tries_it_where_a_share_is_all_that_is_asked() -> None:
         return [r.start for r in recipes(n, 2, thresholds, "fast", largest=50, columns=2)]
 
     assert starts([half])[-1] == "anatomy"
-    assert "anatomy" in starts([half], EXACT + 1)
+    assert "anatomy" in starts([half], MDAV_MAX_RECORDS + 1)
     for others in (
         [],
         [half, half],
@@ -335,7 +335,7 @@ def test_it_loses_less_than_other_starts(seed: int, effort: Any) -> None:
     points = random.normal(size=(600, 2))
     codes = np.clip(np.round(points[:, 0] + random.normal(size=600)).astype(np.int64) + 2, 0, 4)
     asks = [share(codes, share_of(3))]
-    assert len(points) > 2 * NARROW
+    assert len(points) > 2 * ANATOMIZE_NARROW_RECORDS
     lost = {}
     for recipe in recipes(600, 2, asks, effort, largest=600, columns=2):
         labels = compose(points, codes[None], 2, asks, recipe)

@@ -46,6 +46,7 @@ class Terminal(io.StringIO):
     def isatty(self):
         return True
 
+progress.SILENT_SECONDS = float(sys.argv[1])
 with progress.shown(sys.stderr):
     assert kernels.foreign(3) == 2
     print("begin", flush=True)
@@ -58,14 +59,18 @@ print("terminal", repr(terminal.getvalue()))
 """
 
 
-def run(folder: Path) -> tuple[list[str], str]:
+def run(folder: Path, silent: float = 0.0) -> tuple[list[str], str]:
     """Give stdout and stderr of a process with the cache of that folder."""
     own = {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": f"{ROOT}:{folder}"}
     own |= {"TERM": "xterm", "COLUMNS": "150", "PYTHONDONTWRITEBYTECODE": "1"}
     dropped = {"FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"}
     environment = {name: value for name, value in os.environ.items() if name not in dropped} | own
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment, check=True
+        [sys.executable, "-c", PROGRAM, str(silent)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
     )
     return done.stdout.splitlines(), done.stderr
 
@@ -81,3 +86,10 @@ def test_compiling_is_told_once_for_an_installation(tmp_path: Path) -> None:
     assert "functions" in printed[2]
     printed, told = run(tmp_path)
     assert (printed[:2], told) == (["begin", "terminal ''"], "")
+
+
+@pytest.mark.slow
+def test_a_compilation_of_a_moment_is_not_told(tmp_path: Path) -> None:
+    (tmp_path / "kernels.py").write_text(KERNELS)
+    printed, told = run(tmp_path, silent=100.0)
+    assert (printed[:2], told) == (["begin", f"INFO {COMPILING}"], "")

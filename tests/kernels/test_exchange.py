@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.kernels.exchange.exchange import sweep
-from duckanon.kernels.exchange.ledger_state import LISTS
+from duckanon.kernels.exchange.ledger_state import LEDGER_LISTS
 from duckanon.kernels.exchange.search import Search, neighbours, search_of
 from tests.examples import examples
 from tests.kernels.slow_exchange import slow_state_of, slow_sweep
@@ -138,7 +138,9 @@ def test_ledgers_that_do_not_fit_are_dropped_and_filled_again() -> None:
     attributes = [attribute_of(random.integers(0, 9, 300), d, t=Decimal("0.45")) for d in DISTANCES]
     search = searched(points, labels, 3, attributes)
     state = search.state
-    ledger = state.ledger._replace(lists=state.ledger.lists[:, : LISTS * 2 * (state.bounds.most + 2)].copy())
+    ledger = state.ledger._replace(
+        lists=state.ledger.lists[:, : LEDGER_LISTS * 2 * (state.bounds.most + 2)].copy()
+    )
     ledger.filled[:], ledger.span[:] = 0, 0
     small = replace(search, state=state._replace(ledger=ledger))
     assert check_sweeps(small, 6, (2.0, 1e9)) > 100

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from duckanon.kernels.closeness.reference import LARGEST_LISTED, Distance, reference
+from duckanon.kernels.closeness.reference import LISTED_CLASS_MAX_RECORDS, Distance, reference
 from duckanon.kernels.closeness.threshold import Rules, Threshold, rules_of
 from duckanon.kernels.exchange.ledger import (
     class_violation,
@@ -26,8 +26,8 @@ from duckanon.kernels.exchange.ledger import (
     violation_with,
 )
 from duckanon.kernels.exchange.ledger_path import path_prices
-from duckanon.kernels.exchange.ledger_state import WINDOWS, Ledger, ledger_of
-from duckanon.kernels.exchange.windows import BEYOND, POSITIONS, WORD, fill_windows, kept_swaps
+from duckanon.kernels.exchange.ledger_state import WINDOWS_MAX_RECORDS, Ledger, ledger_of
+from duckanon.kernels.exchange.windows import BEYOND_BITS, PATH_MAX_POSITIONS, WORD, fill_windows, kept_swaps
 from tests import oracle
 from tests.examples import examples
 
@@ -155,7 +155,7 @@ def swaps_left(ledger: Ledger, rules: Rules, codes: Whole, one: Whole, two: Whol
         fill_ledger(ledger, rules, codes, side, own)
         fill_windows(ledger, rules, side, len(own))
     count = kept_swaps(ledger, FIRST, len(one), FIRST + 1, len(two))
-    return ledger.swaps[:count] // WINDOWS, ledger.swaps[:count] % WINDOWS
+    return ledger.swaps[:count] // WINDOWS_MAX_RECORDS, ledger.swaps[:count] % WINDOWS_MAX_RECORDS
 
 
 @uncached
@@ -301,7 +301,15 @@ def test_windows_by_hand() -> None:
     assert [x.tolist() for x in left] == [[0, 1], [0, 1]]
 
 
-@given(st.tuples(*[st.integers(0, POSITIONS) | st.sampled_from([0, 1, POSITIONS - 1, POSITIONS])] * 3))
+@given(
+    st.tuples(
+        *[
+            st.integers(0, PATH_MAX_POSITIONS)
+            | st.sampled_from([0, 1, PATH_MAX_POSITIONS - 1, PATH_MAX_POSITIONS])
+        ]
+        * 3
+    )
+)
 def test_a_word_holds_both_ends_of_a_window(numbers: tuple[int, int, int]) -> None:
     """A position is in a window if it is neither below its least nor above its greatest one: the definition.
 
@@ -310,16 +318,16 @@ def test_a_word_holds_both_ends_of_a_window(numbers: tuple[int, int, int]) -> No
     least, greatest, x = map(np.int64, numbers)
     word = np.int64(WORD)
     with np.errstate(over="raise"):
-        for first, last in ((least, greatest), (np.int64(POSITIONS), np.int64(-1))):
+        for first, last in ((least, greatest), (np.int64(PATH_MAX_POSITIONS), np.int64(-1))):
             beyond = (last * word - first) - (x * word - x)
-            assert bool(beyond & np.int64(BEYOND) == 0) == bool(first <= x <= last)
+            assert bool(beyond & np.int64(BEYOND_BITS) == 0) == bool(first <= x <= last)
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
 @pytest.mark.parametrize("sizes", [(1, 300), (127, 128), (128, 129), (129, 2), (300, 150)])
 def test_classes_on_both_sides_of_the_listed_sizes(distance: Distance, sizes: tuple[int, int]) -> None:
     """Crossings are listed up to 128 records and searched beyond; t is an EMD that occurs, so some are at it."""
-    assert LARGEST_LISTED == 128
+    assert LISTED_CLASS_MAX_RECORDS == 128
     draw = np.random.default_rng([*sizes, len(distance)])
     n = sum(sizes) + 40
     values = np.minimum(draw.geometric(0.08, n), 30)

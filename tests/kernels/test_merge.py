@@ -15,7 +15,7 @@ from duckanon.kernels.closeness.histograms import class_histograms
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold, rules_of, violations_per_class
 from duckanon.kernels.merging import merge as module
-from duckanon.kernels.merging.merge import BINS, _binned, class_members, merge_classes
+from duckanon.kernels.merging.merge import EMD_BOUND_BINS, _binned, class_members, merge_classes
 from duckanon.kernels.merging.state import least_violation, merge_state_of
 from tests.examples import examples
 from tests.kernels.distances import slow_emd, slow_meets
@@ -207,7 +207,7 @@ def test_the_bound_of_a_union_is_what_it_violates_where_each_value_is_a_part(cas
             for x, o in zip(thresholds, members, strict=True)
         ],
         dimensions=points.shape[1],
-        bins=BINS,
+        bins=EMD_BOUND_BINS,
         violations=np.zeros(len(offsets) - 1),
     )
     rules = rules_of(thresholds)
@@ -230,8 +230,8 @@ def test_sums_by_parts_are_those_of_all_positions() -> None:
     known, n = reference(counts, "ordered"), int(counts.sum())
     codes = np.sort(rng.choice(40, size=12))
     sums = _binned(known, codes, np.array([0, 12]))[0] * 12
-    ends = [40 * b // BINS for b in range(BINS + 1)]
-    for b in range(BINS):
+    ends = [40 * b // EMD_BOUND_BINS for b in range(EMD_BOUND_BINS + 1)]
+    for b in range(EMD_BOUND_BINS):
         by_hand = sum(
             n * int(np.sum(codes <= i)) - 12 * int(counts[: i + 1].sum()) for i in range(ends[b], ends[b + 1])
         )
@@ -243,7 +243,7 @@ def test_sums_by_parts_are_those_of_all_positions() -> None:
 @pytest.mark.parametrize("full", [4_000_000, pytest.param(1_000, marks=pytest.mark.slow)])
 def test_all_is_merged_where_the_loss_overflows(monkeypatch: pytest.MonkeyPatch, full: int) -> None:
     """The largest coordinates that there are: the SSE of a few merges is beyond all doubles, and t is kept."""
-    monkeypatch.setattr(module, "FULL", full)
+    monkeypatch.setattr(module, "ALL_CANDIDATES_MAX_PAIRS", full)
     rng, m, size = np.random.default_rng(1), 100, 3000
     centroids = rng.uniform(-1.0, 1.0, size=(m, 4000)) * 1e150
     codes = np.sort(rng.integers(0, 9, size=m * size))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -42,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def tell(folder: Path, made: object) -> None:
-    (folder / prepared.MADE).write_text(json.dumps(made))
+    (folder / prepared.MADE_FILE).write_text(json.dumps(made))
 
 
 def test_machine_code_that_fits(folder: Path) -> None:
@@ -64,7 +65,7 @@ def test_machine_code_that_is_not_as_it_was_made(folder: Path, content: bytes | 
 
 @pytest.mark.parametrize("files", [None, {}, [], {CODE: 1}, {CODE: None}, {f"{CODE}.too": "0" * 64}])
 def test_files_of_which_nothing_is_told(folder: Path, files: object) -> None:
-    told = json.loads((folder / prepared.MADE).read_text())
+    told = json.loads((folder / prepared.MADE_FILE).read_text())
     tell(folder, {**told, prepared.FILES: files})
     assert not prepared.has(logarithm.py_func)  # type: ignore[attr-defined]
 
@@ -81,20 +82,36 @@ def test_files_of_which_nothing_is_told(folder: Path, files: object) -> None:
     ],
 )
 def test_machine_code_for_something_else(folder: Path, named: str, other: str) -> None:
-    tell(folder, {**json.loads((folder / prepared.MADE).read_text()), named: other})
+    tell(folder, {**json.loads((folder / prepared.MADE_FILE).read_text()), named: other})
     assert prepared.folder() is None
     assert not prepared.has(logarithm.py_func)  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(("numba", "fits"), [("{}.999", True), ("{}9.0", False)])
+def test_the_last_number_of_a_version_of_numba_does_not_matter(
+    folder: Path, numba: str, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = numba.format(prepared.numba_version())
+    monkeypatch.setattr(prepared.metadata, "version", lambda _: version)
+    assert prepared.folder() == (folder if fits else None)
+
+
+def test_the_newest_numba_that_pip_installs_fits_the_machine_code_of_a_wheel() -> None:
+    """A wheel is built with the newest numba below the bound, so that the bound is the next version."""
+    text = (ROOT / "pyproject.toml").read_text()
+    (bound,) = re.findall(r'"numba>=[\d.]+,<0\.(\d+)"', text)
+    assert prepared.numba_version() == f"0.{int(bound) - 1}"
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '"made"', "{}", b"\xff\xfe".decode("latin-1")])
 def test_a_file_that_tells_nothing(folder: Path, text: str) -> None:
-    (folder / prepared.MADE).write_text(text, encoding="latin-1")
+    (folder / prepared.MADE_FILE).write_text(text, encoding="latin-1")
     assert prepared.folder() is None
 
 
 def test_no_file_and_no_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was begun has no such file: it is written last."""
-    (folder / prepared.MADE).unlink()
+    (folder / prepared.MADE_FILE).unlink()
     assert prepared.folder() is None
     for told in ("", str(folder / "nowhere")):
         monkeypatch.setenv(prepared.VARIABLE, told)
@@ -109,7 +126,7 @@ def test_whoever_tells_numba_how_to_compile_gets_code_compiled_so(
     assert prepared.folder() is None
 
 
-@pytest.mark.parametrize("name", prepared.HARMLESS)
+@pytest.mark.parametrize("name", prepared.HARMLESS_SETTINGS)
 def test_other_settings_of_numba(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "1")
     assert prepared.folder() == folder
@@ -151,7 +168,7 @@ def test_features_are_those_of_the_level_of_processors() -> None:
 def test_what_a_wheel_takes_along(folder: Path, named: str, current: bool) -> None:
     """Of these sources and for this Python, which its name tells; no matter for which system."""
     assert prepared.is_current(folder)
-    tell(folder, {**json.loads((folder / prepared.MADE).read_text()), named: "another"})
+    tell(folder, {**json.loads((folder / prepared.MADE_FILE).read_text()), named: "another"})
     assert prepared.is_current(folder) is current
 
 
@@ -222,10 +239,15 @@ folder = Path(sys.argv[1])
 assert kernels.outer(3) == 8
 assert machine_code.keep(kernels.outer.py_func, folder) == 1
 told = {**prepared.here("x86-64-v3"), prepared.FILES: prepared.digests(folder)}
-(folder / prepared.MADE).write_text(json.dumps(told))
+(folder / prepared.MADE_FILE).write_text(json.dumps(told))
 """
 CALL = """
 import sys
+if "without a class" in sys.argv:
+    sys.modules["duckanon.kernels.machine_code"] = None  # importing it is an ImportError then
+if "other files" in sys.argv:
+    from duckanon.kernels import machine_code
+    machine_code._file = lambda *_: object()
 import kernels
 for given in (3, 1.5):
     print(kernels.outer(given))
@@ -265,3 +287,16 @@ def test_another_processor_takes_what_was_kept_and_compiles_what_was_not(tmp_pat
     file.write_bytes(file.read_bytes()[:-100])
     cut_off = {**uncompiled(tmp_path / "fourth"), prepared.VARIABLE: str(code)}
     assert call(CALL, tmp_path, cut_off) == everything
+
+
+@pytest.mark.skipif(
+    prepared.processor_of(prepared.system()) == "generic", reason="no x86-64, of which all models do"
+)
+@pytest.mark.parametrize("numba", ["without a class", "other files"])
+def test_where_numba_has_other_private_parts_kernels_are_compiled(tmp_path: Path, numba: str) -> None:
+    (tmp_path / "kernels.py").write_text(KERNELS)
+    (code := tmp_path / "code").mkdir()
+    made_for = {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": ""}
+    call(KEEP, tmp_path, {**uncompiled(tmp_path / "one"), **made_for}, str(code))
+    taking = {**uncompiled(tmp_path / "other"), prepared.VARIABLE: str(code)}
+    assert call(CALL, tmp_path, taking, numba) == ["8", "0 1", "5.0", "0 2"]

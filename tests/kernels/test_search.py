@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from duckanon.kernels.compiled import compiled
 from duckanon.kernels.exchange.rebuild import _ascend
 from duckanon.kernels.exchange.refine import refine
-from duckanon.kernels.exchange.search import LARGE, labels_of, search_of, sse_left
+from duckanon.kernels.exchange.search import LARGE_CLASS_RECORDS, labels_of, search_of, sse_left
 from duckanon.kernels.loss import sse
 from tests.kernels.test_ledger import attribute_of, meets
 
@@ -33,7 +33,7 @@ def test_memory_is_for_the_classes_that_take_part() -> None:
     """Memory for 264 classes (200 and 64 spare) of 256 records, not of 2400; the SSE is theirs alone."""
     points, labels = lopsided()
     search = search_of(points, labels, K, [], [])
-    assert search.state.bounds.most == LARGE == 256
+    assert search.state.bounds.most == LARGE_CLASS_RECORDS == 256
     assert search.state.members.size == (200 + 64) * 256
     moving = points[BIG:] - points[BIG:].mean(axis=0)
     own = labels[BIG:] - 1

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import duckanon
-from tests.e2e.test_dominated import told_classes
+from tests.e2e.release.test_dominated import told_classes
 from tests.spark.test_anonymize import released
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ GIANT = [*range(100, 159), 10_000]
 @pytest.mark.parametrize(
     ("incomes", "told"),
     [
-        # As tests/e2e/test_dominated.py has them, k = 3.
+        # As tests/e2e/release/test_dominated.py has them, k = 3.
         (GIANT, True),
         ([-Decimal(one) / 4 for one in GIANT], True),
         ([*range(100, 158), 10_000, 10_001], False),

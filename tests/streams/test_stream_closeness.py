@@ -160,7 +160,7 @@ def test_a_window_forgets_values_that_left_it(asked: dict[str, Any]) -> None:
 
 
 def test_more_values_than_have_exact_sums_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duckanon.kernels.steered.stream.LARGEST_SUM", 1000)
+    monkeypatch.setattr("duckanon.kernels.steered.stream.SUM_LIMIT", 1000)
     table = pa.table({"age": range(40), "pay": range(40)})
     with pytest.raises(SourceError, match="are too many for exact sums: use a window"):
         streamed(table, quasi_identifiers="age", k=2, delay=10, sensitive="pay", t=0.5)

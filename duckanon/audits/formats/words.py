@@ -57,8 +57,5 @@ def worst(report: Report, measure: Measure) -> list[Violation]:
 
 def described(violation: Violation) -> str:
     """One violating class, in one line: its value, size and quasi-identifier values, NULL as ``NULL``."""
-    where = ", ".join(
-        f"{name} = {'NULL' if value is None else value}" for name, value in violation.class_values.items()
-    )
     found = f"{shown(violation.value)} in the class of {violation.class_size} records"
-    return f"{found} with {legible(where)}"
+    return f"{found} with {legible(violation.where)}"

@@ -47,7 +47,7 @@ _COLOURS = {
 }
 """Colours of the light theme by the name of their CSS variable; no two are the same."""
 
-_WIDTH = 3.5
+_WIDTH_INCHES = 3.5
 """Inches; a page shows it from 330 to 480 pixels wide, so that its text has 10 to 14 pixels."""
 
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
@@ -114,7 +114,7 @@ def _sheet(height: float) -> Iterator[Figure]:
         mpl.rcdefaults()
         ours: Any = _settings()
         mpl.rcParams.update(ours)
-        yield Figure(figsize=(_WIDTH, height), layout="constrained")
+        yield Figure(figsize=(_WIDTH_INCHES, height), layout="constrained")
 
 
 def _legend(figure: Figure, axes: Axes) -> None:
@@ -194,8 +194,8 @@ def _themed(style: str) -> str:
     return style
 
 
-_LABEL = 22
-_SIZES = 7
+_MAX_LABEL_CHARACTERS = 22
+_MIN_SIZES_ON_AXIS = 7
 """Class sizes on an axis, at least."""
 
 
@@ -248,8 +248,8 @@ def _reach(drawn: Histogram, limit: float | None, *, whole: bool) -> tuple[float
     low, high = drawn.edges[0], drawn.edges[-1]
     if limit is not None:
         low, high = min(low, limit), max(high, limit)
-    if whole and high - low < _SIZES:
-        low, high = max(0.5, low - _SIZES // 2), high + _SIZES // 2
+    if whole and high - low < _MIN_SIZES_ON_AXIS:
+        low, high = max(0.5, low - _MIN_SIZES_ON_AXIS // 2), high + _MIN_SIZES_ON_AXIS // 2
     return low, high
 
 
@@ -292,7 +292,7 @@ def _by_value(name: str, drawn: Spread, sides: Sequence[str], title: str, descri
                 linewidth=0.4,
                 label=what if len(sides) > 1 else None,
             )
-        axes.set_yticks(range(rows), [short(label, _LABEL) for label in drawn.labels])
+        axes.set_yticks(range(rows), [short(label, _MAX_LABEL_CHARACTERS) for label in drawn.labels])
         axes.set_ylim(rows - 0.4, -0.6)
         axes.xaxis.set_major_formatter(_share)
         axes.grid(visible=True, axis="x")
@@ -336,7 +336,7 @@ def loss(name: str, bars: Sequence[tuple[str, float, float, bool]], *, title: st
                     color=_COLOURS["ink"],
                     linewidth=0.8,
                 )
-        axes.set_yticks(range(len(bars)), [short(column, _LABEL) for column, _, _, _ in bars])
+        axes.set_yticks(range(len(bars)), [short(column, _MAX_LABEL_CHARACTERS) for column, _, _, _ in bars])
         axes.set_ylim(len(bars) - 0.4, -0.6)
         axes.set_xlim(0, 1)
         axes.xaxis.set_major_formatter(_share)
@@ -402,8 +402,8 @@ def _share(value: float, _: Any) -> str:
     return f"{100 * value:.6g} %"
 
 
-_TITLE = "Information loss of other k and t"
-_STYLES = (("one", "-"), ("two", "--"), ("ink", ":"), ("muted", "-."))
+_FRONTIER_TITLE = "Information loss of other k and t"
+_FRONTIER_LINES = (("one", "-"), ("two", "--"), ("ink", ":"), ("muted", "-."))
 """Colour and stroke of the lines, which differ in print too."""
 
 
@@ -425,7 +425,7 @@ def frontier_chart(rows: pa.Table) -> Chart:
         for cell in cells
     ]  # fmt: skip
     head = ["k", "t", "Records of a class", "Information loss", "This policy"]
-    return Chart(Markup(_drawn(cells, caption)), _TITLE, caption, head, table)
+    return Chart(Markup(_drawn(cells, caption)), _FRONTIER_TITLE, caption, head, table)
 
 
 def _drawn(cells: Sequence[Mapping[str, Any]], caption: str) -> str:
@@ -434,7 +434,7 @@ def _drawn(cells: Sequence[Mapping[str, Any]], caption: str) -> str:
     with _sheet(2.4) as figure:
         axes = figure.add_subplot(xlabel=over, ylabel="information loss, %")
         for place, k in enumerate(sizes):
-            colour, stroke = _STYLES[place % len(_STYLES)]
+            colour, stroke = _FRONTIER_LINES[place % len(_FRONTIER_LINES)]
             line = [cell for cell in cells if k in (None, cell["k"])]
             axes.plot(
                 [cell[over] for cell in line], [cell["information_loss"] for cell in line],
@@ -448,4 +448,4 @@ def _drawn(cells: Sequence[Mapping[str, Any]], caption: str) -> str:
         axes.set_ylim(bottom=0)
         axes.grid(visible=True, axis="y")
         _legend(figure, axes)
-        return _inlined(figure, "frontier", title=_TITLE, description=caption)
+        return _inlined(figure, "frontier", title=_FRONTIER_TITLE, description=caption)

@@ -12,10 +12,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from duckanon.audits.html.copies import STAGE
+from duckanon.audits.html.copies import STAGE, make
 from duckanon.audits.html.spread import Spread, Summary, rounded, spread, summary
 from duckanon.database import engine, templates
-from duckanon.errors import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,9 +124,9 @@ def matching(copies: Copies) -> Matching | None:
         used, grouped = [], _grouped(copies, [])
     compared = [pair for pair in pairs if pair not in used]
     groups, matched = f"{copies.workspace}_groups", f"{copies.workspace}_matched"
-    _make(
-        copies, "report/match.sql.j2:matched", matched=matched, groups=groups, used=used, compared=compared,
-        new=copies.released, old=copies.original,
+    make(
+        copies.con, "report/match.sql.j2:matched", matched=matched, groups=groups, used=used,
+        compared=compared, new=copies.released, old=copies.original,
     )  # fmt: skip
     known = {pair.new.place for pair in pairs}
     apart = tuple(column for column in copies.columns if column.place not in known)
@@ -162,8 +161,8 @@ def _contained(copies: Copies, pair: Pair) -> bool:
 def _grouped(copies: Copies, used: Sequence[Pair]) -> tuple[int, int, int, int]:
     """Make the groups; return records of both tables, certain ones, and groups that hold too many."""
     groups = f"{copies.workspace}_groups"
-    _make(
-        copies,
+    make(
+        copies.con,
         "report/match.sql.j2:groups",
         groups=groups,
         used=used,
@@ -249,10 +248,6 @@ def _range(copies: Copies, column: CopiedColumn, *, least: int) -> tuple[float, 
     query = templates.render("report/columns.sql.j2:range", column=column, least=least)
     low, high = engine.rows(copies.con, query, STAGE)[0]
     return None if low is None or high is None or low > high else (low, high)
-
-
-def _make(copies: Copies, name: str, **values: object) -> None:
-    engine.run(copies.con, templates.render(name, **values), STAGE, error=SourceError)
 
 
 CORRELATION_MAX_COLUMNS = 10

@@ -105,9 +105,9 @@ def copied(
         columns = _columns(attributes, others, released)
         quasi = tuple(column for column in columns if column.place.startswith("q"))
         sensitive = tuple(column for column in columns if column.place.startswith("s"))
-        _run(con, "report/classes.sql.j2:columns", table=released, columns=columns, relation=relation)
-        _run(con, "report/classes.sql.j2:classes", classes=classes, table=released, quasi=quasi)
-        _run(
+        make(con, "report/classes.sql.j2:columns", table=released, columns=columns, relation=relation)
+        make(con, "report/classes.sql.j2:classes", classes=classes, table=released, quasi=quasi)
+        make(
             con,
             "report/classes.sql.j2:members",
             members=members,
@@ -155,14 +155,15 @@ def _original(
         raise SourceError(
             f"{STAGE}: the original has none of the columns of the policy; give the table the release is from"
         )
-    _run(con, "report/classes.sql.j2:columns", table=table, columns=common, relation=original)
+    make(con, "report/classes.sql.j2:columns", table=table, columns=common, relation=original)
     query = templates.render("relation.sql.j2:any_record", relation=named("temp", table))
     if not engine.rows(con, query, STAGE):
         raise SourceError(f"{STAGE}: the original is empty; give the table that the release is from")
     return {column.place: column for column in common}
 
 
-def _run(con: duckdb.DuckDBPyConnection, name: str, **values: object) -> None:
+def make(con: duckdb.DuckDBPyConnection, name: str, **values: object) -> None:
+    """Run a template that makes a temporary table of a report."""
     engine.run(con, templates.render(name, **values), STAGE, error=SourceError)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 MISSING = "missing"
 """How NULL, and among numbers NaN and infinity, is shown."""
 
+DAY_SECONDS = 86_400
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -10,7 +10,7 @@ from duckanon.audits.html import charts
 from duckanon.audits.html.charts import Chart
 from duckanon.audits.html.classes import describe
 from duckanon.audits.html.comparison import overall
-from duckanon.audits.html.numbers import clean, counted, listed, number, percent, threshold
+from duckanon.audits.html.numbers import DAY_SECONDS, clean, counted, listed, number, percent, threshold
 from duckanon.audits.html.spread import shown_value
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 LABEL_ORIGINAL, LABEL_RELEASE = "original", "release"
 LABEL_TABLE, LABEL_CLASS = "whole table", "this class"
-_DAY = 86_400
 _ORDINALS = ("worst", "second worst", "third worst")
 
 
@@ -185,7 +184,7 @@ def _summary(summary: Summary, column: CopiedColumn) -> list[str]:
     return [
         *counts,
         shown_value(summary.mean, column.kind),
-        f"{number(summary.deviation / _DAY)} days",
+        f"{number(summary.deviation / DAY_SECONDS)} days",
         ", ".join(shown_value(value, column.kind) for value in summary.quartiles),
     ]
 
@@ -336,7 +335,9 @@ def _share(span: Span) -> str:
 def _distance(span: Span, column: CopiedColumn) -> str:
     if column.kind in {"date", "timestamp"}:
         return _between(
-            number(span.least / _DAY), f"{number(span.most / _DAY)} days", same=span.least == span.most
+            number(span.least / DAY_SECONDS),
+            f"{number(span.most / DAY_SECONDS)} days",
+            same=span.least == span.most,
         )
     return _between(number(span.least), number(span.most))
 

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from duckanon.audits.html.copies import STAGE
-from duckanon.audits.html.numbers import MISSING, clean, moment
+from duckanon.audits.html.numbers import DAY_SECONDS, MISSING, clean, moment
 from duckanon.database import engine, templates
 from duckanon.database.relations import named
 
@@ -28,7 +28,6 @@ BAR_MAX_TEXTS = 12
 """Values of a text that are named; the rest is one bar."""
 
 _TIMES = (1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600)
-_DAY = 86_400
 
 
 class Summary(NamedTuple):
@@ -188,10 +187,10 @@ def _bins(column: CopiedColumn, summaries: Sequence[Summary]) -> Bins | None:
 def _step(kind: str, least: float) -> float:
     """Return the least round width of at least what is wanted."""
     if kind == "date":
-        return _DAY * _nice(max(1.0, least / _DAY))
+        return DAY_SECONDS * _nice(max(1.0, least / DAY_SECONDS))
     if kind == "timestamp":
         fitting = [float(step) for step in _TIMES if step >= least]
-        return fitting[0] if fitting else _DAY * _nice(max(1.0, least / _DAY))
+        return fitting[0] if fitting else DAY_SECONDS * _nice(max(1.0, least / DAY_SECONDS))
     return _nice(max(1.0, least)) if kind == "integer" else _nice(least)
 
 
@@ -211,7 +210,7 @@ def _bin_labels(bins: Bins, kind: str) -> list[str]:
 def edge_label(edge: float, width: float, kind: str) -> str:
     """Edge of a bin with as many digits as the width of the bins needs: a number, date or time."""
     if kind in {"date", "timestamp"}:
-        return moment(edge, day=width >= _DAY)
+        return moment(edge, day=width >= DAY_SECONDS)
     if abs(edge) >= 1e15 or width < 1e-9:
         return f"{edge:.4g}"
     return f"{edge:,.{max(0, -math.floor(math.log10(width)))}f}"

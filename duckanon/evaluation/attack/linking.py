@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.neighbours.kd import kd_order
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Cells(NamedTuple):
     factor: NDArray[np.float64]
 
 
-@inner
+@compiled
 def distance(cells: Cells, group: int, point: NDArray[np.float64]) -> float:
     """Squared distance from a point (a, 2) to the nearest alternative of each cell of a group.
 
@@ -68,7 +68,7 @@ def distance(cells: Cells, group: int, point: NDArray[np.float64]) -> float:
     return total
 
 
-@inner
+@compiled
 def beyond(value: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     """How far a number (a pair) is above another; zero exactly if they are equal.
 
@@ -77,7 +77,7 @@ def beyond(value: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     return float((value[0] - other[0]) + (value[1] - other[1]))
 
 
-@inner
+@compiled
 def _apart(cells: Cells, j: int, one: int, value: NDArray[np.float64]) -> float:
     """Return the squared distance between a value and an alternative; NULL is a coordinate of its own."""
     least, most, extra = cells.least[one], cells.most[one], 0.0
@@ -206,7 +206,7 @@ def _span(tree: GroupTree) -> None:
                 tree.absent[node, j] = tree.absent[node, j] or tree.absent[child, j]
 
 
-@inner
+@compiled
 def _widen(tree: GroupTree, node: int, j: int, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
     """Let a node span two more numbers."""
     if beyond(low, tree.low[node, j]) < 0:
@@ -278,7 +278,7 @@ def attack(
     return nearest, hit, inside
 
 
-@inner
+@compiled
 def _least(tree: GroupTree, point: NDArray[np.float64]) -> float:
     """Return the squared distance of the nearest group."""
     first_leaf = len(tree.first) - 2
@@ -304,7 +304,7 @@ def _least(tree: GroupTree, point: NDArray[np.float64]) -> float:
     return best
 
 
-@inner
+@compiled
 def _within(tree: GroupTree, point: NDArray[np.float64], limit: float, nearby: NDArray[np.int64]) -> int:
     """Write the groups within a squared distance into `nearby`; return how many there are."""
     first_leaf = len(tree.first) - 2
@@ -326,7 +326,7 @@ def _within(tree: GroupTree, point: NDArray[np.float64], limit: float, nearby: N
     return count
 
 
-@inner
+@compiled
 def _bound(tree: GroupTree, node: int, point: NDArray[np.float64]) -> float:
     """Return a squared distance that no group below a node undercuts."""
     total = 0.0
@@ -338,7 +338,7 @@ def _bound(tree: GroupTree, node: int, point: NDArray[np.float64]) -> float:
     return total
 
 
-@inner
+@compiled
 def _records(guesses: Guesses, column: int, group: int, low: float, high: float) -> int:
     """Return how many records of a group have a value of a column in an interval."""
     if np.isnan(low):
@@ -353,7 +353,7 @@ def _records(guesses: Guesses, column: int, group: int, low: float, high: float)
     return int(guesses.before[end] - guesses.before[begin])
 
 
-@inner
+@compiled
 def _before(values: NDArray[np.float64], first: int, last: int, value: float) -> int:
     """Return the first place in an ascending part of the values that is not below a value, else its end."""
     while first < last:

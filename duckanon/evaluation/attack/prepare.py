@@ -21,7 +21,7 @@ from duckanon.hierarchies.tree import audit_tree
 from duckanon.policy.bind import Attribute, Role
 from duckanon.policy.kinds import kind_of
 from duckanon.policy.names import fold
-from duckanon.release.pipeline import owners_copy
+from duckanon.release.unpublished import owners_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,14 +6,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.castle.clusters import FORMED, HELD, NONE, OPEN, PUBLIC, READ, Castle, under_tau
-from duckanon.kernels.compiled import inner, uncounted
+from duckanon.kernels.castle.clusters import (
+    CLASSES_FORMED,
+    CLASSES_PUBLIC,
+    CLUSTERS_OPEN,
+    NO_PLACE,
+    TUPLES_HELD,
+    TUPLES_READ,
+    Castle,
+    under_tau,
+)
+from duckanon.kernels.compiled import compiled, inner
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Written(NamedTuple):
+class CastleOutput(NamedTuple):
     """What has left, in the order of output.
 
     Attributes
@@ -70,11 +79,11 @@ def parting_of(castle: Castle) -> Parting:
     )  # fmt: skip
 
 
-@uncounted
+@inner
 def gather(castle: Castle, parting: Parting, home: int) -> int:
     """Write the members of a cluster and how many they are, and return of how many subjects."""
     mask, members, buckets = len(castle.homes) - 1, 0, 0
-    read = castle.counts[READ]
+    read = castle.counts[TUPLES_READ]
     for position in range(max(0, read - 1 - castle.delay), read):
         slot = position & mask
         if castle.homes[slot] != home:
@@ -85,18 +94,18 @@ def gather(castle: Castle, parting: Parting, home: int) -> int:
         ):
             bucket += 1
         if bucket == buckets:
-            parting.firsts[bucket], parting.left[bucket], parting.looked[bucket] = members, 0, NONE
+            parting.firsts[bucket], parting.left[bucket], parting.looked[bucket] = members, 0, NO_PLACE
             buckets += 1
         parting.slots[members], parting.buckets[members] = slot, bucket
-        parting.parts[members] = NONE
+        parting.parts[members] = NO_PLACE
         parting.left[bucket] += 1
         members += 1
     parting.members[0] = members
     return buckets
 
 
-@inner
-def leave(castle: Castle, parting: Parting, home: int, room: Written, written: int) -> int:
+@compiled
+def leave(castle: Castle, parting: Parting, home: int, room: CastleOutput, written: int) -> int:
     """Let a cluster of at least k subjects leave, split if it has 2 k; return how many tuples are written."""
     buckets = gather(castle, parting, home)
     members = parting.members[0]
@@ -105,7 +114,7 @@ def leave(castle: Castle, parting: Parting, home: int, room: Written, written: i
         classes = 1
         for i in range(members):
             parting.parts[i] = 0
-    mask, end = len(castle.homes) - 1, castle.counts[READ]
+    mask, end = len(castle.homes) - 1, castle.counts[TUPLES_READ]
     out = written
     for part in range(classes):
         _reach(castle, parting, members, part)
@@ -114,47 +123,47 @@ def leave(castle: Castle, parting: Parting, home: int, room: Written, written: i
                 slot = parting.slots[i]
                 position = end - 1 - ((end - 1 - slot) & mask)
                 write(
-                    castle, room, out, position, castle.counts[FORMED], False,
+                    castle, room, out, position, castle.counts[CLASSES_FORMED], False,
                     parting.lows[part], parting.highs[part],
                 )  # fmt: skip
-                castle.homes[slot] = NONE
+                castle.homes[slot] = NO_PLACE
                 out += 1
         _publish(castle, parting.lows[part], parting.highs[part])
-    castle.counts[HELD] -= members
+    castle.counts[TUPLES_HELD] -= members
     castle.sizes[home] = 0
-    castle.counts[OPEN] -= 1
+    castle.counts[CLUSTERS_OPEN] -= 1
     return out - written
 
 
-@uncounted
+@inner
 def write(
-    castle: Castle, room: Written, place: int, position: int, number: int, alone: bool,
+    castle: Castle, room: CastleOutput, place: int, position: int, number: int, alone: bool,
     lows: NDArray[np.float64], highs: NDArray[np.float64],
 ) -> None:  # fmt: skip
     """Write a tuple that leaves."""
     room.positions[place], room.classes[place] = position, number
-    room.times[place], room.alone[place] = castle.counts[READ] - 1, alone
+    room.times[place], room.alone[place] = castle.counts[TUPLES_READ] - 1, alone
     for j in range(len(lows)):
         room.lows[place, j], room.highs[place, j] = lows[j], highs[j]
 
 
-@uncounted
+@inner
 def _publish(castle: Castle, lows: NDArray[np.float64], highs: NDArray[np.float64]) -> None:
     """Count a class and its loss, and keep it to be used again if that is below the mean of the last ones."""
     loss = 0.0
     for j in range(len(lows)):
         loss += highs[j] - lows[j]
-    castle.losses[castle.counts[FORMED] % len(castle.losses)] = loss
-    castle.counts[FORMED] += 1
+    castle.losses[castle.counts[CLASSES_FORMED] % len(castle.losses)] = loss
+    castle.counts[CLASSES_FORMED] += 1
     if under_tau(castle, loss) > 0.0:
-        place = castle.counts[PUBLIC] % len(castle.public_classes)
+        place = castle.counts[CLASSES_PUBLIC] % len(castle.public_classes)
         for j in range(len(lows)):
             castle.public_lows[place, j], castle.public_highs[place, j] = lows[j], highs[j]
-        castle.public_classes[place] = castle.counts[FORMED] - 1
-        castle.counts[PUBLIC] += 1
+        castle.public_classes[place] = castle.counts[CLASSES_FORMED] - 1
+        castle.counts[CLASSES_PUBLIC] += 1
 
 
-@uncounted
+@inner
 def _split(castle: Castle, parting: Parting, members: int, buckets: int) -> int:
     """Give the members of a cluster their classes: k of k subjects, and what is left; return how many.
 
@@ -168,35 +177,35 @@ def _split(castle: Castle, parting: Parting, members: int, buckets: int) -> int:
     for i in range(part):
         _reach(castle, parting, members, i)
     for i in range(members):
-        if parting.parts[i] != NONE:
+        if parting.parts[i] != NO_PLACE:
             continue
-        best, least = NONE, np.inf
+        best, least = NO_PLACE, np.inf
         for other in range(part):
             widened = 0.0
             for j in range(castle.points.shape[1]):
                 value = castle.points[parting.slots[i], j]
                 widened += max(0.0, parting.lows[other, j] - value)
                 widened += max(0.0, value - parting.highs[other, j])
-            if best == NONE or widened < least:
+            if best == NO_PLACE or widened < least:
                 best, least = other, widened
         for other in range(i, members):
-            if parting.parts[other] == NONE and parting.buckets[other] == parting.buckets[i]:
+            if parting.parts[other] == NO_PLACE and parting.buckets[other] == parting.buckets[i]:
                 parting.parts[other] = best
                 _widen(castle, parting, other, best)
     return part
 
 
-@uncounted
+@inner
 def _pick(castle: Castle, parting: Parting, members: int, part: int) -> int:
     """Give a class its first k members, and return of how many subjects nothing is left."""
-    first, last, done = NONE, castle.k - 1, 0
+    first, last, done = NO_PLACE, castle.k - 1, 0
     for i in range(last):
-        parting.nearest[i], parting.distances[i] = NONE, np.inf
+        parting.nearest[i], parting.distances[i] = NO_PLACE, np.inf
     for i in range(members):
-        if parting.parts[i] != NONE or parting.looked[parting.buckets[i]] == part:
+        if parting.parts[i] != NO_PLACE or parting.looked[parting.buckets[i]] == part:
             continue
         parting.looked[parting.buckets[i]] = part
-        if first == NONE:
+        if first == NO_PLACE:
             first = i
             continue
         distance = 0.0
@@ -218,7 +227,7 @@ def _pick(castle: Castle, parting: Parting, members: int, part: int) -> int:
     return done
 
 
-@uncounted
+@inner
 def _reach(castle: Castle, parting: Parting, members: int, part: int) -> None:
     """Write the ranges of a class."""
     for j in range(castle.points.shape[1]):
@@ -228,7 +237,7 @@ def _reach(castle: Castle, parting: Parting, members: int, part: int) -> None:
             _widen(castle, parting, i, part)
 
 
-@uncounted
+@inner
 def _widen(castle: Castle, parting: Parting, member: int, part: int) -> None:
     """Widen the ranges of a class by a member."""
     for j in range(castle.points.shape[1]):

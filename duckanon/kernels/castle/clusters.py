@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import uncounted
+from duckanon.kernels.compiled import inner
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-READ, HELD, FORMED, BORN, OPEN, PUBLIC = range(6)
+TUPLES_READ, TUPLES_HELD, CLASSES_FORMED, CLUSTERS_BORN, CLUSTERS_OPEN, CLASSES_PUBLIC = range(6)
 """Places of the counts: tuples read and held, classes formed, clusters ever and now, classes to use again."""
 
-NONE = -1
+NO_PLACE = -1
 
 
 class Castle(NamedTuple):
@@ -45,7 +45,7 @@ class Castle(NamedTuple):
     losses : ndarray of shape (m,), float64
         Losses of the last classes, of which tau is the mean.
     counts : ndarray of shape (6,), int64
-        See `READ`.
+        See `TUPLES_READ`.
     k, delay : int
         Subjects of a class; how many tuples may come after one before it leaves.
     by_subject : bool
@@ -118,30 +118,30 @@ def open_clusters(
     return Castle(
         points=np.zeros((capacity, attributes)),
         subjects=np.zeros(capacity, np.int64),
-        homes=np.full(capacity, NONE),
+        homes=np.full(capacity, NO_PLACE),
         lows=np.zeros((most, attributes)), highs=np.zeros((most, attributes)),
         sizes=np.zeros(most, np.int64),
         births=np.zeros(most, np.int64),
         public_lows=np.zeros((reusable, attributes)), public_highs=np.zeros((reusable, attributes)),
-        public_classes=np.full(reusable, NONE),
+        public_classes=np.full(reusable, NO_PLACE),
         losses=np.zeros(recent),
         counts=np.zeros(6, np.int64),
         k=int(k), delay=int(delay), by_subject=bool(by_subject),
     )  # fmt: skip
 
 
-@uncounted
+@inner
 def hold(castle: Castle, point: NDArray[np.float64], subject: int) -> None:
     """Put the next tuple of the stream into the best cluster, or one of its own. O(clusters d)."""
-    position = castle.counts[READ]
+    position = castle.counts[TUPLES_READ]
     slot, home = position & (len(castle.homes) - 1), _best(castle, point)
-    if home == NONE:
+    if home == NO_PLACE:
         home = 0
         while castle.sizes[home] > 0:
             home += 1
-        castle.births[home] = castle.counts[BORN]
-        castle.counts[BORN] += 1
-        castle.counts[OPEN] += 1
+        castle.births[home] = castle.counts[CLUSTERS_BORN]
+        castle.counts[CLUSTERS_BORN] += 1
+        castle.counts[CLUSTERS_OPEN] += 1
         for j in range(len(point)):
             castle.lows[home, j], castle.highs[home, j] = point[j], point[j]
         castle.sizes[home] = 1
@@ -152,18 +152,18 @@ def hold(castle: Castle, point: NDArray[np.float64], subject: int) -> None:
         castle.lows[home, j] = min(castle.lows[home, j], point[j])
         castle.highs[home, j] = max(castle.highs[home, j], point[j])
     castle.subjects[slot], castle.homes[slot] = subject, home
-    castle.counts[HELD] += 1
-    castle.counts[READ] += 1
+    castle.counts[TUPLES_HELD] += 1
+    castle.counts[TUPLES_READ] += 1
 
 
-@uncounted
+@inner
 def _best(castle: Castle, point: NDArray[np.float64]) -> int:
     """Return the cluster that a tuple is to join, -1 for a new one (best selection).
 
     Of those that it widens least it is one whose loss is then at most tau; if there is none it is a new one,
     or any of those if as many clusters wait as may. Of several it is the smallest, the earliest of such.
     """
-    best, least, best_fine = NONE, np.inf, False
+    best, least, best_fine = NO_PLACE, np.inf, False
     for home in range(len(castle.sizes)):
         if castle.sizes[home] == 0:
             continue
@@ -173,16 +173,16 @@ def _best(castle: Castle, point: NDArray[np.float64]) -> int:
             widened += max(0.0, low - point[j]) + max(0.0, point[j] - high)
             loss += max(high, point[j]) - min(low, point[j])
         fine = under_tau(castle, loss) >= 0.0
-        if best == NONE or widened < least or (
+        if best == NO_PLACE or widened < least or (
             widened == least and _before(castle, fine, home, best_fine, best)
         ):  # fmt: skip
             best, least, best_fine = home, widened, fine
-    if not best_fine and castle.counts[OPEN] < len(castle.sizes):
-        return NONE
+    if not best_fine and castle.counts[CLUSTERS_OPEN] < len(castle.sizes):
+        return NO_PLACE
     return best
 
 
-@uncounted
+@inner
 def _before(castle: Castle, fine: bool, home: int, other_fine: bool, other: int) -> bool:
     """Tell whether a cluster is to be taken before another that is widened as little."""
     if fine != other_fine:
@@ -192,19 +192,19 @@ def _before(castle: Castle, fine: bool, home: int, other_fine: bool, other: int)
     return bool(castle.births[home] < castle.births[other])
 
 
-@uncounted
+@inner
 def under_tau(castle: Castle, loss: float) -> float:
     """Return by how much tau, the mean loss of the last classes, exceeds a loss, times how many these are.
 
     Before the first class tau is 0.
     """
-    total, classes = 0.0, min(castle.counts[FORMED], len(castle.losses))
+    total, classes = 0.0, min(castle.counts[CLASSES_FORMED], len(castle.losses))
     for i in range(classes):
         total += castle.losses[i]
     return float(total - loss * max(classes, 1))
 
 
-@uncounted
+@inner
 def _has(castle: Castle, home: int, subject: int) -> bool:
     """Tell whether a cluster has a tuple of a subject. O(delay)."""
     for slot in range(len(castle.homes)):
@@ -213,11 +213,11 @@ def _has(castle: Castle, home: int, subject: int) -> bool:
     return False
 
 
-@uncounted
+@inner
 def within(castle: Castle, slot: int) -> int:
     """Return the place of the oldest class within whose ranges a tuple lies, -1 if there is none."""
     reusable, attributes = castle.public_lows.shape
-    for number in range(max(0, castle.counts[PUBLIC] - reusable), castle.counts[PUBLIC]):
+    for number in range(max(0, castle.counts[CLASSES_PUBLIC] - reusable), castle.counts[CLASSES_PUBLIC]):
         place, j = number % reusable, 0
         while (
             j < attributes
@@ -226,17 +226,17 @@ def within(castle: Castle, slot: int) -> int:
             j += 1
         if j == attributes:
             return int(place)
-    return NONE
+    return NO_PLACE
 
 
-@uncounted
+@inner
 def enough(castle: Castle, room: NDArray[np.int64]) -> bool:
     """Tell whether tuples of k different subjects are held, with room for k numbers. At worst O(delay k)."""
-    if not castle.by_subject or castle.counts[HELD] < castle.k:
-        return bool(castle.counts[HELD] >= castle.k)
+    if not castle.by_subject or castle.counts[TUPLES_HELD] < castle.k:
+        return bool(castle.counts[TUPLES_HELD] >= castle.k)
     found = 0
     for slot in range(len(castle.homes)):
-        if castle.homes[slot] == NONE:
+        if castle.homes[slot] == NO_PLACE:
             continue
         other = 0
         while other < found and room[other] != castle.subjects[slot]:
@@ -249,16 +249,16 @@ def enough(castle: Castle, room: NDArray[np.int64]) -> bool:
     return False
 
 
-@uncounted
+@inner
 def take(castle: Castle, slot: int) -> None:
     """Take one tuple out of its cluster, whose ranges are those of the others from now on. O(delay d)."""
     home = castle.homes[slot]
-    castle.homes[slot] = NONE
-    castle.counts[HELD] -= 1
+    castle.homes[slot] = NO_PLACE
+    castle.counts[TUPLES_HELD] -= 1
     if not (castle.by_subject and _has(castle, home, castle.subjects[slot])):
         castle.sizes[home] -= 1
     if castle.sizes[home] == 0:
-        castle.counts[OPEN] -= 1
+        castle.counts[CLUSTERS_OPEN] -= 1
         return
     for j in range(castle.lows.shape[1]):
         castle.lows[home, j], castle.highs[home, j] = np.inf, -np.inf
@@ -269,10 +269,10 @@ def take(castle: Castle, slot: int) -> None:
                 castle.highs[home, j] = max(castle.highs[home, j], castle.points[other, j])
 
 
-@uncounted
+@inner
 def merge(castle: Castle, home: int) -> None:
     """Add to a cluster the one that widens it least, of several the earliest. O(clusters d + delay)."""
-    best, least = NONE, np.inf
+    best, least = NO_PLACE, np.inf
     for other in range(len(castle.sizes)):
         if other == home or castle.sizes[other] == 0:
             continue
@@ -280,7 +280,7 @@ def merge(castle: Castle, home: int) -> None:
         for j in range(castle.lows.shape[1]):
             widened += max(0.0, castle.lows[home, j] - castle.lows[other, j])
             widened += max(0.0, castle.highs[other, j] - castle.highs[home, j])
-        if best == NONE or widened < least or (
+        if best == NO_PLACE or widened < least or (
             widened == least and castle.births[other] < castle.births[best]
         ):  # fmt: skip
             best, least = other, widened
@@ -291,4 +291,4 @@ def merge(castle: Castle, home: int) -> None:
         if castle.homes[slot] == best:
             castle.homes[slot] = home
     castle.sizes[best] = 0
-    castle.counts[OPEN] -= 1
+    castle.counts[CLUSTERS_OPEN] -= 1

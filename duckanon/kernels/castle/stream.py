@@ -18,18 +18,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.castle.classes import Parting, Written, gather, leave, parting_of, write
-from duckanon.kernels.castle.clusters import HELD, NONE, OPEN, READ, Castle, enough, hold, merge, take, within
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.castle.classes import CastleOutput, Parting, gather, leave, parting_of, write
+from duckanon.kernels.castle.clusters import (
+    CLUSTERS_OPEN,
+    NO_PLACE,
+    TUPLES_HELD,
+    TUPLES_READ,
+    Castle,
+    enough,
+    hold,
+    merge,
+    take,
+    within,
+)
+from duckanon.kernels.compiled import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-LIMIT = 1e150
+COORDINATE_MAX = 1e150
 """Largest coordinate: sums of widths are finite."""
 
 
-def push(castle: Castle, points: ArrayLike, subjects: ArrayLike | None = None) -> Written:
+def push(castle: Castle, points: ArrayLike, subjects: ArrayLike | None = None) -> CastleOutput:
     """Read tuples into clusters, and return what leaves them meanwhile.
 
     Parameters
@@ -44,7 +55,7 @@ def push(castle: Castle, points: ArrayLike, subjects: ArrayLike | None = None) -
 
     Returns
     -------
-    Written
+    CastleOutput
         The same, one call after the other, however the stream is cut into batches.
 
     Raises
@@ -60,20 +71,20 @@ def push(castle: Castle, points: ArrayLike, subjects: ArrayLike | None = None) -
     matrix = np.require(points, np.float64, ["C", "W"])
     if matrix.ndim != 2 or matrix.shape[1] != castle.points.shape[1]:
         raise ValueError(f"points must be of shape (m, {castle.points.shape[1]}), not {matrix.shape}")
-    if not np.abs(matrix).max(initial=0.0) <= LIMIT:
-        raise ValueError(f"points must be finite numbers within {LIMIT:g}")
+    if not np.abs(matrix).max(initial=0.0) <= COORDINATE_MAX:
+        raise ValueError(f"points must be finite numbers within {COORDINATE_MAX:g}")
     if castle.by_subject != (subjects is not None):
         raise ValueError("subjects must be given if the clusters are by_subject, and only then")
-    first = int(castle.counts[READ])
+    first = int(castle.counts[TUPLES_READ])
     numbers = np.arange(first, first + len(matrix)) if subjects is None else np.array(subjects)
     if numbers.shape != (len(matrix),) or (len(numbers) and not np.can_cast(numbers.dtype, np.int64)):
         raise ValueError(f"subjects must be one whole number a tuple, of shape ({len(matrix)},)")
-    room = _room(castle, int(castle.counts[HELD]) + len(matrix))
+    room = _room(castle, int(castle.counts[TUPLES_HELD]) + len(matrix))
     written, lost = _read(castle, parting_of(castle), matrix, numbers.astype(np.int64), room)
     return _cut(room, written, lost)
 
 
-def finish(castle: Castle) -> Written:
+def finish(castle: Castle) -> CastleOutput:
     """Let every tuple expire, the oldest first, and return what leaves.
 
     Parameters
@@ -83,39 +94,39 @@ def finish(castle: Castle) -> Written:
 
     Returns
     -------
-    Written
+    CastleOutput
         The paper does not have it, for its streams do not end.
     """
-    room = _room(castle, int(castle.counts[HELD]))
+    room = _room(castle, int(castle.counts[TUPLES_HELD]))
     written, lost = _empty(castle, parting_of(castle), room)
     return _cut(room, written, lost)
 
 
 def held(castle: Castle) -> NDArray[np.int64]:
     """Return the places in the stream of the tuples that wait, ascending; between calls `delay` at most."""
-    read = int(castle.counts[READ])
+    read = int(castle.counts[TUPLES_READ])
     places = np.arange(max(0, read - castle.delay - 1), read)
-    return np.asarray(places[castle.homes[places & (len(castle.homes) - 1)] != NONE])
+    return np.asarray(places[castle.homes[places & (len(castle.homes) - 1)] != NO_PLACE])
 
 
 def public(castle: Castle) -> NDArray[np.int64]:
     """Return the numbers of the classes that may be used again, ascending."""
-    return np.sort(castle.public_classes[castle.public_classes != NONE])
+    return np.sort(castle.public_classes[castle.public_classes != NO_PLACE])
 
 
-def _room(castle: Castle, count: int) -> Written:
+def _room(castle: Castle, count: int) -> CastleOutput:
     """Return room for what leaves."""
     ranges = (count, castle.points.shape[1])
-    return Written(
+    return CastleOutput(
         np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64),
         np.empty(count, np.bool_), np.empty(ranges), np.empty(ranges), np.empty(count, np.int64),
         np.empty(count, np.bool_),
     )  # fmt: skip
 
 
-def _cut(room: Written, written: int, lost: int) -> Written:
+def _cut(room: CastleOutput, written: int, lost: int) -> CastleOutput:
     """Return the part of the room that was used."""
-    return Written(
+    return CastleOutput(
         room.positions[:written].copy(), room.classes[:written].copy(), room.times[:written].copy(),
         room.alone[:written].copy(), room.lows[:written].copy(), room.highs[:written].copy(),
         room.dropped[:lost].copy(), room.unlike[:lost].copy(),
@@ -124,14 +135,18 @@ def _cut(room: Written, written: int, lost: int) -> Written:
 
 @compiled
 def _read(
-    castle: Castle, parting: Parting, points: NDArray[np.float64], subjects: NDArray[np.int64], room: Written
+    castle: Castle,
+    parting: Parting,
+    points: NDArray[np.float64],
+    subjects: NDArray[np.int64],
+    room: CastleOutput,
 ) -> tuple[int, int]:
     """Read tuples one by one; return how many are written and dropped."""
     mask, written, lost = len(castle.homes) - 1, 0, 0
     for i in range(len(points)):
         hold(castle, points[i], subjects[i])
-        expiring = castle.counts[READ] - 1 - castle.delay
-        if expiring >= 0 and castle.homes[expiring & mask] != NONE:
+        expiring = castle.counts[TUPLES_READ] - 1 - castle.delay
+        if expiring >= 0 and castle.homes[expiring & mask] != NO_PLACE:
             more = _expire(castle, parting, expiring, room, written)
             if more == 0:
                 room.dropped[lost], room.unlike[lost] = expiring, enough(castle, parting.firsts)
@@ -142,12 +157,12 @@ def _read(
 
 
 @compiled
-def _empty(castle: Castle, parting: Parting, room: Written) -> tuple[int, int]:
+def _empty(castle: Castle, parting: Parting, room: CastleOutput) -> tuple[int, int]:
     """Let what is held expire; return how many are written and dropped."""
     mask, written, lost = len(castle.homes) - 1, 0, 0
-    read = castle.counts[READ]
+    read = castle.counts[TUPLES_READ]
     for oldest in range(max(0, read - castle.delay), read):
-        if castle.homes[oldest & mask] == NONE:
+        if castle.homes[oldest & mask] == NO_PLACE:
             continue
         more = _expire(castle, parting, oldest, room, written)
         if more == 0 and enough(castle, parting.firsts):
@@ -158,14 +173,14 @@ def _empty(castle: Castle, parting: Parting, room: Written) -> tuple[int, int]:
     return written, lost
 
 
-@inner
-def _expire(castle: Castle, parting: Parting, position: int, room: Written, written: int) -> int:
+@compiled
+def _expire(castle: Castle, parting: Parting, position: int, room: CastleOutput, written: int) -> int:
     """Let a tuple leave, alone or with its cluster; return how many are written, 0 if it cannot leave."""
     slot = position & (len(castle.homes) - 1)
     home = castle.homes[slot]
     if castle.sizes[home] < castle.k:
         place = within(castle, slot)
-        if place != NONE:
+        if place != NO_PLACE:
             write(
                 castle, room, written, position, castle.public_classes[place], True,
                 castle.public_lows[place], castle.public_highs[place],
@@ -175,7 +190,7 @@ def _expire(castle: Castle, parting: Parting, position: int, room: Written, writ
         larger = 0
         for other in range(len(castle.sizes)):
             larger += castle.sizes[other] > castle.sizes[home]
-        if 2 * larger > castle.counts[OPEN] or not enough(castle, parting.firsts):
+        if 2 * larger > castle.counts[CLUSTERS_OPEN] or not enough(castle, parting.firsts):
             return 0
         while gather(castle, parting, home) < castle.k:
             merge(castle, home)

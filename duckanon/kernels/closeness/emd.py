@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.kernels.closeness.histograms import Histograms, checked_offsets, class_histograms
-from duckanon.kernels.closeness.reference import LARGEST_LISTED, Edges, Reference, reference
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.closeness.reference import LISTED_CLASS_MAX_RECORDS, Edges, Reference, reference
+from duckanon.kernels.compiled import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -155,13 +155,13 @@ def edge_sum(
     return _path_sum(values, weights, size, edges)
 
 
-@inner
+@compiled
 def _path_sum(
     values: NDArray[np.int64], weights: NDArray[np.int64], size: int, edges: Edges
 ) -> tuple[int, float]:
     """Return `edge_sum` of a path: every gap between class values has one crossing and two prefix sums."""
     prefix, m = edges.prefix, len(edges.cumulative)
-    listed = size * (size + 1) // 2 - 1 if size <= LARGEST_LISTED else -1
+    listed = size * (size + 1) // 2 - 1 if size <= LISTED_CLASS_MAX_RECORDS else -1
     low, high = 0, 0.0
     below, start = 0, 0
     for j in range(len(values) + 1):
@@ -182,7 +182,7 @@ def _path_sum(
     return low, high
 
 
-@inner
+@compiled
 def crossing(cumulative: NDArray[np.int64], start: int, end: int, level: int, size: int) -> int:
     """Return the first index in start..end whose cumulative count times size exceeds the level."""
     while start < end:
@@ -194,7 +194,7 @@ def crossing(cumulative: NDArray[np.int64], start: int, end: int, level: int, si
     return start
 
 
-@inner
+@compiled
 def _tree_sum(
     values: NDArray[np.int64], weights: NDArray[np.int64], size: int, edges: Edges
 ) -> tuple[int, float]:

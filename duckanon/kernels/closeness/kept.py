@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.kernels.closeness.emd import crossing, edge_sum
 from duckanon.kernels.closeness.threshold import Rules, rule_edges, t_violation
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +41,7 @@ def most_kept(
     return kept
 
 
-@inner
+@compiled
 def lack(
     values: NDArray[np.int64], weights: NDArray[np.int64], size: int, kept: int, edges: Edges
 ) -> tuple[int, float]:
@@ -59,7 +59,7 @@ def lack(
     return low - height * spare, high - float(height) * float(spare)
 
 
-@inner
+@compiled
 def _path_lack(
     values: NDArray[np.int64], weights: NDArray[np.int64], size: int, kept: int, edges: Edges
 ) -> tuple[int, float]:

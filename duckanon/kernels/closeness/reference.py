@@ -16,7 +16,7 @@ Distance = Literal["ordered", "equal", "hierarchical"]
 LARGEST_TOTAL = 2**31
 """Tables have fewer records than this, so that a product of two record counts fits in 62 bits."""
 
-LARGEST_LISTED = 128
+LISTED_CLASS_MAX_RECORDS = 128
 """Class sizes up to this one find the crossings of a path in a list, greater ones by bisection."""
 
 
@@ -26,7 +26,7 @@ class Edges(NamedTuple):
     A path has an edge after every position but the last; a tree has H edges above every leaf and keeps,
     flat in ``h * m + position``, the node of level h above the position and the records below that node.
     On a path ``quantiles[s (s + 1) / 2 - 1 + p]`` is the first position whose cumulative count exceeds the
-    share p / s of the table, for the class sizes s up to `LARGEST_LISTED`; in a tree it is empty.
+    share p / s of the table, for the class sizes s up to `LISTED_CLASS_MAX_RECORDS`; in a tree it is empty.
     """
 
     total: int
@@ -200,7 +200,7 @@ def _assembled(
 
 def _quantiles(cumulative: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return, size after size, the first position beyond each share p / s, p = 0..s, of the records."""
-    sizes = np.repeat(np.arange(1, LARGEST_LISTED + 1), np.arange(2, LARGEST_LISTED + 2))
+    sizes = np.repeat(np.arange(1, LISTED_CLASS_MAX_RECORDS + 1), np.arange(2, LISTED_CLASS_MAX_RECORDS + 2))
     first = sizes * (sizes + 1) // 2 - 1
     part = np.arange(len(sizes)) - first
     return np.asarray(

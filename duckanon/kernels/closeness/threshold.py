@@ -11,8 +11,8 @@ import numpy as np
 
 from duckanon.kernels.closeness.emd import edge_sum
 from duckanon.kernels.closeness.histograms import Histograms, checked_offsets, class_histograms
-from duckanon.kernels.closeness.reference import LARGEST_LISTED, Edges
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.closeness.reference import LISTED_CLASS_MAX_RECORDS, Edges
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.logarithm import logarithm
 
 if TYPE_CHECKING:
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.reference import Reference
 
-STEPS = 10**12
+THRESHOLD_DENOMINATOR = 10**12
 """Finest denominator of t and c: the audits compare with DECIMAL(18, 12)."""
 
 ENTROPY_MARGIN = 2e-9
 """By how much the entropy of unequal counts must exceed log l, which is rounded; the audit asks for 1e-9."""
 
-LISTED = LARGEST_LISTED * (LARGEST_LISTED + 3) // 2
+LISTED_QUANTILES = LISTED_CLASS_MAX_RECORDS * (LISTED_CLASS_MAX_RECORDS + 3) // 2
 """Entries of the list of quantiles of a path, and of what turns there."""
 
-DISTINCT, ENTROPY, RECURSIVE = 1, 2, 3
+L_DISTINCT, L_ENTROPY, L_RECURSIVE = 1, 2, 3
 
 RULE = np.dtype(
     [(name, np.int64) for name in ("total", "values", "height", "start", "step", "rest", "parts")]
@@ -72,8 +72,8 @@ def _turns(edges: Edges) -> NDArray[np.int64]:
     """Return for each quantile p / s of a path twice ``sum over x < quantile of n p - s cumulative[x]``."""
     if len(edges.quantiles) == 0:
         return np.zeros(0, dtype=np.int64)
-    sizes = np.repeat(np.arange(1, LARGEST_LISTED + 1), np.arange(2, LARGEST_LISTED + 2))
-    part = np.arange(LISTED) - (sizes * (sizes + 1) // 2 - 1)
+    sizes = np.repeat(np.arange(1, LISTED_CLASS_MAX_RECORDS + 1), np.arange(2, LISTED_CLASS_MAX_RECORDS + 2))
+    part = np.arange(LISTED_QUANTILES) - (sizes * (sizes + 1) // 2 - 1)
     turns = edges.total * part * edges.quantiles - sizes * edges.prefix[edges.quantiles]
     return np.asarray(2 * turns, dtype=np.int64)
 
@@ -85,16 +85,20 @@ def _enter(entry: np.void, threshold: Threshold) -> None:
     entry["step"], entry["rest"] = divmod(t.numerator * whole, t.denominator)
     entry["parts"], entry["whole"] = t.denominator, float(whole)
     entry["t"] = float(t) if threshold.t is not None else -1.0
-    kinds = {"distinct": DISTINCT, "entropy": ENTROPY, "recursive": RECURSIVE}
+    kinds = {"distinct": L_DISTINCT, "entropy": L_ENTROPY, "recursive": L_RECURSIVE}
     entry["l_kind"] = kinds[threshold.l_kind] if threshold.l is not None else 0
     entry["l"] = _least(threshold)
-    entry["c"] = math.floor(Fraction(threshold.c or 0) * STEPS)
+    entry["c"] = math.floor(Fraction(threshold.c or 0) * THRESHOLD_DENOMINATOR)
 
 
 def _steps(t: Decimal | Fraction) -> Fraction:
     """Return t exactly if its denominator allows, else cut off after twelve decimals."""
     exact = Fraction(t)
-    return exact if exact.denominator <= STEPS else Fraction(math.floor(exact * STEPS), STEPS)
+    return (
+        exact
+        if exact.denominator <= THRESHOLD_DENOMINATOR
+        else Fraction(math.floor(exact * THRESHOLD_DENOMINATOR), THRESHOLD_DENOMINATOR)
+    )
 
 
 def _least(threshold: Threshold) -> float:
@@ -104,7 +108,7 @@ def _least(threshold: Threshold) -> float:
     return float(threshold.l) if threshold.l_kind == "entropy" else float(math.ceil(threshold.l))
 
 
-@inner
+@compiled
 def rule_violation(
     values: NDArray[np.int64], weights: NDArray[np.int64], size: int, rules: Rules, which: int
 ) -> float:
@@ -114,16 +118,16 @@ def rule_violation(
     total = 0.0
     if rule["t"] >= 0.0:
         total += t_violation(edge_sum(values, weights, size, rule_edges(rules, which)), size, rule)
-    if kind == DISTINCT and len(values) < least:
+    if kind == L_DISTINCT and len(values) < least:
         total += size * (least - len(values)) / least
-    elif kind == ENTROPY:
+    elif kind == L_ENTROPY:
         total += _entropy_violation(weights, size, least)
-    elif kind == RECURSIVE:
+    elif kind == L_RECURSIVE:
         total += _recursive_violation(weights, size, int(least), rule["c"])
     return total
 
 
-@inner
+@compiled
 def rule_edges(rules: Rules, which: int) -> Edges:
     """Return the table's distribution for one threshold, as views."""
     rule = rules.table[which]
@@ -133,12 +137,12 @@ def rule_edges(rules: Rules, which: int) -> Edges:
     c = b + m + 1
     d = c + m * height
     e = d + m * height
-    f = e if height > 0 else e + LISTED
+    f = e if height > 0 else e + LISTED_QUANTILES
     arrays = rules.arrays
     return Edges(rule["total"], arrays[a:b], arrays[b:c], arrays[c:d], arrays[d:e], arrays[e:f])
 
 
-@inner
+@compiled
 def t_violation(total: tuple[int, float], size: int, rule: np.void) -> float:
     """Return s (EMD - t) from the edge sum, or 0.0 if that is within the bound.
 
@@ -150,17 +154,17 @@ def t_violation(total: tuple[int, float], size: int, rule: np.void) -> float:
     allowed = rule["t"] * (float(size) * rule["whole"])
     rounded = (float(low) if high < 2.0**62 else high) - allowed
     violated = low - bound > 0 if abs(rounded) < 2.0**62 else rounded > 0.0
-    return max(rounded, 1.0 / STEPS) / rule["whole"] if violated else 0.0
+    return max(rounded, 1.0 / THRESHOLD_DENOMINATOR) / rule["whole"] if violated else 0.0
 
 
-@inner
+@compiled
 def _scaled(size: int, rest: int, parts: int, extra: int) -> int:
     """Return floor((size * rest + extra) / parts) for size below 2^31 and the others up to 10^12."""
     carried = (size >> 16) * rest
     return (carried // parts << 16) + ((carried % parts << 16) + (size & 0xFFFF) * rest + extra) // parts
 
 
-@inner
+@compiled
 def _entropy_violation(weights: NDArray[np.int64], size: int, least: float) -> float:
     """Return s (ln l - H) / ln l, or 0.0 if exp(H) reaches l; equal counts have exp(H) = their number."""
     if least <= 1.0 or size == 0:
@@ -178,7 +182,7 @@ def _entropy_violation(weights: NDArray[np.int64], size: int, least: float) -> f
     return size * max(shortfall, ENTROPY_MARGIN) / logarithm(least)
 
 
-@inner
+@compiled
 def _recursive_violation(weights: NDArray[np.int64], size: int, place: int, steps: int) -> float:
     """Return 1 + r_1 - c (r_l + ... + r_m) with c in steps of 10^-12, or 0.0 if r_1 is below."""
     most, tail, left = 0, size, place - 1
@@ -194,13 +198,19 @@ def _recursive_violation(weights: NDArray[np.int64], size: int, place: int, step
         tail -= min(times, left) * largest
         left -= times
         largest = lower
-    reach = tail * (steps // STEPS) + _scaled(tail, steps % STEPS, STEPS, STEPS - 1)
-    return 1.0 + max(float(most) - float(steps) / STEPS * float(tail), 0.0) if most >= reach else 0.0
+    reach = tail * (steps // THRESHOLD_DENOMINATOR) + _scaled(
+        tail, steps % THRESHOLD_DENOMINATOR, THRESHOLD_DENOMINATOR, THRESHOLD_DENOMINATOR - 1
+    )
+    return (
+        1.0 + max(float(most) - float(steps) / THRESHOLD_DENOMINATOR * float(tail), 0.0)
+        if most >= reach
+        else 0.0
+    )
 
 
 LKind = Literal["distinct", "entropy", "recursive"]
 
-LARGEST_C = 10**6
+C_MAX = 10**6
 """c in steps of 10^-12 fits in 62 bits below this."""
 
 
@@ -253,8 +263,8 @@ class Threshold:
             raise ValueError(f"l must be an integer for l_kind 'recursive', not {self.l}")
         if recursive != (self.c is not None):
             raise ValueError(f"l_kind '{self.l_kind}' {'needs c' if recursive else 'takes no c'}")
-        if self.c is not None and not (self.c.is_finite() and 0 < self.c < LARGEST_C):
-            raise ValueError(f"c must be above 0 and below {LARGEST_C}, not {self.c}")
+        if self.c is not None and not (self.c.is_finite() and 0 < self.c < C_MAX):
+            raise ValueError(f"c must be above 0 and below {C_MAX}, not {self.c}")
 
 
 def least_records(threshold: Threshold) -> int:
@@ -280,15 +290,17 @@ def most_of_one(n: int, c: Decimal | Fraction) -> NDArray[np.int64]:
     n : int
         Largest size, at least 0.
     c : Decimal or Fraction
-        Above 0 and below `LARGEST_C`; what is finer than 10^-12 is cut off, as where a threshold is compared.
+        Above 0 and below `C_MAX`; what is finer than 10^-12 is cut off, as where a threshold is compared.
 
     Returns
     -------
     ndarray of shape (n + 1,), int64
         By size. Exact; O(n) time.
     """
-    steps = math.floor(Fraction(c) * STEPS)
-    return np.array([max(0, (steps * size - 1) // STEPS) for size in range(n + 1)], dtype=np.int64)
+    steps = math.floor(Fraction(c) * THRESHOLD_DENOMINATOR)
+    return np.array(
+        [max(0, (steps * size - 1) // THRESHOLD_DENOMINATOR) for size in range(n + 1)], dtype=np.int64
+    )
 
 
 def violation(threshold: Threshold, codes: ArrayLike) -> float:

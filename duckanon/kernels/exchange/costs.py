@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from duckanon.kernels.closeness.reference import LARGEST_LISTED
-from duckanon.kernels.closeness.threshold import LISTED
-from duckanon.kernels.compiled import uncounted
+from duckanon.kernels.closeness.reference import LISTED_CLASS_MAX_RECORDS
+from duckanon.kernels.closeness.threshold import LISTED_QUANTILES
+from duckanon.kernels.compiled import inner
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,26 +29,26 @@ class Path(NamedTuple):
     turns: int
 
 
-@uncounted
+@inner
 def path_of(rules: Rules, a: int) -> Path:
     """Return the places of a path."""
     rule = rules.table[a]
     m, start = rule["values"], rule["start"]
     quantiles = start + 2 * m + 1
-    return Path(rule["total"], m, start, start + m, quantiles, quantiles + LISTED)
+    return Path(rule["total"], m, start, start + m, quantiles, quantiles + LISTED_QUANTILES)
 
 
-@uncounted
+@inner
 def cost(arrays: NDArray[np.int64], path: Path, size: int, rank: int, x: int) -> int:
     """Return what the record of a rank 1..size at position x adds to the edge sum, C_size(rank, x)."""
     return before(arrays, path, size, rank - 1, x) - before(arrays, path, size, rank, x)
 
 
-@uncounted
+@inner
 def before(arrays: NDArray[np.int64], path: Path, size: int, p: int, x: int) -> int:
     """Return the edge sum before position x of a distribution function that stays at p of size records."""
     level = path.total * p
-    if size <= LARGEST_LISTED:
+    if size <= LISTED_CLASS_MAX_RECORDS:
         place = size * (size + 1) // 2 - 1 + p
         q, turn = arrays[path.quantiles + place], arrays[path.turns + place]
     else:
@@ -59,7 +59,7 @@ def before(arrays: NDArray[np.int64], path: Path, size: int, p: int, x: int) -> 
     return int(turn - value if x > q else value)
 
 
-@uncounted
+@inner
 def _crossing(arrays: NDArray[np.int64], path: Path, size: int, level: int) -> int:
     """Return the first position with so many records of the table up to it that they are beyond a level.
 
@@ -75,7 +75,7 @@ def _crossing(arrays: NDArray[np.int64], path: Path, size: int, level: int) -> i
     return q
 
 
-class Tree(NamedTuple):
+class TreeArrays(NamedTuple):
     """Where the arrays of one tree stand in `Rules.arrays`: nodes above positions, records below them."""
 
     total: int
@@ -85,17 +85,17 @@ class Tree(NamedTuple):
     below: int
 
 
-@uncounted
-def tree_of(rules: Rules, a: int) -> Tree:
+@inner
+def tree_of(rules: Rules, a: int) -> TreeArrays:
     """Return the places of a tree."""
     rule = rules.table[a]
     m, height = rule["values"], rule["height"]
     nodes = rule["start"] + 2 * m + 1
-    return Tree(rule["total"], m, height, nodes, nodes + m * height)
+    return TreeArrays(rule["total"], m, height, nodes, nodes + m * height)
 
 
-@uncounted
-def edge(tree: Tree, count: int, size: int, below: int) -> int:
+@inner
+def edge(tree: TreeArrays, count: int, size: int, below: int) -> int:
     """Return |n P - s Q| of the edge above a node with some members of the class and records of the table."""
     difference: int = abs(tree.total * count - size * below)
     return difference

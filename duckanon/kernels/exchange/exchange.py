@@ -14,12 +14,20 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, spliced, uncounted
+from duckanon.kernels.compiled import compiled, inner, spliced
 from duckanon.kernels.exchange.ledger import prepare_swaps, violation_after_swap, violation_with
 from duckanon.kernels.exchange.ledger_path import path_prices
-from duckanon.kernels.exchange.ledger_state import CODE, MOVES, NONE, NOTHING, SWAPS, WINDOWS, list_of
+from duckanon.kernels.exchange.ledger_state import (
+    ANSWERS_MOVES,
+    ANSWERS_NOTHING,
+    ANSWERS_SWAPS,
+    CODE,
+    NO_NUMBER,
+    WINDOWS_MAX_RECORDS,
+    list_of,
+)
 from duckanon.kernels.exchange.state import (
-    MARGIN,
+    PRICE_MARGIN_SHARE,
     ExchangeState,
     add,
     measure,
@@ -33,13 +41,13 @@ from duckanon.kernels.exchange.windows import fill_windows, keeps_t, kept_swaps
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-PAIRS = cast("int", np.int64(4096))
+MAX_RECORD_PAIRS = cast("int", np.int64(4096))
 """Two classes with more pairs of records than this are left alone: merging made them, swaps would be dear."""
 
-ANY = cast("int", np.int64(2**62))
+ANY_EXCHANGES = cast("int", np.int64(2**62))
 """Any number. Both are typed, so that functions are not compiled once for each literal."""
 
-ALONG, AWAY, PLACE, ASIDE = range(4)
+PAIR_ALONG, PAIR_AWAY, PAIR_PLACE, PAIR_ASIDE = range(4)
 """Of the members of two classes, in `ExchangeState.pair`: the product of the way from the mean with the
 difference of the means, the length of that way, and its parts on the line through the means and beside it."""
 
@@ -56,11 +64,11 @@ def sweep(state: ExchangeState, neighbours: NDArray[np.int64], seen: NDArray[np.
         if state.size[a] > 0:
             last = seen[a]
             seen[a] = state.touched[-1]
-            total = exchange(state, a, neighbours[a], last, PAIRS, most, total)
+            total = exchange(state, a, neighbours[a], last, MAX_RECORD_PAIRS, most, total)
     return total
 
 
-@uncounted
+@inner
 def exchange(
     state: ExchangeState, a: int, others: NDArray[np.int64], since: int, pairs: int, most: int, total: float
 ) -> float:
@@ -83,7 +91,7 @@ def exchange(
                 break
             if out or back or not strict:
                 _measure(state, a, b, between)
-            best, i, j = state.bounds.gain, NONE, NONE
+            best, i, j = state.bounds.gain, NO_NUMBER, NO_NUMBER
             if strict:
                 best, i, j = _best_kept_swap(state, a, b, between)
             elif swaps:
@@ -148,7 +156,7 @@ def _hopes(state: ExchangeState, a: int, b: int, between: float) -> tuple[bool, 
     most = abs(2.0 * both - 2.0) * apart * reach + both * reach * reach - (2.0 - both) * between
     return (
         most > 0.0,
-        0.0 < most < bounds.sure and size_a <= WINDOWS and size_b <= WINDOWS,
+        0.0 < most < bounds.sure and size_a <= WINDOWS_MAX_RECORDS and size_b <= WINDOWS_MAX_RECORDS,
         out and _move_gains(reach_a, apart, size_a, size_b),
         back and _move_gains(reach_b, apart, size_b, size_a),
     )
@@ -169,8 +177,13 @@ def _measure(state: ExchangeState, a: int, b: int, between: float) -> None:
     unit = 1.0 / apart if apart > 0.0 else 0.0
     for side in range(2):
         c = b if side else a
-        members, centre, alongs, aways = state.members[c], state.mean[c], pair[side, ALONG], pair[side, AWAY]
-        places, asides = pair[side, PLACE], pair[side, ASIDE]
+        members, centre, alongs, aways = (
+            state.members[c],
+            state.mean[c],
+            pair[side, PAIR_ALONG],
+            pair[side, PAIR_AWAY],
+        )
+        places, asides = pair[side, PAIR_PLACE], pair[side, PAIR_ASIDE]
         for i in range(state.size[c]):
             record = members[i]
             along = _along(points[record], centre, w)
@@ -197,9 +210,9 @@ def _best_kept_swap(state: ExchangeState, a: int, b: int, between: float) -> tup
     for c in (a, b):
         if not ledger.windowed[c]:
             fill_windows(ledger, state.rules, c, state.size[c])
-    best, best_i, best_j, both = state.bounds.gain, NONE, NONE, 1.0 / size_a + 1.0 / size_b
+    best, best_i, best_j, both = state.bounds.gain, NO_NUMBER, NO_NUMBER, 1.0 / size_a + 1.0 / size_b
     for x in range(kept_swaps(ledger, a, size_a, b, size_b)):
-        i, j = ledger.swaps[x] // WINDOWS, ledger.swaps[x] % WINDOWS
+        i, j = ledger.swaps[x] // WINDOWS_MAX_RECORDS, ledger.swaps[x] % WINDOWS_MAX_RECORDS
         one, other = members[a, i], members[b, j]
         if _about(state, one, other, both) + state.bounds.gain <= best:
             continue
@@ -227,20 +240,25 @@ def _about(state: ExchangeState, i: int, j: int, both: float) -> float:
 def _best_swap(state: ExchangeState, a: int, b: int, between: float) -> tuple[float, int, int]:
     """Return the best gain above the least one, and the two records that change places.
 
-    Two records that are s apart on the line through the means, and at most p beside it, gain at most
-    ``(1 / size_a + 1 / size_b) (s^2 + p^2) - 2 s |mean_a - mean_b|``. The bounds add the least gain that
-    counts, which is above all rounding of squares, and `MARGIN` is above that of prices: they pass over
+    Two records that are s apart on the line through the means, and at most p beside it, gain at most ``(1 /
+    size_a + 1 / size_b) (s^2 + p^2) - 2 s |mean_a - mean_b|``. The bounds add the least gain that counts,
+    which is above all rounding of squares, and `PRICE_MARGIN_SHARE` is above that of prices: they pass over
     nothing that the exact gain would take.
     """
     bounds, pair, prices = state.bounds, state.pair, state.prices
     size_a, size_b = state.size[a], state.size[b]
     before = state.violation[a] + state.violation[b]
     hope = bounds.weight * before if before > 0.0 else 0.0
-    best, best_i, best_j, prepared = bounds.gain, NONE, NONE, False
+    best, best_i, best_j, prepared = bounds.gain, NO_NUMBER, NO_NUMBER, False
     both, apart = 1.0 / size_a + 1.0 / size_b, math.sqrt(between)
-    twice, gone, new = 2.0 * apart, pair[0, PLACE], pair[1, PLACE]
-    gone_aside, new_aside = pair[0, ASIDE], pair[1, ASIDE]
-    lost, gained, outward, inward = pair[0, ALONG], pair[1, ALONG], pair[0, AWAY], pair[1, AWAY]
+    twice, gone, new = 2.0 * apart, pair[0, PAIR_PLACE], pair[1, PAIR_PLACE]
+    gone_aside, new_aside = pair[0, PAIR_ASIDE], pair[1, PAIR_ASIDE]
+    lost, gained, outward, inward = (
+        pair[0, PAIR_ALONG],
+        pair[1, PAIR_ALONG],
+        pair[0, PAIR_AWAY],
+        pair[1, PAIR_AWAY],
+    )
     low, high, widest = _extent(new, new_aside, size_b)
     for i in range(size_a):
         start, aside = apart + gone[i], gone_aside[i]
@@ -259,7 +277,9 @@ def _best_swap(state: ExchangeState, a: int, b: int, between: float) -> tuple[fl
         for j in range(size_b):
             line, wide = start - new[j], aside + new_aside[j]
             most = line * (both * line - twice) + both * wide * wide
-            promised = bounds.gain + (1.0 + MARGIN) * hope - (1.0 - MARGIN) * prices[j]
+            promised = (
+                bounds.gain + (1.0 + PRICE_MARGIN_SHARE) * hope - (1.0 - PRICE_MARGIN_SHARE) * prices[j]
+            )
             if most + promised <= best:
                 continue
             # The triangle inequality bounds the distance of the two records.
@@ -303,8 +323,8 @@ def _with_distance(state: ExchangeState, i: int, j: int, times: float, total: fl
 def _open_both(state: ExchangeState, a: int, b: int) -> None:
     """Bring the ledgers of two classes up to date for swaps: the lists of one may drop those of the other."""
     ledger = state.ledger
-    while ledger.filled[a] == NOTHING or ledger.filled[b] == NOTHING:
-        open_ledger(state, a if ledger.filled[a] == NOTHING else b, SWAPS)
+    while ledger.filled[a] == ANSWERS_NOTHING or ledger.filled[b] == ANSWERS_NOTHING:
+        open_ledger(state, a if ledger.filled[a] == ANSWERS_NOTHING else b, ANSWERS_SWAPS)
 
 
 @spliced
@@ -345,18 +365,24 @@ def _better_move(
         sign = -2.0 if side else 2.0
         for place in range(size):
             record = state.members[source, place]
-            near = pair[side, AWAY, place] * pair[side, AWAY, place]
-            far = near + sign * pair[side, ALONG, place] + between
+            near = pair[side, PAIR_AWAY, place] * pair[side, PAIR_AWAY, place]
+            far = near + sign * pair[side, PAIR_ALONG, place] + between
             gain = near * size / (size - 1.0) - far * goal / (goal + 1.0)
             if gain + hope <= best:
                 continue
             if state.codes.shape[0] > 0:
-                while state.ledger.filled[source] < MOVES or state.ledger.filled[target] < MOVES:
-                    open_ledger(state, source if state.ledger.filled[source] < MOVES else target, MOVES)
+                while (
+                    state.ledger.filled[source] < ANSWERS_MOVES or state.ledger.filled[target] < ANSWERS_MOVES
+                ):
+                    open_ledger(
+                        state,
+                        source if state.ledger.filled[source] < ANSWERS_MOVES else target,
+                        ANSWERS_MOVES,
+                    )
                 after = state.ledger.leave[record]
                 after += violation_with(state.ledger, state.rules, state.codes, target, goal, record)
                 gain += weight * (before - after)
             if gain > best:
                 best = gain
-                i, j = (NONE, record) if side else (record, NONE)
+                i, j = (NO_NUMBER, record) if side else (record, NO_NUMBER)
     return best, i, j

@@ -11,17 +11,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from duckanon.kernels.closeness.threshold import rule_violation
-from duckanon.kernels.compiled import spliced, uncounted
+from duckanon.kernels.compiled import inner, spliced
 from duckanon.kernels.exchange.ledger_path import enter_path, fill_path, path_join, path_moves, path_swap
 from duckanon.kernels.exchange.ledger_state import (
+    ANSWERS_MOVES,
+    ANSWERS_SWAPS,
     ASCENDING,
     BOUND,
     BOUND_MORE,
     CODE,
-    MOVES,
-    NONE,
+    NO_NUMBER,
     RANK,
-    SWAPS,
     TOTAL,
     TOTAL_MORE,
     bound_of,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from duckanon.kernels.exchange.ledger_state import Ledger
 
 
-COUNTED = 16
+COUNTING_SORT_MAX_RECORDS = 16
 """Largest class that is put in order by counting, for each member, those before it: nothing branches."""
 
 
@@ -71,7 +71,7 @@ def fill_ledger(
             else:
                 fill_without(ledger, rules, a, c, size)
                 ledger.sums[a, c, TOTAL] = tree_total(ledger, rules, a, c, size, size)
-    ledger.filled[c], ledger.windowed[c] = SWAPS, False
+    ledger.filled[c], ledger.windowed[c] = ANSWERS_SWAPS, False
 
 
 @spliced
@@ -85,7 +85,7 @@ def fill_moves(
         if not ledger.quick[a]:
             for record in members:
                 ledger.leave[record] += _histogram_violation(
-                    ledger, rules, a, c, len(members), codes[a, record], NONE
+                    ledger, rules, a, c, len(members), codes[a, record], NO_NUMBER
                 )
             continue
         ledger.sums[a, c, BOUND_MORE] = bound_of(rules, a, len(members) + 1)
@@ -93,7 +93,7 @@ def fill_moves(
             path_moves(ledger, rules, a, c, members)
         else:
             tree_moves(ledger, rules, a, c, members)
-    ledger.filled[c] = MOVES
+    ledger.filled[c] = ANSWERS_MOVES
 
 
 @spliced
@@ -102,7 +102,7 @@ def class_violation(ledger: Ledger, rules: Rules, c: int, size: int) -> float:
     violation = 0.0
     for a in range(len(ledger.quick)):
         if not ledger.quick[a]:
-            violation += _histogram_violation(ledger, rules, a, c, size, NONE, NONE)
+            violation += _histogram_violation(ledger, rules, a, c, size, NO_NUMBER, NO_NUMBER)
         else:
             violation += excess_of(rules, a, ledger.sums[a, c, TOTAL], ledger.sums[a, c, BOUND])
     return violation
@@ -166,7 +166,7 @@ def violation_with(
     for a in range(len(ledger.quick)):
         code = codes[a, new]
         if not ledger.quick[a]:
-            violation += _histogram_violation(ledger, rules, a, c, size, NONE, code)
+            violation += _histogram_violation(ledger, rules, a, c, size, NO_NUMBER, code)
             continue
         if rules.table[a]["height"] == 0:
             total = path_join(ledger, rules, a, c, size, code)
@@ -184,13 +184,13 @@ def _order(ledger: Ledger, codes: NDArray[np.int64], a: int, c: int, members: ND
     ascending = lists[list_of(ledger, ASCENDING, c) :]
     for i in range(size):
         own[i] = codes[a, members[i]]
-    for i in range(size if size <= COUNTED else 0):
+    for i in range(size if size <= COUNTING_SORT_MAX_RECORDS else 0):
         code, rank, place = own[i], 0, 0
         for j in range(size):
             rank += own[j] < code
             place += (own[j] == code) & (j < i)
         ranks[i], ascending[rank + place] = rank, code
-    if size > COUNTED:
+    if size > COUNTING_SORT_MAX_RECORDS:
         for i in range(size):
             ascending[i] = own[i]
         ascend(ascending[:size])
@@ -222,7 +222,7 @@ def _order_by_counts(
         ranks[i] = lower[own[i]]
 
 
-@uncounted
+@inner
 def _histogram_violation(
     ledger: Ledger, rules: Rules, a: int, c: int, size: int, gone: int, new: int
 ) -> float:

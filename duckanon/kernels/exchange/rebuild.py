@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, spliced, uncounted
-from duckanon.kernels.exchange.exchange import ANY, exchange
-from duckanon.kernels.exchange.ledger_state import NONE
+from duckanon.kernels.compiled import compiled, inner, spliced
+from duckanon.kernels.exchange.exchange import ANY_EXCHANGES, exchange
+from duckanon.kernels.exchange.ledger_state import NO_NUMBER
 from duckanon.kernels.exchange.state import ExchangeState, add, forget, sse_of, touch, update_violations
 from duckanon.kernels.splitmix import draw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SETTLES = 20
+SETTLING_MAX_PASSES = 20
 """Most passes over the pairs of a neighbourhood that was formed anew."""
 
-CHANCES = 1024
+ACCEPTANCE_STEPS = 1024
 """Steps from no loss to the largest that is accepted, of which each has the same chance."""
 
 
@@ -84,7 +84,11 @@ def rebuild(
         if spare > 0:
             neighbourhood.classes[count] = free[spare - 1]
             count += 1
-        least = -worse * draw(random_state, CHANCES) / CHANCES if worse > 0.0 else state.bounds.gain
+        least = (
+            -worse * draw(random_state, ACCEPTANCE_STEPS) / ACCEPTANCE_STEPS
+            if worse > 0.0
+            else state.bounds.gain
+        )
         gain = _try(state, neighbourhood, count, random_state, least)
         if gain > least:
             total += gain
@@ -92,7 +96,7 @@ def rebuild(
     return total
 
 
-@uncounted
+@inner
 def _gather(
     state: ExchangeState, options: NDArray[np.int64], a: int, neighbourhood: Neighbourhood, most: int
 ) -> int:
@@ -155,7 +159,7 @@ def _accept(
     return spare
 
 
-@uncounted
+@inner
 def _value(state: ExchangeState, classes: NDArray[np.int64]) -> float:
     """Return the SSE of some classes, and the price of their violations."""
     total = 0.0
@@ -180,12 +184,14 @@ def _save(state: ExchangeState, neighbourhood: Neighbourhood, count: int) -> int
 @spliced
 def _settle(state: ExchangeState, classes: NDArray[np.int64]) -> None:
     """Exchange between all pairs of classes until nothing is gained."""
-    clock, mark = len(state.touched) - 1, NONE
-    for _ in range(SETTLES):
+    clock, mark = len(state.touched) - 1, NO_NUMBER
+    for _ in range(SETTLING_MAX_PASSES):
         start, gained = state.touched[clock], 0.0
         for x in range(len(classes)):
             if state.size[classes[x]] > 0:
-                gained = exchange(state, classes[x], classes[x + 1 :], mark, ANY, ANY, gained)
+                gained = exchange(
+                    state, classes[x], classes[x + 1 :], mark, ANY_EXCHANGES, ANY_EXCHANGES, gained
+                )
         if gained <= state.bounds.gain:
             return
         mark = start
@@ -243,7 +249,7 @@ def _next_seed(neighbourhood: Neighbourhood, used: int, random_state: NDArray[np
     return place
 
 
-@uncounted
+@inner
 def _least(distance: NDArray[np.float64], first: int, last: int) -> int:
     """Return the place of the least distance from first on and before last."""
     best, least = first, distance[first]
@@ -253,10 +259,10 @@ def _least(distance: NDArray[np.float64], first: int, last: int) -> int:
     return best
 
 
-@uncounted
+@inner
 def _join(state: ExchangeState, classes: NDArray[np.int64], record: int) -> None:
     """Add a record to the class that may grow and whose SSE rises least."""
-    best, least = NONE, np.inf
+    best, least = NO_NUMBER, np.inf
     for c in classes:
         size = state.size[c]
         if 0 < size < state.bounds.most:
@@ -270,7 +276,7 @@ def _join(state: ExchangeState, classes: NDArray[np.int64], record: int) -> None
     add(state, best, record)
 
 
-@uncounted
+@inner
 def _ascend(codes: NDArray[np.int64], number: NDArray[np.int64], records: NDArray[np.int64]) -> None:
     """Sort records by their codes, the first attribute first, then by number."""
     for i in range(1, len(records)):
@@ -281,7 +287,7 @@ def _ascend(codes: NDArray[np.int64], number: NDArray[np.int64], records: NDArra
         records[at] = record
 
 
-@uncounted
+@inner
 def _after(codes: NDArray[np.int64], number: NDArray[np.int64], one: int, other: int) -> bool:
     """Tell whether one record comes after another."""
     for a in range(codes.shape[0]):
@@ -290,7 +296,7 @@ def _after(codes: NDArray[np.int64], number: NDArray[np.int64], one: int, other:
     return bool(number[one] > number[other])
 
 
-@uncounted
+@inner
 def _squared(points: NDArray[np.float64], one: int, other: int) -> float:
     """Return the squared distance of two records."""
     here, there, total = points[one], points[other], 0.0
@@ -300,7 +306,7 @@ def _squared(points: NDArray[np.float64], one: int, other: int) -> float:
     return total
 
 
-@uncounted
+@inner
 def clear(state: ExchangeState, classes: NDArray[np.int64]) -> None:
     """Take all records out of some classes."""
     for c in classes:

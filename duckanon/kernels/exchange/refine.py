@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from duckanon.kernels.exchange.exchange import ANY, sweep
+from duckanon.kernels.exchange.exchange import ANY_EXCHANGES, sweep
 from duckanon.kernels.exchange.rebuild import empty_neighbourhood, rebuild
 from duckanon.kernels.exchange.search import Search, labels_of, near_records, neighbours, search_of, sse_left
 from duckanon.kernels.loss import sse
@@ -29,20 +29,20 @@ Stop = Callable[[], bool]
 
 Effort = Literal["fast", "balanced", "best"]
 
-STRICT = 1e9
+STRICT_PRICE = 1e9
 """SSE, in units of the mean squared distance to the centre, that one record beyond a threshold counts as."""
 
-USUAL_SIZE, USUAL_COLUMNS = 3, 13
+USUAL_CLASS_RECORDS, USUAL_COLUMNS = 3, 13
 """Class size and coordinates that the number of rebuilt neighbourhoods speaks of: where there is more of
 either, each costs more, and there are fewer."""
 
-LIMITED_COST = 64
+LIMITED_COST_FACTOR = 64
 """A neighbourhood with thresholds to keep costs about so many times as much to rebuild."""
 
-LIMITED_CLASSES = 5
+LIMITED_MAX_CLASSES = 5
 """Most classes of a neighbourhood with thresholds to keep."""
 
-MANY = 500_000
+FULL_PASSES_MAX_RECORDS = 500_000
 """A table of more records makes half the passes where thresholds are to be kept: of eight passes the last
 four take two fifths of the time and a thirtieth of the loss. Then a pass makes one exchange at most of a pair
 of classes, and looks at a neighbour more than the one before, which lost less in less time than to go on with
@@ -54,11 +54,11 @@ FIRST_PRICE, LAST_PRICE = Decimal(2), Decimal(400)
 SWEEPS_A_LEVEL = 2
 """Passes at each price."""
 
-COOLING, PATIENT = 0.7, 80
+COOLING_SHARE, COOLING_MIN_ROUNDS = 0.7, 80
 """Share of the rounds in which rebuilt neighbourhoods may be worse, less and less, and how many of them there
 must be for each class: with fewer the search loses more than it finds."""
 
-PIECE, SHORT = 8, 0.1
+FIRST_PIECE_NEIGHBOURHOODS, SHORT_PIECE_SECONDS = 8, 0.1
 """Neighbourhoods rebuilt before the first question whether to stop, and twice as many each time that so many
 seconds do not go by: as plain Python one may take a twentieth. What comes out does not depend on it."""
 
@@ -167,8 +167,8 @@ def refine(
     if len(thresholds):
         # The least violation is one unit of an edge sum; no gain may outweigh it.
         least = 2.0 * len(search.labels) * float(search.state.rules.table["whole"].max())
-        search = search.at_price(max(STRICT, least))
-    many = len(thresholds) > 0 and len(search.labels) > share * MANY
+        search = search.at_price(max(STRICT_PRICE, least))
+    many = len(thresholds) > 0 and len(search.labels) > share * FULL_PASSES_MAX_RECORDS
     _passes(search, work, work.sweeps // 2 if many else work.sweeps, stop, hasty=many)
     n, d = search.state.points.shape
     size = max(k, n / np.count_nonzero(search.state.size))
@@ -178,8 +178,8 @@ def refine(
 
 def _rebuilds(work: Work, share: float, size: float, columns: int, *, limited: bool) -> int:
     """Return how many neighbourhoods are rebuilt, of classes of a size."""
-    count = int(work.rebuilds * share * USUAL_SIZE / size / max(1.0, columns / USUAL_COLUMNS))
-    return count // LIMITED_COST if limited else count
+    count = int(work.rebuilds * share * USUAL_CLASS_RECORDS / size / max(1.0, columns / USUAL_COLUMNS))
+    return count // LIMITED_COST_FACTOR if limited else count
 
 
 def _rounds(work: Work, rebuilds: int, classes: int) -> int:
@@ -232,7 +232,7 @@ def _prices(levels: int) -> list[float]:
 
 
 def _passes(search: Search, work: Work, most: int, stop: Stop | None, *, hasty: bool = False) -> None:
-    """Exchange between neighbours until a pass gains little; how a hasty one does stands at `MANY`."""
+    """Exchange between neighbours until a pass gains little; hasty passes: see `FULL_PASSES_MAX_RECORDS`."""
     state = search.state
     seen = np.full(len(state.size), -1)
     squares = float(np.sum(np.square(state.points)))
@@ -240,7 +240,7 @@ def _passes(search: Search, work: Work, most: int, stop: Stop | None, *, hasty: 
         if stop is not None and stop():
             return
         near = neighbours(state, work.neighbours + number if hasty else work.neighbours)
-        gain = sweep(state, near, seen, 1 if hasty else ANY)
+        gain = sweep(state, near, seen, 1 if hasty else ANY_EXCHANGES)
         if gain <= work.enough * sse_left(state, squares):
             return
 
@@ -260,11 +260,11 @@ def _rebuilt(
         return best
     # Classes that merging has made very large stay out of the neighbourhoods: they are for the sweeps.
     typical = int(3 * np.median(state.size[state.size > 0]))
-    classes = 1 + (min(work.classes, LIMITED_CLASSES) if len(state.codes) else work.classes)
+    classes = 1 + (min(work.classes, LIMITED_MAX_CLASSES) if len(state.codes) else work.classes)
     neighbourhood = empty_neighbourhood(classes, classes * min(state.bounds.most, typical))
     random_state = np.array([(seed + 1) % 2**64], dtype=np.uint64)
     least = _loss(state)
-    cooling = COOLING * rounds if rebuilds >= PATIENT * count else 0.0
+    cooling = COOLING_SHARE * rounds if rebuilds >= COOLING_MIN_ROUNDS * count else 0.0
     for turn in range(rounds):
         if stop is not None and stop():
             break
@@ -289,12 +289,12 @@ def _round(
     free = np.full(len(state.size), -1)
     empty = np.flatnonzero(state.size == 0)
     free[: len(empty)] = empty
-    gain, left, piece = 0.0, rebuilds, PIECE
+    gain, left, piece = 0.0, rebuilds, FIRST_PIECE_NEIGHBOURHOODS
     while left > 0 and not (stop is not None and stop()):
         begun = perf_counter()
         gain += rebuild(state, near, records, free, min(left, piece), neighbourhood, random_state, worse)
         left -= piece
-        piece *= 2 if perf_counter() - begun < SHORT else 1
+        piece *= 2 if perf_counter() - begun < SHORT_PIECE_SECONDS else 1
     return gain
 
 

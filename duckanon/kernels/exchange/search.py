@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.kernels.closeness.threshold import rules_of
-from duckanon.kernels.exchange.state import MARGIN, Bounds, ExchangeState, exchange_state_of
-from duckanon.kernels.exchange.windows import POSITIONS
+from duckanon.kernels.exchange.state import PRICE_MARGIN_SHARE, Bounds, ExchangeState, exchange_state_of
+from duckanon.kernels.exchange.windows import PATH_MAX_POSITIONS
 from duckanon.kernels.neighbours.centroids import nearest, principal
-from duckanon.kernels.points import SMALLEST, check_class_size, distance_points, enlarged
+from duckanon.kernels.points import ENLARGED_BELOW, check_class_size, distance_points, enlarged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.exchange.state import ExchangeState
 
-ROUNDING = 1e-11
+GAIN_ROUNDING_SHARE = 1e-11
 """Share of the whole spread below which a gain may be rounding."""
 
-SPARE = 64
+SPARE_CLASSES = 64
 """Free classes, so that a neighbourhood can be rebuilt with one class more."""
 
-LARGE = 256
+LARGE_CLASS_RECORDS = 256
 """Classes above this, and above four times the median, stay as merging made them: every class gets the memory
 that the largest one needs."""
 
@@ -57,8 +57,12 @@ class Search:
         """Return the same search in which a record beyond a threshold counts as `price` units."""
         weight, table = price * self.unit, self.state.rules.table
         # The least violation is one unit of an edge sum, where all attributes are paths with t alone.
-        paths = self.state.ledger.quick & (table["height"] == 0) & (table["values"] <= POSITIONS)
-        sure = (1.0 - MARGIN) * weight / float(table["whole"].max()) if len(table) and paths.all() else 0.0
+        paths = self.state.ledger.quick & (table["height"] == 0) & (table["values"] <= PATH_MAX_POSITIONS)
+        sure = (
+            (1.0 - PRICE_MARGIN_SHARE) * weight / float(table["whole"].max())
+            if len(table) and paths.all()
+            else 0.0
+        )
         bounds = self.state.bounds._replace(weight=weight, sure=sure)
         return replace(self, state=self.state._replace(bounds=bounds))
 
@@ -81,16 +85,18 @@ def search_of(
     sizes = np.bincount(owner)
     # Under thresholds a class may have to grow beyond 2k - 1 before its neighbours can do without it.
     most = int(max(2 * k - 1, 4 * np.median(sizes) if len(thresholds) else 0))
-    most = max(most, min(LARGE, int(sizes.max())))
+    most = max(most, min(LARGE_CLASS_RECORDS, int(sizes.max())))
     moving = sizes[owner] <= most
     # Gains are differences of sums: far from zero they would drown in rounding.
     # Enlarged, or the squares of small ones would vanish, and with them the least gain that ends the search.
     matrix = matrix[moving]
-    matrix = np.ascontiguousarray(enlarged(matrix - matrix.mean(axis=0), SMALLEST) if len(matrix) else matrix)
+    matrix = np.ascontiguousarray(
+        enlarged(matrix - matrix.mean(axis=0), ENLARGED_BELOW) if len(matrix) else matrix
+    )
     moving_labels = np.unique(owner[moving], return_inverse=True)[1].astype(np.int64)
-    classes = int(moving_labels.max(initial=-1)) + 1 + SPARE
+    classes = int(moving_labels.max(initial=-1)) + 1 + SPARE_CLASSES
     spread = float(np.sum(np.square(matrix)))
-    bounds = Bounds(k, most, 0.0, ROUNDING * spread, 0.0)
+    bounds = Bounds(k, most, 0.0, GAIN_ROUNDING_SHARE * spread, 0.0)
     rules = rules_of(thresholds)
     state = exchange_state_of(matrix, coded[:, moving], moving_labels, rules, bounds, classes=classes)
     return Search(state, owner, moving, spread / max(len(matrix), 1))

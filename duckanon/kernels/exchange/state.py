@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, spliced, uncounted
+from duckanon.kernels.compiled import compiled, inner, spliced
 from duckanon.kernels.exchange.ledger import class_violation, fill_ledger, fill_moves
-from duckanon.kernels.exchange.ledger_state import NOTHING, SWAPS, Ledger, ledger_of
+from duckanon.kernels.exchange.ledger_state import ANSWERS_NOTHING, ANSWERS_SWAPS, Ledger, ledger_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Rules
 
 
-MARGIN = 2.0**-40
+PRICE_MARGIN_SHARE = 2.0**-40
 """Share of a price that is more than its rounding, and less than matters."""
 
 
@@ -161,7 +161,7 @@ def exchange_state_of(
     return state
 
 
-@uncounted
+@inner
 def add(state: ExchangeState, c: int, record: int) -> None:
     """Add a record to a class, whose violation is not brought up to date."""
     at = state.size[c]
@@ -174,7 +174,7 @@ def add(state: ExchangeState, c: int, record: int) -> None:
         sums[j] += point[j]
 
 
-@uncounted
+@inner
 def take(state: ExchangeState, record: int) -> None:
     """Take a record out of its class, whose last member moves to its place."""
     c, at = state.label[record], state.place[record]
@@ -188,7 +188,7 @@ def take(state: ExchangeState, record: int) -> None:
         sums[j] -= point[j]
 
 
-@uncounted
+@inner
 def touch(state: ExchangeState, c: int) -> None:
     """Note that a class has changed."""
     clock = len(state.touched) - 1
@@ -196,14 +196,14 @@ def touch(state: ExchangeState, c: int) -> None:
     state.touched[c] = state.touched[clock]
 
 
-@uncounted
+@inner
 def forget(state: ExchangeState, c: int) -> None:
     """Note that what is kept of a class is out of date."""
     state.measured[c] = False
-    state.ledger.filled[c] = NOTHING
+    state.ledger.filled[c] = ANSWERS_NOTHING
 
 
-@uncounted
+@inner
 def measure(state: ExchangeState, c: int) -> None:
     """Bring the mean of a class, and the distances of its members from it, up to date."""
     size, sums, mean, members = state.size[c], state.sums[c], state.mean[c], state.members[c]
@@ -221,11 +221,11 @@ def measure(state: ExchangeState, c: int) -> None:
     state.measured[c] = True
 
 
-@uncounted
+@inner
 def open_ledger(state: ExchangeState, c: int, asked: int) -> None:
-    """Bring the ledger of a class up to date, for `SWAPS` or `MOVES`; others may be dropped."""
+    """Bring the ledger of a class up to date, for `ANSWERS_SWAPS` or `MOVES`; others may be dropped."""
     members = state.members[c, : state.size[c]]
-    if state.ledger.filled[c] == NOTHING:
+    if state.ledger.filled[c] == ANSWERS_NOTHING:
         fill_ledger(state.ledger, state.rules, state.codes, c, members)
     if state.ledger.filled[c] < asked:
         fill_moves(state.ledger, state.rules, state.codes, c, members)
@@ -235,7 +235,7 @@ def open_ledger(state: ExchangeState, c: int, asked: int) -> None:
 def update_violation(state: ExchangeState, c: int) -> None:
     """Bring the violation of a class up to date."""
     if len(state.codes) > 0:
-        open_ledger(state, c, SWAPS)
+        open_ledger(state, c, ANSWERS_SWAPS)
         state.violation[c] = class_violation(state.ledger, state.rules, c, state.size[c])
 
 
@@ -249,7 +249,7 @@ def update_violations(state: ExchangeState, classes: NDArray[np.int64]) -> None:
             state.violation[c] = 0.0
 
 
-@uncounted
+@inner
 def sse_of(state: ExchangeState, c: int) -> float:
     """Return the sum of squared distances between the members of a class and their mean."""
     total, size = 0.0, state.size[c]

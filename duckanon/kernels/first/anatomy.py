@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.closeness.threshold import most_of_one
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.first.mdav import mdav
-from duckanon.kernels.neighbours.kd import NEARLY
+from duckanon.kernels.neighbours.kd import EQUAL_VARIANCE_SHARE
 from duckanon.kernels.neighbours.slots import Slots, farthest_in, fill, nearest_in, remove
 from duckanon.kernels.points import check_class_size, distance_points
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-LARGEST = 128
+WHOLE_TABLE_MAX_RECORDS = 128
 """Records among all of which a class is looked for; tables of more are halved."""
 
 
@@ -56,7 +56,7 @@ class _Near(NamedTuple):
 
 
 def anatomize(
-    points: ArrayLike, codes: ArrayLike, k: int, c: Decimal | Fraction, largest: int = LARGEST
+    points: ArrayLike, codes: ArrayLike, k: int, c: Decimal | Fraction, largest: int = WHOLE_TABLE_MAX_RECORDS
 ) -> NDArray[np.int64]:
     """Return classes of at least k near records, in which a value has less than the share c of the records.
 
@@ -170,7 +170,7 @@ def _sides(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the `cut` records that go left, by the widest coordinate, and the others; both ascending."""
     spread = points.var(axis=0)
-    column = points[:, int(np.argmax(spread >= spread.max() * NEARLY))]
+    column = points[:, int(np.argmax(spread >= spread.max() * EQUAL_VARIANCE_SHARE))]
     counts = np.bincount(values)
     place = np.empty(len(values), np.int64)
     place[np.lexsort((column, values))] = np.arange(len(values))
@@ -279,7 +279,7 @@ def _run(
         label += 1
 
 
-@inner
+@compiled
 def _class_size(rest: _Rest, left: int, size: int) -> tuple[int, bool]:
     """Return the least size after which what is left, not spare, keeps c; else that of the last class."""
     most = 0
@@ -295,7 +295,7 @@ def _class_size(rest: _Rest, left: int, size: int) -> tuple[int, bool]:
     return count, True
 
 
-@inner
+@compiled
 def _needed(rest: _Rest, stay: int) -> int:
     """Return how many records have to be taken so that so many at most stay in a bucket."""
     needed = 0
@@ -304,7 +304,7 @@ def _needed(rest: _Rest, stay: int) -> int:
     return needed
 
 
-@inner
+@compiled
 def _available(rest: _Rest, cap: int) -> int:
     """Return how many records can be taken, so many at most of a bucket."""
     available = 0
@@ -313,7 +313,7 @@ def _available(rest: _Rest, cap: int) -> int:
     return available
 
 
-@inner
+@compiled
 def _farthest(rest: _Rest, query: NDArray[np.float64]) -> int:
     """Return the record farthest from the query of those in the fullest buckets, of several the lowest."""
     buckets, most = rest.buckets, 0
@@ -329,7 +329,7 @@ def _farthest(rest: _Rest, query: NDArray[np.float64]) -> int:
     return best_record
 
 
-@inner
+@compiled
 def _form(
     rest: _Rest, query: NDArray[np.float64], seed: int, count: int, stay: int, near: _Near
 ) -> NDArray[np.int64]:
@@ -352,7 +352,7 @@ def _form(
     return members
 
 
-@inner
+@compiled
 def _look(rest: _Rest, bucket: int, query: NDArray[np.float64], cap: int, near: _Near) -> None:
     """Look for the nearest record of a bucket, infinitely far where no more may be taken."""
     near.distance[bucket] = np.inf
@@ -362,7 +362,7 @@ def _look(rest: _Rest, bucket: int, query: NDArray[np.float64], cap: int, near: 
         near.distance[bucket], near.record[bucket] = found
 
 
-@inner
+@compiled
 def _nearest(rest: _Rest, stay: int, free: int, near: _Near) -> int:
     """Return the bucket of the nearest record that may be taken, so many of those that may stay."""
     chosen = -1

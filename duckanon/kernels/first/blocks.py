@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.neighbours.heap import NO_RECORD, ascend, offer
 from duckanon.kernels.neighbours.kd import kd_blocks
 from duckanon.kernels.points import check_class_size, distance_points
@@ -21,11 +21,11 @@ from duckanon.kernels.points import check_class_size, distance_points
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-LARGEST = 1024
+BLOCK_MAX_RECORDS = 1024
 """Records that every block may hold."""
-LARGEST_CLASSES = 256
+BLOCK_MAX_CLASSES = 256
 """Classes that every block may hold: a record costs about as many distances, whatever k is."""
-SHARES = 8
+SHARES_A_THREAD = 8
 """Shares of blocks a thread: enough that no thread waits long for the last one."""
 
 
@@ -102,13 +102,13 @@ def blocks(
     matrix = distance_points(points)
     check_class_size(len(matrix), k)
     if largest is None:
-        largest = max(LARGEST, LARGEST_CLASSES * k)
+        largest = max(BLOCK_MAX_RECORDS, BLOCK_MAX_CLASSES * k)
     order, offsets = kd_blocks(matrix, k, max(largest, 2 * k))
     classes = np.diff(offsets) // k
     first_label = np.cumsum(classes) - classes
     labels = np.empty(len(matrix), np.int64)
     workers = threads or os.cpu_count() or 1
-    shares = min(len(classes), SHARES * workers)
+    shares = min(len(classes), SHARES_A_THREAD * workers)
 
     def run(share: int) -> None:
         first, last = (i * len(classes) // shares for i in (share, share + 1))
@@ -157,7 +157,7 @@ def _label(
             labels[order[start + i]] = first_label[number] + block.labels[i]
 
 
-@inner
+@compiled
 def _gather(block: _Block, points: NDArray[np.float64], records: NDArray[np.int64]) -> None:
     """Fill the block with the given records, numbered in the order given."""
     for j in range(len(block.rest)):
@@ -173,7 +173,7 @@ def _gather(block: _Block, points: NDArray[np.float64], records: NDArray[np.int6
             block.rest[j] += value
 
 
-@inner
+@compiled
 def _form_classes(block: _Block, size: int, k: int) -> None:
     """Form the classes of `mdav` on the records of a block.
 
@@ -203,7 +203,7 @@ def _form_classes(block: _Block, size: int, k: int) -> None:
         _join_nearest(block.points[:size], block.labels[:size], block.record[:left], label)
 
 
-@inner
+@compiled
 def _measure(
     columns: NDArray[np.float64], distance: NDArray[np.float64], left: int, query: NDArray[np.float64]
 ) -> None:
@@ -217,7 +217,7 @@ def _measure(
             distance[i] += difference * difference
 
 
-@inner
+@compiled
 def _farthest(record: NDArray[np.int64], distance: NDArray[np.float64], left: int) -> int:
     """Return the record of the greatest distance, of several the lowest."""
     best = 0
@@ -227,7 +227,7 @@ def _farthest(record: NDArray[np.int64], distance: NDArray[np.float64], left: in
     return int(record[best])
 
 
-@inner
+@compiled
 def _choose(
     block: _Block, left: int, seed: int, members: NDArray[np.int64], nearness: NDArray[np.float64]
 ) -> None:
@@ -246,7 +246,7 @@ def _choose(
     ascend(members)
 
 
-@inner
+@compiled
 def _take(block: _Block, last: int, number: int) -> None:
     """Take a record out; what is in slot `last`, the last one filled, moves into its slot."""
     record, slot, distance, columns = block.record, block.slot, block.distance, block.columns
@@ -258,7 +258,7 @@ def _take(block: _Block, last: int, number: int) -> None:
     slot[moved] = hole
 
 
-@inner
+@compiled
 def _join_nearest(
     points: NDArray[np.float64], labels: NDArray[np.int64], late: NDArray[np.int64], classes: int
 ) -> None:

@@ -17,7 +17,7 @@ from duckanon.kernels.neighbours.centroids import nearest, principal
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-NEAR = 8
+NEAREST_CLASSES = 8
 """Nearest classes that a record may join."""
 
 
@@ -41,16 +41,16 @@ def dissolve(points: NDArray[np.float64], labels: NDArray[np.int64], k: int) -> 
     Notes
     -----
     A class whose records are on average nearer to other centroids than to its own is tried, by descending
-    SSE: each of its records joins the nearest of its `NEAR` classes that has room. O((m + n) log m) on
-    average, and O(k NEAR d) for a trial. Plain numpy: trials are few, and compiling would take longer than
-    they take on all but the largest tables.
+    SSE: each of its records joins the nearest of its `NEAREST_CLASSES` classes that has room. O((m + n) log
+    m) on average, and O(k NEAREST_CLASSES d) for a trial. Plain numpy: trials are few, and compiling would
+    take longer than they take on all but the largest tables.
     """
     means, sizes = class_means(points, labels), np.bincount(labels)
     m = len(sizes)
     if m < 2:
         return labels
     features = principal(np.vstack([means, points]), np.arange(m))
-    near = nearest(features[:m], features[m:], np.arange(1, min(NEAR, m) + 1))
+    near = nearest(features[:m], features[m:], np.arange(1, min(NEAREST_CLASSES, m) + 1))
     errors = np.bincount(labels, weights=_squared(points, means[labels]))
     away = np.where(near[:, 0] == labels, near[:, 1], near[:, 0])
     costs = np.bincount(labels, weights=_squared(points, means[away]) * sizes[away] / (sizes[away] + 1))

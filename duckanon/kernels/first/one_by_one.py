@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.neighbours.boxtree import BoxTree, box_tree_of, nearest, take
 from duckanon.kernels.neighbours.heap import ascend
 from duckanon.kernels.neighbours.outermost import (
@@ -98,13 +98,13 @@ def outermost_first(
     return order, distances[order]
 
 
-@inner
+@compiled
 def farthest_from_centroid(state: Formation) -> int:
     """Return the record without a class that is farthest from their centroid, of several the lowest."""
     return farthest_from_centre(state.outermost, state.tree, state.rest / state.tree.left[0])
 
 
-@inner
+@compiled
 def form(state: Formation, seed: int, size: int) -> None:
     """Make a class of the seed, which has none, and the size-1 records without a class nearest to it."""
     members = np.empty(size, np.int64)
@@ -115,7 +115,7 @@ def form(state: Formation, seed: int, size: int) -> None:
     make_class(state, members)
 
 
-@inner
+@compiled
 def make_class(state: Formation, members: NDArray[np.int64]) -> None:
     """Make a class of records that were taken from the tree; sorts them, for sums are taken by number."""
     discard(state.outermost, members)
@@ -129,7 +129,7 @@ def make_class(state: Formation, members: NDArray[np.int64]) -> None:
             state.sums[label, j] += state.points[record, j]
 
 
-@inner
+@compiled
 def k_neighbourhood(state: Formation, record: int, members: NDArray[np.int64]) -> None:
     """Write a record and the nearest to it without a class into `members`, by number; they stay so."""
     nearest(state.tree, state.points[record], np.empty(len(members)), members)
@@ -143,7 +143,7 @@ def k_neighbourhood(state: Formation, record: int, members: NDArray[np.int64]) -
     ascend(members)
 
 
-@inner
+@compiled
 def join_nearest(state: Formation) -> None:
     """Give each record without a class the class whose centroid, as formed, is nearest; ties to the first."""
     classes = state.formed[0]

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.first.divide import partitioned
 from duckanon.kernels.first.mdav import mdav1
 from duckanon.kernels.neighbours.kd import kd_blocks
-from duckanon.kernels.neighbours.slots import CHUNK, Slots, fill, measure, remove
+from duckanon.kernels.neighbours.slots import CHUNK_SLOTS, Slots, fill, measure, remove
 from duckanon.kernels.points import check_class_size, distance_points
 
 if TYPE_CHECKING:
@@ -111,14 +111,14 @@ def clusters(tree: SpanningTree, k: int) -> NDArray[np.int64]:
 @compiled
 def _grow(slots: Slots, points: NDArray[np.float64], tree: SpanningTree) -> None:
     """Add, again and again, the record outside the tree that has the shortest edge to it (Prim)."""
-    distances = np.empty(CHUNK)
+    distances = np.empty(CHUNK_SLOTS)
     newest = 0
     for joined in range(len(points)):
         tree.order[joined] = newest
         remove(slots, newest)
         best = -1
-        for first in range(0, slots.left[0], CHUNK):
-            last = min(first + CHUNK, slots.left[0])
+        for first in range(0, slots.left[0], CHUNK_SLOTS):
+            last = min(first + CHUNK_SLOTS, slots.left[0])
             measure(slots, first, last, points[newest], distances)
             for i in range(last - first):
                 record = slots.record[first + i]
@@ -130,7 +130,7 @@ def _grow(slots: Slots, points: NDArray[np.float64], tree: SpanningTree) -> None
         newest = best
 
 
-@inner
+@compiled
 def _before(tree: SpanningTree, a: int, b: int) -> bool:
     """Tell whether the edge of record a is shorter than that of b, or as long with lower ends."""
     if tree.length[a] != tree.length[b]:
@@ -166,7 +166,7 @@ def _cut(
     return _named(parent, tree.order)
 
 
-@inner
+@compiled
 def _named(parent: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the number of the tree of each record, trees in the order of their lowest records."""
     root, number = np.empty(len(parent), np.int64), np.full(len(parent), -1)

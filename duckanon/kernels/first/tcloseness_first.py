@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.exact import exact_t
-from duckanon.kernels.neighbours.kd import NEARLY
+from duckanon.kernels.neighbours.kd import EQUAL_VARIANCE_SHARE
 from duckanon.kernels.neighbours.slots import Slots, farthest_in, fill, nearest_in, remove
 from duckanon.kernels.points import check_class_size, distance_points
 
@@ -204,7 +204,9 @@ def _parts(
     first, second = (_strata_sizes(part, size) for part in sizes)
     here = points[by_stratum]
     spread = here.var(axis=0)
-    values = here[:, int(np.argmax(spread >= spread.max() * NEARLY))] if len(spread) else np.zeros(n)
+    values = (
+        here[:, int(np.argmax(spread >= spread.max() * EQUAL_VARIANCE_SHARE))] if len(spread) else np.zeros(n)
+    )
     strata = np.split(values, np.cumsum(first + second)[:-1])
     goes_left = np.concatenate([_lowest(values, count) for values, count in zip(strata, first, strict=True)])
     for side in (goes_left, ~goes_left):
@@ -259,7 +261,7 @@ def _run(
                 rest[j] -= points[record, j]
 
 
-@inner
+@compiled
 def _farthest(strata: Slots, query: NDArray[np.float64]) -> int:
     """Return the record left that is farthest from the query, of several the lowest."""
     best_distance, best_record = -1.0, -1
@@ -271,7 +273,7 @@ def _farthest(strata: Slots, query: NDArray[np.float64]) -> int:
     return best_record
 
 
-@inner
+@compiled
 def _form(strata: Slots, query: NDArray[np.float64]) -> NDArray[np.int64]:
     """Take the record nearest to the query from each stratum, once a second one where there are extras."""
     size = len(strata.start)

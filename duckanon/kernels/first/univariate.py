@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.points import check_class_size, distance_points
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _sorted_cuts(values: NDArray[np.float64], k: int) -> NDArray[np.int64]:
     return start
 
 
-@inner
+@compiled
 def _best_start(
     halves: Halves,
     cut: int,
@@ -175,7 +175,7 @@ def _best_start(
             least[end], start[end] = total, i
 
 
-@inner
+@compiled
 def _measure(values: NDArray[np.float64], cut: int, ends: int, halves: Halves) -> None:
     """Write means and SSE of the stretches before and after the cut, as differences from the value before."""
     origin = values[cut - 1]

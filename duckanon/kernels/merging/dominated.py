@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.dominance import PARTS, ROUNDING, reached
+from duckanon.kernels.compiled import compiled
+from duckanon.kernels.dominance import NUMBERS_A_CLASS, ROUNDING, reached
 from duckanon.kernels.neighbours.centroids import nearest, principal
 
 if TYPE_CHECKING:
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-NEIGHBOURS = 16
+FIRST_CANDIDATES = 16
 """Candidates of each class in the first round."""
 
-WIDE = 256
+SEVERAL_PARTNERS_CANDIDATES = 256
 """Candidates from which a class is merged with several where none alone is enough."""
 
-MOST = 4_000_000
+MAX_CANDIDATES_IN_MEMORY = 4_000_000
 """Candidates that are in memory at once, if not those of one class."""
 
 
@@ -41,13 +41,13 @@ def merge_dominated(
         Sums of the coordinates of each class.
     sizes : ndarray of shape (m,), int64
         Records of each class.
-    parts : ndarray of shape (m, q, `PARTS`), float64
+    parts : ndarray of shape (m, q, `NUMBERS_A_CLASS`), float64
         Contributions to each class in q columns, as `dominance.contributions` gives them.
     p : float
         Per cent within which no contribution may be estimated.
     again : callable, optional
-        Gives the parts (m', q, `PARTS`) of classes merged by labels (m,) anew, after each round. Needed where
-        several classes have contributions of one subject, for these add up.
+        Gives the parts (m', q, `NUMBERS_A_CLASS`) of classes merged by labels (m,) anew, after each round.
+        Needed where several classes have contributions of one subject, for these add up.
 
     Returns
     -------
@@ -57,10 +57,10 @@ def merge_dominated(
     Notes
     -----
     In each round every violating class, the worst first, is merged with that of its nearest classes whose
-    union with it keeps the rule at the least SSE. Where not even one of `WIDE` does, it is merged with one
-    after the other, the nearest first, until the rule is kept: then at least every second violating class is
-    gone after a round, while the candidates of each double. O(m log m) in all, in few dimensions.
-    Deterministic; ties to the nearest.
+    union with it keeps the rule at the least SSE. Where not even one of `SEVERAL_PARTNERS_CANDIDATES` does,
+    it is merged with one after the other, the nearest first, until the rule is kept: then at least every
+    second violating class is gone after a round, while the candidates of each double. O(m log m) in all, in
+    few dimensions. Deterministic; ties to the nearest.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def merge_dominated(
     """
     bound = p * (1.0 + ROUNDING) / 100.0
     sums, parts, parent = sums.copy(), parts.copy(), np.arange(len(sizes))
-    records, count = sizes.astype(np.float64), NEIGHBOURS
+    records, count = sizes.astype(np.float64), FIRST_CANDIDATES
     while True:
         remaining = np.flatnonzero(parent == np.arange(len(parent)))
         found = reached(parts[remaining]).min(axis=1, initial=np.inf)
@@ -83,10 +83,10 @@ def merge_dominated(
         worst = violating[np.argsort(found[violating], kind="stable")]
         centroids = principal(sums[remaining] / records[remaining, None], np.arange(len(remaining)))
         centroids = centroids if centroids.shape[1] else np.zeros((len(remaining), 1))
-        several, before = len(ranks) > min(WIDE, len(remaining) - 1), records.copy()
-        step = max(1, MOST // len(ranks))
+        several, before = len(ranks) > min(SEVERAL_PARTNERS_CANDIDATES, len(remaining) - 1), records.copy()
+        step = max(1, MAX_CANDIDATES_IN_MEMORY // len(ranks))
         for some in (worst[start : start + step] for start in range(0, len(worst), step)):
-            near = remaining[nearest(centroids, centroids[some], ranks, workers=-1)]
+            near = remaining[nearest(centroids, centroids[some], ranks, parallel=True)]
             _merge_round(sums, records, parts, parent, remaining[some], near, bound, before, several)
         if again is not None:
             kept, labels = np.unique(_ends(parent), return_inverse=True)
@@ -142,7 +142,7 @@ def _merge_round(
                     break
 
 
-@inner
+@compiled
 def _holder(parent: NDArray[np.int64], c: int) -> int:
     """Return the class that holds a class now, and shorten the way there."""
     while parent[c] != c:
@@ -151,7 +151,7 @@ def _holder(parent: NDArray[np.int64], c: int) -> int:
     return c
 
 
-@inner
+@compiled
 def _join(
     sums: NDArray[np.float64],
     sizes: NDArray[np.float64],
@@ -170,7 +170,7 @@ def _join(
     return low
 
 
-@inner
+@compiled
 def _loss(sums: NDArray[np.float64], sizes: NDArray[np.float64], x: int, y: int) -> float:
     """Return what the union of two classes adds to SSE."""
     total = 0.0
@@ -180,11 +180,11 @@ def _loss(sums: NDArray[np.float64], sizes: NDArray[np.float64], x: int, y: int)
     return float(total * sizes[x] * sizes[y] / (sizes[x] + sizes[y]))
 
 
-@inner
+@compiled
 def _unite(one: NDArray[np.float64], other: NDArray[np.float64], union: NDArray[np.float64]) -> None:
     """Write the parts (q, 6) of a union, which may be those of one of the two."""
     for column in range(len(one)):
-        for sign in range(0, PARTS, 3):
+        for sign in range(0, NUMBERS_A_CLASS, 3):
             a, b, rest = one[column, sign], one[column, sign + 1], one[column, sign + 2]
             c, d = other[column, sign], other[column, sign + 1]
             rest += other[column, sign + 2]
@@ -197,7 +197,7 @@ def _unite(one: NDArray[np.float64], other: NDArray[np.float64], union: NDArray[
             union[column, sign + 2] = rest + c + d
 
 
-@inner
+@compiled
 def _keeps(parts: NDArray[np.float64], bound: float) -> bool:
     """Whether a class keeps the p % rule in all columns: `dominance.reached` without a division."""
     for column in range(len(parts)):

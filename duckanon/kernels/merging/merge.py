@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 
 Partner = Literal["nearest", "efficient"]
 
-POWERS = (1.0, 2.0)
+REMOVAL_POWERS = (1.0, 2.0)
 """Weights of removal against loss that are tried; 1 wins where little is violated, 2 where much is."""
 
-FULL = 4_000_000
+ALL_CANDIDATES_MAX_PAIRS = 4_000_000
 """Largest number of violating classes times classes for which every class is a candidate."""
 
-NEIGHBOURS = 32
+CANDIDATES_A_KIND = 32
 """Candidates of each of the two kinds where not every class is one."""
 
-CUTS = 8
+DISTRIBUTION_COORDINATES = 8
 """Coordinates that describe the distribution of an attribute in a class."""
 
-BINS = 32
+EMD_BOUND_BINS = 32
 """Parts of the order of an attribute whose sums bound the EMD of a union from below."""
 
-SHARE = 0.25
+MERGED_SHARE = 0.25
 """Part of the violating classes, the worst, that are merged before the candidates are searched anew."""
 
 
@@ -116,7 +116,7 @@ def merge_classes(
         np.diff(bounds),
         [class_histograms(column, bounds) for column in coded],
         dimensions=points.shape[1],
-        bins=BINS,
+        bins=EMD_BOUND_BINS,
         violations=violations_per_class(thresholds, members, bounds).sum(axis=0),
         emd=emd_per_class(thresholds[0].reference, members[0], bounds) if by_emd else None,
     )
@@ -223,16 +223,16 @@ def _described(
 def _binned(
     reference: Reference, positions: NDArray[np.int64], offsets: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return, for each class, the sums of n P - s Q over parts of a path, a record (m, `BINS`); 0 in a tree.
+    """Return the sums of n P - s Q of each class over parts of a path, a record: (m, bins); 0 in a tree.
 
     P and Q count the records of a class of s and of the table of n up to a position. No edge sum is less than
     the absolute values of these sums together.
     """
     edges = reference.edges
-    sums = np.zeros((len(offsets) - 1, BINS))
+    sums = np.zeros((len(offsets) - 1, EMD_BOUND_BINS))
     if len(edges.nodes):
         return sums
-    ends = np.arange(BINS + 1) * len(edges.cumulative) // BINS
+    ends = np.arange(EMD_BOUND_BINS + 1) * len(edges.cumulative) // EMD_BOUND_BINS
     for b, (start, end) in enumerate(pairwise(ends)):
         below = np.maximum(end - np.maximum(positions, start), 0)
         sums[:, b] = edges.total * (np.add.reduceat(below, offsets[:-1]) / np.diff(offsets))
@@ -247,22 +247,22 @@ def _heaviest(reference: Reference) -> tuple[NDArray[np.int64], NDArray[np.int64
     """
     edges, m = reference.edges, len(reference.counts)
     if len(edges.nodes) == 0:
-        shares = np.arange(1, CUTS + 1) * edges.total // (CUTS + 1)
+        shares = np.arange(1, DISTRIBUTION_COORDINATES + 1) * edges.total // (DISTRIBUTION_COORDINATES + 1)
         last = np.unique(np.minimum(np.searchsorted(edges.cumulative, shares), m - 1))
         return np.zeros(len(last), dtype=np.int64), last, edges.cumulative[last]
     nodes = edges.nodes.reshape(-1, m)
     level, first = np.nonzero(np.diff(nodes, axis=1, prepend=-1))
     last = np.nonzero(np.diff(nodes, axis=1, append=-1))[1]
     below = edges.below.reshape(-1, m)[level, first]
-    order = np.argsort(-np.minimum(below, edges.total - below), kind="stable")[:CUTS]
+    order = np.argsort(-np.minimum(below, edges.total - below), kind="stable")[:DISTRIBUTION_COORDINATES]
     return first[order], last[order], below[order]
 
 
 def _least_loss(start: MergeState, rules: Rules) -> NDArray[np.int64]:
     """Return the merged classes of the power that raises SSE least, the first among equals."""
     best = copied(start)
-    least = _merge_in_rounds(best, rules, POWERS[0], np.inf)
-    for power in POWERS[1:]:
+    least = _merge_in_rounds(best, rules, REMOVAL_POWERS[0], np.inf)
+    for power in REMOVAL_POWERS[1:]:
         state = copied(start)
         lost = _merge_in_rounds(state, rules, power, least)
         if lost < least:
@@ -280,10 +280,10 @@ def _merge_in_rounds(state: MergeState, rules: Rules, power: float, most: float)
         violation, parent = state.table["violation"], state.table["parent"]
         violating = np.flatnonzero(violation > 0.0)
         remaining = np.flatnonzero(parent == np.arange(len(parent)))
-        if len(violating) * len(remaining) <= FULL:
+        if len(violating) * len(remaining) <= ALL_CANDIDATES_MAX_PAIRS:
             return merge_all(state, rules, remaining, power, lost, most)
         worst = violating[np.argsort(-violation[violating], kind="stable")]
-        worst = worst[: int(np.ceil(SHARE * len(worst)))]
+        worst = worst[: int(np.ceil(MERGED_SHARE * len(worst)))]
         lost += merge_round(state, rules, worst, _candidates(state, remaining, worst), power)
     return lost
 
@@ -298,9 +298,9 @@ def _candidates(
     weighted = excess * np.sqrt(spread / contrast) if contrast > 0.0 else excess
     both = np.vstack([np.hstack([points, weighted]), np.hstack([points, -weighted])])
     mirrored = principal(both, remaining)
-    ranks = np.arange(1, min(NEIGHBOURS + 1, len(remaining)) + 1)
-    near = nearest(points[remaining], points[violating], ranks, workers=-1)
-    opposite = nearest(mirrored[remaining], mirrored[len(points) + violating], ranks, workers=-1)
+    ranks = np.arange(1, min(CANDIDATES_A_KIND + 1, len(remaining)) + 1)
+    near = nearest(points[remaining], points[violating], ranks, parallel=True)
+    opposite = nearest(mirrored[remaining], mirrored[len(points) + violating], ranks, parallel=True)
     return remaining[np.hstack([near, opposite])]
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, uncounted
+from duckanon.kernels.compiled import compiled, inner
 from duckanon.kernels.merging.state import (
     MergeState,
     current,
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Rules
 
-FREE = 1e-100
+FREE_MERGE_LOSS = 1e-100
 """Stands for the loss of merging equal centroids, so that what is removed still tells them apart."""
 
-ROUNDING = 1e-9
+REMOVAL_ROUNDING_SHARE = 1e-9
 """Share of a violation below which a removal is rounding."""
 
-BOUNDED = 1e-9
+BOUND_SLACK = 1e-9
 """Violation of a record by which a bound is loosened: far more than it is rounded."""
 
 
@@ -89,7 +89,7 @@ def merge_round(
     return lost
 
 
-@uncounted
+@inner
 def efficient_partner(
     state: MergeState,
     rules: Rules,
@@ -124,7 +124,7 @@ def efficient_partner(
     return partner if best < np.inf else _nearest(state, x, candidates)
 
 
-@uncounted
+@inner
 def _most_urgent(state: MergeState, remaining: NDArray[np.int64]) -> int:
     """Return the most urgent class, the first among equals, or -1 if all satisfy the thresholds."""
     urgent, violated = remaining[0], False
@@ -135,37 +135,41 @@ def _most_urgent(state: MergeState, remaining: NDArray[np.int64]) -> int:
     return urgent if violated else -1
 
 
-@uncounted
+@inner
 def _bound(state: MergeState, rules: Rules, x: int, y: int, power: float) -> float:
     """Return a lower bound of the score: a union removes what is violated apart but for `least_violation`."""
     apart = state.table[x]["violation"] + state.table[y]["violation"]
     size = float(state.table[x]["size"] + state.table[y]["size"])
-    removed = min(apart, apart - least_violation(state, rules, x, y) + BOUNDED * size)
-    return _loss(state, x, y) / _weight(removed, power) if removed > ROUNDING * apart else np.inf
+    removed = min(apart, apart - least_violation(state, rules, x, y) + BOUND_SLACK * size)
+    return (
+        _loss(state, x, y) / _weight(removed, power) if removed > REMOVAL_ROUNDING_SHARE * apart else np.inf
+    )
 
 
-@uncounted
+@inner
 def _weight(removed: float, power: float) -> float:
     """Return the power of what is removed, quickly for those that are tried."""
     return removed if power == 1.0 else removed * removed if power == 2.0 else removed**power
 
 
-@uncounted
+@inner
 def _score(state: MergeState, rules: Rules, x: int, y: int, power: float) -> float:
     """Return the increase of SSE over the power of the violation removed, infinite if none is."""
     apart = state.table[x]["violation"] + state.table[y]["violation"]
     removed = apart - union_violation(state, rules, x, y)
-    return _loss(state, x, y) / _weight(removed, power) if removed > ROUNDING * apart else np.inf
+    return (
+        _loss(state, x, y) / _weight(removed, power) if removed > REMOVAL_ROUNDING_SHARE * apart else np.inf
+    )
 
 
-@uncounted
+@inner
 def _loss(state: MergeState, x: int, y: int) -> float:
     """Return the increase of SSE by merging two classes, never quite 0."""
     one, other = float(state.table[x]["size"]), float(state.table[y]["size"])
-    return squared_distance(state, x, y) * (one * other / (one + other)) + FREE
+    return squared_distance(state, x, y) * (one * other / (one + other)) + FREE_MERGE_LOSS
 
 
-@uncounted
+@inner
 def _nearest(state: MergeState, x: int, candidates: NDArray[np.int64]) -> int:
     """Return the candidate other than x with the nearest centroid, the first among equals."""
     partner, least = -1, np.inf
@@ -177,7 +181,7 @@ def _nearest(state: MergeState, x: int, candidates: NDArray[np.int64]) -> int:
     return partner
 
 
-@uncounted
+@inner
 def _without(remaining: NDArray[np.int64], count: int, gone: int) -> int:
     """Take a class out of the first, ascending entries and return how many are left."""
     place = 0

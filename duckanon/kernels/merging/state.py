@@ -8,7 +8,7 @@ import numpy as np
 
 from duckanon.kernels.closeness.emd import edge_sum
 from duckanon.kernels.closeness.threshold import Rules, rule_edges, rule_violation
-from duckanon.kernels.compiled import inner, uncounted
+from duckanon.kernels.compiled import compiled, inner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +89,7 @@ def copied(state: MergeState) -> MergeState:
     )  # fmt: skip
 
 
-@inner
+@compiled
 def _update_violation(state: MergeState, rules: Rules, c: int) -> None:
     """Set the violation of a class, and its urgency."""
     entry, entries = state.table[c], state.entries
@@ -109,7 +109,7 @@ def _update_violation(state: MergeState, rules: Rules, c: int) -> None:
         entry["urgency"] = violation
 
 
-@uncounted
+@inner
 def current(state: MergeState, c: int) -> int:
     """Return the class, not gone, that holds the records of class c now."""
     while state.table[c]["parent"] != c:
@@ -119,7 +119,7 @@ def current(state: MergeState, c: int) -> int:
     return c
 
 
-@uncounted
+@inner
 def squared_distance(state: MergeState, x: int, y: int) -> float:
     """Return the squared Euclidean distance between the centroids of two classes."""
     total = 0.0
@@ -129,7 +129,7 @@ def squared_distance(state: MergeState, x: int, y: int) -> float:
     return total
 
 
-@uncounted
+@inner
 def least_violation(state: MergeState, rules: Rules, x: int, y: int) -> float:
     """Return a lower bound of `union_violation`, but for rounding: of t alone, by the sums of the parts."""
     features, one, other = state.features, float(state.table[x]["size"]), float(state.table[y]["size"])
@@ -145,7 +145,7 @@ def least_violation(state: MergeState, rules: Rules, x: int, y: int) -> float:
     return violation
 
 
-@uncounted
+@inner
 def union_violation(state: MergeState, rules: Rules, x: int, y: int) -> float:
     """Return the violation of the union of two classes: at most that of the two, but for rounding."""
     spare, size = state.spare, state.table[x]["size"] + state.table[y]["size"]
@@ -156,7 +156,7 @@ def union_violation(state: MergeState, rules: Rules, x: int, y: int) -> float:
     return violation
 
 
-@uncounted
+@inner
 def join(state: MergeState, rules: Rules, x: int, y: int) -> int:
     """Merge two classes, neither gone, and return the index of the union, the lower of the two."""
     kept, gone = min(x, y), max(x, y)
@@ -181,7 +181,7 @@ def join(state: MergeState, rules: Rules, x: int, y: int) -> int:
     return kept
 
 
-@uncounted
+@inner
 def _unite(state: MergeState, x: int, y: int, a: int, target: NDArray[np.int64], place: int) -> int:
     """Write the united histogram of two classes to the target and return its length."""
     entries, runs, start = state.entries, state.runs, place
@@ -202,7 +202,7 @@ def _unite(state: MergeState, x: int, y: int, a: int, target: NDArray[np.int64],
     return place - start
 
 
-@uncounted
+@inner
 def _compact(state: MergeState) -> None:
     """Move the histograms of the classes that are not gone to the front."""
     entries, spare, used = state.entries, state.spare, 0

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
-from duckanon.kernels.neighbours.heap import NO_RECORD, offer
+from duckanon.kernels.compiled import compiled
+from duckanon.kernels.neighbours.heap import NO_RECORD, in_order, offer
 from duckanon.kernels.neighbours.kd import kd_order
-from duckanon.kernels.neighbours.slots import CHUNK, Slots, farthest_in, fill, measure, remove
+from duckanon.kernels.neighbours.slots import CHUNK_SLOTS, Slots, farthest_in, fill, measure, remove
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-STACK = 128
+STACK_NODES = 128
 
 
 class BoxTree(NamedTuple):
@@ -78,7 +78,7 @@ def _fit_all(tree: BoxTree) -> None:
         _fit_inner(tree, node)
 
 
-@inner
+@compiled
 def _fit_leaf(tree: BoxTree, leaf: int) -> None:
     """Fit box and lowest number of a leaf to the records left in it."""
     slots, node = tree.slots, len(tree.slots.start) - 1 + leaf
@@ -98,7 +98,7 @@ def _fit_leaf(tree: BoxTree, leaf: int) -> None:
     tree.lowest[node] = lowest
 
 
-@inner
+@compiled
 def _fit_inner(tree: BoxTree, node: int) -> bool:
     """Fit box and lowest number of an inner node to its children; tell whether they changed."""
     left, right = 2 * node + 1, 2 * node + 2
@@ -118,7 +118,7 @@ def _fit_inner(tree: BoxTree, node: int) -> bool:
     return changed
 
 
-@inner
+@compiled
 def take(tree: BoxTree, records: NDArray[np.int64]) -> None:
     """Remove records, all different and none of them removed before, and shrink the boxes above them."""
     leaves = len(tree.slots.start)
@@ -137,11 +137,11 @@ def take(tree: BoxTree, records: NDArray[np.int64]) -> None:
                 changed = _fit_inner(tree, node)
 
 
-@inner
+@compiled
 def farthest(tree: BoxTree, query: NDArray[np.float64]) -> int:
     """Return the record left that is farthest from the query (d,), of several the lowest; one is left."""
     first_leaf = len(tree.slots.start) - 1
-    nodes, bounds = np.empty(STACK, np.int64), np.empty(STACK)
+    nodes, bounds = np.empty(STACK_NODES, np.int64), np.empty(STACK_NODES)
     nodes[0], bounds[0], height = 0, np.inf, 1
     best_distance, best_record = -1.0, -1
     while height > 0:
@@ -166,7 +166,7 @@ def farthest(tree: BoxTree, query: NDArray[np.float64]) -> int:
     return best_record
 
 
-@inner
+@compiled
 def nearest(
     tree: BoxTree, query: NDArray[np.float64], distances: NDArray[np.float64], records: NDArray[np.int64]
 ) -> None:
@@ -179,7 +179,7 @@ def nearest(
     for i in range(len(records)):
         distances[i], records[i] = np.inf, NO_RECORD
     first_leaf = len(tree.slots.start) - 1
-    nodes, bounds = np.empty(STACK, np.int64), np.empty(STACK)
+    nodes, bounds = np.empty(STACK_NODES, np.int64), np.empty(STACK_NODES)
     nodes[0], bounds[0], height = 0, 0.0, 1
     while height > 0:
         height -= 1
@@ -199,7 +199,17 @@ def nearest(
                 height += 1
 
 
-@inner
+@compiled
+def nearest_in_order(tree: BoxTree, queries: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """Return the nearest records left of each query (n, count), nearest first, ties to the lowest."""
+    found, distances = np.empty((len(queries), count), np.int64), np.empty(count)
+    for i in range(len(queries)):
+        nearest(tree, queries[i], distances, found[i])
+        in_order(distances, found[i])
+    return found
+
+
+@compiled
 def _offer_leaf(
     tree: BoxTree,
     node: int,
@@ -208,18 +218,18 @@ def _offer_leaf(
     records: NDArray[np.int64],
 ) -> None:
     """Offer all records of a leaf to the heap of the nearest."""
-    buffer = np.empty(CHUNK)
+    buffer = np.empty(CHUNK_SLOTS)
     start = tree.slots.start[node - len(tree.slots.start) + 1]
     stop = start + tree.left[node]
-    for first in range(start, stop, CHUNK):
-        last = min(first + CHUNK, stop)
+    for first in range(start, stop, CHUNK_SLOTS):
+        last = min(first + CHUNK_SLOTS, stop)
         measure(tree.slots, first, last, query, buffer)
         for i in range(last - first):
             if buffer[i] <= distances[0]:
                 offer(distances, records, buffer[i], tree.slots.record[first + i])
 
 
-@inner
+@compiled
 def _inner_bound(tree: BoxTree, node: int, query: NDArray[np.float64]) -> float:
     """Return a squared distance that no record below the node undercuts; inf for none left."""
     if tree.left[node] == 0:
@@ -231,7 +241,7 @@ def _inner_bound(tree: BoxTree, node: int, query: NDArray[np.float64]) -> float:
     return total
 
 
-@inner
+@compiled
 def _outer_bound(tree: BoxTree, node: int, query: NDArray[np.float64]) -> float:
     """Return a squared distance that no record below the node exceeds; -inf for none left."""
     if tree.left[node] == 0:

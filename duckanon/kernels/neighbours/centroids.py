@@ -6,12 +6,14 @@ neighbours are searched, and so a release. These loops are the same sums in the 
 
 from __future__ import annotations
 
-import sys
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
+from duckanon.kernels.neighbours.boxtree import box_tree_of, nearest_in_order
 from duckanon.kernels.points import enlarged
 
 if TYPE_CHECKING:
@@ -23,11 +25,14 @@ DIRECTIONS = 12
 TURNS = 8
 """Steps towards the widest directions; the search needs wide ones, not exactly the widest."""
 
-FEW = 40_000
-"""Pairs of a point and a query up to which all distances are computed rather than a library loaded."""
+BRUTE_FORCE_PAIRS = 40_000
+"""Pairs of a point and a query up to which all distances are computed, without a tree."""
 
-CLEAR = 1e-12
-"""Share of the largest squared distance by which two differ beyond all rounding."""
+LEAF_POINTS = 32
+"""Points in a leaf of the tree, at most."""
+
+THREAD_QUERIES = 4_096
+"""Queries that a thread answers at a time."""
 
 FLAT = 1e-9
 """A direction with less than this share of a spread is rounding, and left out."""
@@ -38,7 +43,7 @@ def nearest(
     queries: NDArray[np.float64],
     ranks: NDArray[np.int64],
     *,
-    workers: int = 1,
+    parallel: bool = False,
 ) -> NDArray[np.int64]:
     """Return the points nearest to each query.
 
@@ -50,8 +55,8 @@ def nearest(
         From where.
     ranks : ndarray of shape (r,)
         Which of the nearest: 1 is the nearest one, and none exceeds m.
-    workers : int, default 1
-        Threads; -1 for one a core. They do not change the result.
+    parallel : bool, default False
+        Whether there is a thread for each core; the result is the same.
 
     Returns
     -------
@@ -60,37 +65,28 @@ def nearest(
 
     Notes
     -----
-    O((m + n) log m) on average, in few dimensions.
+    Equally near points in the order of their indices. O((m + n) log m) on average, in few dimensions.
     """
-    if len(points) * len(queries) <= FEW and "scipy.spatial" not in sys.modules:
-        found = _among_few(points, queries, ranks)
-        if found is not None:
-            return found
-    # A fifth of the start of every command would be the loading of this module, which few of them need.
-    from scipy.spatial import cKDTree
+    most = int(ranks.max())
+    if len(points) * len(queries) <= BRUTE_FORCE_PAIRS:
+        found = _of_all_distances(points, queries, most)
+    else:
+        tree = box_tree_of(np.ascontiguousarray(points), LEAF_POINTS)
+        parts = np.array_split(np.ascontiguousarray(queries), -(-len(queries) // THREAD_QUERIES))
+        with ThreadPoolExecutor(os.cpu_count() if parallel else 1) as threads:
+            found = np.vstack(list(threads.map(lambda part: nearest_in_order(tree, part, most), parts)))
+    return np.asarray(found[:, ranks - 1])
 
-    return np.asarray(cKDTree(points).query(queries, ranks, workers=workers)[1], dtype=np.int64)
 
-
-def _among_few(
-    points: NDArray[np.float64], queries: NDArray[np.float64], ranks: NDArray[np.int64]
-) -> NDArray[np.int64] | None:
-    """Return what a tree finds from all distances; None where some are equal but for rounding, or too large.
-
-    Of equal distances the tree takes the one that it comes to first.
-    """
+def _of_all_distances(
+    points: NDArray[np.float64], queries: NDArray[np.float64], most: int
+) -> NDArray[np.int64]:
+    """Return what the tree finds, by the same sums: no code is loaded for a few points."""
     squares = np.zeros((len(queries), len(points)))
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore"):
         for j in range(points.shape[1]):
-            squares += np.square(queries[:, j, None] - points[None, :, j])
-        order = np.argsort(squares, axis=1)
-        ordered = np.take_along_axis(squares, order, axis=1)
-        gaps = np.diff(ordered[:, : int(ranks.max()) + 1], axis=1)
-        clear = gaps > np.maximum(CLEAR * ordered[:, -1:], np.finfo(np.float64).tiny)
-    # The only point has no gap, and may be too far for a square all the same.
-    if not (clear.all() and np.isfinite(ordered[:, -1]).all()):
-        return None
-    return np.asarray(np.take(order, ranks - 1, axis=1), dtype=np.int64)
+            squares += np.square(points[None, :, j] - queries[:, j, None])
+    return np.argsort(squares, axis=1, kind="stable")[:, :most]
 
 
 def principal(features: NDArray[np.float64], chosen: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -158,7 +154,7 @@ def _widest(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     return directions
 
 
-@inner
+@compiled
 def _pivot_columns(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the columns that leave least spread beside them, the widest remaining one first."""
     d = len(covariance)
@@ -180,7 +176,7 @@ def _pivot_columns(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     return columns
 
 
-@inner
+@compiled
 def _orthonormal(columns: NDArray[np.float64]) -> None:
     """Make the columns orthogonal, of length 1 each, or 0 where one lies in those before it."""
     d, count = columns.shape
@@ -197,7 +193,7 @@ def _orthonormal(columns: NDArray[np.float64]) -> None:
             columns[i, j] = columns[i, j] / after if after > FLAT * before else 0.0
 
 
-@inner
+@compiled
 def _length(columns: NDArray[np.float64], j: int) -> float:
     """Return the length of a column."""
     total = 0.0

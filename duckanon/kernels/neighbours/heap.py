@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from duckanon.kernels.compiled import uncounted
+from duckanon.kernels.compiled import inner
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,12 +17,29 @@ NO_RECORD = 2**63 - 1
 """Stands, with an infinite distance, for a place of the heap that is still free."""
 
 
-@uncounted
+@inner
 def offer(distances: NDArray[np.float64], records: NDArray[np.int64], distance: float, record: int) -> None:
     """Replace the worst pair by the given one if that is better; (inf, NO_RECORD) is none yet. O(log k)."""
     if distance > distances[0] or (distance == distances[0] and record > records[0]):
         return
-    size, hole, child = len(distances), 0, 1
+    _sink(distances, records, len(distances), distance, record)
+
+
+@inner
+def in_order(distances: NDArray[np.float64], records: NDArray[np.int64]) -> None:
+    """Sort the pairs of a heap in place, the best first. O(k log k)."""
+    for last in range(len(distances) - 1, 0, -1):
+        distance, record = distances[last], records[last]
+        distances[last], records[last] = distances[0], records[0]
+        _sink(distances, records, last, distance, record)
+
+
+@inner
+def _sink(
+    distances: NDArray[np.float64], records: NDArray[np.int64], size: int, distance: float, record: int
+) -> None:
+    """Let a pair take the place of the worst of the first `size` pairs, which are a heap again then."""
+    hole, child = 0, 1
     while child < size:
         other = child + 1
         if other < size and (
@@ -37,7 +54,7 @@ def offer(distances: NDArray[np.float64], records: NDArray[np.int64], distance: 
     distances[hole], records[hole] = distance, record
 
 
-@uncounted
+@inner
 def ascend(numbers: NDArray[np.int64]) -> None:
     """Sort numbers in place, ascending, O(k log k): a heap sort, for numba's own takes seconds to compile."""
     size = len(numbers)
@@ -50,7 +67,7 @@ def ascend(numbers: NDArray[np.int64]) -> None:
         _sift(numbers, 0, last)
 
 
-@uncounted
+@inner
 def _sift(numbers: NDArray[np.int64], hole: int, size: int) -> None:
     """Let the number at `hole` sink to its place in a heap of `size` numbers, the greatest on top."""
     number, child = numbers[hole], 2 * hole + 1

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.neighbours.boxtree import BoxTree, farthest
 from duckanon.kernels.neighbours.heap import NO_RECORD, offer
-from duckanon.kernels.neighbours.slots import CHUNK, Slots, farthest_in, measure, remove
+from duckanon.kernels.neighbours.slots import CHUNK_SLOTS, Slots, farthest_in, measure, remove
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SAFETY = 1.0 + 1e-9
+BOUND_SAFETY_FACTOR = 1.0 + 1e-9
 """Factor on the bound: far above the rounding of a distance, far below what costs time."""
-PATIENCE = 8
+QUERIES_A_RENEWAL = 8
 """Queries between two renewals: that many searches of the tree cost about as much as a renewal."""
 
 
@@ -50,14 +50,14 @@ class Outermost(NamedTuple):
 
 def empty_outermost(n: int, d: int) -> Outermost:
     """Return memory for about 4 sqrt(n) records in d columns, which the first query will look for."""
-    most = min(n, 4 * isqrt(n) + CHUNK)
+    most = min(n, 4 * isqrt(n) + CHUNK_SLOTS)
     one = np.zeros(1, np.int64)
     places = np.zeros(most, np.int64)
     slots = Slots(np.zeros((d, most)), places, np.full(n, -1), places.copy(), one, one.copy())
-    return Outermost(slots, np.zeros(d), np.full(1, np.inf), np.full(1, PATIENCE))
+    return Outermost(slots, np.zeros(d), np.full(1, np.inf), np.full(1, QUERIES_A_RENEWAL))
 
 
-@inner
+@compiled
 def discard(outermost: Outermost, records: NDArray[np.int64]) -> None:
     """Take records that leave the tree out, if they are there. O(d) each."""
     for record in records:
@@ -66,7 +66,7 @@ def discard(outermost: Outermost, records: NDArray[np.int64]) -> None:
             outermost.slots.slot[record] = -1
 
 
-@inner
+@compiled
 def farthest_from_centre(outermost: Outermost, tree: BoxTree, centre: NDArray[np.float64]) -> int:
     """Return the record left in the tree that is farthest from the centre, as `farthest(tree, centre)` does.
 
@@ -79,15 +79,15 @@ def farthest_from_centre(outermost: Outermost, tree: BoxTree, centre: NDArray[np
     for j in range(len(centre)):
         difference = centre[j] - outermost.anchor[j]
         moved += difference * difference
-    bound = (outermost.radius[0] + np.sqrt(moved)) * SAFETY
+    bound = (outermost.radius[0] + np.sqrt(moved)) * BOUND_SAFETY_FACTOR
     if outermost.radius[0] < 0.0 or best_distance > bound * bound:
         return best_record
-    if outermost.age[0] > PATIENCE:
+    if outermost.age[0] > QUERIES_A_RENEWAL:
         _renew(outermost, tree, centre)
     return farthest(tree, centre)
 
 
-@inner
+@compiled
 def _renew(outermost: Outermost, tree: BoxTree, centre: NDArray[np.float64]) -> None:
     """Look for the records of the tree that are farthest from the centre."""
     for at in range(outermost.slots.left[0]):
@@ -106,17 +106,17 @@ def _renew(outermost: Outermost, tree: BoxTree, centre: NDArray[np.float64]) -> 
     outermost.age[0] = 0
 
 
-@inner
+@compiled
 def _farthest_records(slots: Slots, centre: NDArray[np.float64], records: NDArray[np.int64]) -> float:
     """Write as many of the farthest records as are asked for, and return the least of their distances."""
-    nearness, distances = np.empty(len(records)), np.empty(CHUNK)
+    nearness, distances = np.empty(len(records)), np.empty(CHUNK_SLOTS)
     for i in range(len(records)):
         nearness[i], records[i] = np.inf, NO_RECORD
     for number in range(len(slots.start)):
         start = slots.start[number]
         stop = start + slots.left[number]
-        for first in range(start, stop, CHUNK):
-            last = min(first + CHUNK, stop)
+        for first in range(start, stop, CHUNK_SLOTS):
+            last = min(first + CHUNK_SLOTS, stop)
             measure(slots, first, last, centre, distances)
             for i in range(last - first):
                 if -distances[i] < nearness[0]:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import inner
+from duckanon.kernels.compiled import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-CHUNK = 64
+CHUNK_SLOTS = 64
 
 
 class Slots(NamedTuple):
@@ -63,11 +63,11 @@ def fill(points: NDArray[np.float64], order: NDArray[np.int64], sizes: NDArray[n
     )
 
 
-@inner
+@compiled
 def measure(
     slots: Slots, first: int, last: int, query: NDArray[np.float64], distances: NDArray[np.float64]
 ) -> None:
-    """Write the squared distances from the query to the slots first..last-1, CHUNK at most."""
+    """Write the squared distances from the query to the slots first..last-1, CHUNK_SLOTS at most."""
     columns = slots.columns
     size = last - first
     for i in range(size):
@@ -79,16 +79,16 @@ def measure(
             distances[i] += difference * difference
 
 
-@inner
+@compiled
 def farthest_in(slots: Slots, start: int, stop: int, query: NDArray[np.float64]) -> tuple[float, int]:
     """Return squared distance and number of the farthest record of the slots start..stop-1.
 
     Of equally far records the lowest; -1.0 and -1 for no slots.
     """
-    distances = np.empty(CHUNK)
+    distances = np.empty(CHUNK_SLOTS)
     best_distance, best_record = -1.0, -1
-    for first in range(start, stop, CHUNK):
-        last = min(first + CHUNK, stop)
+    for first in range(start, stop, CHUNK_SLOTS):
+        last = min(first + CHUNK_SLOTS, stop)
         measure(slots, first, last, query, distances)
         for i in range(last - first):
             if distances[i] >= best_distance:
@@ -99,16 +99,16 @@ def farthest_in(slots: Slots, start: int, stop: int, query: NDArray[np.float64])
     return best_distance, best_record
 
 
-@inner
+@compiled
 def nearest_in(slots: Slots, start: int, stop: int, query: NDArray[np.float64]) -> tuple[float, int]:
     """Return squared distance and number of the nearest record of the slots start..stop-1.
 
     Of equally near records the lowest; inf and -1 for no slots.
     """
-    distances = np.empty(CHUNK)
+    distances = np.empty(CHUNK_SLOTS)
     best_distance, best_record = np.inf, -1
-    for first in range(start, stop, CHUNK):
-        last = min(first + CHUNK, stop)
+    for first in range(start, stop, CHUNK_SLOTS):
+        last = min(first + CHUNK_SLOTS, stop)
         measure(slots, first, last, query, distances)
         for i in range(last - first):
             if distances[i] <= best_distance:
@@ -119,7 +119,7 @@ def nearest_in(slots: Slots, start: int, stop: int, query: NDArray[np.float64]) 
     return best_distance, best_record
 
 
-@inner
+@compiled
 def remove(slots: Slots, record: int) -> None:
     """Take a record, not removed before, out of its bin, whose last one moves into its slot. O(d)."""
     hole = slots.slot[record]

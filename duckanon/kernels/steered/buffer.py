@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import uncounted
-from duckanon.kernels.points import LARGEST
-from duckanon.kernels.steered.seen import Asked, Seen, seen_of
+from duckanon.kernels.compiled import inner
+from duckanon.kernels.points import COORDINATE_MAX
+from duckanon.kernels.steered.seen import AttributeLimit, Seen, seen_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-READ, HELD, FORMED = range(3)
+TUPLES_READ, TUPLES_HELD, CLASSES_FORMED = range(3)
 """Places of the counts of a buffer."""
 
 
@@ -86,7 +86,7 @@ class Buffer(NamedTuple):
 
 def open_buffer(
     attributes: int, k: int, *, delay: int, order_weight: float = 0.0, grow: bool = False,
-    by_subject: bool = False, asked: Sequence[Asked] = (), window: int = 0,
+    by_subject: bool = False, asked: Sequence[AttributeLimit] = (), window: int = 0,
 ) -> Buffer:  # fmt: skip
     """Return an empty buffer.
 
@@ -104,7 +104,7 @@ def open_buffer(
         See `Buffer`.
     by_subject : bool, default False
         Whether `push` gets the subject of every tuple; if not, each is of a subject of its own.
-    asked : sequence of Asked, optional
+    asked : sequence of AttributeLimit, optional
         What a class must keep of each sensitive attribute; then `push` gets their values.
     window : int, default 0
         A class is compared with the last so many tuples that were read, at least delay + 1; 0 is all.
@@ -159,41 +159,41 @@ def held(buffer: Buffer) -> NDArray[np.int64]:
     ndarray of shape (h,), int64
         At most `delay` of them between two calls of `push`.
     """
-    return np.sort(buffer.waiting.positions[: buffer.counts[HELD]])
+    return np.sort(buffer.waiting.positions[: buffer.counts[TUPLES_HELD]])
 
 
 def limit_of(waiting: Waiting) -> float:
     """Return the largest coordinate whose squared distances, times the size of a class, are finite."""
     if len(waiting.codes):
-        return LARGEST / (waiting.delay + 1)
-    return LARGEST / (waiting.k if waiting.grow else 1)
+        return COORDINATE_MAX / (waiting.delay + 1)
+    return COORDINATE_MAX / (waiting.k if waiting.grow else 1)
 
 
-@uncounted
+@inner
 def hold(waiting: Waiting, point: NDArray[np.float64], subject: int) -> None:
     """Put the next tuple of the stream into the first free slot. O(d)."""
-    slot, position = waiting.counts[HELD], waiting.counts[READ]
+    slot, position = waiting.counts[TUPLES_HELD], waiting.counts[TUPLES_READ]
     for j in range(len(point)):
         waiting.columns[j, slot] = point[j]
     waiting.positions[slot], waiting.subjects[slot] = position, subject
     waiting.slots[position & (len(waiting.slots) - 1)] = slot
-    waiting.counts[HELD] += 1
-    waiting.counts[READ] += 1
+    waiting.counts[TUPLES_HELD] += 1
+    waiting.counts[TUPLES_READ] += 1
 
 
-@uncounted
+@inner
 def put_codes(waiting: Waiting, codes: NDArray[np.int64], i: int) -> None:
     """Give the tuple that was held last its sensitive values, column i of codes. O(S)."""
     for s in range(len(codes)):
-        waiting.codes[s, waiting.counts[HELD] - 1] = codes[s, i]
+        waiting.codes[s, waiting.counts[TUPLES_HELD] - 1] = codes[s, i]
 
 
-@uncounted
+@inner
 def remove(waiting: Waiting, slot: int) -> None:
     """Take a tuple out of the buffer: it changes places with the last one held. O(d + S)."""
     mask = len(waiting.slots) - 1
-    waiting.counts[HELD] -= 1
-    last = waiting.counts[HELD]
+    waiting.counts[TUPLES_HELD] -= 1
+    last = waiting.counts[TUPLES_HELD]
     waiting.slots[waiting.positions[slot] & mask] = -1
     if slot == last:
         return
@@ -208,10 +208,10 @@ def remove(waiting: Waiting, slot: int) -> None:
     waiting.slots[positions[slot] & mask] = slot
 
 
-@uncounted
+@inner
 def put_back(waiting: Waiting, count: int) -> None:
     """Let the last tuples that were taken out be held again."""
-    first = waiting.counts[HELD]
+    first = waiting.counts[TUPLES_HELD]
     for slot in range(first, first + count):
         waiting.slots[waiting.positions[slot] & (len(waiting.slots) - 1)] = slot
-    waiting.counts[HELD] += count
+    waiting.counts[TUPLES_HELD] += count

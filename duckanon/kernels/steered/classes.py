@@ -11,16 +11,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import inner, uncounted
+from duckanon.kernels.compiled import compiled, inner
 from duckanon.kernels.neighbours.heap import NO_RECORD, ascend
-from duckanon.kernels.steered.buffer import FORMED, HELD, READ, Waiting, put_back, remove
+from duckanon.kernels.steered.buffer import (
+    CLASSES_FORMED,
+    TUPLES_HELD,
+    TUPLES_READ,
+    Waiting,
+    put_back,
+    remove,
+)
 from duckanon.kernels.steered.closeness import ahead, excess, look_ahead, missing
 from duckanon.kernels.steered.seen import Seen, enter, forget
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-CHUNK = 64
+CHUNK_SLOTS = 64
 
 
 class Forming(NamedTuple):
@@ -32,7 +39,7 @@ class Forming(NamedTuple):
     places: NDArray[np.int64]  # (1,), sum of their distances in the stream from the first
     nearest: NDArray[np.int64]  # (k - 1,), or (1,) if it grows: positions of the next, in order of distance
     distances: NDArray[np.float64]  # of the same shape, squared; infinite where there is none yet
-    measured: NDArray[np.float64]  # (CHUNK,)
+    measured: NDArray[np.float64]  # (CHUNK_SLOTS,)
 
 
 def forming_of(waiting: Waiting) -> Forming:
@@ -46,17 +53,17 @@ def forming_of(waiting: Waiting) -> Forming:
         places=np.empty(1, np.int64),
         nearest=np.empty(wanted, np.int64),
         distances=np.empty(wanted),
-        measured=np.empty(CHUNK),
+        measured=np.empty(CHUNK_SLOTS),
     )
 
 
-@uncounted
+@inner
 def enough(waiting: Waiting, forming: Forming) -> bool:
     """Tell whether tuples of k different subjects are held. At worst O(held k)."""
-    if not waiting.by_subject or waiting.counts[HELD] < waiting.k:
-        return bool(waiting.counts[HELD] >= waiting.k)
+    if not waiting.by_subject or waiting.counts[TUPLES_HELD] < waiting.k:
+        return bool(waiting.counts[TUPLES_HELD] >= waiting.k)
     found = 0
-    for slot in range(waiting.counts[HELD]):
+    for slot in range(waiting.counts[TUPLES_HELD]):
         if not _among(waiting.subjects[slot], forming.subjects, found):
             forming.subjects[found] = waiting.subjects[slot]
             found += 1
@@ -65,7 +72,7 @@ def enough(waiting: Waiting, forming: Forming) -> bool:
     return False
 
 
-@uncounted
+@inner
 def _among(number: int, numbers: NDArray[np.int64], count: int) -> bool:
     """Tell whether a number is one of the first `count`."""
     place = 0
@@ -74,7 +81,7 @@ def _among(number: int, numbers: NDArray[np.int64], count: int) -> bool:
     return place < count
 
 
-@inner
+@compiled
 def form(waiting: Waiting, seen: Seen, forming: Forming, expiring: int) -> int:
     """Take a class of different subjects out of the buffer, the expiring tuple and k - 1 others or more.
 
@@ -96,41 +103,41 @@ def form(waiting: Waiting, seen: Seen, forming: Forming, expiring: int) -> int:
         size = _grown(waiting, seen, forming, size)
     if size > 0:
         ascend(forming.members[:size])
-        waiting.counts[FORMED] += 1
+        waiting.counts[CLASSES_FORMED] += 1
     return size
 
 
-@inner
+@compiled
 def _grown(waiting: Waiting, seen: Seen, forming: Forming, size: int) -> int:
     """Let a class grow until it keeps t and l; return its size, 0 if none helps and all are held again."""
-    codes, tuples = waiting.codes, waiting.counts[READ]
-    for slot in range(waiting.counts[HELD], waiting.counts[HELD] + size):
+    codes, tuples = waiting.codes, waiting.counts[TUPLES_READ]
+    for slot in range(waiting.counts[TUPLES_HELD], waiting.counts[TUPLES_HELD] + size):
         enter(seen, codes, slot)
     lacking, above = missing(seen), excess(seen, size, tuples)
     while lacking > 0 or above > 0.0:
         look_ahead(seen, size, tuples)
         helper, fewer, less = _helper(waiting, seen, forming, size)
         if helper == NO_RECORD or fewer > lacking or (fewer == lacking and less >= above):
-            forget(seen, codes, waiting.counts[HELD], size)
+            forget(seen, codes, waiting.counts[TUPLES_HELD], size)
             put_back(waiting, size)
             return 0
         forming.members[size] = helper
         _join(waiting, forming, size)
-        enter(seen, codes, waiting.counts[HELD])
+        enter(seen, codes, waiting.counts[TUPLES_HELD])
         size, lacking, above = size + 1, fewer, less
-    forget(seen, codes, waiting.counts[HELD], size)
+    forget(seen, codes, waiting.counts[TUPLES_HELD], size)
     return size
 
 
-@inner
+@compiled
 def _helper(waiting: Waiting, seen: Seen, forming: Forming, size: int) -> tuple[int, int, float]:
     """Return which tuple of another subject helps a class most, by its position, and what is missing then.
 
     Of those that help as much it is the nearest to the centroid, and of these the first. O(held (d + S)).
     """
     found, fewer, less, nearest = NO_RECORD, 0, 0.0, 0.0
-    for first in range(0, waiting.counts[HELD], CHUNK):
-        count = min(CHUNK, waiting.counts[HELD] - first)
+    for first in range(0, waiting.counts[TUPLES_HELD], CHUNK_SLOTS):
+        count = min(CHUNK_SLOTS, waiting.counts[TUPLES_HELD] - first)
         _measure(waiting, forming, size, first, count)
         for i in range(count):
             position, distance = waiting.positions[first + i], forming.measured[i]
@@ -143,7 +150,7 @@ def _helper(waiting: Waiting, seen: Seen, forming: Forming, size: int) -> tuple[
     return found, fewer, less
 
 
-@uncounted
+@inner
 def _join(waiting: Waiting, forming: Forming, place: int) -> None:
     """Move a member of the class, given by its position, out of the waiting. O(d)."""
     position = forming.members[place]
@@ -155,15 +162,15 @@ def _join(waiting: Waiting, forming: Forming, place: int) -> None:
     remove(waiting, slot)
 
 
-@uncounted
+@inner
 def _find(waiting: Waiting, forming: Forming, size: int) -> None:
     """Write the next members, those nearest to the centroid of the `size` there are, of other subjects."""
     distances, nearest, measured = forming.distances, forming.nearest, forming.measured
     for i in range(len(nearest)):
         distances[i], nearest[i] = np.inf, NO_RECORD
-    last, stop = len(nearest) - 1, waiting.counts[HELD]
-    for first in range(0, stop, CHUNK):
-        count = min(CHUNK, stop - first)
+    last, stop = len(nearest) - 1, waiting.counts[TUPLES_HELD]
+    for first in range(0, stop, CHUNK_SLOTS):
+        count = min(CHUNK_SLOTS, stop - first)
         _measure(waiting, forming, size, first, count)
         for i in range(count):
             if measured[i] <= distances[last]:
@@ -173,7 +180,7 @@ def _find(waiting: Waiting, forming: Forming, size: int) -> None:
                 _insert(forming, place, measured[i], waiting.positions[first + i])
 
 
-@uncounted
+@inner
 def _insert(forming: Forming, place: int, distance: float, position: int) -> None:
     """Put a tuple among the nearest, by distance and then position, for that in a place if it is worse."""
     distances, nearest = forming.distances, forming.nearest
@@ -192,9 +199,9 @@ def _insert(forming: Forming, place: int, distance: float, position: int) -> Non
     distances[place], nearest[place] = distance, position
 
 
-@uncounted
+@inner
 def _measure(waiting: Waiting, forming: Forming, size: int, first: int, count: int) -> None:
-    """Write squared distances, times the square of its size, from the centroid of the class; CHUNK at most.
+    """Write squared distances from the centroid of the class, times the square of its size; a chunk at most.
 
     Places are counted from the expiring tuple: however long the stream is, their differences are exact.
     """
@@ -214,7 +221,7 @@ def _measure(waiting: Waiting, forming: Forming, size: int, first: int, count: i
             measured[i] += difference * difference
 
 
-@uncounted
+@inner
 def _place(waiting: Waiting, forming: Forming, size: int, subject: int) -> int:
     """Return which of the nearest a tuple may replace: the one of its subject, or else the last.
 

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from duckanon.kernels.compiled import uncounted
+from duckanon.kernels.compiled import inner
 from duckanon.kernels.steered.seen import Seen, number_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-LEAST = 1e-300
+LEAST_EXCESS = 1e-300
 """Least excess: what is above t is never 0."""
 
 
-@uncounted
+@inner
 def at_most(numerator: int, denominator: int, top: int, bottom: int) -> bool:
     """Tell whether numerator / denominator <= top / bottom; all are at least 0, the lower ones above it.
 
@@ -39,7 +39,7 @@ def at_most(numerator: int, denominator: int, top: int, bottom: int) -> bool:
         numerator, denominator, top, bottom = bottom, top, denominator, numerator
 
 
-@uncounted
+@inner
 def missing(seen: Seen) -> int:
     """Return how many values the class lacks for l, of all attributes."""
     lacking = 0
@@ -48,7 +48,7 @@ def missing(seen: Seen) -> int:
     return lacking
 
 
-@uncounted
+@inner
 def excess(seen: Seen, size: int, tuples: int) -> float:
     """Return by how much the EMD of the class of so many is above t, the sum of all attributes; 0 if none is.
 
@@ -63,7 +63,7 @@ def excess(seen: Seen, size: int, tuples: int) -> float:
     return above
 
 
-@uncounted
+@inner
 def look_ahead(seen: Seen, size: int, tuples: int) -> None:
     """Write `excess` of each attribute for the class with one more member, by its value. O(S M)."""
     number = number_of(seen, tuples)
@@ -78,7 +78,7 @@ def look_ahead(seen: Seen, size: int, tuples: int) -> None:
                 seen.excess[s, v] = _above(total + seen.changes[v], whole, seen.t[s, 0], seen.t[s, 1])
 
 
-@uncounted
+@inner
 def _steps(seen: Seen, s: int) -> int:
     """Return what EMD is divided by: the steps of an ordered domain, 2 of an equal one."""
     if not seen.ordered[s]:
@@ -89,15 +89,15 @@ def _steps(seen: Seen, s: int) -> int:
     return max(1, values - 1)
 
 
-@uncounted
+@inner
 def _above(total: int, whole: int, top: int, bottom: int) -> float:
     """Return total / whole - top / bottom where it is above 0, else 0."""
     if at_most(total, whole, top, bottom):
         return 0.0
-    return max(float(total) / float(whole) - float(top) / float(bottom), LEAST)
+    return max(float(total) / float(whole) - float(top) / float(bottom), LEAST_EXCESS)
 
 
-@uncounted
+@inner
 def _ordered(seen: Seen, s: int, size: int, number: int) -> int:
     """Return the sum over the domain of |number C - size R|, members and tuples up to each value."""
     counts, members = seen.counts[s], seen.members[s]
@@ -109,7 +109,7 @@ def _ordered(seen: Seen, s: int, size: int, number: int) -> int:
     return total
 
 
-@uncounted
+@inner
 def _equal(seen: Seen, s: int, size: int, number: int) -> int:
     """Return the sum over the domain of |number c - size r|, members and tuples with each value."""
     counts, members = seen.counts[s], seen.members[s]
@@ -119,7 +119,7 @@ def _equal(seen: Seen, s: int, size: int, number: int) -> int:
     return total
 
 
-@uncounted
+@inner
 def _ahead_ordered(seen: Seen, s: int, size: int, number: int) -> int:
     """Return `_ordered` with one more member of the first value; write what it changes by for each value.
 
@@ -138,7 +138,7 @@ def _ahead_ordered(seen: Seen, s: int, size: int, number: int) -> int:
     return total
 
 
-@uncounted
+@inner
 def _ahead_equal(seen: Seen, s: int, size: int, number: int) -> int:
     """Return `_equal` of the members as they are, for the size; write what one more of each value changes."""
     counts, members = seen.counts[s], seen.members[s]
@@ -150,7 +150,7 @@ def _ahead_equal(seen: Seen, s: int, size: int, number: int) -> int:
     return total
 
 
-@uncounted
+@inner
 def ahead(seen: Seen, codes: NDArray[np.int64], slot: int) -> tuple[int, float]:
     """Return `missing` and `excess` of the class with the tuple in a slot; `look_ahead` was called. O(S)."""
     lacking, above = 0, 0.0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import uncounted
+from duckanon.kernels.compiled import inner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-STEPS = 10**12
+T_DENOMINATOR = 10**12
 """Largest denominator of t, as everywhere else."""
 
 
-class Asked(NamedTuple):
+class AttributeLimit(NamedTuple):
     """What a class must keep of a sensitive attribute.
 
     Attributes
@@ -30,7 +30,8 @@ class Asked(NamedTuple):
     ordered : bool
         Whether the ground distance is that of ranks; if not, two values are equal or not.
     t : Fraction or None
-        Largest EMD of the class from the tuples that were read, with a denominator of `STEPS` at most.
+        Largest EMD of the class from the tuples that were read, with a denominator of `T_DENOMINATOR` at
+        most.
     l : int
         Least number of different values, at least 1.
     """
@@ -58,11 +59,11 @@ class Seen(NamedTuple):
     different : ndarray of shape (S,), int64
         How many values the class that is being formed has.
     ordered : ndarray of shape (S,), bool
-        See `Asked`.
+        See `AttributeLimit`.
     t : ndarray of shape (S, 2), int64
         Numerator and denominator; both 0 where nothing is asked.
     l : ndarray of shape (S,), int64
-        See `Asked`.
+        See `AttributeLimit`.
     """
 
     counts: NDArray[np.int64]
@@ -76,12 +77,12 @@ class Seen(NamedTuple):
     l: NDArray[np.int64]  # noqa: E741 - l-diversity has this name everywhere
 
 
-def seen_of(asked: Sequence[Asked], window: int) -> Seen:
+def seen_of(asked: Sequence[AttributeLimit], window: int) -> Seen:
     """Return that no tuple was read, with no value known; ValueError where t or l is out of range."""
     for one in asked:
         if one.l < 1:
             raise ValueError(f"l must be at least 1, not {one.l}")
-        if one.t is not None and not (0 < one.t <= 1 and one.t.denominator <= STEPS):
+        if one.t is not None and not (0 < one.t <= 1 and one.t.denominator <= T_DENOMINATOR):
             raise ValueError(f"t must be above 0, at most 1 and of twelve decimals at most, not {one.t}")
     count = len(asked)
     t = [(0, 0) if one.t is None else (one.t.numerator, one.t.denominator) for one in asked]
@@ -123,7 +124,7 @@ def recoded(codes: NDArray[np.int64], places: Sequence[NDArray[np.int64]]) -> ND
     return found
 
 
-@uncounted
+@inner
 def read(seen: Seen, position: int, codes: NDArray[np.int64], i: int) -> None:
     """Count the tuple at a position in the stream, the values of which are column i of codes. O(S)."""
     window = seen.recent.shape[1]
@@ -137,14 +138,14 @@ def read(seen: Seen, position: int, codes: NDArray[np.int64], i: int) -> None:
             seen.recent[s, place] = code
 
 
-@uncounted
+@inner
 def number_of(seen: Seen, tuples: int) -> int:
     """Return how many of the tuples that were read count."""
     window = seen.recent.shape[1]
     return int(min(tuples, window) if window > 0 else tuples)
 
 
-@uncounted
+@inner
 def enter(seen: Seen, codes: NDArray[np.int64], slot: int) -> None:
     """Count the tuple in a slot as a member of the class that is being formed. O(S)."""
     for s in range(len(seen.ordered)):
@@ -153,7 +154,7 @@ def enter(seen: Seen, codes: NDArray[np.int64], slot: int) -> None:
         seen.members[s, code] += 1
 
 
-@uncounted
+@inner
 def forget(seen: Seen, codes: NDArray[np.int64], first: int, count: int) -> None:
     """Forget the members of the class, the tuples in some slots. O(count S)."""
     for s in range(len(seen.ordered)):

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.steered.buffer import (
-    FORMED,
-    HELD,
-    READ,
+    CLASSES_FORMED,
+    TUPLES_HELD,
+    TUPLES_READ,
     Buffer,
     Waiting,
     held,
@@ -31,20 +31,31 @@ from duckanon.kernels.steered.buffer import (
     remove,
 )
 from duckanon.kernels.steered.classes import Forming, enough, form, forming_of
-from duckanon.kernels.steered.seen import Asked, Seen, read, recoded, renumbered
+from duckanon.kernels.steered.seen import AttributeLimit, Seen, read, recoded, renumbered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["HELD", "READ", "Asked", "Buffer", "Written", "finish", "held", "open_buffer", "push", "renumber"]
+__all__ = [
+    "TUPLES_HELD",
+    "TUPLES_READ",
+    "AttributeLimit",
+    "Buffer",
+    "StreamOutput",
+    "finish",
+    "held",
+    "open_buffer",
+    "push",
+    "renumber",
+]
 
-LARGEST_SUM = 2**62
+SUM_LIMIT = 2**62
 """Sums of counts that are compared are less."""
 
 
-class Written(NamedTuple):
+class StreamOutput(NamedTuple):
     """What has left a buffer.
 
     Attributes
@@ -89,7 +100,7 @@ def renumber(buffer: Buffer, places: Sequence[NDArray[np.int64]], sizes: Sequenc
 
 def push(
     buffer: Buffer, points: ArrayLike, subjects: ArrayLike | None = None, codes: ArrayLike | None = None
-) -> Written:
+) -> StreamOutput:
     """Read tuples into a buffer, and return what leaves it while they come.
 
     Parameters
@@ -106,7 +117,7 @@ def push(
 
     Returns
     -------
-    Written
+    StreamOutput
         The same, one call after the other, however the stream is cut into batches.
 
     Raises
@@ -126,14 +137,14 @@ def push(
     if buffer.waiting.by_subject != (subjects is not None):
         raise ValueError("subjects must be given if the buffer is by_subject, and only then")
     values = _coded(buffer, codes, count)
-    first = int(buffer.counts[READ])
+    first = int(buffer.counts[TUPLES_READ])
     numbers = np.arange(first, first + count) if subjects is None else _whole(subjects, count)
-    room = _room(int(buffer.counts[HELD]) + count)
+    room = _room(int(buffer.counts[TUPLES_HELD]) + count)
     out, lost = _read(buffer.waiting, buffer.seen, forming_of(buffer.waiting), matrix, numbers, values, room)
     return _cut(room, out, lost)
 
 
-def finish(buffer: Buffer) -> Written:
+def finish(buffer: Buffer) -> StreamOutput:
     """Let the oldest tuple expire again and again while a class can be formed, and return what leaves.
 
     Parameters
@@ -143,7 +154,7 @@ def finish(buffer: Buffer) -> Written:
 
     Returns
     -------
-    Written
+    StreamOutput
         Dropped is only what finds no class that keeps t and l.
 
     Notes
@@ -151,7 +162,7 @@ def finish(buffer: Buffer) -> Written:
     As for `push`. The paper does not have it: at the end of a stream its Algorithm 2 leaves in the buffer
     what is there.
     """
-    room = _room(int(buffer.counts[HELD]))
+    room = _room(int(buffer.counts[TUPLES_HELD]))
     out, lost = _empty(buffer.waiting, buffer.seen, forming_of(buffer.waiting), room)
     return _cut(room, out, lost)
 
@@ -191,23 +202,23 @@ def _coded(buffer: Buffer, codes: ArrayLike | None, count: int) -> NDArray[np.in
     if matrix.size and not (matrix.min() >= 0 and matrix.max() < values):
         raise ValueError(f"codes must be numbers from 0 to {values - 1}, of values that were numbered")
     window = buffer.seen.recent.shape[1]
-    counted = min(int(buffer.counts[READ]) + count, window or LARGEST_SUM)
-    if values * counted * (buffer.waiting.delay + 1) >= LARGEST_SUM:
+    counted = min(int(buffer.counts[TUPLES_READ]) + count, window or SUM_LIMIT)
+    if values * counted * (buffer.waiting.delay + 1) >= SUM_LIMIT:
         raise ValueError(
             f"{values} sensitive values of {counted} tuples are too many for exact sums: use a window"
         )
     return matrix
 
 
-def _room(count: int) -> Written:
+def _room(count: int) -> StreamOutput:
     """Return room for what leaves."""
     positions, classes, dropped = (np.empty(count, np.int64) for _ in range(3))
-    return Written(positions, classes, dropped, np.empty(count, np.bool_))
+    return StreamOutput(positions, classes, dropped, np.empty(count, np.bool_))
 
 
-def _cut(room: Written, out: int, lost: int) -> Written:
+def _cut(room: StreamOutput, out: int, lost: int) -> StreamOutput:
     """Return the part of the room that was used."""
-    return Written(
+    return StreamOutput(
         room.positions[:out].copy(), room.classes[:out].copy(), room.dropped[:lost].copy(),
         room.apart[:lost].copy(),
     )  # fmt: skip
@@ -216,7 +227,7 @@ def _cut(room: Written, out: int, lost: int) -> Written:
 @compiled
 def _read(
     waiting: Waiting, seen: Seen, forming: Forming, points: NDArray[np.float64], subjects: NDArray[np.int64],
-    codes: NDArray[np.int64], room: Written,
+    codes: NDArray[np.int64], room: StreamOutput,
 ) -> tuple[int, int]:  # fmt: skip
     """Read tuples one by one; return how many are put out and dropped."""
     mask, out, lost = len(waiting.slots) - 1, 0, 0
@@ -224,8 +235,8 @@ def _read(
         hold(waiting, points[i], subjects[i])
         if len(codes) > 0:
             put_codes(waiting, codes, i)
-            read(seen, waiting.counts[READ] - 1, codes, i)
-        expiring = waiting.counts[READ] - 1 - waiting.delay
+            read(seen, waiting.counts[TUPLES_READ] - 1, codes, i)
+        expiring = waiting.counts[TUPLES_READ] - 1 - waiting.delay
         if waiting.slots[expiring & mask] < 0:
             continue  # it has left, or is from before the beginning
         few = not enough(waiting, forming)
@@ -237,10 +248,10 @@ def _read(
 
 
 @compiled
-def _empty(waiting: Waiting, seen: Seen, forming: Forming, room: Written) -> tuple[int, int]:
+def _empty(waiting: Waiting, seen: Seen, forming: Forming, room: StreamOutput) -> tuple[int, int]:
     """Form classes around the oldest tuple while there are enough; return how many leave and are dropped."""
     mask, out, lost = len(waiting.slots) - 1, 0, 0
-    end = waiting.counts[READ]
+    end = waiting.counts[TUPLES_READ]
     for oldest in range(end - waiting.delay, end):
         if waiting.slots[oldest & mask] < 0:
             continue
@@ -253,17 +264,17 @@ def _empty(waiting: Waiting, seen: Seen, forming: Forming, room: Written) -> tup
     return out, lost
 
 
-@inner
-def _put(waiting: Waiting, forming: Forming, size: int, room: Written, out: int) -> int:
+@compiled
+def _put(waiting: Waiting, forming: Forming, size: int, room: StreamOutput, out: int) -> int:
     """Write the members of a class that was formed; return how many tuples are put out by then."""
     for j in range(size):
         room.positions[out + j] = forming.members[j]
-        room.classes[out + j] = waiting.counts[FORMED] - 1
+        room.classes[out + j] = waiting.counts[CLASSES_FORMED] - 1
     return out + size
 
 
-@inner
-def _drop(waiting: Waiting, position: int, apart: bool, room: Written, lost: int) -> int:
+@compiled
+def _drop(waiting: Waiting, position: int, apart: bool, room: StreamOutput, lost: int) -> int:
     """Drop a tuple; return how many are dropped by then."""
     remove(waiting, waiting.slots[position & (len(waiting.slots) - 1)])
     room.dropped[lost], room.apart[lost] = position, apart

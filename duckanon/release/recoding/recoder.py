@@ -14,7 +14,7 @@ from duckanon.errors import ReleaseError
 from duckanon.policy.bind import Role
 from duckanon.policy.names import CLASS
 from duckanon.release.recoding.means import means_between
-from duckanon.release.stages.digits import asked_of
+from duckanon.release.stages.recode.digits import asked_of
 from duckanon.release.stages.stage import Field
 
 if TYPE_CHECKING:

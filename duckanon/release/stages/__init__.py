@@ -1,5 +1,7 @@
-"""The stages of a release, one module each: stage, embed, bucket, partition, recode, audit, publish.
+"""The stages of a release, each a module or a folder of that name.
 
-Data goes one way. Every stage is a function ``(con, result of the stage before, policy)`` that leaves
-temporary relations behind and returns a frozen dataclass which names them.
+stage → embed → limit → bucket → partition → repair → protect → recode → audit → advise → publish
+
+The signature of a stage names the results that it reads. It leaves temporary relations behind and returns a
+frozen dataclass that names them. `publish` stands beside this folder: it writes what was temporary before.
 """

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from duckanon import progress
 from duckanon.audits.report import Measure
 from duckanon.audits.run import audit_columns, audit_sql
 from duckanon.database import engine, templates
 from duckanon.database.relations import named
 from duckanon.errors import AuditFailure, InfeasibleError
-from duckanon.policy.told import P_PERCENT, SUBJECTS, extremes, proved, told
-from duckanon.release.stages.candidate import Candidate, class_fields
-from duckanon.release.stages.few import kept
+from duckanon.policy.told import P_PERCENT, SUBJECTS, extremes, proved, told, told_loss
 from duckanon.release.stages.protect import judged
-from duckanon.release.stages.recode import classes_relation, label, labelled_relation
+from duckanon.release.stages.recode.few import kept
+from duckanon.release.stages.recode.recode import classes_relation, label, labelled_relation
+from duckanon.release.stages.stage import class_fields
 from duckanon.release.verify.record import of_the_source
 
 if TYPE_CHECKING:
@@ -22,59 +23,64 @@ if TYPE_CHECKING:
 
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed import Embedded
-    from duckanon.release.stages.recode import Recoded
-    from duckanon.release.stages.stage import Field
+    from duckanon.release.stages.embed.embed import Embedded
+    from duckanon.release.stages.partition.plan import Plan
+    from duckanon.release.stages.recode.recode import Recoded
+    from duckanon.release.stages.stage import Field, Staged
 
 
-REPEATED = 4
-"""Records a value, from which on an audit counts values first: with one each that is a fifth more work."""
+REPEATED_VALUE_RECORDS = 4
+"""Records of a value, on average, from which an audit counts values first; with one record each that takes a
+fifth more time."""
 
 
-def audit(con: duckdb.DuckDBPyConnection, recoded: Recoded, policy: Policy) -> Candidate:
-    """The table with its audit, which it passed, and the measures that need the source.
+@progress.step("audit")
+def audit(
+    con: duckdb.DuckDBPyConnection,
+    staged: Staged,
+    embedded: Embedded,
+    recoded: Recoded,
+    plan: Plan,
+    policy: Policy,
+) -> Report:
+    """Audit of the released table, which passed it, with the measures that need the source.
 
     A violation is an InfeasibleError where the method has no repair, else an AuditFailure: a fault of ours.
     """
-    embedded = recoded.repaired.partitioned.bucketed.limited.embedded
-    staged = embedded.staged
     trees = {
         field.name: named("temp", staged.tree(field))
         for field in staged.sensitive
         if field.attribute.distance == "hierarchical"
     }
     asked = audit_columns([field.attribute for field in staged.sensitive], policy.audited(), trees)
-    few = [field.name for field in staged.sensitive if _few_values(field, embedded)]
+    few = [field.name for field in staged.sensitive if _few_values(field, staged, embedded)]
     asked = [replace(column, few_values=column.name in few) for column in asked]
     relation = named("temp", recoded.table)
     quasi = [field.name for field in class_fields(staged, policy)]
     report = audit_sql(con, relation, quasi, asked, k=policy.k, name="the candidate")
     _require_pass(report, policy)
-    label(con, recoded)
-    candidate = Candidate(recoded, policy, report)
+    label(con, staged, recoded)
     # Classes of the partition that are recoded to equal values are one class of the release.
-    extra = of_the_source(
-        report.classes, information_loss=candidate.information_loss, suppressed=candidate.suppressed
-    )
+    loss = told_loss(recoded.loss, policy)
+    extra = of_the_source(report.classes, information_loss=loss, suppressed=recoded.suppressed)
     if policy.subject:
-        extra = (*extra, _subjects(con, candidate, policy))
+        extra = (*extra, _subjects(con, staged, report, policy))
     if policy.p_percent is not None:
-        extra = (*extra, *_within(con, candidate, policy))
-    enough, warnings = _enough(con, candidate, policy)
+        extra = (*extra, *_within(con, staged, report, policy))
+    enough, warnings = _enough(con, staged, report, policy)
     known = proved({measure.measure for measure in enough})
-    plan = "; ".join([candidate.plan.text, *told(policy), *known, *extremes(policy)])
-    return Candidate(recoded, policy, report.extended((*extra, *enough), warnings=warnings, plan=plan))
+    text = "; ".join([plan.text, *told(policy), *known, *extremes(policy)])
+    return report.extended((*extra, *enough), warnings=warnings, plan=text)
 
 
-def _few_values(field: Field, embedded: Embedded) -> bool:
+def _few_values(field: Field, staged: Staged, embedded: Embedded) -> bool:
     """Whether values of ordered distance repeat so often that to count them first is less work."""
     many = len(embedded.counts[field.column])
-    return field.attribute.distance == "ordered" and REPEATED * many <= embedded.staged.size
+    return field.attribute.distance == "ordered" and REPEATED_VALUE_RECORDS * many <= staged.size
 
 
-def _subjects(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy) -> Measure:
+def _subjects(con: duckdb.DuckDBPyConnection, staged: Staged, report: Report, policy: Policy) -> Measure:
     """Fewest subjects of a class, which released columns do not tell; an error where they are too few."""
-    staged = candidate.staged
     query = templates.render(
         "recode/subjects.sql.j2",
         labelled=labelled_relation(staged),
@@ -82,14 +88,16 @@ def _subjects(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Poli
     )
     fewest, violations, records = engine.rows(con, query, "audit")[0]
     counted = int(violations), int(records), violations == 0
-    measure = Measure(SUBJECTS, None, policy.k, float(fewest), candidate.classes, *counted)
-    _require_pass(candidate.report.extended((measure,), warnings=(), plan=""), policy)
+    measure = Measure(SUBJECTS, None, policy.k, float(fewest), report.classes, *counted)
+    _require_pass(report.extended((measure,), warnings=(), plan=""), policy)
     return measure
 
 
-def _within(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy) -> tuple[Measure, ...]:
+def _within(
+    con: duckdb.DuckDBPyConnection, staged: Staged, report: Report, policy: Policy
+) -> tuple[Measure, ...]:
     """Whether every class keeps the p % rule, by column, and not by how much; an error where one does not."""
-    staged, measures = candidate.staged, []
+    measures = []
     for field in judged(staged):
         query = templates.render(
             "recode/p_percent.sql.j2",
@@ -100,21 +108,20 @@ def _within(con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy
         )
         violations, records = engine.rows(con, query, "audit")[0]
         counted = int(violations), int(records), violations == 0
-        measures.append(Measure(P_PERCENT, field.name, policy.p_percent, None, candidate.classes, *counted))
-    _require_pass(candidate.report.extended(tuple(measures), warnings=(), plan=""), policy)
+        measures.append(Measure(P_PERCENT, field.name, policy.p_percent, None, report.classes, *counted))
+    _require_pass(report.extended(tuple(measures), warnings=(), plan=""), policy)
     return tuple(measures)
 
 
 def _enough(
-    con: duckdb.DuckDBPyConnection, candidate: Candidate, policy: Policy
+    con: duckdb.DuckDBPyConnection, staged: Staged, report: Report, policy: Policy
 ) -> tuple[tuple[Measure, ...], tuple[str, ...]]:
     """Of how many values class means are at least, by column, with warnings; an error if of too few."""
-    staged = candidate.staged
     if policy.release != "table":
         return (), ()
     relations = labelled_relation(staged), classes_relation(staged)
-    measures, warnings = kept(con, staged, policy, candidate.classes, relations=relations)
-    _require_pass(candidate.report.extended(measures, warnings=(), plan=""), policy)
+    measures, warnings = kept(con, staged, policy, report.classes, relations=relations)
+    _require_pass(report.extended(measures, warnings=(), plan=""), policy)
     return measures, warnings
 
 

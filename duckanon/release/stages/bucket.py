@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from duckanon import progress
 from duckanon.database import arrow, engine, templates
 from duckanon.database.relations import named
 from duckanon.database.spool import Spool, spool_folder
 from duckanon.kernels import recipes
 from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.dealing import bounds_of, chances, dealt
-from duckanon.release.stages.embed import dimensions
+from duckanon.release.stages.embed.embed import dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,33 +26,36 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed import Coordinates
-    from duckanon.release.stages.thresholds import Limited
+    from duckanon.release.stages.embed.embed import Coordinates, Embedded
+    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.stage import Staged
 
-TILE = 4096
-"""No kernel with quadratic cost meets more records than this at once."""
+Number = TypeVar("Number", np.int64, np.float64)
 
-BROAD_TILE = 16384
-"""Records of a tile where no kernel has quadratic cost: fewer borders, less loss."""
+TILE_RECORDS = 4096
+"""Records of a tile for kernels with quadratic cost."""
 
-BY_CUTS = ("mondrian", "mondrian_relaxed")
-"""Methods that cut the table."""
+BROAD_TILE_RECORDS = 16384
+"""Records of a tile for other kernels: fewer tiles have fewer borders, which lose less."""
 
-WHOLE = 2**31
-"""No table has more records: Mondrian, which costs no more than sorting, sees it whole."""
+CUTTING_METHODS = ("mondrian", "mondrian_relaxed")
+"""Methods that cut the table from above."""
 
-LARGEST = 1024
-"""No first partition has classes above this (or above k): merging does the rest."""
+WHOLE_TABLE_RECORDS = 2**31
+"""More records than any table has. Mondrian costs no more than sorting, so its tile is the whole table."""
 
-MAX_CUTS = 3
-"""Coordinates along which tiles are cut, the widest ones."""
+FIRST_CLASS_MAX_RECORDS = 1024
+"""Records of a class in a first partition, at most, unless k is larger. Merging makes larger classes."""
 
-SAMPLED = 2**22
-"""Open records above which a sample tells where tiles are cut. To cut them into equal parts takes four sorts
-of all records, a tenth of the time of a release of 100,000,000."""
+CUT_MAX_COORDINATES = 3
+"""Coordinates along which tiles are cut, at most; the widest are taken."""
 
-SAMPLE, MOST_SAMPLE, EACH = 2**20, 2**22, 128
-"""Records of the sample, at least and at most, and for each tile in between."""
+SAMPLED_TABLE_MIN_RECORDS = 2**22
+"""Open records above which a sample says where tiles are cut. Equal parts would take four sorts, a
+tenth of the time of a release of 100,000,000."""
+
+SAMPLE_MIN_RECORDS, SAMPLE_MAX_RECORDS, SAMPLE_RECORDS_PER_TILE = 2**20, 2**22, 128
+"""Records of that sample at least and at most, and records for each tile between these limits."""
 
 
 @dataclass(frozen=True)
@@ -72,101 +76,101 @@ class Records:
 
 
 @dataclass(frozen=True)
-class Bucketed:
+class Tiles:
     """The ready classes and the tiles.
 
     In a ready class k or more records share all quasi-identifiers and meet every threshold.
     """
 
-    limited: Limited
     ready: Records  # records whose class is settled
     ready_labels: npt.NDArray[np.int64]  # their classes, 0..
-    tiles: str  # temporary table (record_id, tile) of the open records
-    tile_count: int  # 0 when no record is open
+    table: str  # temporary table (record_id, tile) of the open records
+    count: int  # 0 when no record is open
     open_size: int  # number of open records
 
 
+@progress.step("bucket")
 def bucket(
-    con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy, *, name: str = "tiles"
-) -> Bucketed:
-    """Ready classes of exact duplicates, which lose no information at all, and tiles of the rest. O(n log n).
+    con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
+) -> Tiles:
+    """Ready classes of exact duplicates, which lose nothing, and tiles of all other records. O(n log n).
 
-    None are ready in a table that one kernel sees whole: settled classes keep others from keeping t.
-    Every tile gets its share of equal parts of the sensitive order, in a very large table about its share.
-    Ties are cut by record_id, so the tiles do not depend on the physical order of the source.
+    A table that one kernel sees whole has no ready classes: the kernel weighs duplicates against others.
+    Every tile gets its share of each part of the sensitive order. Ties are cut by record_id.
     """
-    embedded, staged = limited.embedded, limited.embedded.staged
-    ready, labels = _ready(con, limited, policy)
+    ready, labels = _ready(con, embedded, limits, policy)
     open_size = staged.size - len(labels)
-    together = policy.method == "auto" and policy.refine and staged.size <= recipes.EXACT
+    together = policy.method == "auto" and policy.refine and staged.size <= recipes.MDAV_MAX_RECORDS
     if open_size and (together or open_size < policy.k):
-        # All ready classes open again where the kernel weighs them against others; the last one where too
-        # few are left for a class of their own.
-        keep = labels < (labels.max() if staged.size > TILE and not together else 0)
+        # The kernel that sees the whole table weighs ready classes against others: all open again. Where
+        # fewer than k records are open, the last ready class opens again and takes them in.
+        keep = labels < (labels.max() if staged.size > TILE_RECORDS and not together else 0)
         ready, labels = subset(ready, keep), labels[keep]
         open_size = staged.size - len(labels)
-    tiles = f"{staged.workspace}_{name}"
+    tiles = f"{staged.workspace}_tiles"
     tile_count = 0
     if open_size:
-        cuts = cuts_of(embedded.axes, -(-open_size // tile_size(policy, limited.thresholds)))
+        cuts = cuts_of(embedded.axes, -(-open_size // tile_size(policy, limits.thresholds)))
         tile_count = math.prod(cut.parts for cut in cuts)
-        shared = limited.thresholds and tile_count > 1
-        strata = _strata(staged.size, policy, limited.thresholds) if shared else 1
+        shared = limits.thresholds and tile_count > 1
+        strata = _strata(staged.size, policy, limits.thresholds) if shared else 1
         registered = f"{staged.workspace}_ready"
         with engine.registered(con, {registered: pa.table({"record_id": arrow.arrow(ready.record_id)})}):
             if tile_count > 1 and _sampled(open_size, tile_count * strata, policy):
-                records = _Open(con, limited, registered, cuts, strata)
+                records = _Open(con, embedded, limits, registered, cuts, strata)
                 tile_count = _deal_by_sample(records, tiles, open_size, least=4 * policy.k)
             else:
-                _deal(con, limited, tiles=tiles, ready=registered, cuts=cuts, strata=strata)
-    return Bucketed(limited, ready, labels, tiles, tile_count, open_size)
+                _deal(con, embedded, limits, tiles=tiles, ready=registered, cuts=cuts, strata=strata)
+    return Tiles(ready, labels, tiles, tile_count, open_size)
 
 
 def tile_size(policy: Policy, thresholds: Sequence[Threshold]) -> int:
-    """Records of a tile: `WHOLE` for Mondrian; else 4 k at least, `BROAD_TILE` or, if quadratic, `TILE`."""
-    if policy.method in BY_CUTS:
-        return WHOLE
+    """Records of a tile, at least 4 k: more for kernels without quadratic cost, all for Mondrian."""
+    if policy.method in CUTTING_METHODS:
+        return WHOLE_TABLE_RECORDS
     linear = policy.method in ("blocks", "full_domain")
     broad = linear or (policy.method == "auto" and (policy.refine or not thresholds))
-    return max(BROAD_TILE if broad else TILE, 4 * policy.k)
+    return max(BROAD_TILE_RECORDS if broad else TILE_RECORDS, 4 * policy.k)
 
 
 def stratum_size(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int:
-    """Number of equal parts of the sensitive order of which every tile gets its share.
-
-    It is the class size of t-closeness-first.
-    """
-    return recipes.stratum_size(n, policy.k, thresholds, largest=max(LARGEST, policy.k))
+    """Number of equal parts of the sensitive order: the class size of t-closeness-first."""
+    return recipes.stratum_size(n, policy.k, thresholds, largest=max(FIRST_CLASS_MAX_RECORDS, policy.k))
 
 
 def _sampled(open_size: int, parts: int, policy: Policy) -> bool:
-    """Whether a sample tells where tiles are cut: not where shares that are a little off are not repaired.
+    """Whether a sample says where tiles are cut: the sample has a record of each part of a tile.
 
-    Nor where it would have less than a record of each part, the share of a tile in a stratum.
+    Shares of the sensitive order are then a little off, so that classes must be repaired afterwards.
     """
     repaired = policy.method == "auto" and policy.suppression_limit == 0
-    return repaired and open_size > SAMPLED and parts <= SAMPLE
+    return repaired and open_size > SAMPLED_TABLE_MIN_RECORDS and parts <= SAMPLE_MIN_RECORDS
 
 
 def _strata(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int:
-    """Number of parts of which every tile gets its share: of ``auto`` as many as `tile_strata` says."""
+    """Number of equal parts of the sensitive order of which every tile gets its share."""
     count = recipes.tile_strata if policy.method == "auto" else recipes.stratum_size
-    return count(n, policy.k, thresholds, largest=max(LARGEST, policy.k))
+    return count(n, policy.k, thresholds, largest=max(FIRST_CLASS_MAX_RECORDS, policy.k))
 
 
 def stream(
-    con: duckdb.DuckDBPyConnection, bucketed: Bucketed, *, only: int | None = None
+    con: duckdb.DuckDBPyConnection,
+    embedded: Embedded,
+    limits: Limits,
+    tiles: Tiles,
+    *,
+    only: int | None = None,
 ) -> Iterator[Records]:
     """Open records, tile after tile (or `only` one tile), in the order of record_id.
 
     The connection belongs to the stream until its end; two tiles and one batch are in memory.
     """
-    if not bucketed.tile_count:
+    if not tiles.count:
         return
-    embedded, codes = bucketed.limited.embedded, bucketed.limited.codes
+    codes = limits.codes
     query = templates.render(
         "bucket/stream.sql.j2",
-        tiles=bucketed.tiles,
+        tiles=tiles.table,
         coded=embedded.coded,
         axes=embedded.axes,
         codes=codes,
@@ -189,13 +193,20 @@ def stream(
         yield _records(pa.Table.from_batches(pending), embedded.axes, codes)
 
 
+def drop_tiles(con: duckdb.DuckDBPyConnection, tiles: Tiles) -> None:
+    """Drop the table of tiles that nobody reads any more."""
+    if tiles.count:
+        drop = templates.render("relation.sql.j2:drop", parts=("temp", tiles.table), view=False)
+        engine.run(con, drop, "bucket")
+
+
 def _ready(
-    con: duckdb.DuckDBPyConnection, limited: Limited, policy: Policy
+    con: duckdb.DuckDBPyConnection, embedded: Embedded, limits: Limits, policy: Policy
 ) -> tuple[Records, npt.NDArray[np.int64]]:
-    embedded, codes = limited.embedded, limited.codes
-    # A published method chosen by name does what its paper says: it gets every record. The optimal cut of one
-    # column gets them, too: what lies between two values would lose more without them.
-    cut = not limited.thresholds and dimensions(embedded.axes) == 1
+    codes = limits.codes
+    # A published method chosen by name gets every record, as in its paper. So does the optimal cut of one
+    # column: without the duplicates, classes of values on both sides of them would lose more.
+    cut = not limits.thresholds and dimensions(embedded.axes) == 1
     repetitions = policy.k if policy.method == "auto" and not cut else None
     query = templates.render(
         "bucket/repeated.sql.j2",
@@ -204,12 +215,12 @@ def _ready(
         codes=codes,
         repetitions=repetitions,
     )
-    pieces: dict[str, list[npt.NDArray[Any]]] = {}
+    pieces: dict[str, list[npt.NDArray[np.generic]]] = {}
     for batch in engine.batches(con, query, "bucket"):
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             pieces.setdefault(name, []).append(arrow.numbers(column))
 
-    def whole(name: str, kind: type[np.generic]) -> npt.NDArray[Any]:
+    def whole(name: str, kind: type[Number]) -> npt.NDArray[Number]:
         # Where most records are repeated these are most of the table: no column is in memory twice.
         return np.concatenate(pieces.pop(name, [np.zeros(0)])).astype(kind, copy=False)
 
@@ -220,8 +231,8 @@ def _ready(
         np.stack([whole(column, np.int64) for column in codes]) if codes else np.zeros((0, len(starts)), int)
     )
     meets = np.ones(len(sizes), dtype=bool)
-    if limited.thresholds and len(sizes):
-        meets = violations_per_class(limited.thresholds, held, offsets).sum(axis=0) == 0
+    if limits.thresholds and len(sizes):
+        meets = violations_per_class(limits.thresholds, held, offsets).sum(axis=0) == 0
     keep = np.repeat(meets, sizes)
     labels = np.repeat(np.cumsum(meets) - 1, sizes)
     columns = {axis.column: whole(axis.column, np.float64)[keep] for axis in embedded.axes}
@@ -231,7 +242,8 @@ def _ready(
 
 def _deal(
     con: duckdb.DuckDBPyConnection,
-    limited: Limited,
+    embedded: Embedded,
+    limits: Limits,
     *,
     tiles: str,
     ready: str,
@@ -242,9 +254,9 @@ def _deal(
     statement = templates.render(
         "bucket/tiles.sql.j2",
         tiles=tiles,
-        coded=limited.embedded.coded,
+        coded=embedded.coded,
         ready=ready,
-        codes=limited.codes,
+        codes=limits.codes,
         strata=strata,
         cuts=cuts,
         tile_count=math.prod(cut.parts for cut in cuts),
@@ -257,7 +269,8 @@ class _Open:
     """The open records, of which a part is in memory at a time."""
 
     con: duckdb.DuckDBPyConnection
-    limited: Limited
+    embedded: Embedded
+    limits: Limits
     ready: str  # registered table (record_id) of the others
     cuts: list[Cut]
     strata: int
@@ -266,10 +279,10 @@ class _Open:
         """Record numbers, the numbers along each cut, and the codes of one in so many records."""
         query = templates.render(
             "bucket/open.sql.j2",
-            coded=self.limited.embedded.coded,
+            coded=self.embedded.coded,
             ready=self.ready,
             cuts=self.cuts,
-            codes=self.limited.codes,
+            codes=self.limits.codes,
             every=every,
         )
         return engine.batches(self.con, query, "bucket")
@@ -277,9 +290,9 @@ class _Open:
     def columns(self, rows: pa.RecordBatch | pa.Table) -> list[npt.NDArray[np.float64]]:
         """What is cut: the place in the order of the sensitive values, and the number along each cut."""
         place, values = np.zeros(len(rows)), 1
-        for code, counts in zip(self.limited.codes, self.limited.counts, strict=True):
+        for code, counts in zip(self.limits.codes, self.limits.counts, strict=True):
             values *= len(counts)
-            # Beyond that a DOUBLE holds no place, and what the first columns tell has to do.
+            # A DOUBLE has no more than 2^53 places: the first columns decide.
             if values < 2**53:
                 place = place * len(counts) + arrow.numbers(rows.column(code))
         return [place, *(arrow.numbers(rows.column(cut.column)).astype(np.float64) for cut in self.cuts)]
@@ -302,7 +315,7 @@ def _deal_by_sample(records: _Open, tiles: str, size: int, *, least: int) -> int
     """
     parts = [records.strata, *(cut.parts for cut in records.cuts)]
     count, spool = math.prod(parts[1:]), Spool(spool_folder(records.con))
-    every = size // min(max(SAMPLE, EACH * count), MOST_SAMPLE)
+    every = size // min(max(SAMPLE_MIN_RECORDS, SAMPLE_RECORDS_PER_TILE * count), SAMPLE_MAX_RECORDS)
     sample = pa.Table.from_batches([*records.batches(every)])
     levels = bounds_of(records.columns(sample), records.ties(sample), parts)
     sizes = np.zeros(count, np.int64)
@@ -323,7 +336,7 @@ def _deal_by_sample(records: _Open, tiles: str, size: int, *, least: int) -> int
 
 
 def _homes(sizes: npt.NDArray[np.int64], least: int) -> npt.NDArray[np.int32]:
-    """Return the number, 0.., of the tile that each one is a part of, so that none is too small."""
+    """Return the tile, 0.., that each tile joins, so that none has too few records."""
     homes, last, held = np.empty(len(sizes), np.int32), -1, least
     for tile, size in enumerate(sizes):
         if last < 0 or (held >= least and size >= least):
@@ -334,9 +347,9 @@ def _homes(sizes: npt.NDArray[np.int64], least: int) -> npt.NDArray[np.int32]:
 
 
 def cuts_of(axes: tuple[Coordinates, ...], tiles: int) -> list[Cut]:
-    """Columns along which so many tiles are cut, the widest ones, and into how many parts each."""
+    """The widest columns, and the number of parts that each is cut into, for so many tiles."""
     widest = sorted(axes, key=lambda axis: -axis.variance)
-    usable = [axis for axis in widest if axis.variance > 0][:MAX_CUTS] or list(widest[:1])
+    usable = [axis for axis in widest if axis.variance > 0][:CUT_MAX_COORDINATES] or list(widest[:1])
     cuts: list[Cut] = []
     left = tiles
     for number, axis in enumerate(usable):

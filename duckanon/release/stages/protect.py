@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from duckanon import progress
 from duckanon.database import engine, templates
 from duckanon.database.spool import Spool, spool_folder
 from duckanon.errors import InfeasibleError
 from duckanon.kernels.dominance import ROUNDING, contributions, reached
 from duckanon.kernels.merging.dominated import merge_dominated
-from duckanon.release.stages.bucket import bucket
-from duckanon.release.stages.class_sums import information_loss, joined, spread_of
-from duckanon.release.stages.least_loss import drop_tiles, least_loss
-from duckanon.release.stages.partition import partition
-from duckanon.release.stages.repair import repair, summed_again
+from duckanon.release.stages.classes import Classes, information_loss, joined, spread_of
+from duckanon.release.stages.repair import summed_again
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,22 +23,22 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.repair import Repaired
+    from duckanon.release.stages.embed.embed import Embedded
     from duckanon.release.stages.stage import Field, Staged
 
 
-def protect(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) -> Repaired:
-    """Classes that keep the p % rule in every numeric quasi-identifier released by its mean.
+@progress.step("protect")
+def protect(
+    con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, classes: Classes, policy: Policy
+) -> Classes:
+    """Classes that keep the p % rule in every numeric quasi-identifier released by its mean. O(n log n).
 
-    Whatever else was asked for is kept: k, l and t of a union are no worse than of its parts. Without
-    `p_percent` it costs nothing; where no class violates, the columns are read once, O(n); else O(n log n), 8
-    bytes for each record and column, and for each coordinate of a class. Where all that suppression left, as
-    one class, violates, nothing is suppressed. InfeasibleError: the whole table violates.
+    Merging keeps k, l and t. Free without `p_percent`; one scan where no class violates. InfeasibleError: all
+    records that have a class, as one class, violate.
     """
     if policy.p_percent is None:
-        return repaired
-    staged, p = repaired.partitioned.bucketed.limited.embedded.staged, float(policy.p_percent)
-    kept = repaired.labels.columns()
+        return classes
+    p, kept = float(policy.p_percent), classes.labels.columns()
     labels = np.full(staged.size, -1, dtype=np.int64)
     labels[kept["record_id"] - 1] = kept["class_id"]
     columns = [_column(con, staged, field.column) for field in judged(staged)]
@@ -50,45 +47,22 @@ def protect(con: duckdb.DuckDBPyConnection, repaired: Repaired, policy: Policy) 
     def parts_of(labels: npt.NDArray[np.int64], classes: int) -> npt.NDArray[np.float64]:
         return np.stack([contributions(values, labels, subjects, classes) for values in columns], axis=1)
 
-    parts = parts_of(labels, repaired.class_count)
+    parts = parts_of(labels, classes.count)
     if (reached(parts) >= p * (1 + ROUNDING)).all():
-        return repaired
-    try:
-        _check_whole(parts_of(np.where(labels >= 0, 0, -1), 1)[0], judged(staged), policy)
-    except InfeasibleError:
-        if not repaired.suppressed or not repaired.partitioned.bucketed.limited.whole_reaches:
-            raise
-        way = replace(policy, suppression_limit=0)
-        return protect(con, _without_suppression(con, repaired, way), way)
-    embedded = repaired.partitioned.bucketed.limited.embedded
-    classes = summed_again(con, embedded, labels, repaired.class_count)
+        return classes
+    _check_whole(parts_of(np.where(labels >= 0, 0, -1), 1)[0], judged(staged), policy)
+    sums = summed_again(con, embedded, labels, classes.count)
 
     def again(merged: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         return parts_of(np.where(labels >= 0, merged[labels], -1), int(merged.max()) + 1)
 
     repeated = again if subjects is not None else None
-    merged = merge_dominated(classes.sums, classes.sizes, parts, p, again=repeated)
-    united = joined(classes, merged)
+    merged = merge_dominated(sums.sums, sums.sizes, parts, p, again=repeated)
+    united = joined(sums, merged)
     spool = Spool(spool_folder(con))
     spool.add({"record_id": kept["record_id"], "class_id": merged[kept["class_id"]]})
-    return replace(
-        repaired,
-        labels=spool,
-        means=None,
-        class_count=len(united.sizes),
-        information_loss=information_loss([spread_of(united)]),
-    )
-
-
-def _without_suppression(con: duckdb.DuckDBPyConnection, repaired: Repaired, way: Policy) -> Repaired:
-    """Return the classes of a policy that suppresses nothing, and say why in their plan."""
-    before = repaired.partitioned.bucketed
-    drop_tiles(con, before)
-    bucketed = bucket(con, before.limited, way, name="whole")
-    found = least_loss(con, repair(con, partition(con, bucketed, way), way), way)
-    plan = found.partitioned.plan
-    why = f"{plan.why}; nothing is suppressed, for p_percent is out of reach of fewer records"
-    return replace(found, partitioned=replace(found.partitioned, plan=replace(plan, why=why)))
+    loss = information_loss([spread_of(united)])
+    return Classes(spool, None, len(united.sizes), classes.suppressed, loss)
 
 
 def judged(staged: Staged) -> tuple[Field, ...]:

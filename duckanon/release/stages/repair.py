@@ -9,25 +9,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from duckanon import progress
 from duckanon.database import engine, templates
 from duckanon.database.spool import Spool, spool_folder
 from duckanon.kernels.merging.merge import class_members, merge_classes, violations_of
 from duckanon.kernels.neighbours.centroids import nearest
 from duckanon.kernels.neighbours.kd import kd_order
 from duckanon.kernels.points import distance_points
-from duckanon.release.stages.class_sums import (
+from duckanon.release.stages.classes import (
     Classes,
+    ClassSums,
     information_loss,
     joined,
     spread_of,
     sums_of,
     without_empty,
 )
-from duckanon.release.stages.embed import coordinates, dimensions
-from duckanon.release.stages.evened import evened, not_found, together
-from duckanon.release.stages.leave_out import worst_classes
-from duckanon.release.stages.thresholds import thresholds_without
-from duckanon.release.stages.workers import on_all_cores
+from duckanon.release.stages.embed.embed import coordinates, dimensions
+from duckanon.release.stages.limit.evened import evened, not_found, together
+from duckanon.release.stages.limit.limit import thresholds_without
+from duckanon.release.stages.partition.leave_out import worst_classes
+from duckanon.release.stages.partition.workers import on_all_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,36 +40,25 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.merging.merge import Partner
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed import Coordinates, Embedded
-    from duckanon.release.stages.partition import Partitioned
-    from duckanon.release.stages.thresholds import Limited
+    from duckanon.release.stages.embed.embed import Coordinates, Embedded
+    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.partition.partition import Partitioned
+    from duckanon.release.stages.stage import Staged
 
 
-WHOLE = 100_000
-"""Up to so many classes each of them is a candidate for merging; beyond, those near a violating one."""
+ALL_CANDIDATES_MAX_CLASSES = 100_000
+"""Classes up to which all are candidates for merging; beyond, only classes near a violating one are."""
 
-NEAREST = 256
-"""Candidates around each violating class to begin with."""
+NEAR_CANDIDATE_CLASSES = 256
+"""Candidates around each violating class, to begin with."""
 
-MANY, PART = 20_000, 4096
-"""More violating classes than the first number are merged in parts of the table first, of so many classes at
-most: each looks for its partner among all others, which a search tree finds in few columns only."""
+MERGED_IN_PARTS_MIN_CLASSES, PART_MAX_CLASSES = 20_000, 4096
+"""Violating classes above which classes are merged within parts of the table first, and classes of a part. A
+violating class looks at all others for its partner: a search tree would help in few columns only."""
 
 
-CHUNK = 131_072
+CHUNK_RECORDS = 131_072
 """Records whose coordinates are in memory at once."""
-
-
-@dataclass(frozen=True)
-class Repaired:
-    """The final classes."""
-
-    partitioned: Partitioned
-    labels: Spool  # record_id and class_id of every record that is released
-    means: Spool | None  # see `Partitioned`; None where classes have changed since
-    class_count: int  # of the partition; recoding may give several of them equal values
-    suppressed: int  # number of suppressed records
-    information_loss: float  # IL = 100 SSE / SST of the released records, in per cent
 
 
 @dataclass(frozen=True)
@@ -76,73 +67,77 @@ class Whole:
 
     labels: npt.NDArray[np.int64]  # (n,), class of record_id 1, 2, ...
     codes: npt.NDArray[np.int64]  # (s, n), of the sensitive columns with a threshold
-    classes: Classes
+    classes: ClassSums
     violations: npt.NDArray[np.float64]  # (m,), the violation of each class; 0.0 if none
 
 
-def repair(con: duckdb.DuckDBPyConnection, partitioned: Partitioned, policy: Policy) -> Repaired:
-    """Classes that satisfy every threshold, by suppressing whole worst classes and by merging.
+@progress.step("repair")
+def repair(
+    con: duckdb.DuckDBPyConnection,
+    staged: Staged,
+    embedded: Embedded,
+    limits: Limits,
+    partitioned: Partitioned,
+    policy: Policy,
+) -> Classes:
+    """Classes that satisfy every threshold, by suppressing the worst classes and by merging.
 
-    Always ends: every merge removes a class, and one class of all records has EMD 0. Where nothing violates,
-    which is the rule after merging within tiles, it costs nothing; else 8 bytes of memory for each record and
-    sensitive column, and for each coordinate of a class.
+    Always ends: every merge removes a class, and one class of all records has EMD 0. Free where nothing
+    violates; else 8 bytes of memory for each record and sensitive column, and for each class and coordinate.
     """
     recipe = partitioned.plan.recipe
     if not len(partitioned.violating) or (recipe.partner is None and policy.suppression_limit == 0):
-        return Repaired(
-            partitioned,
-            partitioned.labels,
-            partitioned.means,
-            partitioned.class_count,
-            partitioned.suppressed,
-            partitioned.information_loss,
-        )
-    limited = partitioned.bucketed.limited
+        return partitioned.classes
 
-    def summed(labels: npt.NDArray[np.int64]) -> Classes:
-        return summed_again(con, limited.embedded, labels, partitioned.class_count)
+    def summed(labels: npt.NDArray[np.int64]) -> ClassSums:
+        return summed_again(con, embedded, labels, partitioned.classes.count)
 
-    labels, classes = mended(_whole(con, partitioned), limited, recipe.partner, policy, summed)
+    whole = _whole(con, staged, embedded, limits, partitioned)
+    labels, sums = mended(whole, limits, recipe.partner, policy, summed)
     released = np.flatnonzero(labels >= 0)
     kept = Spool(spool_folder(con))
     kept.add({"record_id": released + 1, "class_id": labels[released]})
-    loss = information_loss([spread_of(classes)])
-    return Repaired(partitioned, kept, None, len(classes.sizes), len(labels) - len(released), loss)
+    loss = information_loss([spread_of(sums)])
+    return Classes(kept, None, len(sums.sizes), len(labels) - len(released), loss)
 
 
-def _whole(con: duckdb.DuckDBPyConnection, partitioned: Partitioned) -> Whole:
-    limited = partitioned.bucketed.limited
-    embedded, size = limited.embedded, limited.embedded.staged.size
-    kept = partitioned.labels.columns()
+def _whole(
+    con: duckdb.DuckDBPyConnection,
+    staged: Staged,
+    embedded: Embedded,
+    limits: Limits,
+    partitioned: Partitioned,
+) -> Whole:
+    size, kept = staged.size, partitioned.classes.labels.columns()
     labels = np.empty(size, dtype=np.int64)
     labels[kept["record_id"] - 1] = kept["class_id"]
-    codes = np.empty((len(limited.codes), size), dtype=np.int64)
-    for number, column in enumerate(limited.codes):
+    codes = np.empty((len(limits.codes), size), dtype=np.int64)
+    for number, column in enumerate(limits.codes):
         query = templates.render("relation.sql.j2:numbers", records=embedded.coded, column=column)
         codes[number] = engine.column(con, query, "repair", size)
     summed = partitioned.sums.columns()
     sizes, squares = summed.pop("size"), summed.pop("squares")
-    violations = np.zeros(partitioned.class_count)
+    violations = np.zeros(partitioned.classes.count)
     violations[partitioned.violating] = partitioned.violations
     sums = np.column_stack([*summed.values()]) if summed else np.zeros((len(sizes), 0))
-    return Whole(labels, codes, Classes(np.ascontiguousarray(sums), squares, sizes), violations)
+    return Whole(labels, codes, ClassSums(np.ascontiguousarray(sums), squares, sizes), violations)
 
 
 def summed_again(
     con: duckdb.DuckDBPyConnection, embedded: Embedded, labels: npt.NDArray[np.int64], count: int
-) -> Classes:
-    """Return the sums of so many classes, of the coordinates of the records that have a label, read again."""
+) -> ClassSums:
+    """Return the sums of the coordinates of each class, read again for records that have a label."""
     sizes = np.bincount(labels[labels >= 0], minlength=count).astype(np.int64)
     sums, squares, done = np.zeros((count, dimensions(embedded.axes))), np.zeros(count), 0
     for axis in embedded.axes:
         query = templates.render("relation.sql.j2:numbers", records=embedded.coded, column=axis.column)
-        values = engine.column(con, query, "repair", embedded.staged.size)
+        values = engine.column(con, query, "repair", len(labels))
         width = dimensions((axis,))
-        for start in range(0, embedded.staged.size, CHUNK):
-            part = slice(start, start + CHUNK)
+        for start in range(0, len(labels), CHUNK_RECORDS):
+            part = slice(start, start + CHUNK_RECORDS)
             _add(axis, values[part], labels[part], sums[:, done : done + width], squares)
         done += width
-    return Classes(sums, squares, sizes)
+    return ClassSums(sums, squares, sizes)
 
 
 def _add(
@@ -162,18 +157,18 @@ def _add(
 
 def mended(
     whole: Whole,
-    limited: Limited,
+    limits: Limits,
     partner: Partner | None,
     policy: Policy,
-    summed: Callable[[npt.NDArray[np.int64]], Classes] | None = None,
-) -> tuple[npt.NDArray[np.int64], Classes]:
+    summed: Callable[[npt.NDArray[np.int64]], ClassSums] | None = None,
+) -> tuple[npt.NDArray[np.int64], ClassSums]:
     """Labels (n,), -1 where suppressed, and classes that satisfy every threshold, as `repair` says.
 
     `summed` gives the sums of the classes (m,) of the records that have a label.
     """
     labels, codes, before = whole.labels, whole.codes, whole.classes
     violations: npt.NDArray[np.float64] | None = whole.violations
-    thresholds = limited.thresholds
+    thresholds = limits.thresholds
     if policy.suppression_limit > 0:
         most = int(policy.suppression_limit * len(labels))
         gone = worst_classes(whole.violations, whole.classes.sizes, most)
@@ -190,13 +185,17 @@ def mended(
         if not released.all():
             labels = np.where(released, labels, -1)
             # The reference of an EMD is the released table.
-            thresholds, codes = thresholds_without(limited, policy, codes, released)
+            thresholds, codes = thresholds_without(limits, policy, codes, released)
             violations = None
     labels, classes = without_empty(labels, before)
     if violations is None:
         released = labels >= 0
         violations = violations_of(thresholds, codes[:, released], labels[released])
-    if partner == "efficient" and np.count_nonzero(violations) > MANY and classes.sums.shape[1]:
+    if (
+        partner == "efficient"
+        and np.count_nonzero(violations) > MERGED_IN_PARTS_MIN_CLASSES
+        and classes.sums.shape[1]
+    ):
         merged = _merged_in_parts(labels, codes, classes, violations > 0.0, thresholds)
         labels, classes = np.where(labels >= 0, merged[labels], -1), joined(classes, merged)
         released = labels >= 0
@@ -211,13 +210,13 @@ def mended(
 def _merged_in_parts(
     labels: npt.NDArray[np.int64],
     codes: npt.NDArray[np.int64],
-    classes: Classes,
+    classes: ClassSums,
     violating: npt.NDArray[np.bool_],
     thresholds: Sequence[Threshold],
 ) -> npt.NDArray[np.int64]:
     """Return the new class of each class (m,), the violating ones merged with others of their part."""
     centroids, m = classes.sums / classes.sizes[:, None], len(classes.sizes)
-    depth = int(np.ceil(np.log2(m / PART)))
+    depth = int(np.ceil(np.log2(m / PART_MAX_CLASSES)))
     order, sizes = kd_order(np.ascontiguousarray(distance_points(centroids)), depth)
     part_of, holder = np.empty(m, dtype=np.int64), np.arange(m)
     part_of[order] = np.repeat(np.arange(len(sizes)), sizes)
@@ -243,20 +242,20 @@ def _merged_in_parts(
 def _merged(
     labels: npt.NDArray[np.int64],
     codes: npt.NDArray[np.int64],
-    classes: Classes,
+    classes: ClassSums,
     violating: npt.NDArray[np.int64],
     thresholds: Sequence[Threshold],
     partner: Partner,
 ) -> npt.NDArray[np.int64]:
     """Return the new class of each class (m,), the violating ones merged with others near them."""
     centroids, m = classes.sums / classes.sizes[:, None], len(classes.sizes)
-    count = m if m <= WHOLE else NEAREST
+    count = m if m <= ALL_CANDIDATES_MAX_CLASSES else NEAR_CANDIDATE_CLASSES
     while True:
         chosen = np.ones(m, dtype=bool)
         if count < m:
             chosen[:] = False
             chosen[violating] = True
-            near = nearest(centroids, centroids[violating], np.arange(1, count + 1), workers=-1)
+            near = nearest(centroids, centroids[violating], np.arange(1, count + 1), parallel=True)
             chosen[near.ravel()] = True
         numbers = np.flatnonzero(chosen)
         records = np.flatnonzero((labels >= 0) & chosen[labels])
@@ -272,11 +271,11 @@ def _merged(
 
 
 def _united(
-    labels: npt.NDArray[np.int64], codes: npt.NDArray[np.int64], classes: Classes,
+    labels: npt.NDArray[np.int64], codes: npt.NDArray[np.int64], classes: ClassSums,
     numbers: npt.NDArray[np.int64], records: npt.NDArray[np.int64], thresholds: Sequence[Threshold],
     partner: Partner,
 ) -> npt.NDArray[np.int64]:  # fmt: skip
-    """Return the new class of each of some classes with their records, both ascending: 0, 1, ..."""
+    """Return the new class, 0, 1, ..., of each of some classes; classes and records are ascending."""
     class_of = np.searchsorted(numbers, labels[records])
     offsets, members = class_members(class_of, np.ascontiguousarray(codes[:, records]))
     sums, sizes = classes.sums[numbers], classes.sizes[numbers]

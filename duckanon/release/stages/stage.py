@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
+from duckanon import progress
 from duckanon.database import engine, interrupts, templates
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import PolicyError, SourceError
@@ -17,7 +18,7 @@ from duckanon.policy.bind import Attribute, Role
 from duckanon.policy.kinds import kind_of
 from duckanon.policy.names import CLASS, fold
 from duckanon.policy.recodes import rule_of
-from duckanon.release.stages.drift import in_step
+from duckanon.release.drift import in_step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from duckanon.policy.kinds import Kind
     from duckanon.policy.policy import Policy
     from duckanon.policy.recodes import Rule
-    from duckanon.release.stages.drift import Drawn
+    from duckanon.release.drift import Drawn
 
-_BEFORE = 2
+_LINES_BEFORE_QUERY = 2
 """Lines before the query in stage/raw.sql.j2."""
 
 
@@ -110,8 +111,8 @@ CLASS_FIELD = Field(Attribute(CLASS, Role.CLASS, "BIGINT", "integer"), CLASS)
 
 
 @dataclass(frozen=True)
-class Teller:
-    """A column of the source that tells whose a record is."""
+class SubjectColumn:
+    """A column of the source that tells the subject of a record."""
 
     name: str
     type: str
@@ -123,16 +124,6 @@ class Teller:
 
 
 @dataclass(frozen=True)
-class Request:
-    """What a release is to be made from."""
-
-    query: str  # anything DuckDB accepts after ``CREATE TABLE ... AS``
-    workspace: str  # prefix of all temporary relations of this run
-    keep_source: bool = False  # the source stays, rows numbered, to be told its classes
-    drawn: Drawn | None = None  # columns that the source has to have; None where a release begins with it
-
-
-@dataclass(frozen=True)
 class Staged:
     """The staged records."""
 
@@ -141,8 +132,8 @@ class Staged:
     fields: tuple[Field, ...]  # columns of the release in source order
     size: int  # number of records
     left_out: int  # records dropped by nulls = 'suppress'
-    subject: Field | None = None  # whose a record is, where some have several: a number in the records
-    tellers: tuple[Teller, ...] = ()  # columns of the source that tell it
+    subject: Field | None = None  # number of the subject, where some subject has several records
+    subject_columns: tuple[SubjectColumn, ...] = ()  # columns of the source that tell the subject
     until: float | None = None  # value of `time.monotonic` at which refinement ends
     source: str | None = None  # temporary table of the source as read, identifiers included, if asked for
     row: str | None = None  # column of it that numbers its rows: the source_row of a record
@@ -153,6 +144,11 @@ class Staged:
     def tree(self, field: Field) -> str:
         """Temporary table (value, level, node) of a field with a hierarchy."""
         return f"{self.workspace}_tree_{field.column}"
+
+    @property
+    def late(self) -> bool:
+        """Whether the time for refinement is over."""
+        return self.until is not None and time.monotonic() > self.until
 
     @property
     def climbs(self) -> dict[str, str]:
@@ -171,24 +167,34 @@ class Staged:
         return tuple(field for field in self.fields if field.attribute.role is Role.SENSITIVE)
 
 
-def stage(con: duckdb.DuckDBPyConnection, request: Request, policy: Policy) -> Staged:
+@progress.step("stage")
+def stage(
+    con: duckdb.DuckDBPyConnection,
+    query: str,
+    policy: Policy,
+    workspace: str,
+    *,
+    drawn: Drawn | None = None,
+    keep_source: bool = False,
+) -> Staged:
     """Records of the user's query, typed and numbered, in a temporary table.
 
+    `workspace` is the prefix of all temporary relations. The source must have the columns that it was `drawn`
+    with. `keep_source`: the source stays, its rows numbered, so that each can be told its class.
     SourceError: the query fails, is empty, or has NULL, NaN or infinity that the policy does not allow.
     PolicyError: a role, type or k does not fit.
     """
     until = time.monotonic() + policy.time_limit if policy.time_limit else None
-    workspace = request.workspace
     raw, records = f"{workspace}_raw", f"{workspace}_records"
-    row = f"{workspace}_row" if request.keep_source else None
-    read_source(con, request.query, raw, row)
+    row = f"{workspace}_row" if keep_source else None
+    read_source(con, query, raw, row)
     count = templates.render("relation.sql.j2:count", relation=named("temp", raw))
     total = int(engine.rows(con, count, "stage")[0][0])
     columns = [column for column in columns_of(con, named("temp", raw), "stage") if column[0] != row]
-    if request.drawn is not None:
-        columns = in_step(columns, request.drawn, policy)
+    if drawn is not None:
+        columns = in_step(columns, drawn, policy)
     fields = _fields(bind.bind(policy, columns))
-    tellers = tellers_of(policy, columns)
+    subject_columns = subject_columns_of(policy, columns)
     # Quasi-identifiers first: records that share them get neighbouring numbers.
     ordered = sorted(fields, key=lambda field: "qso".index(field.column[0]))
     statement = templates.render(
@@ -197,8 +203,8 @@ def stage(con: duckdb.DuckDBPyConnection, request: Request, policy: Policy) -> S
         records=records,
         fields=fields,
         ordered=ordered,
-        subject=tellers,
-        who=[(f"who_{number}", one.type) for number, one in enumerate(tellers, start=1)],
+        subject=subject_columns,
+        who=[(f"who_{number}", one.type) for number, one in enumerate(subject_columns, start=1)],
         nulls=policy.nulls,
         row=row,
     )
@@ -208,17 +214,29 @@ def stage(con: duckdb.DuckDBPyConnection, request: Request, policy: Policy) -> S
     size, subject, in_order, with_nulls = _check(con, records, fields, policy)
     source = raw if row else None
     return Staged(
-        *(workspace, records, fields, size, total - size, subject, tellers, until, source, row),
+        *(workspace, records, fields, size, total - size, subject, subject_columns, until, source, row),
         in_order=in_order,
         columns=tuple(columns),
         with_nulls=with_nulls,
     )
 
 
-def tellers_of(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Teller, ...]:
-    """Columns of a source that tell whose a record is, by name: their order in a policy does not count."""
+def released_fields(staged: Staged, policy: Policy) -> tuple[Field, ...]:
+    """Columns of a release, in their order."""
+    return staged.fields if policy.release == "table" else (CLASS_FIELD, *staged.fields)
+
+
+def class_fields(staged: Staged, policy: Policy) -> tuple[Field, ...]:
+    """Columns of a release that tell the class of a record."""
+    return staged.quasi if policy.release == "table" else (CLASS_FIELD,)
+
+
+def subject_columns_of(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[SubjectColumn, ...]:
+    """Columns of a source that tell the subject of a record, by name, whatever their order in the policy."""
     types = dict(columns)
-    return tuple(Teller(name, types[name]) for name in sorted(bind.subject_of(policy, columns), key=fold))
+    return tuple(
+        SubjectColumn(name, types[name]) for name in sorted(bind.subject_of(policy, columns), key=fold)
+    )
 
 
 def read_source(con: duckdb.DuckDBPyConnection, query: str, raw: str, row: str | None) -> None:
@@ -228,7 +246,7 @@ def read_source(con: duckdb.DuckDBPyConnection, query: str, raw: str, row: str |
         with interrupts.running(con):
             con.execute(statement)
     except duckdb.Error as cause:
-        raise engine.failed_query(cause, query, _BEFORE) from cause
+        raise engine.failed_query(cause, query, _LINES_BEFORE_QUERY) from cause
 
 
 def _fields(attributes: tuple[Attribute, ...]) -> tuple[Field, ...]:

@@ -25,7 +25,7 @@ class Chain:
     differences: tuple[str, ...]  # where the chain is broken
 
 
-_ANEW = "REFRESH and EXPORT where it was made give a chain anew"
+_NEW_CHAIN = "REFRESH and EXPORT where it was made give a chain anew"
 
 
 def checked(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease) -> Chain:
@@ -80,7 +80,7 @@ def _out_of_line(chained: Sequence[RecordedAudit], *, exported: bool) -> Iterato
     """Tell where the chain is not one line from the release to, in an exported file, its export."""
     for previous, times in Counter(audit.previous for audit in chained).items():
         if times > 1:
-            yield f"{times} audits follow {previous}, and the chain is one line: {_ANEW}"
+            yield f"{times} audits follow {previous}, and the chain is one line: {_NEW_CHAIN}"
     for audit in chained:
         if audit.statement == "release" and audit.number != 1:
             yield f"{audit}: the audit of a release is the first of the chain, not number {audit.number}"
@@ -88,7 +88,7 @@ def _out_of_line(chained: Sequence[RecordedAudit], *, exported: bool) -> Iterato
     if exports and not exported:
         yield f"{exports[0]}: an export is recorded in its file, and not where the release was made"
     for audit in exports[1:] if exported else ():
-        yield f"{audit}: a second export is recorded in the file: {_ANEW}"
+        yield f"{audit}: a second export is recorded in the file: {_NEW_CHAIN}"
     last = chained[-1] if chained else None
     if exported and exports and last is not exports[0]:
-        yield f"{last}: it is recorded behind the export, with which the chain of a file ends: {_ANEW}"
+        yield f"{last}: it is recorded behind the export, with which the chain of a file ends: {_NEW_CHAIN}"

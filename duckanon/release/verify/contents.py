@@ -48,7 +48,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class _Written:
+class _ExportWrites:
     """What EXPORT of this version writes into every file."""
 
     macros: Mapping[Macro, list[tuple[Any, ...]]]
@@ -170,7 +170,7 @@ def _writers(recorded: Sequence[RecordedRelease]) -> list[tuple[str | None, str 
 
 
 def _others(
-    con: duckdb.DuckDBPyConnection, home: str, recorded: Sequence[RecordedRelease], written: _Written
+    con: duckdb.DuckDBPyConnection, home: str, recorded: Sequence[RecordedRelease], written: _ExportWrites
 ) -> Iterator[str]:
     ours = {
         f"table main.{part.of(release.target.name)}"
@@ -187,7 +187,7 @@ def _others(
             yield what
 
 
-def _macros_that_differ(con: duckdb.DuckDBPyConnection, home: str, written: _Written) -> Iterator[str]:
+def _macros_that_differ(con: duckdb.DuckDBPyConnection, home: str, written: _ExportWrites) -> Iterator[str]:
     macros = _macros(con, home)
     program = f"duckanon {version('duckanon')}"
     for key, forms in written.macros.items():
@@ -202,7 +202,7 @@ def _macros_that_differ(con: duckdb.DuckDBPyConnection, home: str, written: _Wri
 
 
 @cache
-def _written() -> _Written:
+def _written() -> _ExportWrites:
     """Write a file as EXPORT does, for DuckDB does not give back the text of a macro as it was written."""
     with tempfile.TemporaryDirectory() as folder, engine.in_memory() as fresh:
         file = Path(folder) / "written.duckdb"
@@ -218,7 +218,7 @@ def _written() -> _Written:
             for name, kind in _columns(fresh, table)
         }
         defaults = {key: _defaults(fresh, "export", key) for key in macros}
-        return _Written(macros, defaults, frozenset(columns))
+        return _ExportWrites(macros, defaults, frozenset(columns))
 
 
 def _columns(con: duckdb.DuckDBPyConnection, table: str) -> list[tuple[str, str]]:

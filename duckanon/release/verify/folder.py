@@ -24,9 +24,9 @@ from duckanon.policy.told import MIN_VALUES, proved
 from duckanon.release import foreign
 from duckanon.release.folders import (
     EVIDENCE,
-    LONGEST,
     NAME,
     NOT_AUDITED,
+    RECORD_MAX_BYTES,
     evidence_from,
     not_yet,
     released_type,
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 _DONE = "_SUCCESS"
 """File without content that Spark writes when all others are there."""
 
-_FIRST = "part-00000-"
+_FIRST_FILE_PREFIX = "part-00000-"
 """How the name of the file begins that the first task of Spark writes."""
 
-_TOLD = 20
+_FILES_TOLD = 20
 """Files of a folder that are told one by one."""
 
 _NOT_COMPARED = (
@@ -87,7 +87,7 @@ def _evidence(folder: Path) -> tuple[FolderEvidence, bytes]:
         )
     check_readable(file)
     with open_plain(file) as stream:
-        text = stream.read(LONGEST + 1)
+        text = stream.read(RECORD_MAX_BYTES + 1)
     return evidence_from(text, repr(str(file))), text
 
 
@@ -114,9 +114,9 @@ def _files(folder: Path) -> tuple[list[Path], list[str]]:
         for entry in found
         if entry.name not in strange and entry.name.endswith(".parquet") and entry.name[0] not in "_."
     ]
-    told = [f"the folder holds {name!r}, which {why}" for name, why in list(strange.items())[:_TOLD]]
-    if len(strange) > _TOLD:
-        told.append(f"the folder holds {len(strange) - _TOLD} more that are no part of a release")
+    told = [f"the folder holds {name!r}, which {why}" for name, why in list(strange.items())[:_FILES_TOLD]]
+    if len(strange) > _FILES_TOLD:
+        told.append(f"the folder holds {len(strange) - _FILES_TOLD} more that are no part of a release")
     return files, told
 
 
@@ -142,7 +142,7 @@ def _strange(entry: os.DirEntry[str], names: Collection[str]) -> str | None:
 
 
 @dataclass(frozen=True)
-class _Records:
+class _FolderRecords:
     """The records as they are now, in a temporary table."""
 
     relation: str
@@ -218,7 +218,7 @@ def _writer(evidence: FolderEvidence) -> str | None:
     return evidence.versions.get("duckanon")
 
 
-def _read(con: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> _Records:
+def _read(con: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> _FolderRecords:
     """Read the records once, to a table: a Parquet file says of itself what is in it, and may lie."""
     if not files:
         raise SourceError("no Parquet file of a release is in the folder")
@@ -239,7 +239,9 @@ def _read(con: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> 
     told += [f"{file.name!r}: {what}" for file in files for what in _beside(con, file, files, first)]
     count = engine.rows(con, templates.render("relation.sql.j2:count", relation=relation), STAGE)
     found = fingerprint(con, relation)
-    return _Records(relation, columns_of(con, relation, STAGE), found, int(count[0][0]), tuple(told[:_TOLD]))
+    return _FolderRecords(
+        relation, columns_of(con, relation, STAGE), found, int(count[0][0]), tuple(told[:_FILES_TOLD])
+    )
 
 
 def _beside(
@@ -247,9 +249,9 @@ def _beside(
 ) -> Iterator[str]:
     yield from parquet_room.beside(con, file, [name for name, _ in columns], STAGE)
     # The first task of Spark writes its file also where it has no record.
-    first = [one for one in files if one.name.startswith(_FIRST)]
+    first = [one for one in files if one.name.startswith(_FIRST_FILE_PREFIX)]
     if [file] != first and not parquet_room.records(con, file, STAGE):
-        yield f"it has no record, and only one file may have none, called {_FIRST}..."
+        yield f"it has no record, and only one file may have none, called {_FIRST_FILE_PREFIX}..."
 
 
 def _columns(con: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> list[tuple[str, str]]:
@@ -264,7 +266,7 @@ def _listed(columns: Sequence[tuple[str, str]]) -> str:
     return ", ".join(f"{name} {type_text}" for name, type_text in columns)
 
 
-def _facts(evidence: FolderEvidence, records: _Records) -> Iterator[str]:
+def _facts(evidence: FolderEvidence, records: _FolderRecords) -> Iterator[str]:
     yield from records.beside
     if evidence.records != records.number:
         yield f"records recorded {evidence.records}, found {records.number}"
@@ -273,7 +275,7 @@ def _facts(evidence: FolderEvidence, records: _Records) -> Iterator[str]:
 
 
 def _audited(
-    con: duckdb.DuckDBPyConnection, records: _Records, policy: Policy, folder: Path
+    con: duckdb.DuckDBPyConnection, records: _FolderRecords, policy: Policy, folder: Path
 ) -> tuple[Report, list[str]]:
     """Return the audit of the records by the policy, and tell where their columns are not its columns."""
     asked = policy.audited()
@@ -282,7 +284,7 @@ def _audited(
     return report, list(_roles(records, policy, attributes))
 
 
-def _roles(records: _Records, policy: Policy, attributes: Sequence[Attribute]) -> Iterator[str]:
+def _roles(records: _FolderRecords, policy: Policy, attributes: Sequence[Attribute]) -> Iterator[str]:
     roles, names = roles_of(policy), [name for name, _ in records.columns]
     for name in unaudited(names, attributes):
         role = roles.of(name)

@@ -13,8 +13,10 @@ import pytest
 
 import duckanon
 from duckanon.kernels.recipes import Recipe
-from duckanon.release.stages import bucket, least_loss, partition, repair
-from duckanon.release.stages.plan import Plan
+from duckanon.release import pipeline
+from duckanon.release.stages import bucket, repair
+from duckanon.release.stages.partition import partition
+from duckanon.release.stages.partition.plan import Plan
 from tests.examples import slowly
 from tests.oracle_release import assert_release_valid
 from tests.strategies import records_of
@@ -35,12 +37,12 @@ POLICIES: dict[str, dict[str, Any]] = {
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 @pytest.mark.parametrize("how", POLICIES)
 def test_a_repair_across_tiles_keeps_the_policy(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bucket, "TILE", 32)
-    monkeypatch.setattr(bucket, "BROAD_TILE", 32)
-    monkeypatch.setattr(least_loss, "_ways", lambda *_: iter(()))
+    monkeypatch.setattr(bucket, "TILE_RECORDS", 32)
+    monkeypatch.setattr(bucket, "BROAD_TILE_RECORDS", 32)
+    monkeypatch.setattr(pipeline, "other_ways", lambda *_: iter(()))
     if "in parts" in how:
-        monkeypatch.setattr(repair, "MANY", 0)
-        monkeypatch.setattr(repair, "PART", 10)
+        monkeypatch.setattr(repair, "MERGED_IN_PARTS_MIN_CLASSES", 0)
+        monkeypatch.setattr(repair, "PART_MAX_CLASSES", 10)
     repaired: list[NDArray[np.int64]] = []
     mended = repair.mended
 
@@ -72,11 +74,11 @@ def test_a_repair_across_tiles_keeps_the_policy(how: str, monkeypatch: pytest.Mo
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 def test_tiles_merge_where_far_more_violate_than_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of twenty values a class of five has five: none is within .2 of the table, and 2 % may go."""
-    monkeypatch.setattr(bucket, "TILE", 64)
-    monkeypatch.setattr(bucket, "BROAD_TILE", 64)
+    monkeypatch.setattr(bucket, "TILE_RECORDS", 64)
+    monkeypatch.setattr(bucket, "BROAD_TILE_RECORDS", 64)
     of_five = Plan(Recipe("tcloseness_first", 5), "as of a million records")
     monkeypatch.setattr(partition, "choose_plan", lambda *_: of_five)
-    monkeypatch.setattr(least_loss, "_ways", lambda *_: iter(()))
+    monkeypatch.setattr(pipeline, "other_ways", lambda *_: iter(()))
     merged: list[bool] = []
     merges = partition.merges
 
@@ -106,14 +108,14 @@ def test_tiles_merge_where_far_more_violate_than_may_go(monkeypatch: pytest.Monk
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 def test_no_more_is_lost_than_without_suppression_where_tiles_merge(monkeypatch: pytest.MonkeyPatch) -> None:
     """With suppression there are fewer recipes: here only one with classes of forty."""
-    monkeypatch.setattr(bucket, "TILE", 64)
-    monkeypatch.setattr(bucket, "BROAD_TILE", 64)
+    monkeypatch.setattr(bucket, "TILE_RECORDS", 64)
+    monkeypatch.setattr(bucket, "BROAD_TILE_RECORDS", 64)
     choose = partition.choose_plan
 
-    def poor(con: Any, bucketed: Any, policy: duckanon.Policy, stop: Any) -> Plan:
+    def poor(con: Any, embedded: Any, limits: Any, tiles: Any, policy: duckanon.Policy, stop: Any) -> Plan:
         if policy.suppression_limit and policy.method == "auto":
             return Plan(Recipe("tcloseness_first", 40), "poor")
-        return choose(con, bucketed, policy, stop)
+        return choose(con, embedded, limits, tiles, policy, stop)
 
     monkeypatch.setattr(partition, "choose_plan", poor)
     monkeypatch.setattr(partition, "merges", lambda *_: True)
@@ -152,11 +154,11 @@ BY_CUTS: dict[str, dict[str, Any]] = {
 
 def by_sample(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Make tiles of 32 records, by the bounds of a sample of a hundred; return what will hold their numbers."""
-    monkeypatch.setattr(bucket, "TILE", 32)
-    monkeypatch.setattr(bucket, "BROAD_TILE", 32)
-    monkeypatch.setattr(bucket, "SAMPLED", 100)
-    monkeypatch.setattr(bucket, "SAMPLE", 100)
-    monkeypatch.setattr(bucket, "EACH", 1)
+    monkeypatch.setattr(bucket, "TILE_RECORDS", 32)
+    monkeypatch.setattr(bucket, "BROAD_TILE_RECORDS", 32)
+    monkeypatch.setattr(bucket, "SAMPLED_TABLE_MIN_RECORDS", 100)
+    monkeypatch.setattr(bucket, "SAMPLE_MIN_RECORDS", 100)
+    monkeypatch.setattr(bucket, "SAMPLE_RECORDS_PER_TILE", 1)
     counts: list[int] = []
     deal = bucket._deal_by_sample
 
@@ -172,7 +174,7 @@ def by_sample(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("how", slowly([*BY_SAMPLE, *BY_CUTS]))
 def test_tiles_of_a_sample_keep_the_policy(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     counts, draw = by_sample(monkeypatch), np.random.default_rng(8)
-    monkeypatch.setattr(least_loss, "_ways", lambda *_: iter(()))
+    monkeypatch.setattr(pipeline, "other_ways", lambda *_: iter(()))
     people = {
         "age": pa.array(draw.normal(size=N), mask=draw.random(N) < 0.1),
         "city": draw.choice(["a", "b", "c"], N),
@@ -210,7 +212,7 @@ def test_tiles_of_a_sample_keep_the_policy(how: str, monkeypatch: pytest.MonkeyP
 def test_a_sample_has_a_record_of_every_part_or_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     # 400 records in tiles of 32 are 13 tiles, and each has a share of 3 strata at least: 39 parts, for 38 records.
     counts = by_sample(monkeypatch)
-    monkeypatch.setattr(bucket, "SAMPLE", 38)
+    monkeypatch.setattr(bucket, "SAMPLE_MIN_RECORDS", 38)
     with duckanon.connect() as con:
         con.execute(
             f"CREATE TABLE staff AS SELECT i * 37 % {N} AS age, i % 40 AS pay FROM range({N}) AS r(i)"

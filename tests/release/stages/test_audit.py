@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import duckanon
+from duckanon.database import engine
 from duckanon.errors import AuditFailure, InfeasibleError
 from duckanon.release import pipeline
 from duckanon.release.stages.audit import audit
-from duckanon.release.stages.recode import recode
+from duckanon.release.stages.embed.embed import embed
+from duckanon.release.stages.limit.limit import limit
+from duckanon.release.stages.recode.recode import recode
+from duckanon.release.stages.stage import stage
 
 if TYPE_CHECKING:
     import duckdb
@@ -28,9 +32,14 @@ POLICY = {"quasi_identifiers": "a", "sensitive": ["s", "u"], "k": 4}
 def outcome(con: duckdb.DuckDBPyConnection, tampering: str, **options: object) -> duckanon.Report:
     """Recode, tamper with the released table `{table}`, audit."""
     policy = duckanon.Policy(**{**POLICY, **options})  # type: ignore[arg-type]  # the options of a test
-    with pipeline.through(recode, con, QUERY, policy) as recoded:
+    with engine.temporary(con) as workspace:
+        staged = stage(con, QUERY, policy, workspace)
+        embedded = embed(con, staged, policy)
+        limits = limit(con, staged, embedded, policy)
+        way = pipeline.least_loss(con, staged, embedded, limits, policy)
+        recoded = recode(con, staged, embedded, way.classes, way.plan.levels, policy)
         con.execute(tampering.format(table=recoded.table))
-        return audit(con, recoded, policy).report
+        return audit(con, staged, embedded, recoded, way.plan, policy)
 
 
 def test_what_nobody_touched_passes(fresh_db: duckdb.DuckDBPyConnection) -> None:

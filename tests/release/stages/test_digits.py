@@ -10,11 +10,11 @@ import duckdb
 import numpy as np
 import pytest
 
+from duckanon.database import engine
 from duckanon.policy.bind import Attribute, Role
 from duckanon.policy.policy import Policy
-from duckanon.release.pipeline import through
-from duckanon.release.stages import digits
-from duckanon.release.stages.digits import digits_in, unit_in, with_digits
+from duckanon.release.stages.recode import digits
+from duckanon.release.stages.recode.digits import digits_in, unit_in, with_digits
 from duckanon.release.stages.stage import Field, stage
 from tests.oracle_recode import digits_of
 
@@ -44,7 +44,8 @@ def found_by_duckdb(values: Sequence[object], type_text: str) -> Field:
     with duckdb.connect() as con:
         con.execute(f"CREATE TABLE p (x {type_text})")
         con.executemany("INSERT INTO p VALUES (?)", [[value] for value in values])
-        with through(stage, con, "FROM p", Policy(quasi_identifiers="x", k=2)) as staged:
+        with engine.temporary(con) as workspace:
+            staged = stage(con, "FROM p", Policy(quasi_identifiers="x", k=2), workspace)
             return with_digits(con, staged)[0]
 
 
@@ -91,7 +92,7 @@ def test_digits_by_hand(values: list[float | None], expected: int) -> None:
 @pytest.mark.parametrize("places", [[1], [30, 4], [4, 30]])
 def test_records_beyond_the_first_count(monkeypatch: pytest.MonkeyPatch, places: list[int]) -> None:
     """The first records have whole numbers; at some place another has hundredths, or a third."""
-    monkeypatch.setattr(digits, "FIRST", 8)
+    monkeypatch.setattr(digits, "FIRST_LOOK_RECORDS", 8)
     values = [float(number) for number in range(40)]
     for place in places:
         values[place] += 0.25
@@ -102,7 +103,7 @@ def test_records_beyond_the_first_count(monkeypatch: pytest.MonkeyPatch, places:
 
 def test_records_beyond_the_first_count_where_these_have_one_value(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first records are a third each, another is two thirds: tenths tell them apart."""
-    monkeypatch.setattr(digits, "FIRST", 8)
+    monkeypatch.setattr(digits, "FIRST_LOOK_RECORDS", 8)
     assert found_by_duckdb([1 / 3] * 20 + [2 / 3], "DOUBLE").rounding.digits == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import TYPE_CHECKING
 
@@ -11,17 +12,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import duckanon
-from duckanon.release import pipeline
-from duckanon.release.stages import embed
+from duckanon.database import engine
 from duckanon.release.stages.bucket import bucket, stream
-from duckanon.release.stages.embed import dimensions
-from duckanon.release.stages.plan import sample
+from duckanon.release.stages.embed import embed
+from duckanon.release.stages.embed.embed import dimensions
+from duckanon.release.stages.limit.limit import limit
+from duckanon.release.stages.partition.plan import sample
+from duckanon.release.stages.stage import stage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import duckdb
     from numpy.typing import NDArray
+
+    from duckanon.release.stages.bucket import Tiles
+    from duckanon.release.stages.limit.limit import Limits
+
+
+@contextlib.contextmanager
+def dealt(
+    con: duckdb.DuckDBPyConnection, query: str, policy: duckanon.Policy
+) -> Iterator[tuple[embed.Embedded, Limits, Tiles]]:
+    """Take a query as far as its tiles."""
+    with engine.temporary(con) as workspace:
+        staged = stage(con, query, policy, workspace)
+        embedded = embed.embed(con, staged, policy)
+        limits = limit(con, staged, embedded, policy)
+        yield embedded, limits, bucket(con, staged, embedded, limits, policy)
 
 
 @pytest.mark.parametrize(
@@ -45,9 +63,9 @@ def test_as_many_as_the_points_have(
         part.rstrip(",").split(",")[0] for part in (piece.split()[0] for piece in columns.split(" AS ")[1:])
     ]
     policy = duckanon.Policy(quasi_identifiers=names, k=20, refine=False, method="mdav")
-    with pipeline.through(bucket, fresh_db, f"SELECT {columns} FROM range(20) AS r(i)", policy) as bucketed:
-        points, _ = sample(fresh_db, bucketed)
-        found = dimensions(bucketed.limited.embedded.axes)
+    with dealt(fresh_db, f"SELECT {columns} FROM range(20) AS r(i)", policy) as (embedded, limits, tiles):
+        points = sample(fresh_db, embedded, limits, tiles).points
+        found = dimensions(embedded.axes)
     assert found == points.shape[1]
     assert coordinates in {None, found}
 
@@ -80,9 +98,9 @@ def test_hierarchies_are_told_of_the_columns_that_are_cut_by_them(
         hierarchies=dict.fromkeys(graded, "tree"),
         recode=dict.fromkeys(graded, "hierarchy"),
     )
-    with pipeline.through(bucket, fresh_db, query, policy) as bucketed:
-        axes = bucketed.limited.embedded.axes
-        (records,) = stream(fresh_db, bucketed)
+    with dealt(fresh_db, query, policy) as (embedded, limits, tiles):
+        axes = embedded.axes
+        (records,) = stream(fresh_db, embedded, limits, tiles)
     points, trees = embed.cut_points(axes, records.columns)
     attribute, _ = embed.cut_attributes(axes)
     assert list(trees) == columns

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import duckanon
-from duckanon.release.stages import bucket, least_loss
+from duckanon.release import pipeline, ways
+from duckanon.release.stages import bucket
 from tests.examples import slowly
 from tests.oracle_release import assert_release_valid
 from tests.strategies import records_of
@@ -88,8 +89,8 @@ def test_no_more_is_lost_than_without_or_by_mondrian(
     seed: int, tile: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if tile:
-        monkeypatch.setattr(bucket, "TILE", tile)
-        monkeypatch.setattr(bucket, "BROAD_TILE", tile)
+        monkeypatch.setattr(bucket, "TILE_RECORDS", tile)
+        monkeypatch.setattr(bucket, "BROAD_TILE_RECORDS", tile)
     rows, asked = drawn(seed)
     limit = ("0.01", "0.03", "0.1")[seed % 3]
     ours = released(rows, **asked, suppression_limit=limit, effort="fast")[0]
@@ -105,15 +106,15 @@ def test_mondrian_is_tried_on_what_memory_holds(
 ) -> None:
     """300 records in one column."""
     methods: list[str] = []
-    partition = least_loss.partition
+    partition = pipeline.partition
 
-    def seen(con: Any, bucketed: Any, way: duckanon.Policy) -> Any:
-        methods.append(way.method)
-        return partition(con, bucketed, way)
+    def seen(*given: Any) -> Any:
+        methods.append(given[-1].method)
+        return partition(*given)
 
-    monkeypatch.setattr(least_loss, "partition", seen)
-    monkeypatch.setattr(least_loss, "LARGEST", records)
-    monkeypatch.setattr(least_loss, "WIDEST", coordinates)
+    monkeypatch.setattr(pipeline, "partition", seen)
+    monkeypatch.setattr(ways, "MONDRIAN_MAX_RECORDS", records)
+    monkeypatch.setattr(ways, "MONDRIAN_MAX_COORDINATES", coordinates)
     released(outlying(), quasi_identifiers="age", sensitive="ill", k=3, l=2, suppression_limit="0.05")
     assert ("mondrian" in methods) == tried
 

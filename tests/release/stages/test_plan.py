@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import duckanon
-from duckanon.release.stages import least_loss
-from duckanon.release.stages import partition as stage
-from duckanon.release.stages.plan import choose_plan
+from duckanon.release import pipeline
+from duckanon.release.stages.partition import partition as stage
+from duckanon.release.stages.partition.plan import choose_plan
 
 if TYPE_CHECKING:
-    from duckanon.release.stages.plan import Plan
+    from duckanon.release.stages.partition.plan import Plan
 
 SOURCE = """
 CREATE TABLE p AS SELECT 18 + hash(i) % 60 AS age, hash(i + 1000) % 1000 AS pay, hash(i + 3000) % 90 AS ill,
@@ -115,6 +115,6 @@ def test_classes_of_near_records_are_taken_where_they_lose_much_less(monkeypatch
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 def test_where_records_may_be_suppressed_they_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Classes are not merged in a tile then: nearly all of near records would be left for the whole table."""
-    monkeypatch.setattr(least_loss, "_ways", lambda *_: iter(()))
+    monkeypatch.setattr(pipeline, "other_ways", lambda *_: iter(()))
     _, plan = lost(monkeypatch, "refine = false, suppression_limit = 0.01")
     assert plan.method == "tcloseness_first"

@@ -9,9 +9,11 @@ import pyarrow as pa
 import pytest
 
 import duckanon
-from duckanon.release.stages import bucket, least_loss, partition
+from duckanon.release import pipeline
+from duckanon.release.stages import bucket
 from duckanon.release.stages.bucket import Records
-from duckanon.release.stages.pool import Part, parted, pooled
+from duckanon.release.stages.partition import partition
+from duckanon.release.stages.partition.pool import LabelledRecords, parted, pooled
 from tests.examples import slowly
 from tests.oracle_release import assert_release_valid
 from tests.strategies import records_of
@@ -19,13 +21,13 @@ from tests.strategies import records_of
 pytestmark = pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 
 
-def part_of(values: list[float], labels: list[int], first: int = 1) -> Part:
+def part_of(values: list[float], labels: list[int], first: int = 1) -> LabelledRecords:
     """Give records with one column, numbered from the first."""
     column = np.array(values)
     records = Records(
         np.arange(first, first + len(values)), {"x_a": column}, np.zeros((0, len(values)), np.int64)
     )
-    return Part(records, column[:, None], np.array(labels))
+    return LabelledRecords(records, column[:, None], np.array(labels))
 
 
 @pytest.mark.parametrize("size", [12, 50_001])
@@ -42,7 +44,7 @@ def test_a_class_goes_to_the_pool_that_loses_more_than_the_mean(size: int) -> No
 
 def test_the_pool_keeps_what_loses_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """By hand: classes lose 1, 4 and 9 a record; four records are two of these classes."""
-    monkeypatch.setattr("duckanon.release.stages.pool.POOL", 4)
+    monkeypatch.setattr("duckanon.release.stages.partition.pool.POOL_MAX_RECORDS", 4)
     pool, others = pooled(None, part_of([0.0, 2.0, 0.0, 6.0], [0, 0, 1, 1]))
     assert (len(pool.labels), len(others.labels)) == (4, 0)
     pool, others = pooled(pool, part_of([5.0, 9.0], [0, 0], first=5))
@@ -91,12 +93,12 @@ def lost(people: dict[str, Any], **asked: Any) -> float:
 def test_tails_that_tiles_part_are_put_together(
     asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bucket, "TILE", 64)
-    monkeypatch.setattr(bucket, "BROAD_TILE", 64)
-    monkeypatch.setattr(least_loss, "_ways", lambda *_: iter(()))
+    monkeypatch.setattr(bucket, "TILE_RECORDS", 64)
+    monkeypatch.setattr(bucket, "BROAD_TILE_RECORDS", 64)
+    monkeypatch.setattr(pipeline, "other_ways", lambda *_: iter(()))
     people, given = heavy(1500), {"effort": "fast", **asked}
     together = lost(people, **given)
-    monkeypatch.setattr("duckanon.release.stages.pool.WORTH", 2.0)
+    monkeypatch.setattr("duckanon.release.stages.partition.pool.POOL_MIN_LOSS_SHARE", 2.0)
     assert together <= lost(people, **given) * (0.9 if not {"t", "refine"} & {*asked} else 1 + 1e-9)
 
 
@@ -105,12 +107,12 @@ def test_the_search_has_the_time_that_it_needs(monkeypatch: pytest.MonkeyPatch) 
     stopped: list[bool] = []
     search = partition.search_pool
 
-    def seen(pool: Part, **how: Any) -> Part:
+    def seen(pool: LabelledRecords, **how: Any) -> LabelledRecords:
         stopped.append(how["stop"]())
         return search(pool, **how)
 
-    monkeypatch.setattr(bucket, "TILE", 64)
-    monkeypatch.setattr(bucket, "BROAD_TILE", 64)
+    monkeypatch.setattr(bucket, "TILE_RECORDS", 64)
+    monkeypatch.setattr(bucket, "BROAD_TILE_RECORDS", 64)
     monkeypatch.setattr(partition, "search_pool", seen)
     lost(heavy(900), effort="fast", time_limit=3600)
     lost(heavy(900), effort="fast", time_limit=1e-9)
@@ -122,11 +124,11 @@ def test_a_higher_effort_loses_no_more(asked: dict[str, Any], monkeypatch: pytes
     """From better classes a search may end with more loss: here that of 'best' finds nothing at all."""
     search = partition.search_pool
 
-    def unlucky(pool: Part, **how: Any) -> Part:
+    def unlucky(pool: LabelledRecords, **how: Any) -> LabelledRecords:
         return pool if how["recipe"].effort == "best" else search(pool, **how)
 
-    monkeypatch.setattr(bucket, "TILE", 64)
-    monkeypatch.setattr(bucket, "BROAD_TILE", 64)
+    monkeypatch.setattr(bucket, "TILE_RECORDS", 64)
+    monkeypatch.setattr(bucket, "BROAD_TILE_RECORDS", 64)
     monkeypatch.setattr(partition, "search_pool", unlucky)
     losses = [lost(heavy(900), **asked, effort=effort) for effort in ("fast", "balanced", "best")]
     assert losses == sorted(losses, reverse=True)
@@ -148,12 +150,12 @@ def lost_in_all(people: dict[str, Any], **asked: Any) -> float:
 def test_suppression_may_take_what_a_lower_effort_finds_without(monkeypatch: pytest.MonkeyPatch) -> None:
     search = partition.search_pool
 
-    def unlucky(pool: Part, **how: Any) -> Part:
+    def unlucky(pool: LabelledRecords, **how: Any) -> LabelledRecords:
         lower = how["recipe"].effort != "best" and how["policy"].suppression_limit == 0
         return search(pool, **how) if lower else pool
 
-    monkeypatch.setattr(bucket, "TILE", 64)
-    monkeypatch.setattr(bucket, "BROAD_TILE", 64)
+    monkeypatch.setattr(bucket, "TILE_RECORDS", 64)
+    monkeypatch.setattr(bucket, "BROAD_TILE_RECORDS", 64)
     monkeypatch.setattr(partition, "search_pool", unlucky)
     people, given = heavy(900), {"l": "2", "effort": "best"}
     without = lost_in_all(people, **given)

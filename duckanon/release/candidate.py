@@ -1,0 +1,78 @@
+"""Candidate: what the pipeline hands on, an audited release in temporary tables that nobody sees yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from duckanon.errors import tell
+from duckanon.policy.told import told_loss
+from duckanon.release.stages.stage import released_fields
+from duckanon.release.tables import Released
+
+if TYPE_CHECKING:
+    from duckanon.audits.report import Report
+    from duckanon.policy.policy import Policy
+    from duckanon.release.stages.embed.embed import Embedded
+    from duckanon.release.stages.recode.recode import Recoded
+    from duckanon.release.stages.stage import Field, Staged
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A release that passed its audit, and the records that it was made from."""
+
+    staged: Staged
+    embedded: Embedded
+    recoded: Recoded
+    start: str  # name of the first partition
+    report: Report
+    policy: Policy
+
+    @property
+    def table(self) -> str:
+        """Temporary table of the released columns."""
+        return self.recoded.table
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Columns of the release, in their order."""
+        return released_fields(self.staged, self.policy)
+
+    @property
+    def released(self) -> int:
+        """Records of the release."""
+        return self.recoded.released
+
+    @property
+    def suppressed(self) -> int:
+        """Records left out by suppression or ``nulls = 'suppress'``."""
+        return self.recoded.suppressed
+
+    @property
+    def information_loss(self) -> float | None:
+        """IL in per cent, as it is told."""
+        return told_loss(self.recoded.loss, self.policy)
+
+    @property
+    def classes(self) -> int:
+        """Equivalence classes of the release, as its audit counts them."""
+        return self.report.classes
+
+    @property
+    def method(self) -> str:
+        """Method as it was asked for, and what it chose."""
+        return self.start if self.policy.method == "auto" else self.policy.method
+
+
+def released_of(candidate: Candidate) -> list[Released]:
+    """Columns of a release as the metadata will have them, trees left out."""
+    return [
+        Released(field.name, field.attribute.role.value, field.recode, None) for field in candidate.fields
+    ]
+
+
+def warn(candidate: Candidate) -> None:
+    """Raise the warnings of a candidate as Python warnings, before anything of it is visible."""
+    for text in candidate.report.warnings:
+        tell(text)

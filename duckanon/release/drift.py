@@ -1,0 +1,76 @@
+"""Drift: the columns of a source today, beside those that it had when its view was made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from duckanon.errors import SourceError
+from duckanon.policy.names import fold
+from duckanon.policy.policy import ROLES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duckanon.policy.policy import Policy
+
+CREATE_AGAIN = "CREATE OR REPLACE ANONYMIZED VIEW makes the view of what is there now"
+"""How a view gets other columns."""
+
+_NAMED_COLUMNS, _TYPE_CHARACTERS = 10, 60
+"""Columns that an error names, and characters of a type."""
+
+
+@dataclass(frozen=True)
+class SourceColumn:
+    """A column that a source had when its view was made."""
+
+    name: str
+    type: str  # as DESCRIBE wrote it
+    hierarchy: str | None = None  # fingerprint of its tree
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What a view was made from, to which its source has to keep."""
+
+    view: str
+    columns: tuple[SourceColumn, ...]
+    way_out: str = CREATE_AGAIN
+
+
+def in_step(columns: Sequence[tuple[str, str]], drawn: Drawn, policy: Policy) -> list[tuple[str, str]]:
+    """Columns of a source, names with types, in the order and spelling that they had when its view was made.
+
+    A SourceError where one is new and the policy does not name it, one is gone, or one has another type: a
+    view gets the columns that somebody has reviewed, and no others.
+    """
+    today = {fold(name): (name, type_text) for name, type_text in columns}
+    before = {fold(column.name): column for column in drawn.columns}
+    named = {fold(name) for name in _named(policy)}
+    new = [name for key, (name, _) in today.items() if key not in before and key not in named]
+    gone = [column.name for key, column in before.items() if key not in today]
+    retyped = [
+        f"{column.name!r} was {_short(column.type)} and is {_short(today[key][1])}"
+        for key, column in before.items()
+        if key in today and column.type != today[key][1]
+    ]
+    said = [*(f"{name!r} is new" for name in new), *(f"{name!r} is gone" for name in gone), *retyped]
+    if said:
+        more = f" and {len(said) - _NAMED_COLUMNS} more" if len(said) > _NAMED_COLUMNS else ""
+        raise SourceError(
+            f"the source of {drawn.view} is not what it was when the view was made: "
+            f"{', '.join(said[:_NAMED_COLUMNS])}{more}; nothing was released. {drawn.way_out}"
+        )
+    known = [(column.name, today[key][1]) for key, column in before.items()]
+    return known + [today[key] for key in today if key not in before]
+
+
+def _named(policy: Policy) -> list[str]:
+    """Columns that a policy names, so that somebody has seen each."""
+    lists = [getattr(policy, option) for option in (*ROLES, "subject")]
+    return [name for names in lists if names != "*" for name in names]
+
+
+def _short(type_text: str) -> str:
+    return type_text if len(type_text) <= _TYPE_CHARACTERS else f"{type_text[: _TYPE_CHARACTERS - 3]}..."

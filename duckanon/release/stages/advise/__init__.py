@@ -1,0 +1,1 @@
+"""Advise: what the owner of a valid release should know."""

@@ -1,0 +1,411 @@
+"""Advice: what the owner of a valid release should know, loud where utility collapsed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from duckanon import progress
+from duckanon.database import engine, templates
+from duckanon.database.quoting import ident
+from duckanon.policy.bind import Role
+from duckanon.policy.recodes import perhaps_code
+from duckanon.policy.told import told_loss
+from duckanon.release.stages.advise.flattened import flattened
+from duckanon.release.stages.advise.guessed import guessed
+from duckanon.release.stages.embed.embed import EXACT_VALUES
+from duckanon.release.stages.partition.plan import candidates, most_classes, trial
+from duckanon.release.stages.protect import judged
+from duckanon.release.stages.recode.recode import labelled_relation
+from duckanon.release.stages.stage import class_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import duckdb
+
+    from duckanon.audits.report import Report
+    from duckanon.kernels.closeness.threshold import Threshold
+    from duckanon.policy.policy import Policy
+    from duckanon.release.stages.embed.embed import Embedded
+    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.partition.plan import Sample
+    from duckanon.release.stages.recode.recode import Recoded
+    from duckanon.release.stages.stage import Field, Staged
+
+COLLAPSE_CLASS_SIZE_IN_K = 20
+"""Records of a class, on average and in multiples of k, above which the data count as lost."""
+
+COLLAPSE_LOSS_PERCENT = 80.0
+"""IL above which the data count as lost, however many classes there are."""
+
+HARMLESS_LOSS_PERCENT = 1.0
+"""IL up to which large classes are no harm: there are few different values then."""
+
+UNIQUE_MIN_SHARE = 0.9
+"""Share of different values above which an insensitive column singles records out."""
+
+ALONE_MIN_SHARE = 0.2
+"""Share of records alone with their insensitive value, or with all of these, from which a warning says so."""
+
+OWN_VALUE_MIN_SHARE = 0.5
+"""Different values a record from which the most frequent value of a class is one person's own."""
+
+COUNTED_COLUMNS_PER_STATEMENT = 16
+"""Columns whose different values one statement counts."""
+
+ESTIMATED_COLUMNS_PER_STATEMENT = 100
+"""Columns whose different values one statement estimates."""
+
+ESTIMATE_MARGIN = 1.5
+"""Times by which no estimate of different values is too low: their standard error is 3.4 %."""
+
+TOLD_SHARE = 0.1
+"""Share of a value within which a mean tells it."""
+
+
+@progress.step("advise")
+def advise(
+    con: duckdb.DuckDBPyConnection,
+    staged: Staged,
+    embedded: Embedded,
+    limits: Limits,
+    sample: Sample | None,
+    recoded: Recoded,
+    report: Report,
+    policy: Policy,
+) -> Report:
+    """The report with warnings of what the owner of a release should know.
+
+    Of sensitive columns that classes reveal; insensitive ones that are nearly unique, each or together;
+    numbers that are, or may be, codes; quasi-identifiers released as one person's own value, by a mean that
+    one record dominates, or with approximate distances; numbers written with a comma; records left out for a
+    NULL; and what the thresholds cost.
+    """
+    cost = _collapse(limits, sample, recoded, report, policy)
+    # Two tables say of a class, and not of a record, which values it has.
+    if not cost and policy.release != "anatomy":
+        cost = flattened(con, staged, candidate=recoded.table)
+    columns = _of_columns(con, staged, embedded, recoded, policy)
+    return replace(report, warnings=(*report.warnings, *columns, *cost))
+
+
+def _of_columns(
+    con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, recoded: Recoded, policy: Policy
+) -> tuple[str, ...]:
+    """Warnings about the columns of a release."""
+    # Levels are no one's own values, and take no distances.
+    leveled = policy.method == "full_domain"
+    commas = _commas(con, staged, embedded)
+    commas = {field: text for field, text in commas.items() if not (leveled and field.quasi)}
+    own_values = {} if leveled else _own_values(con, staged)
+    own_values = {field: text for field, text in own_values.items() if field not in commas}
+    classes = class_fields(staged, policy)
+    warnings = [*revealed(con, staged, recoded.table, classes), *_insensitive(con, staged)]
+    warnings += codes(staged.quasi, [field.name for field in staged.quasi], policy)
+    warnings += [*dominated(con, staged, policy), *own_values.values(), *commas.values()]
+    if policy.release != "table":
+        warnings += guessed(con, staged)
+    for field, axis in () if leveled else zip(staged.quasi, embedded.axes, strict=True):
+        if axis.corners is None or len(axis.corners) <= EXACT_VALUES or field in {*own_values, *commas}:
+            continue
+        hierarchy = field.attribute.hierarchy is not None
+        warnings.append(approximate(field.name, len(axis.corners), hierarchy=hierarchy))
+    if staged.left_out:
+        warnings.append(without_nulls(staged.left_out))
+    return tuple(warnings)
+
+
+def codes(quasi: Sequence[Field], names: Sequence[str], policy: Policy) -> list[str]:
+    """Numbers that are taken for codes, or may be codes, and that the policy does not say how to recode."""
+    if policy.release != "table" or policy.method == "full_domain":
+        return []
+    return [
+        coded(name, averaged=field.rule.rounds)
+        for field, name in zip(quasi, names, strict=True)
+        if name not in policy.recode and perhaps_code(field.kind, name)
+    ]
+
+
+def coded(name: str, *, averaged: bool) -> str:
+    """What is said of numbers that are codes by their name; `averaged` where they have their mean."""
+    if averaged:
+        return (
+            f"quasi-identifier {name!r} is named like a code, and means of codes say nothing: set recode = "
+            f"{{{name}: 'mode'}}, or {{{name}: 'mean'}} if it is a quantity"
+        )
+    return (
+        f"quasi-identifier {name!r} holds numbers and is named like a code: each class releases its most "
+        f"frequent value; set recode = {{{name}: 'mean'}} if it is a quantity, or {{{name}: 'mode'}} to "
+        "confirm"
+    )
+
+
+def revealed(
+    con: duckdb.DuckDBPyConnection, staged: Staged, candidate: str, classes_by: Sequence[Field]
+) -> list[str]:
+    """Sensitive columns without a threshold of which released classes hold one value only."""
+    free = [field for field in staged.sensitive if field.attribute.t is None and field.attribute.l is None]
+    if not free:
+        return []
+    query = templates.render("advice/revealed.sql.j2", candidate=candidate, sensitive=free, quasi=classes_by)
+    *counts, classes, records = engine.rows(con, query, "advice")[0]
+    warnings = []
+    for field, alike, members in zip(free, counts[::2], counts[1::2], strict=True):
+        if members == records and _values(con, staged, [field])[0][1] <= 1:
+            warnings.append(one_value(field.name, records))
+        elif alike:
+            warnings.append(reveals(field.name, alike, classes, members, records))
+    return warnings
+
+
+def one_value(name: str, records: int) -> str:
+    """What is said of a sensitive column with the same value everywhere."""
+    return (
+        f"sensitive column {name!r} has one value in all {records} records: whoever is in the release has it"
+    )
+
+
+def reveals(name: str, alike: int, classes: int, members: int, records: int) -> str:
+    """What is said of a sensitive column where all records of some classes have the same value."""
+    return (
+        f"{alike} of {classes} classes, {members} of {records} records reveal {name!r}: all "
+        "records of such a class have the same value; set l or t"
+    )
+
+
+def singles_out(name: str, different: int, size: int) -> str:
+    """What is said of an insensitive column with nearly as many values as records."""
+    return (
+        f"insensitive column {name!r} has {different} values in {size} records "
+        "and can single them out: is it an identifier or a quasi-identifier?"
+    )
+
+
+def alone_by(name: str, alone: int, size: int) -> str:
+    """What is said of an insensitive column that singles many records out, and is not nearly unique."""
+    return (
+        f"insensitive column {name!r} singles out {alone} of {size} records, each alone with its value: is "
+        "it an identifier or a quasi-identifier?"
+    )
+
+
+def alone_together(alone: int, size: int, columns: int) -> str:
+    """What is said of insensitive columns that single records out when they are taken together."""
+    return (
+        f"{alone} of {size} records are alone with their {columns} insensitive columns taken "
+        "together: who knows these finds the record; drop some (identifiers) or make some "
+        "quasi-identifiers"
+    )
+
+
+def tells_one(name: str, classes: int, whose: str) -> str:
+    """What is said of a quasi-identifier whose mean tells the value of one record, or subject."""
+    return (
+        f"in {classes} class{'' if classes == 1 else 'es'} the mean of {name!r} tells one {whose} "
+        f"within {100 * TOLD_SHARE:g} % to whoever knows the usual range of the others: set p_percent = 10 "
+        f"or recode = {{{name}: 'median'}}, cap the column in the source query (top coding), "
+        "or take a larger k"
+    )
+
+
+def own_value(name: str, field: Field, different: int, values: int) -> str:
+    """What is said of a quasi-identifier whose rule shows one person's own value."""
+    what = "is released as that of one of its records" if field.rule.shows == "one" else "lists all of its"
+    mean = "" if field.kind == "text" else ", or recode it by its mean"
+    return (
+        f"quasi-identifier {name!r} has {different} values in {values} records, and every "
+        f"class {what}: make it an identifier, or group it in the source query as a hierarchy "
+        f"would{mean}"
+    )
+
+
+def decimal_comma(name: str, look: Mapping[str, bool], *, quoted: str | None = None) -> str:
+    """What is said of text that is numbers with a comma; `quoted` is its name where DuckDB's is not read."""
+    cast = templates.render("advice/cast.sql.j2", name=name, **look).strip()
+    if quoted is not None:
+        cast = cast.replace(ident(name), quoted)
+    return (
+        f"{name!r} is text that looks like numbers with a decimal comma, and is taken for "
+        f"words: write {cast} in the source query"
+    )
+
+
+def approximate(name: str, different: int, *, hierarchy: bool = False) -> str:
+    """What is said of a quasi-identifier with too many values for exact distances."""
+    what = f"quasi-identifier {name!r} has {different} different"
+    if hierarchy:
+        return f"{what} values: distances in its hierarchy are approximate (within 25 %)"
+    return (
+        f"{what} texts: distances are approximate (within 15 %); group them in the source query, or give "
+        "a hierarchy, for a better release"
+    )
+
+
+def without_nulls(left_out: int) -> str:
+    """What is said where records with NULL are left out."""
+    return f"nulls = 'suppress' left out {left_out} records with a NULL in a quasi-identifier"
+
+
+def collapse(classes: int, released: int, loss: float, k: int, *, told: bool = True) -> str | None:
+    """What is said where thresholds cost the data, and the loss if it may be told; None where they do not."""
+    few = classes < released / (COLLAPSE_CLASS_SIZE_IN_K * k) and loss > HARMLESS_LOSS_PERCENT
+    if not (few or loss > COLLAPSE_LOSS_PERCENT):
+        return None
+    number = f"{classes} class{'' if classes == 1 else 'es'}"
+    lost = f", loss {loss:.1f} %" if told else ""
+    return f"the thresholds cost the data: {number} of {released} records{lost}"
+
+
+def dominated(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> list[str]:
+    """Means that tell one value, far from where those of the column usually lie, to whoever knows that.
+
+    O(n) a column; where a value is far enough to stand out of a class of k, its classes are looked at.
+    """
+    if policy.p_percent is not None or policy.release != "table" or policy.method == "full_domain":
+        return []
+    whose, warnings = "record" if staged.subject is None else "subject", []
+    for field in judged(staged):
+        asked = {
+            "column": field.column,
+            "subject": staged.subject is not None,
+            "within": TOLD_SHARE,
+        }
+        usual = templates.render(
+            "advice/usual.sql.j2", records=staged.records, size=staged.size, others=policy.k - 1, **asked
+        )
+        low, high, far = engine.rows(con, usual, "advice")[0]
+        if not far:
+            continue
+        classes = templates.render(
+            "advice/dominated.sql.j2",
+            labelled=labelled_relation(staged),
+            low=low,
+            high=high,
+            **asked,
+        )
+        count = int(engine.rows(con, classes, "advice")[0][0])
+        if count:
+            warnings.append(tells_one(field.name, count, whose))
+    return warnings
+
+
+def _insensitive(con: duckdb.DuckDBPyConnection, staged: Staged) -> list[str]:
+    """Insensitive columns whose values, each or together, belong to one record."""
+    others = [field for field in staged.fields if field.attribute.role is Role.INSENSITIVE]
+    if not others or staged.size == 1:
+        return []
+    warnings, common = [], []
+    for field, different in zip(others, _different(con, staged, others), strict=True):
+        if different > UNIQUE_MIN_SHARE * staged.size:
+            warnings.append(singles_out(field.name, different, staged.size))
+            continue
+        # No more records are alone than there are values; NULL may be one more.
+        alone = _alone(con, staged, [field]) if different + 1 >= ALONE_MIN_SHARE * staged.size else 0
+        if alone >= ALONE_MIN_SHARE * staged.size:
+            warnings.append(alone_by(field.name, alone, staged.size))
+        else:
+            common.append(field)
+    if len(common) < 2:
+        return warnings
+    alone = _alone(con, staged, common)
+    if alone >= ALONE_MIN_SHARE * staged.size:
+        warnings.append(alone_together(alone, staged.size, len(common)))
+    return warnings
+
+
+def _alone(con: duckdb.DuckDBPyConnection, staged: Staged, fields: Sequence[Field]) -> int:
+    """Records whose values in some columns no other record has."""
+    columns = [field.column for field in fields]
+    query = templates.render("relation.sql.j2:combinations", records=staged.records, columns=columns)
+    return int(engine.rows(con, query, "advice")[0][2])
+
+
+def _own_values(con: duckdb.DuckDBPyConnection, staged: Staged) -> dict[Field, str]:
+    """Quasi-identifiers whose most frequent value in a class is one person's own, and what to say of them."""
+    kept = [field for field in staged.quasi if field.rule.shows and field.kind != "boolean"]
+    warnings = {}
+    for field, (values, different) in zip(kept, _values(con, staged, kept), strict=True):
+        if different > 1 and different >= OWN_VALUE_MIN_SHARE * values:
+            warnings[field] = own_value(field.name, field, different, values)
+    return warnings
+
+
+def _different(con: duckdb.DuckDBPyConnection, staged: Staged, fields: Sequence[Field]) -> list[int]:
+    """Different values of each field; of many fields an estimate where it is far below `ALONE_MIN_SHARE`.
+
+    DuckDB plans an exact count of a column for a millisecond, whatever the number of records.
+    """
+    if len(fields) <= COUNTED_COLUMNS_PER_STATEMENT:
+        return [different for _, different in _values(con, staged, fields)]
+    counts: list[int] = []
+    for part in engine.in_parts(fields, ESTIMATED_COLUMNS_PER_STATEMENT):
+        query = templates.render("advice/estimated.sql.j2", records=staged.records, fields=part)
+        counts += engine.rows(con, query, "advice")[0]
+    places = [
+        place
+        for place, count in enumerate(counts)
+        if count >= ALONE_MIN_SHARE * staged.size / ESTIMATE_MARGIN
+    ]
+    exact = _values(con, staged, [fields[place] for place in places])
+    for place, (_, different) in zip(places, exact, strict=True):
+        counts[place] = different
+    return counts
+
+
+def _values(con: duckdb.DuckDBPyConnection, staged: Staged, fields: Sequence[Field]) -> list[tuple[int, int]]:
+    """Records with a value in each field, and its different values."""
+    counts: list[tuple[int, int]] = []
+    for part in engine.in_parts(fields, COUNTED_COLUMNS_PER_STATEMENT):
+        query = templates.render("advice/columns.sql.j2", records=staged.records, fields=part)
+        counts += [(values, different) for _, values, different in engine.rows(con, query, "advice")]
+    return counts
+
+
+def _commas(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded) -> dict[Field, str]:
+    """Quasi-identifiers and sensitive columns of text that are numbers with a comma, and what to say."""
+    texts = [field for field in (*staged.quasi, *staged.sensitive) if field.kind == "text"]
+    if not texts:
+        return {}
+    domains = [embedded.domains[field.column] for field in texts]
+    looks = engine.rows(con, templates.render("advice/commas.sql.j2", domains=domains), "advice")[0]
+    warnings = {}
+    for field, look in zip(texts, looks, strict=True):
+        if look["numbers"]:
+            warnings[field] = decimal_comma(field.name, look)
+    return warnings
+
+
+def _collapse(
+    limits: Limits, sample: Sample | None, recoded: Recoded, report: Report, policy: Policy
+) -> tuple[str, ...]:
+    """Loud warning when the thresholds cost the data, with the t that would not."""
+    thresholds, told = limits.thresholds, told_loss(recoded.loss, policy) is not None
+    text = collapse(report.classes, recoded.released, recoded.loss, policy.k, told=told)
+    if text is None:
+        return ()
+    if policy.method == "full_domain":
+        return (f"{text}; method = 'auto' with recode 'hierarchy' gives each class labels of its own",)
+    if any(threshold.t is not None for threshold in thresholds) and sample is not None:
+        better = _better_t(sample, thresholds, policy)
+        text += f"; t = {better} would avoid it" if better else "; a larger t alone would not avoid it"
+    return (text,)
+
+
+def _better_t(sample: Sample, thresholds: Sequence[Threshold], policy: Policy) -> Decimal | None:
+    """Smallest t of a growing sequence at which the middle tile does not collapse."""
+    points, codes = sample.points, sample.codes
+    wanted = len(points) / (COLLAPSE_CLASS_SIZE_IN_K * policy.k)
+    t = Decimal(str(float(min(threshold.t for threshold in thresholds if threshold.t is not None))))
+    while t < 1:
+        t = min(Decimal(1), (t * Decimal("1.25")).quantize(Decimal("0.01"), rounding=ROUND_CEILING))
+        wider = [replace(h, t=max(Fraction(h.t), Fraction(t))) if h.t is not None else h for h in thresholds]
+        for recipe in candidates(sample.open_size, policy, wider, columns=points.shape[1]):
+            if most_classes(len(points), policy, recipe, wider) < wanted:
+                continue
+            classes, loss = trial(points, codes, policy, recipe, wider)
+            if classes >= wanted and loss <= COLLAPSE_LOSS_PERCENT:
+                return t
+    return None

@@ -1,0 +1,110 @@
+"""Classes: labels that wait on disk, and sums of coordinates, which merging and losses need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from duckanon.database.spool import Spool
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The classes of a table; what grows with the records waits on disk."""
+
+    labels: Spool  # record_id and class_id of every record that is released
+    means: (
+        Spool | None
+    )  # class_id of every class, means of floating-point columns; None where classes changed
+    count: int  # classes; recoding may give several of them equal values
+    suppressed: int  # records without a class
+    information_loss: float  # IL = 100 SSE / SST of the records with a class, in per cent
+
+
+@dataclass(frozen=True)
+class ClassSums:
+    """Classes as sums, so that merging and losses need no record again."""
+
+    sums: npt.NDArray[np.float64]  # (m, d), of the coordinates
+    squares: npt.NDArray[np.float64]  # (m,), of the squared coordinates
+    sizes: npt.NDArray[np.int64]  # (m,), records
+
+
+class Spread(NamedTuple):
+    """Totals of some classes, of which the loss of them all is made.
+
+    Attributes
+    ----------
+    sums : ndarray of shape (d,)
+        Of the coordinates.
+    squares : float
+        Of the squared coordinates.
+    records : int
+        How many there are.
+    within : float
+        Squared distances of the records to the centroids of their classes.
+    """
+
+    sums: npt.NDArray[np.float64]
+    squares: float
+    records: int
+    within: float
+
+
+def sums_of(points: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]) -> ClassSums:
+    """Sums of the classes 0..m-1 of some records, summed in the order of the records. O(n d)."""
+    sizes = np.bincount(labels).astype(np.int64) if len(labels) else np.zeros(0, dtype=np.int64)
+    sums = np.zeros((len(sizes), points.shape[1]))
+    for axis in range(points.shape[1] if len(labels) else 0):
+        sums[:, axis] = np.bincount(labels, weights=points[:, axis], minlength=len(sizes))
+    norms = (points**2).sum(axis=1)
+    squares = np.zeros(len(sizes))
+    np.add.at(squares, labels, norms)
+    return ClassSums(sums, squares, sizes)
+
+
+def without_empty(
+    labels: npt.NDArray[np.int64], classes: ClassSums
+) -> tuple[npt.NDArray[np.int64], ClassSums]:
+    """Labels and classes without the classes that lost all their records, renumbered in the same order.
+
+    Labels of suppressed records are negative.
+    """
+    left = np.bincount(labels[labels >= 0], minlength=len(classes.sizes)) > 0
+    number = np.cumsum(left) - 1
+    kept = ClassSums(classes.sums[left], classes.squares[left], classes.sizes[left])
+    return np.where(labels >= 0, number[labels], -1), kept
+
+
+def joined(classes: ClassSums, merged: npt.NDArray[np.int64]) -> ClassSums:
+    """Sums of merged classes, from the new class (m,) of each."""
+    count = int(merged.max()) + 1 if len(merged) else 0
+    sums = np.zeros((count, classes.sums.shape[1]))
+    squares, sizes = np.zeros(count), np.zeros(count, dtype=np.int64)
+    np.add.at(sums, merged, classes.sums)
+    np.add.at(squares, merged, classes.squares)
+    np.add.at(sizes, merged, classes.sizes)
+    return ClassSums(sums, squares, sizes)
+
+
+def spread_of(classes: ClassSums) -> Spread:
+    """Totals of some classes. O(m d)."""
+    within = (classes.squares - (classes.sums**2).sum(axis=1) / np.maximum(classes.sizes, 1)).sum()
+    return Spread(
+        classes.sums.sum(axis=0), float(classes.squares.sum()), int(classes.sizes.sum()), float(within)
+    )
+
+
+def information_loss(parts: Sequence[Spread]) -> float:
+    """IL = 100 SSE / SST of all classes, in per cent; 0 when all records are equal."""
+    squares, records = sum(part.squares for part in parts), sum(part.records for part in parts)
+    total = squares - float((np.sum([part.sums for part in parts], axis=0) ** 2).sum()) / max(records, 1)
+    within = sum(part.within for part in parts)
+    return min(max(100 * within / total, 0.0), 100.0) if total > 1e-12 * squares else 0.0

@@ -1,0 +1,1 @@
+"""Embed: every quasi-identifier becomes Euclidean coordinates, every sensitive value a code."""

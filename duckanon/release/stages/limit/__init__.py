@@ -1,0 +1,1 @@
+"""Limit: what every class must satisfy, and whether all records together do."""

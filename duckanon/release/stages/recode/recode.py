@@ -1,0 +1,268 @@
+"""Recode: the labels of the partition become the released table, one value a class and quasi-identifier."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from duckanon import progress
+from duckanon.database import arrow, engine, templates
+from duckanon.database.relations import columns_of, named, subquery
+from duckanon.errors import DuckanonError, SourceError
+from duckanon.policy.names import CLASS
+from duckanon.release.stages.class_means import averaged, class_means
+from duckanon.release.stages.recode.digits import with_digits
+from duckanon.release.stages.recode.few import lost, sparse
+from duckanon.release.tables import counted, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import duckdb
+
+    from duckanon.policy.policy import Policy
+    from duckanon.release.stages.classes import Classes
+    from duckanon.release.stages.embed.embed import Embedded
+    from duckanon.release.stages.stage import Field, Staged
+
+
+@dataclass(frozen=True)
+class Recoded:
+    """The released table, which nobody has audited yet."""
+
+    table: str  # temporary table: released columns in source order, rows in the order of their values
+    in_step: bool  # whether all records are released, and their classes stand in their order
+    released: int  # records
+    suppressed: int  # records left out by suppression or ``nulls = 'suppress'``
+    loss: float  # IL in per cent, of the values that are released
+
+
+@progress.step("recode")
+def recode(
+    con: duckdb.DuckDBPyConnection,
+    staged: Staged,
+    embedded: Embedded,
+    classes: Classes,
+    levels: Mapping[str, int],
+    policy: Policy,
+) -> Recoded:
+    """One value of each quasi-identifier for all records of a class.
+
+    O(n log n) in SQL, and O(n) for the means of floating-point columns. Means of integers, DECIMAL, DATE and
+    TIMESTAMP are exact and rounded half away from zero (a date counts in days, a timestamp in its own unit,
+    both from 1970); 'mode' takes the smallest of several values, NULL last. `levels` are those of full-domain
+    generalization, by column.
+    """
+    candidate, means = f"{staged.workspace}_candidate", f"{staged.workspace}_means"
+    more = lost(con, staged, embedded, classes, policy) if policy.release == "table" else 0.0
+    # Kernels have read it: as large as the records, it would only be written to disk from now on.
+    drop_coded = templates.render("relation.sql.j2:drop", parts=("temp", embedded.coded), view=False)
+    engine.run(con, drop_coded, "recode")
+    _load(con, _labels(staged), classes.labels.read())
+    if policy.release == "table":
+        _load(con, means, _means(con, staged, classes) if classes.means is None else classes.means.read())
+        _value(con, staged, means, levels, policy)
+    else:
+        _number(con, staged)
+    step = _place(con, staged)
+    given: dict[str, object] = {
+        "fields": staged.fields,
+        "records": staged.records,
+        "placed": placed_relation(staged),
+        "in_step": step,
+    }
+    loss = min(classes.information_loss + more, 100.0)
+    gone = staged.left_out + classes.suppressed
+    recoded = Recoded(candidate, step, staged.size - classes.suppressed, gone, loss)
+    if policy.release == "anatomy":
+        _in_two_tables(con, staged, candidate, given)
+        return recoded
+    if policy.release == "swap":
+        statement = templates.render(
+            "recode/swap.sql.j2",
+            candidate=candidate,
+            members=f"{staged.workspace}_members",
+            quasi=staged.quasi,
+            number=CLASS,
+            seed=policy.seed,
+            **given,
+        )
+    else:
+        keys = _sort_keys(staged.fields)
+        first = keys[0][0].quasi and not any(key[0].quasi for key in keys[1:])
+        statement = templates.render(
+            "recode/candidate_by_class.sql.j2" if first else "recode/candidate.sql.j2",
+            candidate=candidate,
+            classes=classes_relation(staged),
+            keys=keys,
+            **given,
+        )
+    engine.run(con, statement, "recode")
+    return recoded
+
+
+def _value(
+    con: duckdb.DuckDBPyConnection, staged: Staged, means: str, levels: Mapping[str, int], policy: Policy
+) -> None:
+    """Make the table of the classes with their released values, of which the means of DOUBLEs are there."""
+    counted = sparse(staged, policy)
+    statement = templates.render(
+        "recode/class_values.sql.j2",
+        classes=classes_relation(staged),
+        records=staged.records,
+        labels=_labels(staged),
+        means=means,
+        quasi=with_digits(con, staged),
+        climbs=staged.climbs,
+        levels=levels,
+        in_sql=[field for field in staged.quasi if field in counted or field not in averaged(staged)],
+        sparse=[field.column for field in counted],
+        least=policy.least_values,
+        subject=staged.subject is not None,
+    )
+    try:
+        engine.run(con, statement, "recode")
+    except DuckanonError as failure:
+        # A sum beyond HUGEINT, or one number of type UHUGEINT.
+        if "out of range" not in str(failure).lower():
+            raise
+        raise SourceError(
+            "recode: the numbers of a quasi-identifier are too large for an exact mean: "
+            "CAST the column to DOUBLE in the source query, or recode it by 'mode', 'range' or 'set'"
+        ) from failure
+
+
+def _number(con: duckdb.DuckDBPyConnection, staged: Staged) -> None:
+    """Make the table of the classes where quasi-identifiers are released as they are: each has a number."""
+    statement = templates.render(
+        "recode/numbered.sql.j2",
+        classes=classes_relation(staged),
+        records=staged.records,
+        labels=_labels(staged),
+        quasi=staged.quasi,
+    )
+    engine.run(con, statement, "recode")
+
+
+def _place(con: duckdb.DuckDBPyConnection, staged: Staged) -> bool:
+    """Make the table of the classes of released records, and tell whether it is `in_step` with the records.
+
+    Then no join looks for the class of a record.
+    """
+    placed = placed_relation(staged)
+    statement = templates.render(
+        "recode/placed.sql.j2:placed", placed=placed, labels=_labels(staged), classes=classes_relation(staged)
+    )
+    engine.run(con, statement, "recode")
+    step = in_step(con, staged, placed)
+    if step:
+        engine.run(con, templates.render("recode/placed.sql.j2:unnumbered", placed=placed), "recode")
+    return step
+
+
+def in_step(con: duckdb.DuckDBPyConnection, staged: Staged, table: str) -> bool:
+    """Whether a temporary table with a record_id has all records in the order in which they are stored. O(n).
+
+    Several threads write a table in its order, unless a setting of the session lets them write in any.
+    """
+    query = templates.render("recode/placed.sql.j2:in_step", table=table, size=staged.size)
+    return staged.in_order and bool(engine.rows(con, query, "recode")[0][0])
+
+
+def label(con: duckdb.DuckDBPyConnection, staged: Staged, recoded: Recoded) -> None:
+    """Name the released records with their classes, see `labelled_relation`.
+
+    As large as the records where some are left out, it is made when the candidate has passed its audit. O(n).
+    """
+    statement = templates.render(
+        "recode/placed.sql.j2:labelled",
+        labelled=labelled_relation(staged),
+        records=staged.records,
+        placed=placed_relation(staged),
+        in_step=recoded.in_step,
+    )
+    engine.run(con, statement, "label")
+
+
+def _in_two_tables(
+    con: duckdb.DuckDBPyConnection, staged: Staged, candidate: str, given: dict[str, object]
+) -> None:
+    """Make the rows that the two tables of the release will give; whose they were is not told any more."""
+    members = f"{staged.workspace}_members"
+    statement = templates.render("recode/anatomy.sql.j2", members=members, number=CLASS, **given)
+    engine.run(con, statement, "recode")
+    relation = named("temp", members)
+    columns = columns_of(con, relation, "recode")
+    held = [field.name for field in staged.sensitive]
+    first = [name for name, _ in columns if name not in held]
+    persons = templates.render("relation.sql.j2:select", columns=first, relation=relation, order=())
+    rows = whole([subquery(persons), subquery(counted(relation, columns, held))], columns, held)
+    _keep(con, candidate, rows)
+    drop = templates.render("relation.sql.j2:drop", parts=("temp", members), view=False)
+    engine.run(con, drop, "recode")
+
+
+def classes_relation(staged: Staged) -> str:
+    """Name of the temporary table of the classes that `recode` leaves beside the candidate.
+
+    A row a class of the partition: class_id, its released values, and ``released_class``, 0.. in the order of
+    these values, one number for classes that share them all.
+    """
+    return f"{staged.workspace}_classes"
+
+
+def placed_relation(staged: Staged) -> str:
+    """Name of the temporary table of the classes of released records, which stays where they are ``in_step``.
+
+    A row a record: the class_id of the partition and the ``released_class``.
+    """
+    return f"{staged.workspace}_placed"
+
+
+def labelled_relation(staged: Staged) -> str:
+    """Name of the temporary relation of the released records that `label` makes.
+
+    The columns of ``staged.records``, the class_id of the partition, and the ``released_class``.
+    """
+    return f"{staged.workspace}_labelled"
+
+
+def _labels(staged: Staged) -> str:
+    """Name of the temporary table (record_id, class_id) of the released records, which `_placed` drops."""
+    return f"{staged.workspace}_labels"
+
+
+def _load(con: duckdb.DuckDBPyConnection, table: str, rows: pa.Table | pa.RecordBatchReader) -> None:
+    """Make a temporary table of rows, which DuckDB keeps within its memory."""
+    with engine.registered(con, {f"{table}_rows": rows}):
+        _keep(con, table, named(f"{table}_rows"))
+
+
+def _keep(con: duckdb.DuckDBPyConnection, table: str, relation: str) -> None:
+    engine.run(con, templates.render("relation.sql.j2:load", table=table, relation=relation), "recode")
+
+
+def _means(con: duckdb.DuckDBPyConnection, staged: Staged, classes: Classes) -> pa.Table:
+    """Arrow table of every class_id and the means of the floating-point columns; NULL where there is none."""
+    kept = classes.labels.columns()
+    labels = np.full(staged.size, -1, dtype=np.int64)
+    labels[kept["record_id"] - 1] = kept["class_id"]
+    columns = {"class_id": arrow.arrow(np.arange(classes.count))}
+    for field in averaged(staged):
+        query = templates.render("relation.sql.j2:numbers", records=staged.records, column=field.column)
+        values = engine.column(con, query, "recode", staged.size)
+        columns[field.column] = arrow.arrow(class_means(values, labels, classes.count))
+    return pa.table(columns)
+
+
+def _sort_keys(fields: tuple[Field, ...]) -> list[tuple[Field, ...]]:
+    """Fields in source order; neighbouring quasi-identifiers are one key, since a class shares them."""
+    keys: list[tuple[Field, ...]] = []
+    for quasi, group in itertools.groupby(fields, key=lambda field: field.quasi):
+        run = tuple(group)
+        keys.extend([run] if quasi else [(field,) for field in run])
+    return keys

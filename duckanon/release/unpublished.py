@@ -1,0 +1,92 @@
+"""Unpublished: rows of a release that is written nowhere, and for its owner the class of each source row."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from duckanon.database import engine, templates
+from duckanon.database.handover import handed_over
+from duckanon.database.relations import named
+from duckanon.errors import PolicyError
+from duckanon.release.candidate import warn
+from duckanon.release.pipeline import candidate_of
+from duckanon.release.stages.recode.recode import classes_relation, labelled_relation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import duckdb
+
+    from duckanon.database.handover import Handover
+    from duckanon.policy.policy import Policy
+
+
+def released_rows(
+    con: duckdb.DuckDBPyConnection, query: str, policy: Policy, *, plain: bool = False
+) -> Handover:
+    """Rows of a release that is not written anywhere; they are what its audit passed, types and values.
+
+    In the order of their values; `plain` uses the types that Arrow users know, where they hold every column.
+    """
+    if policy.release == "anatomy":
+        raise PolicyError(
+            "release = 'anatomy' makes two tables and this returns one: CREATE ANONYMIZED VIEW makes both"
+        )
+    if policy.on_intersection == "error":
+        raise PolicyError(
+            "on_intersection = 'error' compares a view with its earlier releases, and these rows have none: "
+            "leave it out, or use CREATE ANONYMIZED VIEW"
+        )
+    with candidate_of(con, query, policy) as candidate:
+        warn(candidate)
+        relation = named("temp", candidate.table)
+        return handed_over(con, relation, plain=plain)
+
+
+def equivalence_classes(con: duckdb.DuckDBPyConnection, query: str, policy: Policy) -> Handover:
+    """Source rows with the class each is released in; for the owner of the data, not for release.
+
+    All columns, in the order of the source. ``class_id`` numbers the equivalence classes of the release,
+    records with equal released quasi-identifiers, from 0 in the order of these values; NULL where a row is
+    not released.
+    """
+    with _told(con, query, policy, "recode/placed.sql.j2:classes") as relation:
+        return handed_over(con, relation)
+
+
+def owners_copy(
+    con: duckdb.DuckDBPyConnection, query: str, policy: Policy
+) -> contextlib.AbstractContextManager[str]:
+    """Give a temporary table of the source's columns, quasi-identifiers as released; for the owner alone.
+
+    PolicyError where nobody knows any more whose a released value was.
+    """
+    if policy.release != "table":
+        raise PolicyError(
+            f"with release = {policy.release!r} no released row belongs to a record: leave the id out"
+        )
+    return _told(con, query, policy, "recode/owners_copy.sql.j2")
+
+
+@contextlib.contextmanager
+def _told(con: duckdb.DuckDBPyConnection, query: str, policy: Policy, template: str) -> Iterator[str]:
+    """Give a temporary table that tells the rows of the source their classes.
+
+    The release is made from the columns that it has: an identifier beside them would number the records
+    otherwise, and records that tie would go to other classes.
+    """
+    with candidate_of(con, query, policy, keep_source=True, advice=False) as candidate:
+        staged = candidate.staged
+        answer = f"{staged.workspace}_answer"
+        statement = templates.render(
+            template,
+            source=staged.source,
+            row=staged.row,
+            quasi=staged.quasi,
+            labelled=labelled_relation(staged),
+            classes=classes_relation(staged),
+            answer=answer,
+        )
+        engine.run(con, statement, "release")
+        yield named("temp", answer)

@@ -1,0 +1,113 @@
+"""Ways: policies with the same guarantee that may lose less, and which of those tried loses least."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from duckanon.kernels.compose import EFFORTS
+from duckanon.kernels.recipes import MDAV_MAX_RECORDS
+from duckanon.policy.told import DIGITS, told_loss
+from duckanon.release.stages.embed.embed import dimensions
+from duckanon.release.stages.partition.pool import LARGE_TABLE_RECORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from duckanon.policy.policy import Policy
+    from duckanon.release.stages.classes import Classes
+    from duckanon.release.stages.embed.embed import Embedded
+    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.partition.partition import Partitioned
+    from duckanon.release.stages.partition.plan import Plan, Sample
+    from duckanon.release.stages.stage import Staged
+
+MONDRIAN_MAX_RECORDS, MONDRIAN_MAX_COORDINATES = 1_000_000, 10_000_000
+"""Records, and coordinates of all records, up to which Mondrian is tried: it has the table in memory."""
+
+MERGED_CLASS_SIZE = 256
+"""Records of a class, on average, that merging has left few of."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """The classes that a policy has led to, and how."""
+
+    plan: Plan
+    classes: Classes
+    sample: Sample | None  # some records of the middle tile
+    pooled: bool  # whether the worst classes of all tiles were searched together
+    leaving: bool  # whether the partition, not the repair, chose the suppressed records
+    violates: bool  # whether a class violates a threshold, and the recipe has no repair
+
+
+def way_of(partitioned: Partitioned, classes: Classes) -> Way:
+    """Way of a partition whose repair gave these classes."""
+    unrepaired = bool(len(partitioned.violating)) and classes is partitioned.classes
+    return Way(
+        partitioned.plan,
+        classes,
+        partitioned.sample,
+        partitioned.pooled,
+        partitioned.leaving,
+        unrepaired,
+    )
+
+
+def other_ways(
+    tried: Sequence[Way], staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
+) -> Iterator[Policy]:
+    """Yield policies that may lose less than the ways that were tried, of which the first is `policy` itself.
+
+    Lower efforts, after a search of the pool: from better classes such a search may end with more loss. No
+    suppression: it has more recipes to choose from. Mondrian, which cuts the table from above: where records
+    may be suppressed, or where merging has left few classes.
+    """
+    if policy.method != "auto" or policy.release == "anatomy":
+        return
+
+    def lower(way: Policy) -> Iterator[Policy]:
+        if tried[-1].pooled and policy.refine and staged.size <= LARGE_TABLE_RECORDS:
+            for effort in EFFORTS[: EFFORTS.index(policy.effort)]:
+                yield replace(way, effort=effort)
+
+    yield from lower(policy)
+    # Other ways end with all records in one class, which has to keep what is asked.
+    if not limits.thresholds or not limits.whole_reaches:
+        return
+    if policy.suppression_limit and not tried[0].leaving:
+        without = replace(policy, suppression_limit=0)
+        yield without
+        yield from lower(without)
+    merged = staged.size > MDAV_MAX_RECORDS and any(
+        MERGED_CLASS_SIZE * one.classes.count < staged.size for one in tried
+    )
+    coordinates = staged.size * dimensions(embedded.axes)
+    fits = staged.size <= MONDRIAN_MAX_RECORDS and coordinates <= MONDRIAN_MAX_COORDINATES
+    if fits and (policy.suppression_limit or merged):
+        yield replace(policy, method="mondrian")
+
+
+def loses_less(found: Way, least: Way, staged: Staged) -> bool:
+    """Whether a way keeps every threshold and loses less, to six digits, or as much with fewer suppressed."""
+    return not found.violates and _rank(found, staged) < _rank(least, staged)
+
+
+def instead_of(found: Way, least: Way, staged: Staged, policy: Policy) -> Way:
+    """The way that was found, with a plan that says why it is taken instead of another."""
+    before = least.plan.method
+    text = f"loses less than {before}"
+    if told_loss(0.0, policy) is not None:
+        here, there = _lost(found, staged), _lost(least, staged)
+        text = f"loses {here:.{DIGITS}g} % where {before} loses {there:.{DIGITS}g} %"
+    return replace(found, plan=replace(found.plan, why=text))
+
+
+def _rank(way: Way, staged: Staged) -> tuple[float, int]:
+    return float(f"{_lost(way, staged):.6g}"), way.classes.suppressed
+
+
+def _lost(way: Way, staged: Staged) -> float:
+    """Return the loss of all records in per cent; a suppressed record counts as lost altogether."""
+    gone = way.classes.suppressed / staged.size if staged.size else 0.0
+    return (1.0 - gone) * way.classes.information_loss + gone * 100.0
