@@ -1,4 +1,4 @@
-"""CSV files: how one is written is found once, and a column has a type only where that loses nothing."""
+"""CSV files: find once how a file is written, and give a column a type only where no value is lost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _NUMBERS = ("BIGINT", "HUGEINT", "DOUBLE")
 _TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
 _WIDER_TYPES = {"BIGINT": "DOUBLE", "HUGEINT": "DOUBLE", "DATE": "TIMESTAMP", "TIME": "VARCHAR"}
-"""Type of a column of which later rows have numbers or times that the type of the first rows would cut."""
+"""Type of a column by the type of its first rows, where that type would cut values of later rows."""
 
 _DECIMAL_DIGITS = 38
 """Digits of the widest DECIMAL."""
@@ -32,7 +32,7 @@ _MARKS = ("NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "NaN", "nan", "NaT
 """What R, pandas, SAS, spreadsheets and people write where a value is missing."""
 
 _SNIFFED_ROWS = 20_480
-"""Rows in which those are looked for, as many as DuckDB takes to learn the types."""
+"""Rows from which DuckDB learns the types of columns; marks of missing values are sought in them."""
 
 _BYTES_PER_READ = 1 << 20
 """Bytes of a file that are read at a time."""
@@ -53,7 +53,7 @@ class Reading:
 
 
 AS_FOUND = Reading()
-"""Nothing is said."""
+"""The user says nothing."""
 
 
 @dataclass(frozen=True)
@@ -117,15 +117,14 @@ def read_csv(
     typed: Iterable[str] | None = None,
     reading: Reading = AS_FOUND,
 ) -> Csv:
-    """CSV file with a header: a scan of all rows, and more for columns that are not written as DuckDB does.
+    """CSV file with a header. O(rows); a second scan reads columns that DuckDB would write in another way.
 
-    A column has the type of its first 20,480 rows, or a wider one that later rows have, where DuckDB writes
-    every value back as it stands, or is a DECIMAL where all numbers have as many digits after the point. Of
-    the others those `typed` (None: all) have a type, without which they have no order, and the rest are text.
-    Codes with leading zeros stay text, and numbers that DOUBLE does not keep apart are DECIMAL. No two texts
-    of a column `apart` become one value, as 1 and 1.0 would: it stays text, with a DuckanonWarning, where no
-    type keeps them apart.
-    SourceError where the dates of a column `typed` can be read in two ways.
+    A column keeps the type that DuckDB finds in the first 20,480 rows where DuckDB writes every value back as
+    it stands. Later rows may widen the type. Numbers with equally many digits after the point are DECIMAL.
+    Other columns are text, except columns `typed` (None: all), whose values need an order. Codes with leading
+    zeros stay text. Numbers that DOUBLE does not keep apart are DECIMAL. Two texts of a column `apart` never
+    become one value, as 1 and 1.0 would: where no type keeps them apart, the column stays text, with a
+    DuckanonWarning. SourceError where the dates of a column `typed` can be read in two ways.
     """
     check_encoding(path)
     kept = {fold(name) for name in apart}
@@ -196,7 +195,7 @@ def written(con: duckdb.DuckDBPyConnection, csv: Csv, columns: Iterable[str]) ->
 def _stated(
     con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, needed: Iterable[str] | None
 ) -> _Form:
-    """Find how a file is written; dates as they were stated, unless they begin with the year."""
+    """Find how a file is written. The stated format of dates is used unless the dates begin with the year."""
     found = _sniffed(con, path, replace(reading, date_format=None))
     dates = {name for name, kind in found.columns if kind == "DATE"}
     stated = reading.date_format
@@ -266,10 +265,10 @@ def _dialect(
     )
     (dialect,) = engine.rows(con, query, f"file {str(path)!r}", error=SourceError)
     delimiter, quote, escape, comment = ("" if sign == "(empty)" else sign for sign in dialect[:4])
-    # Digits that no number of ours holds are a text.
+    # BIGNUM becomes text: no number type of a release holds so many digits.
     kinds = ((column["name"], column["type"]) for column in dialect[7])
     columns = tuple((name, "VARCHAR" if kind == "BIGNUM" else kind) for name, kind in kinds)
-    # A cast reads what begins with the year, 2020-1-2 and 2020/01/02; a format would be that of all columns.
+    # A cast reads dates that begin with the year, 2020-1-2 and 2020/01/02; a format is that of all columns.
     date_format, timestamp_format = (None if csv_dates.year_first(one) else one for one in dialect[5:7])
     return _Form(
         path, delimiter, quote, escape or quote, comment, dialect[4], date_format, timestamp_format, columns,
@@ -308,7 +307,7 @@ def _check_header(con: duckdb.DuckDBPyConnection, form: _Form) -> tuple[str, ...
 
 
 def _warn_of_one_column(con: duckdb.DuckDBPyConnection, form: _Form) -> None:
-    """Say why a file that looks as if it had several columns has one: DuckDB read no delimiter in it."""
+    """Warn of a file with one column whose header holds a delimiter: say why DuckDB did not split it."""
     ((name, _), *others) = form.columns
     delimiter = next((sign for sign in DELIMITERS if sign in name and sign != form.delimiter), None)
     if others or delimiter is None:
@@ -324,7 +323,7 @@ def _warn_of_one_column(con: duckdb.DuckDBPyConnection, form: _Form) -> None:
 
 
 def _warn_of_marks(con: duckdb.DuckDBPyConnection, form: _Form, needed: Collection[str]) -> None:
-    """Say which columns are text for a mark of missing values that DuckDB does not know."""
+    """Warn of columns that are text only because of a mark of missing values that DuckDB does not know."""
     columns = [name for name, kind in form.columns if kind == "VARCHAR" and fold(name) in needed]
     values = {"relation": form.typed({}).relation(), "marks": _MARKS, "limit": _SNIFFED_ROWS}
     found: dict[str, Any] = dict.fromkeys(columns, True)
@@ -373,7 +372,7 @@ def _exact(con: duckdb.DuckDBPyConnection, form: _Form) -> tuple[_Form, set[str]
 def _exact_groups(
     con: duckdb.DuckDBPyConnection, form: _Form, relation: str, groups: Sequence[tuple[str, Sequence[str]]]
 ) -> set[str]:
-    """Columns of the groups, of one type each, of which DuckDB writes every value as it stands."""
+    """Columns of the groups, of one type each, whose values DuckDB writes back as they stand in the file."""
     query = templates.render("files/csv_columns.sql.j2:exact", relation=relation, groups=groups)
     (row,) = engine.rows(con, query, form.stage, error=SourceError)
     return {name for (_, names), same in zip(groups, row[1:], strict=True) if same for name in names}
@@ -382,7 +381,7 @@ def _exact_groups(
 def _facts(
     con: duckdb.DuckDBPyConnection, form: _Form, columns: Sequence[tuple[str, str]]
 ) -> dict[str, dict[str, Any]]:
-    """Tell of columns what their type would take from them, and the DECIMAL that takes nothing, if any."""
+    """What each type would lose of the texts of its column, and the DECIMAL that loses nothing, if any."""
     if not columns:
         return {}
     facts: dict[str, dict[str, Any]] = {}
@@ -398,7 +397,7 @@ def _facts(
 def _widened(
     con: duckdb.DuckDBPyConnection, form: _Form, columns: Sequence[tuple[str, str]]
 ) -> tuple[list[tuple[str, str]], dict[str, dict[str, Any]]]:
-    """Give columns the types that all their rows have, and tell their `_facts`."""
+    """Return columns with types wide enough for all their rows, and the `_facts` of these types."""
     facts = _facts(con, form, columns)
     wider = {name: _WIDER_TYPES[kind] for name, kind in columns if facts[name]["wider"]}
     facts |= _facts(con, form, list(wider.items()))
@@ -415,7 +414,7 @@ def _type(
     con: duckdb.DuckDBPyConnection, form: _Form, name: str, kind: str, facts: Mapping[str, bool], *,
     kept: bool,
 ) -> str | None:  # fmt: skip
-    """Type of a column that looks like numbers, dates, times or booleans; None where none is right."""
+    """Type of a column that looks like numbers, dates, times or booleans; None where no type is exact."""
     if facts["padded"] or facts["words"] or (kept and facts["foreign"]):
         return "VARCHAR"
     if not facts["digits"]:
@@ -458,7 +457,7 @@ def _different(
 def _parts(
     con: duckdb.DuckDBPyConnection, form: _Form, columns: Sequence[tuple[str, str]], most: int
 ) -> Iterator[tuple[str, Sequence[tuple[str, str]]]]:
-    """Give columns, so many together, and where they are read: from a copy if one statement has not all."""
+    """Give parts of the columns, and the relation to read: a copy of all columns for several parts."""
     relation = form.relation()
     if len(columns) <= most:
         yield relation, columns

@@ -79,7 +79,7 @@ def spill(parent: Path) -> Iterator[Path | None]:
 
 
 def sweep(parent: Path) -> None:
-    """Remove the drafts in a folder that were left by processes that are gone; all else stays as it is."""
+    """Remove the drafts that ended processes left in a folder; every other file stays."""
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(parent)):
             if _FOLDER.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):

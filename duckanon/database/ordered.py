@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 
 def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Values in a type that Arrow orders, of which equal ones are the same: no -0.0, one NaN."""
+    """Values in a type that Arrow can sort, with 0.0 for -0.0 and one form of NaN."""
     values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(values, pa.ChunkedArray):  # of no chunk
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
@@ -34,5 +34,5 @@ def distinct(values: pa.Array) -> pa.Array:
 
 
 def places(values: pa.Array, known: pa.Array) -> pa.Array:
-    """Where each value is among those known, NULL as one of them; NULL where it is not."""
+    """Place of each value, NULL included, among the known values; NULL for an unknown value."""
     return pc.index_in(values, value_set=known, skip_nulls=False)

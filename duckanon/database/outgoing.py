@@ -76,7 +76,7 @@ def orders(parts: Sequence[pa.Array], *, declared: bool = False) -> dict[Path, p
 
 
 def joined(known: Orders, new: Orders) -> dict[Path, pa.Array]:
-    """Orders, and behind the values that are known those that are new."""
+    """Values of dictionaries by path: the known ones in their order, then the new ones."""
     return {path: _distinct([known[path], new[path]]) if path in known else new[path] for path in new}
 
 
@@ -117,7 +117,7 @@ def _distinct(parts: Sequence[pa.Array]) -> pa.Array | None:
 
 
 def _encoded(parts: Sequence[pa.Array], kind: pa.DataType, known: Orders, path: Path) -> list[pa.Array]:
-    """Return the chunks of a column in a type, all in one way."""
+    """Return the chunks of a column in a type, all encoded alike."""
     # A tenth of the start of every command, which few of them need.
     import pyarrow.compute as pc
 
@@ -196,7 +196,7 @@ def _lengths(intervals: pa.Array) -> pa.Array:
 
 
 def _shown(array: pa.Array) -> pa.Array:
-    """Return an array that has nothing in its buffers where it is NULL."""
+    """Return an array whose buffers hold no value behind a NULL."""
     if not array.null_count:
         return array
     absent = array.is_null()

@@ -27,12 +27,12 @@ BELIEVERS = ("statistics_propagation", "compressed_materialization")
 _OPTIMIZERS, _ORDER = "disabled_optimizers", "preserve_insertion_order"
 
 _SETTINGS_LOCK = threading.RLock()
-"""Held while a setting of a database, which all its connections have, is another one."""
+"""Lock held while a setting is changed that all connections of a database share."""
 
 
 @contextlib.contextmanager
 def plain_scans(con: duckdb.DuckDBPyConnection, stage: str) -> Iterator[None]:
-    """Let no optimizer believe what a file states, also where the rows are those of a view of the user.
+    """Turn off the optimizers that believe what a file states, also for files behind a view of the user.
 
     Rows keep the order in which they stand in the file, by which they are compared with what it states.
     """
@@ -85,14 +85,14 @@ def room(con: duckdb.DuckDBPyConnection, schemas: Iterable[str], stage: str) -> 
 
 
 def lies(con: duckdb.DuckDBPyConnection, source: Path | Target, table: str, stage: str) -> list[str]:
-    """Tell where a Parquet file, or that of a stored table, states what is not true of its copied rows."""
+    """False statements about copied rows of a Parquet file, or of the file of a stored table."""
     if isinstance(source, Target):
         return _of_table(con, source, table, stage)
     return of_parquet(con, [source], table, stage)
 
 
 def of_parquet(con: duckdb.DuckDBPyConnection, files: Iterable[Path], table: str, stage: str) -> list[str]:
-    """Compare Parquet files with their rows, which were copied to a table, file after file.
+    """Compare what Parquet files state with their rows, copied to a table file after file.
 
     Where a row group states that a column is NULL throughout, DuckDB does not read it: pyarrow does.
     """
@@ -113,7 +113,7 @@ def of_parquet(con: duckdb.DuckDBPyConnection, files: Iterable[Path], table: str
 
 
 def told(found: Sequence[str]) -> str:
-    """Sentence that says what is wrong with a file."""
+    """Message: what the statistics of a file say and what its rows say."""
     return f"the file's statistics contradict its rows: {'; '.join(found)}"
 
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 _NO_FILE = "is a pipe or a device: write what it gives to a file first"
 
 _SOCKET = (errno.ENXIO, errno.EOPNOTSUPP)
-"""What a system says of who opens a socket as a file."""
+"""Error numbers of a system for a socket that is opened as a file."""
 
 _PACKED = {".gz": "gunzip -k", ".zst": "unzstd", ".bz2": "bunzip2 -k", ".xz": "unxz -k", ".zip": "unzip"}
 """Endings of compressed files, and what unpacks them."""
 
 _MAGIC = slice(8, 12)
-"""Where a database of DuckDB says that it is one."""
+"""Bytes of a database file that hold the magic word of DuckDB."""
 
 DATABASES = (".duckdb", ".db")
 """Endings of database files."""
@@ -114,14 +114,14 @@ def open_plain(path: Path) -> BinaryIO:
 
 
 def check_opened(path: Path) -> None:
-    """Raise where a database, or its log, that DuckDB would open is there and is a pipe or a device."""
+    """Raise where the file of a database, or its log, exists and is a pipe or a device."""
     if path.exists() and not path.is_dir():
         open_plain(path).close()
     check_log(path)
 
 
 def check_log(path: Path) -> None:
-    """Raise where the log of a database, which DuckDB opens with it, is there and is no plain file."""
+    """Raise where the log of a database exists and is no plain file: DuckDB opens it with the database."""
     log = path.with_name(f"{path.name}.wal")
     if os.path.lexists(log) and not log.is_file():
         raise SourceError(

@@ -100,8 +100,8 @@ def _there(column: pa.Array) -> NDArray[np.bool_]:
 
 
 def texts_of(texts: pa.Array) -> tuple[NDArray[np.int32], memoryview]:
-    """Texts in UTF-8, or bytes: where they begin and end (n + 1,), and all bytes; a list of them is dear."""
-    # The session says how Arrow gets its texts; a cast, if to what they are, loads all of Arrow's functions.
+    """Offsets (n + 1,) and bytes of UTF-8 texts or blobs, without a slow list of Python objects."""
+    # A session may ask for large strings or views. Even a cast to the same type loads pyarrow.compute.
     if texts.type not in (pa.string(), pa.binary()):
         bare = texts.type in (pa.large_binary(), pa.binary_view())
         texts = texts.cast(pa.binary() if bare else pa.string())

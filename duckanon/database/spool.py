@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 BYTES_IN_MEMORY = 16_000_000
-"""Bytes up to which no file is made."""
+"""Bytes that stay in memory before a file is made."""
 
 ROWS_PER_WRITE = 65_536
 """Rows that are written together: a batch of its own costs DuckDB more than the rows of a tile do."""

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from pyarrow import parquet as pq
 
 CELLS_PER_QUERY = 2_000
-"""Columns times parts of a file that one query compares."""
+"""Statistics, one a column and part of a file, that one query compares."""
 
 WHOLE_TABLE = -1
-"""Part that is the whole of a table."""
+"""Number of the part that stands for the whole table."""
 
 LIES_TOLD = 10
 """Contradictions that are told one by one."""
@@ -106,7 +106,7 @@ def _column(number: int, name: str, kind: str, *, different: bool) -> _StatedCol
         form = "number"
     else:
         form = "value" if _VALUES.fullmatch(kind) else "none"
-    # Whether 0.0 and -0.0 are two values, writers do not agree.
+    # Some writers count 0.0 and -0.0 as two values, others as one.
     return _StatedColumn(number, name, kind, form, different and form not in {"number", "none"})
 
 
@@ -183,7 +183,7 @@ def unread(con: duckdb.DuckDBPyConnection, path: Path, stage: str) -> list[str]:
 
 
 def _has_values(file: pq.ParquetFile, group: int, number: int) -> bool:
-    """Whether a column, one below all others, of a row group has a value."""
+    """Whether a leaf column of a row group has a value that is not NULL."""
     path = file.schema.column(number).path
     batches = file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=[path], use_threads=False)
     return any(_valued(column) for batch in batches for column in batch.columns)
@@ -208,7 +208,7 @@ def rows(con: duckdb.DuckDBPyConnection, stated: str, stage: str) -> int:
 
 
 def flat(con: duckdb.DuckDBPyConnection, path: Path, stage: str) -> dict[str, int]:
-    """Columns of a Parquet file that have none inside: number among the columns below all others, from 0."""
+    """Columns of a Parquet file that are not nested: number, from 0, among the leaf columns of the file."""
     query = templates.render("files/stated.sql.j2:parquet_names", path=path)
     columns: dict[str, int] = {}
     inside = number = 0
