@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from duckanon.kernels.rollup import Rows
+    from duckanon.kernels.rollup import DistinctRows
     from duckanon.literature.lattice import Levels
 
     Points = NDArray[np.float64]
@@ -212,7 +212,7 @@ def ratio(seconds: Iterable[float], unit: Iterable[float]) -> float:
     return median(one / base for one, base in zip(seconds, unit, strict=True))
 
 
-def sampled(rows: Rows) -> list[Levels]:
+def sampled(rows: DistinctRows) -> list[Levels]:
     """Return nodes from all over the lattice.
 
     Multiples of the golden ratio: a fixed step would meet the same levels of the last columns in all of them.
@@ -222,7 +222,7 @@ def sampled(rows: Rows) -> list[Levels]:
     return [tuple(map(int, levels)) for levels in zip(*np.unravel_index(places, shape), strict=True)]
 
 
-def visited(rows: Rows, criteria: Criteria) -> list[Levels]:
+def visited(rows: DistinctRows, criteria: Criteria) -> list[Levels]:
     """Return the nodes that the search checks, in its order."""
     nodes, check = [], Lattice.check
 
@@ -235,7 +235,7 @@ def visited(rows: Rows, criteria: Criteria) -> list[Levels]:
     return nodes
 
 
-def grouped(con: duckdb.DuckDBPyConnection, rows: Rows, nodes: Sequence[Levels]) -> list[str]:
+def grouped(con: duckdb.DuckDBPyConnection, rows: DistinctRows, nodes: Sequence[Levels]) -> list[str]:
     """Make a table of the distinct rows for each node; return the statements that group them."""
     con.execute("SET threads = 1")
     statements = []
@@ -259,7 +259,7 @@ def checked(lattice: Lattice, nodes: Iterable[Levels]) -> None:
         lattice.check(levels)
 
 
-def one_node(results: Results, rows: Rows) -> None:
+def one_node(results: Results, rows: DistinctRows) -> None:
     """Measure a node, by itself and within the search, and whole searches, in units of G."""
     nodes = sampled(rows)
     asked = {

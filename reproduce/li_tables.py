@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckanon.kernels.closeness.reference import Reference, reference
-from duckanon.kernels.rollup import Generalized, Rows, classes_at, rolled_up, values_of
+from duckanon.kernels.rollup import DistinctRows, Generalized, classes_at, rolled_up, values_of
 from duckanon.literature.lattice import Levels
 from reproduce import data
 
@@ -72,11 +72,11 @@ def generalized(column: str) -> Generalized:
 
 
 @cache
-def adult_rows() -> Rows:
+def adult_rows() -> DistinctRows:
     """Return the distinct rows of the quasi-identifiers, with their occupations."""
     codes = np.stack([_codes(column) for column in QUASI_IDENTIFIERS], axis=1)
     distinct, row, records = np.unique(codes, axis=0, return_inverse=True, return_counts=True)
-    return Rows(
+    return DistinctRows(
         distinct.astype(np.int32),
         records.astype(np.int64),
         tuple(map(generalized, QUASI_IDENTIFIERS)),

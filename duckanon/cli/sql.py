@@ -15,7 +15,7 @@ from duckanon.cli.codes import ERROR, PASSED, VIOLATION
 from duckanon.cli.options import Database, ShowEffect
 from duckanon.cli.outcomes import show
 from duckanon.cli.output import complain, tell
-from duckanon.database.interrupts import DONE
+from duckanon.database.interrupts import DONE_NOTE
 from duckanon.database.paths import check_local, check_opened, database_of
 from duckanon.errors import SourceError
 from duckanon.release.frontier import picture as drawn
@@ -72,7 +72,7 @@ def run_text(
                     picture = None
                 done += 1
     except KeyboardInterrupt as interrupt:
-        late = DONE in getattr(interrupt, "__notes__", ())
+        late = DONE_NOTE in getattr(interrupt, "__notes__", ())
         if not (done or late):
             raise
         what = "it is done" if late else "it released nothing"

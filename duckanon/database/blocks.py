@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_PAGE = 4096
+_PAGE_BYTES = 4096
 
 _HEADER = struct.Struct("<8x5Q")
 """Behind a checksum: iteration, first block of metadata, free list, number of blocks, size of a block."""
@@ -27,7 +27,7 @@ _FLAGS, _WRITER, _MAIN = 20, 52, 116
 _IDENTITY = slice(124, 140)
 """Number of the database, in files of newer storage."""
 
-_STATE = 64
+_STATE_BYTES = 64
 """Bytes of a header of the database, with the size of a vector and the version of the storage."""
 
 _VERSION = re.compile(rb"v\d+\.\d+\.\d+[a-z0-9.-]{0,20}\0*")
@@ -35,12 +35,12 @@ _COMMIT = re.compile(rb"[0-9a-f]+\0*")
 
 _WORD = struct.Struct("<Q")
 
-_CHECKSUM = 8
+_CHECKSUM_BYTES = 8
 
 _PIECES = 64
 """Pieces of a block of metadata, each beginning with the pointer to the next one."""
 
-_NONE = 2**64 - 1
+_NO_BLOCK = 2**64 - 1
 
 _BLOCK = 2**56 - 1
 """Part of a pointer that is the number of the block; the rest is that of the piece in it."""
@@ -63,18 +63,18 @@ def room(path: Path) -> Room:
     """
     end = path.stat().st_size
     with path.open("rb") as file:
-        file.seek(_PAGE)
-        pages = file.read(2 * _PAGE)
-        _, _, pointer, count, size = max(_HEADER.unpack_from(pages), _HEADER.unpack_from(pages, _PAGE))
-        starts = (3 * _PAGE + size * block for block in _free(file, pointer, count, size))
+        file.seek(_PAGE_BYTES)
+        pages = file.read(2 * _PAGE_BYTES)
+        _, _, pointer, count, size = max(_HEADER.unpack_from(pages), _HEADER.unpack_from(pages, _PAGE_BYTES))
+        starts = (3 * _PAGE_BYTES + size * block for block in _free(file, pointer, count, size))
         free = tuple(start for start in starts if start + size <= end)
-    return Room(max(0, end - 3 * _PAGE - count * size), free, size)
+    return Room(max(0, end - 3 * _PAGE_BYTES - count * size), free, size)
 
 
 def strange_headers(path: Path) -> Iterator[str]:
     """Tell what the pages in front of the blocks hold that DuckDB does not write for EXPORT."""
     with path.open("rb") as file:
-        pages = [file.read(_PAGE) for _ in range(3)]
+        pages = [file.read(_PAGE_BYTES) for _ in range(3)]
     first = pages[0]
     names, rest = first[_WRITER:_MAIN], first[_FLAGS:_WRITER] + first[_MAIN : _IDENTITY.start]
     if any(rest) or any(first[_IDENTITY.stop :]):
@@ -82,8 +82,8 @@ def strange_headers(path: Path) -> Iterator[str]:
     if not _VERSION.fullmatch(names[:32]) or not _COMMIT.fullmatch(names[32:]):
         yield "the first page of the file names no version of DuckDB"
     for number, page in enumerate(pages[1:], start=2):
-        if any(page[_STATE:]):
-            hidden = len(page[_STATE:].rstrip(b"\0"))
+        if any(page[_STATE_BYTES:]):
+            hidden = len(page[_STATE_BYTES:].rstrip(b"\0"))
             yield f"page {number} of the file holds {hidden} bytes behind the places of its blocks"
 
 
@@ -104,7 +104,7 @@ def clear(path: Path) -> None:
 
 def _free(file: BinaryIO, pointer: int, count: int, size: int) -> list[int]:
     """Numbers of the free blocks."""
-    if pointer == _NONE:
+    if pointer == _NO_BLOCK:
         return []
     words = _words(file, pointer, count, size)
     free = [next(words) for _ in range(min(next(words), count))]
@@ -115,11 +115,11 @@ def _free(file: BinaryIO, pointer: int, count: int, size: int) -> list[int]:
 
 def _words(file: BinaryIO, pointer: int, count: int, size: int) -> Iterator[int]:
     """Words of the metadata from a pointer on, piece after piece."""
-    length = (size - _CHECKSUM) // _PIECES // _CHECKSUM * _CHECKSUM
+    length = (size - _CHECKSUM_BYTES) // _PIECES // _CHECKSUM_BYTES * _CHECKSUM_BYTES
     for _ in range(_PIECES * count):
         if pointer & _BLOCK >= count:
             break
-        start = 3 * _PAGE + size * (pointer & _BLOCK) + _CHECKSUM + length * (pointer >> 56)
+        start = 3 * _PAGE_BYTES + size * (pointer & _BLOCK) + _CHECKSUM_BYTES + length * (pointer >> 56)
         piece = _at(file, start, length)
         if len(piece) < length:
             break

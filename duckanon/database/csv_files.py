@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 _NUMBERS = ("BIGINT", "HUGEINT", "DOUBLE")
 _TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
-_WIDER = {"BIGINT": "DOUBLE", "HUGEINT": "DOUBLE", "DATE": "TIMESTAMP", "TIME": "VARCHAR"}
+_WIDER_TYPES = {"BIGINT": "DOUBLE", "HUGEINT": "DOUBLE", "DATE": "TIMESTAMP", "TIME": "VARCHAR"}
 """Type of a column of which later rows have numbers or times that the type of the first rows would cut."""
 
-_ROOM = 38
+_DECIMAL_DIGITS = 38
 """Digits of the widest DECIMAL."""
 
 _MARKS = ("NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "NaN", "nan", "NaT", "<NA>", ".", "-", "?")
 """What R, pandas, SAS, spreadsheets and people write where a value is missing."""
 
-_SEEN = 20_480
+_SNIFFED_ROWS = 20_480
 """Rows in which those are looked for, as many as DuckDB takes to learn the types."""
 
-_READ_BYTES = 1 << 20
+_BYTES_PER_READ = 1 << 20
 """Bytes of a file that are read at a time."""
 
-_COUNTED = 16
+_COUNTS_PER_STATEMENT = 16
 """Columns whose different values one statement counts."""
 
-_TOGETHER = 100
+_COLUMNS_PER_STATEMENT = 100
 """Columns whose texts one statement looks at: DuckDB plans it in the square of their number."""
 
 
@@ -282,7 +282,7 @@ def _has_quotes(path: Path) -> bool:
     lines = 0
     with path.open("rb") as file:
         # Twice as many lines as rows, for those that it skips.
-        while lines <= 2 * _SEEN and (part := file.read(_READ_BYTES)):
+        while lines <= 2 * _SNIFFED_ROWS and (part := file.read(_BYTES_PER_READ)):
             if b'"' in part or b"'" in part:
                 return True
             lines += part.count(b"\n")
@@ -326,7 +326,7 @@ def _warn_of_one_column(con: duckdb.DuckDBPyConnection, form: _Form) -> None:
 def _warn_of_marks(con: duckdb.DuckDBPyConnection, form: _Form, needed: Collection[str]) -> None:
     """Say which columns are text for a mark of missing values that DuckDB does not know."""
     columns = [name for name, kind in form.columns if kind == "VARCHAR" and fold(name) in needed]
-    values = {"relation": form.typed({}).relation(), "marks": _MARKS, "limit": _SEEN}
+    values = {"relation": form.typed({}).relation(), "marks": _MARKS, "limit": _SNIFFED_ROWS}
     found: dict[str, Any] = dict.fromkeys(columns, True)
     for all_texts in (False, True):
         columns = [name for name, marks in found.items() if marks]
@@ -355,15 +355,17 @@ def _exact(con: duckdb.DuckDBPyConnection, form: _Form) -> tuple[_Form, set[str]
             return _exact(con, replace(form, quote='"', escape='"'))
     columns = [(name, kind) for name, kind in form.columns if kind != "VARCHAR"]
     exact: set[str] = set()
-    if len(columns) > _TOGETHER:
+    if len(columns) > _COLUMNS_PER_STATEMENT:
         kinds = itertools.groupby(sorted(columns, key=operator.itemgetter(1)), operator.itemgetter(1))
         listed = [(kind, [name for name, _ in alike]) for kind, alike in kinds]
-        groups = [(kind, part) for kind, names in listed for part in engine.in_parts(names, _TOGETHER)]
+        groups = [
+            (kind, part) for kind, names in listed for part in engine.in_parts(names, _COLUMNS_PER_STATEMENT)
+        ]
         exact = _exact_groups(con, form, form.typed({}).relation(), groups)
         columns = [column for column in columns if column[0] not in exact]
         if not columns:
             return form, exact
-    for relation, part in _parts(con, form.typed({}), columns, _TOGETHER):
+    for relation, part in _parts(con, form.typed({}), columns, _COLUMNS_PER_STATEMENT):
         exact |= _exact_groups(con, form, relation, [(kind, [name]) for name, kind in part])
     return form, exact
 
@@ -384,7 +386,7 @@ def _facts(
     if not columns:
         return {}
     facts: dict[str, dict[str, Any]] = {}
-    for relation, part in _parts(con, form.typed({}), columns, _TOGETHER):
+    for relation, part in _parts(con, form.typed({}), columns, _COLUMNS_PER_STATEMENT):
         query = templates.render(
             "files/csv_columns.sql.j2:texts", relation=relation, columns=part, numbers=_NUMBERS
         )
@@ -398,14 +400,14 @@ def _widened(
 ) -> tuple[list[tuple[str, str]], dict[str, dict[str, Any]]]:
     """Give columns the types that all their rows have, and tell their `_facts`."""
     facts = _facts(con, form, columns)
-    wider = {name: _WIDER[kind] for name, kind in columns if facts[name]["wider"]}
+    wider = {name: _WIDER_TYPES[kind] for name, kind in columns if facts[name]["wider"]}
     facts |= _facts(con, form, list(wider.items()))
     return [(name, wider.get(name, kind)) for name, kind in columns], facts
 
 
 def _with_decimal(facts: dict[str, Any]) -> dict[str, Any]:
     whole, fraction = facts["whole"] or 1, facts["fraction"]
-    fits = fraction is not None and whole + fraction <= _ROOM
+    fits = fraction is not None and whole + fraction <= _DECIMAL_DIGITS
     return {**facts, "decimal": f"DECIMAL({whole + fraction},{fraction})" if fits else None}
 
 
@@ -425,7 +427,9 @@ def _type(
     if numbers == doubles:
         return kind
     whole = max(whole, 1)
-    return f"DECIMAL({whole + fraction},{fraction})" if plain and whole + fraction <= _ROOM else None
+    return (
+        f"DECIMAL({whole + fraction},{fraction})" if plain and whole + fraction <= _DECIMAL_DIGITS else None
+    )
 
 
 def _merged(con: duckdb.DuckDBPyConnection, typed: _Form, columns: Sequence[str]) -> set[str]:
@@ -436,7 +440,7 @@ def _merged(con: duckdb.DuckDBPyConnection, typed: _Form, columns: Sequence[str]
     texts, values = (
         [
             count
-            for relation, part in _parts(con, form, asked, _COUNTED)
+            for relation, part in _parts(con, form, asked, _COUNTS_PER_STATEMENT)
             for count in _different(con, form, relation, [name for name, _ in part])
         ]
         for form in (typed.typed({}), typed)

@@ -32,7 +32,7 @@ _MARK = b"a draft of duckanon: it is removed when nobody writes it any more\n"
 _PLAINLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """How a file of others is opened: not behind a link, and without waiting for the other end of a pipe."""
 
-_OURS = re.compile(r"(tmp_)?draft(\.\w+)*|duckdb_temp_[\w.-]+")
+_DRAFT_FILES = re.compile(r"(tmp_)?draft(\.\w+)*|duckdb_temp_[\w.-]+")
 """Files in the folder: COPY of DuckDB puts ``tmp_`` before a name until the file is whole; what it spills."""
 
 
@@ -59,7 +59,7 @@ def draft(file: Path) -> Iterator[Path]:
 
     with interrupts.cleanup(None, remove):
         _make(file.parent, begun, held)
-        ending = file.suffix if _OURS.fullmatch(f"draft{file.suffix}") else ""
+        ending = file.suffix if _DRAFT_FILES.fullmatch(f"draft{file.suffix}") else ""
         yield held[0][0] / f"draft{ending}"
 
 
@@ -151,7 +151,7 @@ def _sweep(folder: Path) -> None:
         others = [name for name in names if name != _LOCK]
         marked = os.read(lock, len(_MARK) + 1)
         whole = marked == _MARK or (not others and _MARK.startswith(marked))
-        if whole and all(_OURS.fullmatch(name) for name in others) and _taken(lock):
+        if whole and all(_DRAFT_FILES.fullmatch(name) for name in others) and _taken(lock):
             _remove(folder)
     finally:
         os.close(lock)
@@ -161,6 +161,6 @@ def _remove(folder: Path) -> None:
     """Remove our files of a folder, the lock last, and the folder if nothing else is in it."""
     with contextlib.suppress(OSError):
         for name in sorted(os.listdir(folder), key=lambda name: name == _LOCK):
-            if name == _LOCK or _OURS.fullmatch(name):
+            if name == _LOCK or _DRAFT_FILES.fullmatch(name):
                 (folder / name).unlink()
         folder.rmdir()

@@ -32,11 +32,14 @@ LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
 
 _OF_A_CSV = re.compile(r"CSV Error on Line: \d+$|Error when sniffing file ")
 _NOT_OF_ITS_TYPE = re.compile(r'Could not convert string "(.*)" to \'')
-_SHOWN = 40
+_STATEMENT_CHARACTERS_SHOWN = 40
 """Characters of a statement that an error shows."""
 
 _serial = itertools.count(1)
-_SOON = {"allocator_flush_threshold": "32MB", "allocator_bulk_deallocation_flush_threshold": "64MB"}
+_FRUGAL_SETTINGS = {
+    "allocator_flush_threshold": "32MB",
+    "allocator_bulk_deallocation_flush_threshold": "64MB",
+}
 
 
 def run(
@@ -134,7 +137,7 @@ def table(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> pa.Table:
 
 
 def batches(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa.RecordBatch]:
-    """Rows of a query as Arrow record batches of at most `interrupts.BATCH` rows, one after the other.
+    """Rows of a query as Arrow record batches of at most `interrupts.BATCH_ROWS` rows, one after the other.
 
     The connection belongs to the reader until the last batch was taken.
     """
@@ -172,7 +175,9 @@ def _begin(statement: str) -> str:
     """First words of a statement, for an error."""
     first = next(tokenize(statement)).start
     words = " ".join(statement[first:].split())
-    return repr(words if len(words) <= _SHOWN else f"{words[:_SHOWN]}...")
+    return repr(
+        words if len(words) <= _STATEMENT_CHARACTERS_SHOWN else f"{words[:_STATEMENT_CHARACTERS_SHOWN]}..."
+    )
 
 
 def failed_query(cause: duckdb.Error, sql: str, before: int) -> SourceError:
@@ -187,7 +192,7 @@ def failed_query(cause: duckdb.Error, sql: str, before: int) -> SourceError:
 
 @contextlib.contextmanager
 def reader(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa.RecordBatchReader]:
-    """Give the rows of a query as an Arrow reader, of batches of at most `interrupts.BATCH` rows.
+    """Give the rows of a query as an Arrow reader, of batches of at most `interrupts.BATCH_ROWS` rows.
 
     The connection belongs to it until the end of the block, where it is closed.
     """
@@ -276,7 +281,7 @@ def frugal(con: duckdb.DuckDBPyConnection, given: Collection[str] = ()) -> None:
 
     What its allocator keeps counts to no `memory_limit`: a twentieth of the memory of a release that spills.
     """
-    for name, value in _SOON.items():
+    for name, value in _FRUGAL_SETTINGS.items():
         if name not in given:
             _comfort(con, name, value=value)
 

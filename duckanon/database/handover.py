@@ -29,7 +29,7 @@ _LOCKED = "lock_configuration"
 
 
 @dataclass(frozen=True)
-class Column:
+class HandoverColumn:
     """A column: its name, its type where it was audited, and the type that DuckDB reads from Arrow."""
 
     name: str
@@ -42,7 +42,7 @@ class Handover:
     """An Arrow table and how DuckDB reads it: a column whose `read_as` is not its `type` has to be cast."""
 
     table: pa.Table
-    columns: tuple[Column, ...]
+    columns: tuple[HandoverColumn, ...]
 
 
 @contextlib.contextmanager
@@ -94,14 +94,15 @@ def handed_over(con: duckdb.DuckDBPyConnection, relation: str, *, plain: bool = 
         table = _table(con, relation)
     read = _read_types(con, table)
     columns = tuple(
-        Column(name, type_text, read_as) for (name, type_text), (_, read_as) in zip(types, read, strict=True)
+        HandoverColumn(name, type_text, read_as)
+        for (name, type_text), (_, read_as) in zip(types, read, strict=True)
     )
     require_same(con, relation, table, columns)
     return Handover(table, columns)
 
 
 def require_same(
-    con: duckdb.DuckDBPyConnection, relation: str, table: pa.Table, columns: Sequence[Column]
+    con: duckdb.DuckDBPyConnection, relation: str, table: pa.Table, columns: Sequence[HandoverColumn]
 ) -> None:
     """Raise unless an Arrow table, read as `columns` say, holds the rows of a relation, types and values."""
     with registered(con, table) as name:

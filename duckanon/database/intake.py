@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-_PLAIN = {
+_PLAIN_TYPES = {
     pa.string_view(): pa.large_string(),
     pa.binary_view(): pa.large_binary(),
     pa.float16(): pa.float32(),
@@ -29,7 +29,7 @@ _PLAIN = {
 }
 """Types without children that get another one: of views Arrow itself takes no rows."""
 
-_DIGITS = 38
+_DECIMAL_DIGITS = 38
 """Most digits of a decimal number of DuckDB."""
 
 
@@ -99,10 +99,10 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     if isinstance(kind, pa.BaseExtensionType):
         storage = plain_type(kind.storage_type)
         return kind if storage == kind.storage_type else storage
-    if pa.types.is_decimal256(kind) and kind.precision <= _DIGITS:
+    if pa.types.is_decimal256(kind) and kind.precision <= _DECIMAL_DIGITS:
         return pa.decimal128(kind.precision, kind.scale)
     if not kind.num_fields:
-        return _PLAIN.get(kind, kind)
+        return _PLAIN_TYPES.get(kind, kind)
     return with_children(kind, [_plain_field(kind.field(place)) for place in range(kind.num_fields)])
 
 

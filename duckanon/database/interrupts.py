@@ -40,31 +40,31 @@ if TYPE_CHECKING:
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
-BATCH = 131_072
+BATCH_ROWS = 131_072
 """Most rows of a record batch that is read from DuckDB."""
 
-PATIENCE = 10.0
+CLEAN_UP_SECONDS = 10.0
 """Seconds for which a clean-up is tried again that another thread interrupts again and again."""
 
-OVER = "stopped after --timeout: nothing was written"
+TIME_IS_OVER = "stopped after --timeout: nothing was written"
 """What is said when the time is over."""
 
 OVER_AFTER_WRITING = "stopped after --timeout, when its file was written: what it prints is cut off"
 """What is said when the time is over behind the rename of a file."""
 
-LONGEST = 1e8
+TIMEOUT_MAX_SECONDS = 1e8
 """Most seconds of a timeout."""
 
-GRACE = 1.5
+GRACE_SECONDS = 1.5
 """Seconds for which a clean end is waited for when the time is over."""
 
-STOPPED = 2
+STOPPED_EXIT_CODE = 2
 """Exit code of a process that is ended because it does not end itself."""
 
-AGAIN = 1.0
+RINGS_AGAIN_SECONDS = 1.0
 """Seconds after which the clock rings again: Python drops what a signal raises inside a callback."""
 
-DONE = "Ctrl-C came when the statement was as good as done: it was done"
+DONE_NOTE = "Ctrl-C came when the statement was as good as done: it was done"
 """Note on a KeyboardInterrupt that stopped nothing."""
 
 logger = logging.getLogger("duckanon")
@@ -151,12 +151,12 @@ def within(timeout: float | None) -> Iterator[None]:
     """Stop what goes on when its time, in seconds, is over, in the way of Ctrl-C; None is no limit.
 
     A DuckanonError then; also where this system has no clock that interrupts. For the command line: where
-    nothing looks at the clock, as while DuckDB plans a statement, the process ends `GRACE` seconds later.
+    nothing looks at the clock, as while DuckDB plans a statement, the process ends `GRACE_SECONDS` later.
     """
     if timeout is None:
         yield
         return
-    if not hasattr(signal, "SIGALRM") or not 0 < timeout < LONGEST:
+    if not hasattr(signal, "SIGALRM") or not 0 < timeout < TIMEOUT_MAX_SECONDS:
         raise DuckanonError(f"--timeout takes a number of seconds, not {timeout}; on Windows there is none")
     state, over = _state, False
 
@@ -170,16 +170,18 @@ def within(timeout: float | None) -> Iterator[None]:
             raise state.raised
 
     ended = threading.Event()
-    threading.Thread(target=_at_the_latest, args=(vars(state), ended, timeout + GRACE), daemon=True).start()
+    threading.Thread(
+        target=_at_the_latest, args=(vars(state), ended, timeout + GRACE_SECONDS), daemon=True
+    ).start()
     before = signal.signal(signal.SIGALRM, ring)
     try:
-        signal.setitimer(signal.ITIMER_REAL, timeout, AGAIN)
+        signal.setitimer(signal.ITIMER_REAL, timeout, RINGS_AGAIN_SECONDS)
         yield
     except (Exception, KeyboardInterrupt) as failure:
         if not over:
             raise
         state.raised = None
-        raise DuckanonError(OVER_AFTER_WRITING if state.written else OVER) from failure
+        raise DuckanonError(OVER_AFTER_WRITING if state.written else TIME_IS_OVER) from failure
     finally:
         ended.set()
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -187,7 +189,7 @@ def within(timeout: float | None) -> Iterator[None]:
     if over:
         # Python drops an exception that comes in a destructor.
         state.raised = None
-        raise DuckanonError(OVER_AFTER_WRITING if state.written else OVER)
+        raise DuckanonError(OVER_AFTER_WRITING if state.written else TIME_IS_OVER)
 
 
 def _at_the_latest(state: dict[str, Any], ended: threading.Event, seconds: float) -> None:
@@ -198,7 +200,7 @@ def _at_the_latest(state: dict[str, Any], ended: threading.Event, seconds: float
     if ended.wait(seconds):
         return
     while state["settled"]:
-        if ended.wait(AGAIN / 10):
+        if ended.wait(RINGS_AGAIN_SECONDS / 10):
             return
     for entry in reversed(state["entries"][:]):
         if entry.con is None:
@@ -207,9 +209,9 @@ def _at_the_latest(state: dict[str, Any], ended: threading.Event, seconds: float
     _forget_spilled()
     # A terminal that shows progress hides its cursor.
     shown = "\n\x1b[?25h" if sys.stderr.isatty() else ""
-    sys.stderr.write(f"{shown}error: {OVER_AFTER_WRITING if state['written'] else OVER}\n")
+    sys.stderr.write(f"{shown}error: {OVER_AFTER_WRITING if state['written'] else TIME_IS_OVER}\n")
     sys.stderr.flush()
-    os._exit(STOPPED)
+    os._exit(STOPPED_EXIT_CODE)
 
 
 def _forget_spilled() -> None:
@@ -264,14 +266,14 @@ def running(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 @contextlib.contextmanager
 def reading(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[pa.RecordBatchReader]:
-    """Read the rows of a query through Arrow, in batches of at most `BATCH` rows.
+    """Read the rows of a query through Arrow, in batches of at most `BATCH_ROWS` rows.
 
     The connection belongs to the reader until that is closed, at the end of the block at the latest.
     """
     state = _state
     with running(con):
         # In one line: a reader that is only in a local variable would live as long as a traceback.
-        state.readers.append((con, con.sql(sql).to_arrow_reader(BATCH)))
+        state.readers.append((con, con.sql(sql).to_arrow_reader(BATCH_ROWS)))
         reader = state.readers[-1][1]
         try:
             yield reader
@@ -407,7 +409,7 @@ def _leave(state: _State, *, done: bool) -> None:
             before(signal.SIGINT, None)
         except KeyboardInterrupt as interrupt:
             if done:
-                interrupt.add_note(DONE)
+                interrupt.add_note(DONE_NOTE)
             raise
 
 
@@ -469,7 +471,7 @@ def _undo_all(state: _State, mark: int) -> None:
 
 def _possible(entry: _Entry) -> bool:
     """Do what an entry says; tell whether that was possible, which it is not in an aborted transaction."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + CLEAN_UP_SECONDS
     while True:
         try:
             entry.action()

@@ -26,7 +26,7 @@ BELIEVERS = ("statistics_propagation", "compressed_materialization")
 
 _OPTIMIZERS, _ORDER = "disabled_optimizers", "preserve_insertion_order"
 
-_ALONE = threading.RLock()
+_SETTINGS_LOCK = threading.RLock()
 """Held while a setting of a database, which all its connections have, is another one."""
 
 
@@ -36,7 +36,7 @@ def plain_scans(con: duckdb.DuckDBPyConnection, stage: str) -> Iterator[None]:
 
     Rows keep the order in which they stand in the file, by which they are compared with what it states.
     """
-    with _ALONE:
+    with _SETTINGS_LOCK:
         before = _setting(con, _OPTIMIZERS, stage)
         off = ",".join(dict.fromkeys([*filter(None, before.split(",")), *BELIEVERS]))
         with _changed(con, _OPTIMIZERS, off, stage), _changed(con, _ORDER, "true", stage):

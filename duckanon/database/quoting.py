@@ -13,7 +13,7 @@ _GLOB = re.compile(r"[*?\[]")
 _FLOATS = re.compile(r'"(?:[^"]|"")*"|\b(?:DOUBLE|FLOAT)\b')
 """Quoted names, and the types whose equal values can differ in bits."""
 
-_PLAIN = re.compile(
+_TYPES_OF_ONE_FORM = re.compile(
     r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|BIGNUM|DECIMAL\(\d+,\d+\)|BOOLEAN|BLOB|BIT|UUID|DATE"
     r"|TIME(_NS| WITH TIME ZONE)?|TIMESTAMP(_S|_MS|_NS| WITH TIME ZONE)?"
 )
@@ -77,7 +77,7 @@ def plain(type_text: str) -> bool:
     >>> plain("DECIMAL(9,2)"), plain("DOUBLE"), plain("INTERVAL")
     (True, False, False)
     """
-    return _PLAIN.fullmatch(type_text) is not None
+    return _TYPES_OF_ONE_FORM.fullmatch(type_text) is not None
 
 
 def with_bits(type_text: str) -> str:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     import duckdb
     import numpy.typing as npt
 
-IN_MEMORY = 16_000_000
+BYTES_IN_MEMORY = 16_000_000
 """Bytes up to which no file is made."""
 
-AT_ONCE = 65_536
+ROWS_PER_WRITE = 65_536
 """Rows that are written together: a batch of its own costs DuckDB more than the rows of a tile do."""
 
 
@@ -37,7 +37,7 @@ class Spool:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or Path(tempfile.gettempdir())
-        self._file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY, dir=str(self._folder))  # noqa: SIM115
+        self._file = tempfile.SpooledTemporaryFile(max_size=BYTES_IN_MEMORY, dir=str(self._folder))  # noqa: SIM115
         self._writer: pa.RecordBatchStreamWriter | None = None
         self._waiting: list[Mapping[str, npt.NDArray[Any]]] = []
         self._rows = 0
@@ -48,10 +48,12 @@ class Spool:
         """Add rows: columns (n,) of the same names and types each time. O(n)."""
         rows = len(next(iter(columns.values())))
         # Few rows may be part of an array that would stay in memory with them.
-        kept = columns if rows >= AT_ONCE else {name: values.copy() for name, values in columns.items()}
+        kept = (
+            columns if rows >= ROWS_PER_WRITE else {name: values.copy() for name, values in columns.items()}
+        )
         self._waiting.append(kept)
         self._rows += rows
-        if self._rows >= AT_ONCE:
+        if self._rows >= ROWS_PER_WRITE:
             self._write()
 
     def _write(self) -> None:

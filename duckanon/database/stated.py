@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     import duckdb
     from pyarrow import parquet as pq
 
-CELLS = 2_000
+CELLS_PER_QUERY = 2_000
 """Columns times parts of a file that one query compares."""
 
-WHOLE = -1
+WHOLE_TABLE = -1
 """Part that is the whole of a table."""
 
-TOLD = 10
+LIES_TOLD = 10
 """Contradictions that are told one by one."""
 
-_BATCH = 65_536
+_BATCH_ROWS = 65_536
 """Rows that are read at a time where DuckDB would read none."""
 
-_LONGEST = 60
+_VALUE_CHARACTERS_SHOWN = 60
 """Characters of a value that are shown."""
 
 _NUMBERS = re.compile(r"DOUBLE|FLOAT")
@@ -42,7 +42,7 @@ _VALUES = re.compile(
 
 
 @dataclass(frozen=True)
-class _Column:
+class _StatedColumn:
     """A column whose statistics are compared with its values."""
 
     number: int  # in the statistics
@@ -92,10 +92,12 @@ def contradictions(
             for _, number, what, one, found in engine.rows(con, query, stage)
         ]
     told = list(dict.fromkeys(told))
-    return told[:TOLD] + ([f"and {len(told) - TOLD} more of that kind"] if len(told) > TOLD else [])
+    return told[:LIES_TOLD] + (
+        [f"and {len(told) - LIES_TOLD} more of that kind"] if len(told) > LIES_TOLD else []
+    )
 
 
-def _column(number: int, name: str, kind: str, *, different: bool) -> _Column:
+def _column(number: int, name: str, kind: str, *, different: bool) -> _StatedColumn:
     if kind in {"VARCHAR", "JSON"}:
         form = "text"
     elif kind == "BLOB":
@@ -105,7 +107,7 @@ def _column(number: int, name: str, kind: str, *, different: bool) -> _Column:
     else:
         form = "value" if _VALUES.fullmatch(kind) else "none"
     # Whether 0.0 and -0.0 are two values, writers do not agree.
-    return _Column(number, name, kind, form, different and form not in {"number", "none"})
+    return _StatedColumn(number, name, kind, form, different and form not in {"number", "none"})
 
 
 def _parts(
@@ -114,17 +116,17 @@ def _parts(
     """Return number, first row and end of each part, and whether all had to be taken for one."""
     parts, end = [], first
     for part, rows in sizes:
-        if part != WHOLE:
+        if part != WHOLE_TABLE:
             parts.append((part, end, end + int(rows)))
             end += int(rows)
     if end != last:
-        return [(WHOLE, first, last)], True
-    whole = [(WHOLE, first, last)] if sizes and sizes[0][0] == WHOLE else []
+        return [(WHOLE_TABLE, first, last)], True
+    whole = [(WHOLE_TABLE, first, last)] if sizes and sizes[0][0] == WHOLE_TABLE else []
     return [*whole, *parts], False
 
 
 def _some(parts: Sequence[tuple[int, int, int]], columns: int) -> Iterator[Sequence[tuple[int, int, int]]]:
-    step = max(1, CELLS // columns)
+    step = max(1, CELLS_PER_QUERY // columns)
     for start in range(0, len(parts), step):
         yield parts[start : start + step]
 
@@ -136,7 +138,7 @@ def _told(name: str, what: str, stated: str | None, found: str | None) -> str:
 
 
 def _short(value: str) -> str:
-    return value if len(value) <= _LONGEST else f"{value[: _LONGEST - 3]}..."
+    return value if len(value) <= _VALUE_CHARACTERS_SHOWN else f"{value[: _VALUE_CHARACTERS_SHOWN - 3]}..."
 
 
 def misplaced(
@@ -183,7 +185,7 @@ def unread(con: duckdb.DuckDBPyConnection, path: Path, stage: str) -> list[str]:
 def _has_values(file: pq.ParquetFile, group: int, number: int) -> bool:
     """Whether a column, one below all others, of a row group has a value."""
     path = file.schema.column(number).path
-    batches = file.iter_batches(_BATCH, row_groups=[group], columns=[path], use_threads=False)
+    batches = file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=[path], use_threads=False)
     return any(_valued(column) for batch in batches for column in batch.columns)
 
 
@@ -202,7 +204,7 @@ def _valued(values: pa.Array) -> bool:
 def rows(con: duckdb.DuckDBPyConnection, stated: str, stage: str) -> int:
     """Number of rows that a file states to have, part by part."""
     sizes = engine.rows(con, templates.render("files/stated.sql.j2:parts", stated=stated), stage)
-    return sum(int(size) for part, size, _ in sizes if part != WHOLE)
+    return sum(int(size) for part, size, _ in sizes if part != WHOLE_TABLE)
 
 
 def flat(con: duckdb.DuckDBPyConnection, path: Path, stage: str) -> dict[str, int]:

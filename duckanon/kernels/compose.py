@@ -23,7 +23,7 @@ from duckanon.kernels.loss import class_means, sse
 from duckanon.kernels.merging.merge import Partner, class_members, merge_classes, violations_of
 from duckanon.kernels.neighbours.kd import kd_blocks
 from duckanon.kernels.points import distance_points, enlarged
-from duckanon.kernels.recipes import EXACT, Recipe, effort_for, most_share
+from duckanon.kernels.recipes import MDAV_MAX_RECORDS, Recipe, effort_for, most_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,11 +52,11 @@ FULL_SEARCH_RECORDS = 6000
 """Records to which a full search belongs: the searches of smaller tables are as much shorter."""
 
 SEARCHES_A_TABLE = 3
-"""Searches that share the work of a table of up to `EXACT` records: from both starts, and from the best."""
+"""Searches that share the work of a table for MDAV: from both starts, and from the best."""
 
 BEST_SEARCHES = 8
-"""Times that 'best' searches a table of up to `EXACT` records as 'balanced' does, with other choices; as many
-longer searches go on from where these end, and as many from where all of it ends."""
+"""Times that 'best' searches a table of up to `MDAV_MAX_RECORDS` records as 'balanced' does, with other
+choices; as many longer searches go on from where these end, and as many from where all of it ends."""
 
 WORSE_SHARES = (0.2, 0.1, 0.05, 0.025)
 """How much worse a rebuilt neighbourhood may be in longer searches, in turns: which is best depends."""
@@ -236,13 +236,13 @@ def _refined_freely(
     if np.count_nonzero(varies) == 1:
         return univariate(np.ascontiguousarray(points[:, varies]), k)
     one = other = ended = _grown(points, start, k, stop)
-    if not (stop is not None and stop()) and (n <= EXACT or _has_gaps(points, k, stop)):
-        other = _grown(points, forest(points, k, largest=EXACT), k, stop)
+    if not (stop is not None and stop()) and (n <= MDAV_MAX_RECORDS or _has_gaps(points, k, stop)):
+        other = _grown(points, forest(points, k, largest=MDAV_MAX_RECORDS), k, stop)
         ended = refine(points, combine(points, one, other), k, effort="fast", stop=stop)
-    equal = repeated(points, k) if n <= EXACT else None
+    equal = repeated(points, k) if n <= MDAV_MAX_RECORDS else None
     if equal is not None:
         ended = combine(points, ended, _grown(points, equal, k, stop))
-    if n > EXACT:
+    if n > MDAV_MAX_RECORDS:
         for level in EFFORTS[1 : EFFORTS.index(effort) + 1]:
             ended = refine(points, ended, k, effort=level, share=share, seed=seed, stop=stop)
         return ended
@@ -256,7 +256,7 @@ def _refined_freely(
 
 @dataclass(frozen=True, eq=False)
 class _Searches:
-    """Searches of a table of up to `EXACT` records without thresholds, each with a share of the work."""
+    """Searches of a table for MDAV without thresholds, each with a share of the work."""
 
     points: NDArray[np.float64]
     k: int
@@ -314,9 +314,10 @@ def _grown(
 def _has_gaps(points: NDArray[np.float64], k: int, stop: Stop | None) -> bool:
     """Tell whether in one block of neighbours a spanning tree finds clusters that MDAV cuts.
 
-    Not looked for with a k that needs larger trees than `EXACT`, which cost the square of that.
+    Not looked for with a k that needs larger trees than `MDAV_MAX_RECORDS`, which cost the square of
+    that.
     """
-    if 4 * k > EXACT:
+    if 4 * k > MDAV_MAX_RECORDS:
         return False
     order, offsets = kd_blocks(points, k, max(TREE_TRIAL_RECORDS, 4 * k))
     middle = len(offsets) // 2
@@ -340,7 +341,7 @@ def first_partition(
     if recipe.start == "anatomy":
         return _anatomized(points, codes, size, thresholds, ANATOMIZE_NARROW_RECORDS)
     if recipe.start == "k_alone":
-        return mdav(points, size) if len(points) <= EXACT else blocks(points, size, threads=1)
+        return mdav(points, size) if len(points) <= MDAV_MAX_RECORDS else blocks(points, size, threads=1)
     if recipe.start == "mdav":
         return mdav(points, size)
     if recipe.start == "mdav1":
@@ -350,7 +351,7 @@ def first_partition(
     if recipe.start == "univariate":
         return univariate(points, size)
     if recipe.start == "forest":
-        return forest(points, size, largest=EXACT)
+        return forest(points, size, largest=MDAV_MAX_RECORDS)
     order = np.empty(len(points), dtype=np.int64)
     by_value = np.lexsort(list(codes)[::-1]) if len(codes) else np.arange(len(points))
     order[by_value] = np.arange(len(points))

@@ -26,7 +26,7 @@ UNUSED_BITS, LAST_BIT_WEIGHT = np.uint64(11), 2.0**-53
 """Bits of a random number that a DOUBLE from 0 to 1 does not hold, and the weight of the last one held."""
 
 
-class Level(NamedTuple):
+class BoundsLevel(NamedTuple):
     """Bounds inside each part that the cuts before have made, ascending; infinite in one without a sample."""
 
     numbers: NDArray[np.float64]  # (p, b)
@@ -35,7 +35,7 @@ class Level(NamedTuple):
 
 def bounds_of(
     columns: Sequence[NDArray[np.float64]], ties: Sequence[NDArray[np.float64]], parts: Sequence[int]
-) -> tuple[Level, ...]:
+) -> tuple[BoundsLevel, ...]:
     """Return bounds that cut a sample into equal parts along one column after the other.
 
     Parameters
@@ -50,7 +50,7 @@ def bounds_of(
 
     Returns
     -------
-    tuple of Level
+    tuple of BoundsLevel
         One a column. O(n log n) time, deterministic.
     """
     part, levels = np.zeros(len(columns[0]), np.int64), []
@@ -61,7 +61,7 @@ def bounds_of(
         ends = np.cumsum(sizes)
         at = (ends - sizes)[:, None] + np.arange(1, count) * sizes[:, None] // count
         # Without a sample of its records a part stays whole: all go to the first of its parts.
-        known, level = sizes > 0, Level(np.full(at.shape, np.inf), np.full(at.shape, np.inf))
+        known, level = sizes > 0, BoundsLevel(np.full(at.shape, np.inf), np.full(at.shape, np.inf))
         chosen = order[at[known]]
         level.numbers[known], level.ties[known] = numbers[chosen], tie[chosen]
         levels.append(level)
@@ -70,7 +70,7 @@ def bounds_of(
 
 
 def dealt(
-    columns: Sequence[NDArray[np.float64]], ties: Sequence[NDArray[np.float64]], levels: Sequence[Level]
+    columns: Sequence[NDArray[np.float64]], ties: Sequence[NDArray[np.float64]], levels: Sequence[BoundsLevel]
 ) -> NDArray[np.int64]:
     """Return the part (n,) that each record is in after the last cut.
 
@@ -78,7 +78,7 @@ def dealt(
     ----------
     columns, ties
         See `bounds_of`; any records of the table.
-    levels : sequence of Level
+    levels : sequence of BoundsLevel
         The bounds along each column.
 
     Returns
@@ -119,7 +119,7 @@ def _last(column: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @compiled
 def _passed(
-    part: NDArray[np.int64], numbers: NDArray[np.float64], ties: NDArray[np.float64], level: Level
+    part: NDArray[np.int64], numbers: NDArray[np.float64], ties: NDArray[np.float64], level: BoundsLevel
 ) -> NDArray[np.int64]:
     """Return how many bounds of its part each record has reached."""
     passed = np.empty(len(part), np.int64)

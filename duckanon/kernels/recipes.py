@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.merging.merge import Partner
 
-EXACT = 8192
+MDAV_MAX_RECORDS = 8192
 """Up to so many records exact MDAV; beyond, MDAV in blocks, which refinement makes up for."""
 
 FAST_IS_BALANCED_MAX_RECORDS = 1024
@@ -31,7 +31,7 @@ BLOCK_SIZE_FACTORS = (1, 2, 4, 8)
 """Class sizes of MDAV in blocks that are tried without refinement, as multiples of the smallest one. With it
 the second is, since exchanges do not pay among the larger classes that merging makes."""
 
-MORE = 1.3
+BLOCKS_MAX_LOSS_FACTOR = 1.3
 """Of MDAV in blocks the largest classes are taken that lose at most so many times as much as any: merging
 smaller ones takes longer."""
 
@@ -39,14 +39,14 @@ BLOCKS_MAX_LOSS_SHARE = 0.8
 """MDAV in blocks makes fewer classes, and is taken where it loses at most this share of what others lose."""
 
 K_ALONE_MAX_LOSS_SHARE = 0.9
-"""Classes of k alone have to be merged much, which takes three times as long: beyond `EXACT` records they are
-taken where on a sample they lose at most this share of what others lose."""
+"""Classes of k alone have to be merged much, which takes three times as long: beyond `MDAV_MAX_RECORDS`
+records they are taken where on a sample they lose at most this share of what others lose."""
 
 K_ALONE_MAX_RECORDS = 50_000
 """With t they are tried up to so many records: a million takes 170 CPU seconds instead of 30."""
 
 K_ALONE_MAX_COLUMNS = 16
-"""Beyond `EXACT` records they are not tried with more columns, as texts have: to try them takes a second."""
+"""Beyond `MDAV_MAX_RECORDS` records classes of k alone are not tried with more columns: that takes 1 s."""
 
 Start = Literal["mdav", "mdav1", "blocks", "tcloseness_first", "univariate", "forest", "anatomy", "k_alone"]
 """First partitions that recipes begin with; `k_alone` has the classes of `auto` without thresholds."""
@@ -103,22 +103,23 @@ def recipes(
     Returns
     -------
     tuple of Recipe
-        Without thresholds one: MDAV, in blocks beyond `EXACT` records, or in one column the classes that lose
-        least of all, which need no refinement. With them t-closeness-first with one, two and four times the
+        Without thresholds one: MDAV, in blocks beyond `MDAV_MAX_RECORDS` records, or in one column the
+        classes that lose least of all, which need no refinement. With them t-closeness-first with one, two
+        and four times the
         class size of its Eq. 3, with one time where more than `FULL_PASSES_MAX_RECORDS` records are to be
-        refined, since larger classes take twice as long and gain little; up to `EXACT` records also MDAV with
-        the smallest size that can satisfy t, whose classes have to be changed and merged much: it pays in
-        small tables only; if refined also the clusters of a spanning tree without t, and, for any number of
-        records, the classes that k alone would get, which lose least where many records are equal, or in one
-        column (see `K_ALONE_MAX_LOSS_SHARE`, `K_ALONE_MAX_RECORDS`, `K_ALONE_MAX_COLUMNS`). Beyond, MDAV in
-        blocks with one to eight times that size, which is merged and not refined; beside others that are
-        refined only with twice that size. Where a share is all that is asked for (recursive, l = 1, c below
-        1) Anatomize instead, for any number of records.
+        refined, since larger classes take twice as long and gain little; up to `MDAV_MAX_RECORDS`
+        records also MDAV with the smallest size that can satisfy t, whose classes have to be changed and
+        merged much: it pays in small tables only; if refined also the clusters of a spanning tree without t,
+        and, for any number of records, the classes that k alone would get, which lose least where many
+        records are equal, or in one column (see `K_ALONE_MAX_LOSS_SHARE`, `K_ALONE_MAX_RECORDS`,
+        `K_ALONE_MAX_COLUMNS`). Beyond, MDAV in blocks with one to eight times that size, which is merged and
+        not refined; beside others that are refined only with twice that size. Where a share is all that is
+        asked for (recursive, l = 1, c below 1) Anatomize instead, for any number of records.
     """
     if not thresholds and columns == 1:
         return (Recipe("univariate", k),)
     if not thresholds:
-        return (Recipe("mdav" if n <= EXACT else "blocks", k, "efficient", effort),)
+        return (Recipe("mdav" if n <= MDAV_MAX_RECORDS else "blocks", k, "efficient", effort),)
     spread = _begun(stratum_size(n, k, thresholds, largest=largest), thresholds, largest)
     factors = (1,) if effort and n > FULL_PASSES_MAX_RECORDS else (1, 2, 4)
     sizes = sorted({min(spread * factor, max(largest, k)) for factor in factors})
@@ -127,9 +128,9 @@ def recipes(
         spreads += (Recipe("anatomy", k, "efficient", effort),)
     smallest = _begun(smallest_size(n, k, thresholds, largest=largest), thresholds, largest)
     near = n <= K_ALONE_MAX_RECORDS or all(threshold.t is None for threshold in thresholds)
-    few = n <= EXACT or (near and columns <= K_ALONE_MAX_COLUMNS)
+    few = n <= MDAV_MAX_RECORDS or (near and columns <= K_ALONE_MAX_COLUMNS)
     alone = (Recipe("k_alone", k, "efficient", effort),) if effort and few else ()
-    if n > EXACT:
+    if n > MDAV_MAX_RECORDS:
         times = (
             ()
             if most_share(thresholds) is not None
@@ -159,7 +160,7 @@ def choice(tried: Sequence[Recipe], losses: Sequence[float], *, sampled: bool = 
 
     Where none is refined MDAV in blocks is passed over if it does not lose much less than all other starts
     (`BLOCKS_MAX_LOSS_SHARE`); else it is the one with the largest classes among those that do, and lose at
-    most `MORE` times as much as any.
+    most `BLOCKS_MAX_LOSS_FACTOR` times as much as any.
     """
     places = range(len(tried))
     blocks = [i for i in places if tried[i].start == "blocks"]
@@ -180,7 +181,9 @@ def choice(tried: Sequence[Recipe], losses: Sequence[float], *, sampled: bool = 
         if not blocks:
             return best
     least = min(losses[i] for i in blocks)
-    return max((i for i in blocks if losses[i] <= MORE * least), key=lambda i: tried[i].size)
+    return max(
+        (i for i in blocks if losses[i] <= BLOCKS_MAX_LOSS_FACTOR * least), key=lambda i: tried[i].size
+    )
 
 
 def _begun(size: int, thresholds: Sequence[Threshold], largest: int) -> int:

@@ -65,7 +65,7 @@ class Generalized:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class DistinctRows:
     """The distinct rows of a table, coded.
 
     Attributes
@@ -110,7 +110,7 @@ class Rows:
         return merged
 
 
-def rows_memory(rows: Rows) -> int:
+def rows_memory(rows: DistinctRows) -> int:
     """Return the bytes of the arrays of some rows, but for those of the hierarchies, which all share."""
     values = sum(one.starts.nbytes + one.codes.nbytes + one.records.nbytes for one in rows.sensitive)
     return 2 * rows.codes.nbytes + rows.records.nbytes + values
@@ -125,16 +125,16 @@ class Classes:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class CodedThreshold:
     """A threshold as `violating_rows` takes it: its rules, and its position of each value code (m,)."""
 
     rules: Rules
     position: NDArray[np.int64]
 
 
-def asked_of(threshold: Threshold, codes: NDArray[np.int64]) -> Asked:
+def asked_of(threshold: Threshold, codes: NDArray[np.int64]) -> CodedThreshold:
     """Return a threshold whose domain has the code `codes` of each value code (m,) of a column."""
-    return Asked(rules_of([threshold]), threshold.reference.position[codes])
+    return CodedThreshold(rules_of([threshold]), threshold.reference.position[codes])
 
 
 def values_of(row: NDArray[np.int64], codes: NDArray[np.int64], rows: int) -> Values:
@@ -145,12 +145,12 @@ def values_of(row: NDArray[np.int64], codes: NDArray[np.int64], rows: int) -> Va
     return Values(starts.astype(np.int64), keys % span, records.astype(np.int64))
 
 
-def classes_at(rows: Rows, levels: Sequence[int]) -> Classes:
+def classes_at(rows: DistinctRows, levels: Sequence[int]) -> Classes:
     """Return the equivalence classes of the rows, each quasi-identifier at a level.
 
     Parameters
     ----------
-    rows : Rows
+    rows : DistinctRows
         The distinct rows.
     levels : sequence of int
         0, the values as they are, to the height of each quasi-identifier.
@@ -178,7 +178,7 @@ def classes_at(rows: Rows, levels: Sequence[int]) -> Classes:
             return Classes(found, sizes)
 
 
-def _nodes_of(rows: Rows, group: tuple[int, ...], levels: Sequence[int]) -> NDArray[np.int64]:
+def _nodes_of(rows: DistinctRows, group: tuple[int, ...], levels: Sequence[int]) -> NDArray[np.int64]:
     """Return the number of the nodes of a group for each of its codes, each column at its level."""
     found = np.zeros(1, np.int64)
     for column in group:
@@ -226,7 +226,7 @@ def _grouped(
     return found, sizes[:count].copy()
 
 
-def rolled_up(rows: Rows, classes: Classes) -> Rows:
+def rolled_up(rows: DistinctRows, classes: Classes) -> DistinctRows:
     """Return the rows in which each class of some levels is one row; for these levels and higher ones.
 
     O(entries log entries), of the sensitive columns. A class has the codes of its first row.
@@ -235,7 +235,7 @@ def rolled_up(rows: Rows, classes: Classes) -> Rows:
     sensitive = tuple(
         Values(*_united(classes.of_row, len(classes.sizes), values)) for values in rows.sensitive
     )
-    return Rows(np.ascontiguousarray(rows.codes[first]), classes.sizes, rows.quasi, sensitive)
+    return DistinctRows(np.ascontiguousarray(rows.codes[first]), classes.sizes, rows.quasi, sensitive)
 
 
 @compiled
@@ -288,9 +288,9 @@ def _united(of_row: NDArray[np.int32], count: int, values: Values) -> Values:
 
 
 def violating_rows(
-    rows: Rows,
+    rows: DistinctRows,
     which: int,
-    asked: Asked,
+    asked: CodedThreshold,
     gone: NDArray[np.bool_],
     *,
     only_one: bool = False,
@@ -299,11 +299,11 @@ def violating_rows(
 
     Parameters
     ----------
-    rows : Rows
+    rows : DistinctRows
         One a class, see `rolled_up`.
     which : int
         Number of the sensitive column.
-    asked : Asked
+    asked : CodedThreshold
         What a class must satisfy.
     gone : ndarray of shape (r,), bool
         Classes that are not looked at, and do not violate.
@@ -364,16 +364,18 @@ def _in_order(
     return int(last - first)
 
 
-def kept_records(rows: Rows, which: int, asked: Asked, gone: NDArray[np.bool_]) -> NDArray[np.int64]:
+def kept_records(
+    rows: DistinctRows, which: int, asked: CodedThreshold, gone: NDArray[np.bool_]
+) -> NDArray[np.int64]:
     """Return how many records of each class can be kept at most if it is split, see `most_kept`.
 
     Parameters
     ----------
-    rows : Rows
+    rows : DistinctRows
         One a class, see `rolled_up`.
     which : int
         Number of the sensitive column.
-    asked : Asked
+    asked : CodedThreshold
         The t that every part of a class which is released meets.
     gone : ndarray of shape (r,), bool
         Classes of which no record is kept.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.rollup import Rows, classes_at
+from duckanon.kernels.rollup import DistinctRows, classes_at
 from duckanon.literature.lattice import Lattice
 
 if TYPE_CHECKING:
@@ -58,12 +58,12 @@ class Found:
     checked: int
 
 
-def search(rows: Rows, criteria: Criteria, objective: Objective = "loss") -> Found | None:
+def search(rows: DistinctRows, criteria: Criteria, objective: Objective = "loss") -> Found | None:
     """Return the node of least cost whose classes keep the criteria, the lowest levels of several.
 
     Parameters
     ----------
-    rows : Rows
+    rows : DistinctRows
         The distinct rows of the table, with the values of a sensitive column for each threshold.
     criteria : Criteria
         What the classes must keep, and how many records may be suppressed.
@@ -124,7 +124,7 @@ def search(rows: Rows, criteria: Criteria, objective: Objective = "loss") -> Fou
     )
 
 
-def minimal_nodes(rows: Rows, criteria: Criteria, most: int | None = None) -> list[Levels] | None:
+def minimal_nodes(rows: DistinctRows, criteria: Criteria, most: int | None = None) -> list[Levels] | None:
     """Return the nodes whose classes keep the criteria and none of whose specializations does, ascending.
 
     What Incognito finds. None where that would take more than `most` checks: where criteria are not monotone,
@@ -140,7 +140,9 @@ def minimal_of(keeping: NDArray[np.bool_]) -> list[Levels]:
     return [tuple(int(level) for level in levels) for levels in np.argwhere(minimal)]
 
 
-def keeping_nodes(rows: Rows, criteria: Criteria, most: int | None = None) -> NDArray[np.bool_] | None:
+def keeping_nodes(
+    rows: DistinctRows, criteria: Criteria, most: int | None = None
+) -> NDArray[np.bool_] | None:
     """Tell of each node, by the level of each quasi-identifier, whether its classes keep the criteria.
 
     None where that would take more than `most` checks.
@@ -167,7 +169,7 @@ class _Node(NamedTuple):
 class _Prices:
     """Costs of nodes under an objective, as fractions; of 'loss' the product of 1 + x of all columns."""
 
-    def __init__(self, rows: Rows, criteria: Criteria, objective: Objective) -> None:
+    def __init__(self, rows: DistinctRows, criteria: Criteria, objective: Objective) -> None:
         self._quasi, self._objective, self._k = rows.quasi, objective, criteria.k
         self._n = int(rows.records.sum())
         # For a column whose hierarchy is one leaf, nothing is lost but by suppression.
@@ -199,7 +201,7 @@ class _Prices:
         if self._objective == "precision":
             released = self._n - suppressed
             return (self._bound(checked.levels) * released + suppressed) / self._n
-        kept = Rows(rows.codes[~gone], rows.records[~gone], rows.quasi)
+        kept = DistinctRows(rows.codes[~gone], rows.records[~gone], rows.quasi)
         return _product(
             Fraction(self._lost(kept, column, level) + suppressed * whole, self._n * whole)
             for column, (level, whole) in enumerate(zip(checked.levels, self._whole, strict=True))
@@ -233,7 +235,7 @@ class _Prices:
             return Fraction(level, max(self._quasi[column].height, 1))
         return Fraction(self._unsuppressed[column][level], self._n * self._whole[column])
 
-    def _lost(self, rows: Rows, column: int, level: int) -> int:
+    def _lost(self, rows: DistinctRows, column: int, level: int) -> int:
         """Return the sum, over the records, of the leaves but one below the node that each shows."""
         leaves = self._quasi[column].leaves[level]
         return int((rows.records * (leaves[rows.codes[:, column]] - 1)).sum())

@@ -12,7 +12,7 @@ import numpy as np
 
 from duckanon.kernels.closeness.threshold import THRESHOLD_DENOMINATOR, Threshold
 from duckanon.kernels.rollup import (
-    Rows,
+    DistinctRows,
     asked_of,
     classes_at,
     kept_records,
@@ -24,7 +24,7 @@ from duckanon.kernels.rollup import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from duckanon.kernels.rollup import Asked
+    from duckanon.kernels.rollup import CodedThreshold
 
 Levels = tuple[int, ...]
 
@@ -82,7 +82,7 @@ class Checked:
         Whether the released classes keep the criteria and the suppressed ones are not too many.
     never : bool
         Whether no specialization can keep them either.
-    rows : Rows
+    rows : DistinctRows
         A row a class.
     gone : ndarray of shape (classes,), bool
         Which classes are suppressed, where it keeps.
@@ -91,7 +91,7 @@ class Checked:
     levels: Levels
     keeps: bool
     never: bool
-    rows: Rows
+    rows: DistinctRows
     gone: NDArray[np.bool_]
 
     @property
@@ -103,7 +103,7 @@ class Checked:
 class Lattice:
     """The nodes above a table, each rolled up from the smallest table below it that is still at hand."""
 
-    def __init__(self, rows: Rows, criteria: Criteria) -> None:
+    def __init__(self, rows: DistinctRows, criteria: Criteria) -> None:
         self.rows, self.criteria = rows, criteria
         self.shape = tuple(one.height + 1 for one in rows.quasi)
         self.checked = 0
@@ -126,14 +126,14 @@ class Lattice:
         classes = classes_at(below, levels)
         small = classes.sizes < self.criteria.k
         allowed = self.criteria.allowed
-        unheld = Rows(below.codes[:0], classes.sizes, below.quasi)
+        unheld = DistinctRows(below.codes[:0], classes.sizes, below.quasi)
         if classes.sizes[small].sum() > allowed:
             return Checked(levels, keeps=False, never=True, rows=unheld, gone=small)
         rows = rolled_up(below, classes)
         self._keep(levels, rows, of=below)
         return self._asked(levels, rows, small)
 
-    def _asked(self, levels: Levels, rows: Rows, gone: NDArray[np.bool_]) -> Checked:
+    def _asked(self, levels: Levels, rows: DistinctRows, gone: NDArray[np.bool_]) -> Checked:
         """Return what the classes of a node of k records each keep: distinct l, other l, then t."""
         allowed, first, sure = self.criteria.allowed, self.criteria.allowed == 0, gone
         for step in (0, 1):
@@ -161,7 +161,7 @@ class Lattice:
                 return Checked(levels, keeps=True, never=False, rows=rows, gone=gone)
             gone = more
 
-    def _never(self, rows: Rows, sure: NDArray[np.bool_]) -> bool:
+    def _never(self, rows: DistinctRows, sure: NDArray[np.bool_]) -> bool:
         """Tell whether a node that fails rules out all below it, given the classes that miss k or distinct l.
 
         No part of those is released at a specialization, and of another class no more than what can meet
@@ -177,14 +177,16 @@ class Lattice:
         released = int(kept.sum())
         return released == 0 or int(rows.records.sum()) - released > self.criteria.allowed
 
-    def _against(self, rows: Rows, gone: NDArray[np.bool_], limits: Limits) -> list[Asked | None]:
+    def _against(
+        self, rows: DistinctRows, gone: NDArray[np.bool_], limits: Limits
+    ) -> list[CodedThreshold | None]:
         """Return t of each column against the records that are left."""
         left = []
         for values, whole in zip(rows.sensitive, self._whole, strict=True):
             of = np.repeat(gone, np.diff(values.starts))
             lost = np.bincount(values.codes[of], weights=values.records[of], minlength=len(whole))
             left.append(whole - lost.astype(np.int64))
-        asked: list[Asked | None] = []
+        asked: list[CodedThreshold | None] = []
         for counts, threshold in zip(left, limits(left), strict=True):
             # A value that is suppressed altogether has no place any more; no class that is left has it.
             codes = np.maximum(np.cumsum(counts > 0) - 1, 0)
@@ -192,13 +194,13 @@ class Lattice:
             asked.append(None if step is None else asked_of(step, codes))
         return asked
 
-    def _below(self, levels: Levels) -> Rows:
+    def _below(self, levels: Levels) -> DistinctRows:
         """Return the fewest rows at hand that a node can be rolled up from."""
         able = np.flatnonzero((self._levels <= levels).all(axis=1))
         lengths = [len(self._kept[place].records) for place in able]
         return self._kept[int(able[int(np.argmin(lengths))])]
 
-    def _keep(self, levels: Levels, rows: Rows, *, of: Rows) -> None:
+    def _keep(self, levels: Levels, rows: DistinctRows, *, of: DistinctRows) -> None:
         """Keep the rows of a node, if much fewer than those that they were made of; the oldest ones go."""
         if 2 * len(rows.records) > len(of.records):
             return

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.exchange.refine import Stop
-    from duckanon.literature.parts import Tree
+    from duckanon.literature.parts import ColumnTree
 
 
 def mondrian(
@@ -32,7 +32,7 @@ def mondrian(
     codes: Sequence[ArrayLike] = (),
     thresholds: Sequence[Threshold] = (),
     relaxed: bool = False,
-    trees: Mapping[int, Tree] | None = None,
+    trees: Mapping[int, ColumnTree] | None = None,
     stop: Stop | None = None,
 ) -> NDArray[np.int64]:
     """Return classes of at least k records by Mondrian.
@@ -52,7 +52,7 @@ def mondrian(
         What every class must satisfy, with t, l or both. Their reference may be a larger table.
     relaxed : bool
         Whether the records with the median value may be divided.
-    trees : mapping from int to Tree, optional
+    trees : mapping from int to ColumnTree, optional
         Columns of the points that hold places in a hierarchy, and that hierarchy.
     stop : callable, optional
         Asked after each level: True leaves the parts as they are, which keep k and the thresholds.

@@ -14,7 +14,7 @@ import numpy as np
 from duckanon.kernels.closeness.threshold import rules_of, violations_per_class
 from duckanon.kernels.merging.merge import class_members
 from duckanon.kernels.points import check_class_size, distance_points, squared_points
-from duckanon.literature.offers import BORDER, COLUMN, LOW, RATE, RECORDS, cut_off, offers_of
+from duckanon.literature.offers import BORDER, COLUMN, LOW_SIDE, RATE, RECORDS, cut_off, offers_of
 from duckanon.literature.parts import divide, parts_of, positions_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Rules, Threshold
     from duckanon.kernels.exchange.refine import Stop
     from duckanon.literature.lattice import Limits
-    from duckanon.literature.parts import Parts, Tree
+    from duckanon.literature.parts import ColumnTree, Parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ def mondrian_suppressed(
     codes: Sequence[ArrayLike] = (),
     thresholds: Sequence[Threshold] = (),
     relaxed: bool = False,
-    trees: Mapping[int, Tree] | None = None,
+    trees: Mapping[int, ColumnTree] | None = None,
     stop: Stop | None = None,
 ) -> NDArray[np.int64]:
     """Return classes of at least k records by Mondrian, of which few records are left out.
@@ -118,7 +118,7 @@ def mondrian_suppressed(
     check_class_size(n, k)
     parts = parts_of(matrix, positions_of(codes, thresholds, n), trees or {})
     scales, price = _scales(matrix, trees or {}, suppression)
-    table = _Table(matrix, [np.asarray(code) for code in codes], thresholds, trees or {}, scales, price)
+    table = _CutTable(matrix, [np.asarray(code) for code in codes], thresholds, trees or {}, scales, price)
     cutting = _Cutting(parts, rules_of(thresholds), k, relaxed, scales, price, stop)
     nodes = [np.array([[0, n]])]
     whole = _cut_down(cutting, nodes)
@@ -143,13 +143,13 @@ def mondrian_suppressed(
     return plain
 
 
-class _Table(NamedTuple):
+class _CutTable(NamedTuple):
     """The records in their order, what is asked of them, and how losses are measured."""
 
     points: NDArray[np.float64]
     codes: list[NDArray[np.int64]]
     thresholds: Sequence[Threshold]
-    trees: Mapping[int, Tree]
+    trees: Mapping[int, ColumnTree]
     scales: NDArray[np.float64]  # (d,): the squares of widths over them add up to a loss
     price: float  # of a suppressed record: the loss of one in a class as wide as the table
 
@@ -184,7 +184,7 @@ def _labels(parts: Parts, owner: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _scales(
-    points: NDArray[np.float64], trees: Mapping[int, Tree], suppression: Suppression
+    points: NDArray[np.float64], trees: Mapping[int, ColumnTree], suppression: Suppression
 ) -> tuple[NDArray[np.float64], float]:
     """Return by what the width of each column is divided, (d,), and the price of a suppressed record.
 
@@ -206,7 +206,7 @@ def _scales(
 
 
 def _widths(
-    low: NDArray[np.float64], high: NDArray[np.float64], trees: Mapping[int, Tree]
+    low: NDArray[np.float64], high: NDArray[np.float64], trees: Mapping[int, ColumnTree]
 ) -> NDArray[np.float64]:
     """Return the widths (m, d) of classes with these least and greatest values."""
     widths = high - low
@@ -216,7 +216,7 @@ def _widths(
     return widths
 
 
-def _losses(table: _Table, labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _losses(table: _CutTable, labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return of each class 0..m-1 its size and the loss of each of its records."""
     order = np.argsort(labels, kind="stable")[np.count_nonzero(labels < 0) :]
     starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
@@ -230,7 +230,7 @@ def _losses(table: _Table, labels: NDArray[np.int64]) -> tuple[NDArray[np.int64]
     return np.diff(starts, append=len(order)), each
 
 
-def _loss(table: _Table, labels: NDArray[np.int64]) -> float:
+def _loss(table: _CutTable, labels: NDArray[np.int64]) -> float:
     """Return the loss of all records."""
     sizes, each = _losses(table, labels)
     return float((sizes * each).sum()) + table.price * int(np.count_nonzero(labels < 0))
@@ -269,7 +269,7 @@ def _trimmed(
         offers = offers_of(parts, rules, stretches, k, most, cutting.scales, cutting.price)
         for (first, last), one in zip(stretches.tolist(), offers.tolist(), strict=True):
             if one[RATE] > 0.0:
-                place = int(one[RECORDS]), int(one[COLUMN]), one[BORDER], one[LOW] > 0.0
+                place = int(one[RECORDS]), int(one[COLUMN]), one[BORDER], one[LOW_SIDE] > 0.0
                 heappush(queue, (-one[RATE], first, last, *place))
 
     offer(classes)
@@ -294,7 +294,7 @@ def _trimmed(
 
 def _mended(
     parts: Parts,
-    table: _Table,
+    table: _CutTable,
     suppression: Suppression,
     owner: NDArray[np.int64],
     nodes: NDArray[np.int64],
@@ -324,7 +324,7 @@ def _mended(
 
 
 def _violating(
-    parts: Parts, table: _Table, suppression: Suppression, owner: NDArray[np.int64]
+    parts: Parts, table: _CutTable, suppression: Suppression, owner: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return the classes that miss a threshold against the released records, ascending."""
     if suppression.limits is None:
@@ -356,7 +356,7 @@ def _before_the_cut(
 
 def _suppressing_is_better(
     parts: Parts,
-    table: _Table,
+    table: _CutTable,
     owner: NDArray[np.int64],
     own: NDArray[np.int64],
     united: NDArray[np.int64],

@@ -19,7 +19,7 @@ TRIED_BORDERS = 8
 RECORDS_A_CUT_OFF = 1024
 """At least one in so many records of a part is cut off, so that the cuts of large parts are few."""
 
-RATE, RECORDS, COLUMN, BORDER, LOW = range(5)
+RATE, RECORDS, COLUMN, BORDER, LOW_SIDE = range(5)
 """Of an offer: what is gained for each suppressed record, how many they are, and where they are cut off."""
 
 
@@ -44,7 +44,9 @@ def offers_of(
         count = _collect(parts, first, last, k, most, scales, price - loss, tried)
         for j in range(count):
             records = int(tried[j, RECORDS])
-            _mark_beyond(parts, first, last, int(tried[j, COLUMN]), tried[j, BORDER], tried[j, LOW] > 0.0)
+            _mark_beyond(
+                parts, first, last, int(tried[j, COLUMN]), tried[j, BORDER], tried[j, LOW_SIDE] > 0.0
+            )
             gained = loss - _loss_of_kept(parts, first, last, scales)
             rate = _rate(last - first, records, gained, price - loss)
             if rate > offers[i, RATE] and _keeps(parts, rules, first, last, last - first - records, 1):
@@ -108,7 +110,7 @@ def _insert(
             tried[place, entry] = tried[place - 1, entry]
         place -= 1
     tried[place, RATE], tried[place, RECORDS], tried[place, COLUMN] = rate, float(records), float(column)
-    tried[place, BORDER], tried[place, LOW] = border, float(int(low))
+    tried[place, BORDER], tried[place, LOW_SIDE] = border, float(int(low))
     return count
 
 

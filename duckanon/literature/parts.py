@@ -27,7 +27,7 @@ EQUAL_GAP_FACTOR = 1 + 2.0**-30
 
 
 @dataclass(frozen=True, eq=False)
-class Tree:
+class ColumnTree:
     """A hierarchy of the values of a column.
 
     Attributes
@@ -45,7 +45,7 @@ class Tree:
 
 def tree_of(
     values: NDArray[np.float64], paths: ArrayLike, height: float = 1.0
-) -> tuple[NDArray[np.float64], Tree]:
+) -> tuple[NDArray[np.float64], ColumnTree]:
     """Return the places (n,) of values in a hierarchy, and the hierarchy as `mondrian` takes it.
 
     Row i of the paths, (m, H + 1), has the nodes above the i-th different value, ascending. Two values are as
@@ -58,7 +58,7 @@ def tree_of(
         raise ValueError(f"a hierarchy has {len(given)} rows for {len(different)} different values")
     position = reference(counts, "hierarchical", given).position
     ordered = given[np.argsort(position)].astype(np.int64)
-    return position[code].astype(np.float64), Tree(ordered, level_widths(given.shape[1] - 1, height))
+    return position[code].astype(np.float64), ColumnTree(ordered, level_widths(given.shape[1] - 1, height))
 
 
 def level_widths(top: int, height: float = 1.0) -> NDArray[np.float64]:
@@ -132,7 +132,9 @@ def positions_of(codes: Sequence[ArrayLike], thresholds: Sequence[Threshold], n:
     return positions
 
 
-def parts_of(points: NDArray[np.float64], positions: NDArray[np.int64], trees: Mapping[int, Tree]) -> Parts:
+def parts_of(
+    points: NDArray[np.float64], positions: NDArray[np.int64], trees: Mapping[int, ColumnTree]
+) -> Parts:
     """Return the whole table as one part."""
     n, d = points.shape
     nodes, levels, places = [np.zeros(0, np.int64)], [np.zeros(0)], np.zeros((d, 3), np.int64)

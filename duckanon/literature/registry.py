@@ -26,7 +26,7 @@ from duckanon.literature.mondrian import mondrian
 from duckanon.literature.mondrian_suppressed import mondrian_suppressed
 from duckanon.literature.mst import m_d
 from duckanon.literature.mu_approx import mu_approx
-from duckanon.literature.parts import Tree, tree_of
+from duckanon.literature.parts import ColumnTree, tree_of
 from duckanon.literature.sabre import sabre
 from duckanon.literature.task import Task
 from duckanon.literature.vmdav import vmdav
@@ -109,7 +109,7 @@ def _by_cuts(name: str, *, relaxed: bool) -> Entry:
     return Entry(BY_NAME[name], run, ("paths", "hierarchies"), keeps="all")
 
 
-def _climbed(task: Task, hierarchies: Any) -> tuple[NDArray[np.float64], dict[int, Tree]]:
+def _climbed(task: Task, hierarchies: Any) -> tuple[NDArray[np.float64], dict[int, ColumnTree]]:
     """Return the points with places for the values of columns that have a hierarchy, and all hierarchies."""
     if hierarchies == {}:
         return task.points, dict(task.trees)

@@ -109,7 +109,7 @@ def sabre(points: ArrayLike, codes: ArrayLike, k: int, threshold: Threshold) -> 
     return labels
 
 
-class Table(NamedTuple):
+class SabreTable(NamedTuple):
     """The sensitive values by position, and their buckets.
 
     Attributes
@@ -136,17 +136,17 @@ class Table(NamedTuple):
     limit: Fraction
 
 
-def table_of(known: Reference, limit: Fraction) -> Table:
+def table_of(known: Reference, limit: Fraction) -> SabreTable:
     """Return the table with the buckets whose bounds obey the limit, t n scale: the first phase of SABRE."""
     counts = np.diff(known.edges.cumulative, prepend=0)
     nodes = known.edges.nodes.reshape(-1, len(counts))
     starts = [np.flatnonzero(np.diff(row, prepend=-1)) for row in nodes]
     buckets = buckets_within(known, limit)
     sizes = np.add.reduceat(counts, [bucket.first for bucket in buckets])
-    return Table(counts, starts, buckets, sizes, known.scale, limit)
+    return SabreTable(counts, starts, buckets, sizes, known.scale, limit)
 
 
-def class_sizes(table: Table, k: int) -> NDArray[np.int64]:
+def class_sizes(table: SabreTable, k: int) -> NDArray[np.int64]:
     """Return how many records each class takes from each bucket (classes, b), k or more in all.
 
     The columns sum to the sizes of the buckets.
@@ -167,7 +167,7 @@ def class_sizes(table: Table, k: int) -> NDArray[np.int64]:
     return np.array(done)
 
 
-def obeys(table: Table, taken: NDArray[np.int64]) -> bool:
+def obeys(table: SabreTable, taken: NDArray[np.int64]) -> bool:
     """Tell whether the bound on the EMD of a class, see `sabre`, is at most t, exactly.
 
     The class takes so many records from each bucket (b,), at least one in all.
@@ -189,7 +189,7 @@ def _limit(threshold: Threshold) -> Fraction:
     return int(rule["step"]) + Fraction(int(rule["rest"]), int(rule["parts"]))
 
 
-def _bound(table: Table, taken: NDArray[Any], part: NDArray[Any], whole: Any) -> Any:
+def _bound(table: SabreTable, taken: NDArray[Any], part: NDArray[Any], whole: Any) -> Any:
     """Return the bound on the EMD of a class, times its size and scale.
 
     With part 1 / N_B and whole 1 / n in floats; with both times a common multiple, exactly, in integers.
@@ -276,7 +276,7 @@ def buckets_within(known: Reference, limit: Fraction) -> list[Bucket]:
     bucket. O(m b) time for b buckets on a path, O(m H) and O(b^2) in a tree.
     """
     m = len(known.counts)
-    shape: _Path | _Tree = _tree(known) if len(known.edges.nodes) else _path(known)
+    shape: _Path | _BucketTree = _tree(known) if len(known.edges.nodes) else _path(known)
     height = len(known.edges.nodes) // m
     done = [_bucket(shape, 0, m, height)]
     children = [_divided(shape, done[0])]
@@ -294,7 +294,7 @@ def buckets_within(known: Reference, limit: Fraction) -> list[Bucket]:
     return done
 
 
-def _divided(shape: _Path | _Tree, bucket: Bucket) -> list[Bucket]:
+def _divided(shape: _Path | _BucketTree, bucket: Bucket) -> list[Bucket]:
     """Return the parts of a bucket, or itself if it holds one value."""
     first, last, _, level = bucket
     if last - first == 1:
@@ -312,7 +312,7 @@ def _divided(shape: _Path | _Tree, bucket: Bucket) -> list[Bucket]:
     return [_bucket(shape, a, b, level) for a, b in zip(starts.tolist(), ends, strict=True)]
 
 
-def _bucket(shape: _Path | _Tree, first: int, last: int, level: int) -> Bucket:
+def _bucket(shape: _Path | _BucketTree, first: int, last: int, level: int) -> Bucket:
     """Return a bucket with its bound."""
     if isinstance(shape, _Path):
         return Bucket(first, last, int(_ends(shape, first, last)), 0)
@@ -342,7 +342,7 @@ def _path(known: Reference) -> _Path:
     return _Path(np.append(0, known.edges.cumulative), np.append(0, moments))
 
 
-class _Tree(NamedTuple):
+class _BucketTree(NamedTuple):
     """By level and position: the node, and the records below the nodes of all lower levels, summed up."""
 
     nodes: NDArray[np.int64]
@@ -350,9 +350,11 @@ class _Tree(NamedTuple):
     records: NDArray[np.int64]
 
 
-def _tree(known: Reference) -> _Tree:
+def _tree(known: Reference) -> _BucketTree:
     """Return the levels of a tree, the root on top."""
     m = len(known.counts)
     nodes = np.vstack([known.edges.nodes.reshape(-1, m), np.zeros((1, m), np.int64)])
     below = np.cumsum(known.edges.below.reshape(-1, m), axis=0)
-    return _Tree(nodes, np.vstack([np.zeros((1, m), np.int64), below]), np.append(0, known.edges.cumulative))
+    return _BucketTree(
+        nodes, np.vstack([np.zeros((1, m), np.int64), below]), np.append(0, known.edges.cumulative)
+    )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.reference import Distance
     from duckanon.kernels.exchange.refine import Stop
     from duckanon.literature.mondrian_suppressed import Suppression
-    from duckanon.literature.parts import Tree
+    from duckanon.literature.parts import ColumnTree
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Task:
         What every class must satisfy in each of them.
     limits : sequence of Fraction
         t of each of them.
-    trees : mapping from int to Tree
+    trees : mapping from int to ColumnTree
         For methods that cut: columns of the points that are places in a hierarchy, and that hierarchy.
     stop : callable, optional
         Tells when the classes are not wanted any more.
@@ -53,7 +53,7 @@ class Task:
     codes: Sequence[NDArray[np.int64]] = ()
     thresholds: Sequence[Threshold] = ()
     limits: Sequence[Fraction] = ()
-    trees: Mapping[int, Tree] = field(default_factory=dict)
+    trees: Mapping[int, ColumnTree] = field(default_factory=dict)
     stop: Stop | None = None
     suppression: Suppression | None = None
 

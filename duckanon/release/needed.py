@@ -25,10 +25,10 @@ from duckanon.kernels.first.spanning_tree import forest
 from duckanon.kernels.merging.dominated import merge_dominated
 from duckanon.kernels.neighbours.boxtree import box_tree_of, nearest_in_order
 from duckanon.kernels.neighbours.centroids import DIRECTIONS, principal
-from duckanon.kernels.recipes import EXACT, Recipe
+from duckanon.kernels.recipes import MDAV_MAX_RECORDS, Recipe
 from duckanon.kernels.rollup import (
+    DistinctRows,
     Generalized,
-    Rows,
     asked_of,
     classes_at,
     kept_records,
@@ -92,7 +92,7 @@ PARTS: dict[str, Callable[[], None]] = {"exchange": exchange, "rest": rest, "mor
 def _start(start: str, points: np.ndarray[Any, np.dtype[np.float64]]) -> None:
     """Make a first partition, and the other one that `k_alone` is combined with."""
     if start == "k_alone":
-        forest(points, SIZE, largest=EXACT)
+        forest(points, SIZE, largest=MDAV_MAX_RECORDS)
     if start == "univariate":
         points = points[:, :1]
     codes = np.arange(RECORDS)[None, :] % VALUES
@@ -115,7 +115,7 @@ def _generalize() -> None:
     numbers = np.arange(RECORDS)
     codes, tree = (numbers % 2).astype(np.int32)[:, None], np.array([[0, 1], [0, 0]])
     values = values_of(numbers, numbers % VALUES, RECORDS)
-    rows = Rows(codes, np.ones(RECORDS, np.int64), (Generalized(tree, tree + 1, 2),), (values,))
+    rows = DistinctRows(codes, np.ones(RECORDS, np.int64), (Generalized(tree, tree + 1, 2),), (values,))
     classes = rolled_up(rows, classes_at(rows, [1]))
     limit = Threshold(reference(np.bincount(numbers % VALUES), "ordered"), t=Decimal("0.3"))
     asked, gone = asked_of(limit, np.arange(VALUES)), np.zeros(1, np.bool_)

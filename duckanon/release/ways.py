@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from duckanon.kernels.compose import EFFORTS
-from duckanon.kernels.recipes import EXACT
+from duckanon.kernels.recipes import MDAV_MAX_RECORDS
 from duckanon.policy.told import DIGITS, told_loss
 from duckanon.release.stages.embed.embed import dimensions
 from duckanon.release.stages.partition.pool import LARGE_TABLE_RECORDS
@@ -79,7 +79,9 @@ def other_ways(
         without = replace(policy, suppression_limit=0)
         yield without
         yield from lower(without)
-    merged = staged.size > EXACT and any(MERGED_CLASS_SIZE * one.classes.count < staged.size for one in tried)
+    merged = staged.size > MDAV_MAX_RECORDS and any(
+        MERGED_CLASS_SIZE * one.classes.count < staged.size for one in tried
+    )
     coordinates = staged.size * dimensions(embedded.axes)
     fits = staged.size <= MONDRIAN_MAX_RECORDS and coordinates <= MONDRIAN_MAX_COORDINATES
     if fits and (policy.suppression_limit or merged):

@@ -346,11 +346,8 @@ def _parts(field: Field, low: float, high: float) -> list[Column]:
     value = number(field)
     usual, wide = value.between(low, high), high / 2 - low / 2
     # Halves, so that the range of very large numbers is finite.
-    step = (
-        sf.rint((value / 2 - sf.lit(low / 2)) / sf.lit(wide) * GRID_STEPS).cast("bigint")
-        if wide
-        else sf.lit(0)
-    )
+    share = (value / 2 - sf.lit(low / 2)) / sf.lit(wide)
+    step = sf.rint(share * GRID_STEPS).cast("bigint") if wide else sf.lit(0)
     parts = {
         "far": sf.coalesce((~usual).cast("bigint"), sf.lit(0)),
         "value": sf.when(~usual, value),

@@ -14,7 +14,7 @@ from duckanon.database import arrow, engine, templates
 from duckanon.kernels import compose
 from duckanon.kernels.loss import sse
 from duckanon.kernels.merging.merge import violations_of
-from duckanon.kernels.recipes import EXACT
+from duckanon.kernels.recipes import MDAV_MAX_RECORDS
 from duckanon.release.stages.bucket import tile_size
 from duckanon.release.stages.classes import sums_of
 from duckanon.release.stages.partition.plan import candidates
@@ -79,7 +79,9 @@ def work_of(embedded: Embedded, policy: Policy, size: int) -> TileWork:
     """Return the data of every task, for a table of so many records."""
     tile, merging = tile_size(policy, embedded.thresholds), policy.suppression_limit == 0
     # With t the classes of k_alone are merged much, and each tile would try that recipe, too.
-    alone = merging and (size <= EXACT or all(threshold.t is None for threshold in embedded.thresholds))
+    alone = merging and (
+        size <= MDAV_MAX_RECORDS or all(threshold.t is None for threshold in embedded.thresholds)
+    )
     recipes = candidates(size, policy, embedded.thresholds, columns=embedded.dimensions)
     recipes = _worth_a_tile([recipe for recipe in recipes if alone or recipe.start != "k_alone"])
     return TileWork(embedded, policy.k, size, recipes, tile, policy.seed, merging)

@@ -61,11 +61,8 @@ def _worst(labelled: DataFrame, most: int, size: int) -> NDArray[np.int64]:
     """Return the classes that are left out, of at most `most` records, never all classes."""
     each = labelled.where("violation > 0").groupBy("class_id")
     classes = each.agg(sf.count(sf.lit(1)).alias("size"), sf.max("violation").alias("violation"))
-    worst = (
-        classes.orderBy(sf.desc(sf.col("violation") / sf.col("size")), "class_id")
-        .limit(DRIVER_MAX_CLASSES)
-        .toArrow()
-    )
+    a_record = sf.desc(sf.col("violation") / sf.col("size"))
+    worst = classes.orderBy(a_record, "class_id").limit(DRIVER_MAX_CLASSES).toArrow()
     numbers, sizes = arrow.numbers(worst.column("class_id")), arrow.numbers(worst.column("size"))
     gone = worst_classes(arrow.numbers(worst.column("violation")), sizes, most)
     return np.asarray(numbers[gone] if int(sizes[gone].sum()) < size else numbers[:0], np.int64)

@@ -146,10 +146,8 @@ def _deal(
 ) -> Iterator[pa.RecordBatch]:
     """Pack the records of each tile, in a task: the more tiles, the more records at a time."""
     embedded, bounds = context.value
-    for table in combined(
-        batches,
-        rows=min(PACKED_MAX_RECORDS, PACKED_RECORDS_PER_TILE * math.prod(cut.parts for cut in bounds.cuts)),
-    ):
+    count = math.prod(cut.parts for cut in bounds.cuts)
+    for table in combined(batches, rows=min(PACKED_MAX_RECORDS, PACKED_RECORDS_PER_TILE * count)):
         tiles = np.zeros(len(table), np.int64)
         if bounds.cuts:
             codes = embedded.codes(table)[0] if len(bounds.strata) else None

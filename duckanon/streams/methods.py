@@ -67,14 +67,18 @@ class Departure:
 class MethodFunctions:
     """What a method does with its buffer, which nobody else looks into but for the tuples read, counts[0]."""
 
-    opened: Callable[[StreamPolicy, int, Sequence[stream.Asked]], Any]  # with the number of coordinates
+    opened: Callable[
+        [StreamPolicy, int, Sequence[stream.AttributeLimit]], Any
+    ]  # with the number of coordinates
     push: Callable[[Any, NDArray[np.float64], NDArray[np.int64] | None, NDArray[np.int64] | None], Departure]
     finish: Callable[[Any], Departure]
     held: Callable[[Any], NDArray[np.int64]]  # places in the stream, ascending
     public: Callable[[Any], NDArray[np.int64]]  # classes with which single tuples may leave
 
 
-def _open_steered(policy: StreamPolicy, dimensions: int, asked: Sequence[stream.Asked]) -> stream.Buffer:
+def _open_steered(
+    policy: StreamPolicy, dimensions: int, asked: Sequence[stream.AttributeLimit]
+) -> stream.Buffer:
     return stream.open_buffer(
         dimensions, policy.rows.k, delay=policy.delay, order_weight=policy.order_weight,
         grow=policy.cluster == "grow", by_subject=bool(policy.rows.subject), asked=asked,
@@ -102,13 +106,15 @@ def _finish_steered(buffer: stream.Buffer) -> Departure:
     return _steered(written, np.full(len(written.positions), last))
 
 
-def _steered(written: stream.Written, times: NDArray[np.int64]) -> Departure:
+def _steered(written: stream.StreamOutput, times: NDArray[np.int64]) -> Departure:
     alone, apart = np.zeros(len(written.positions), np.bool_), int(written.apart.sum())
     why = {"few": len(written.dropped) - apart, "closeness": apart}
     return Departure(written.positions, written.classes, times, alone, written.dropped, why)
 
 
-def _open_castle(policy: StreamPolicy, dimensions: int, _: Sequence[stream.Asked]) -> clusters.Castle:
+def _open_castle(
+    policy: StreamPolicy, dimensions: int, _: Sequence[stream.AttributeLimit]
+) -> clusters.Castle:
     return clusters.open_clusters(
         dimensions, policy.rows.k, delay=policy.delay, clusters=policy.clusters, recent=policy.recent,
         reusable=REUSABLE_CLASSES, by_subject=bool(policy.rows.subject),
@@ -126,7 +132,7 @@ def _finish_castle(waiting: clusters.Castle) -> Departure:
     return _castle(castle.finish(waiting))
 
 
-def _castle(written: classes.Written) -> Departure:
+def _castle(written: classes.CastleOutput) -> Departure:
     unlike = int(written.unlike.sum())
     why = {"few": len(written.dropped) - unlike, "unlike": unlike}
     return Departure(
@@ -145,7 +151,7 @@ METHODS: Mapping[str, MethodFunctions] = {
 }
 
 
-def opened(policy: StreamPolicy, dimensions: int, asked: Sequence[stream.Asked]) -> Any:
+def opened(policy: StreamPolicy, dimensions: int, asked: Sequence[stream.AttributeLimit]) -> Any:
     """Return an empty buffer; a PolicyError where the kernel refuses a number."""
     try:
         return METHODS[policy.method].opened(policy, dimensions, asked)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -59,19 +59,9 @@ class StreamPolicy:
     @property
     def hash(self) -> str:
         """SHA-256, in hex, of all options, whatever their order."""
-        asked = {
-            "rows": self.rows.to_toml(),
-            "delay": self.delay,
-            "order_weight": self.order_weight,
-            "cluster": self.cluster,
-            "scale": sorted((name, *ends) for name, ends in self.scale.items()),
-            "warm_up": self.warm_up,
-            "class_id": self.class_id,
-            "method": self.method,
-            "clusters": self.clusters,
-            "recent": self.recent,
-            "window": self.window,
-        }
+        scale = sorted((name, *ends) for name, ends in self.scale.items())
+        asked = {one.name: getattr(self, one.name) for one in fields(self)}
+        asked |= {"rows": self.rows.to_toml(), "scale": scale}
         return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
 

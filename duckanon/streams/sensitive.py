@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from duckanon.database import arrow, ordered
 from duckanon.errors import PolicyError
-from duckanon.kernels.steered.stream import Asked
+from duckanon.kernels.steered.stream import AttributeLimit
 from duckanon.policy.bind import Role
 
 if TYPE_CHECKING:
@@ -87,10 +87,10 @@ def with_thresholds(attributes: Sequence[Attribute]) -> list[Attribute]:
     ]
 
 
-def asked_of(attributes: Sequence[Attribute]) -> list[Asked]:
+def asked_of(attributes: Sequence[Attribute]) -> list[AttributeLimit]:
     """The t and l of each sensitive column, as the kernels take them."""
     return [
-        Asked(
+        AttributeLimit(
             one.distance == "ordered",
             None if one.t is None else Fraction(one.t),
             1 if one.l is None else math.ceil(one.l),

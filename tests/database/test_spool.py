@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.parametrize("in_memory", [0, spool.IN_MEMORY])
+@pytest.mark.parametrize("in_memory", [0, spool.BYTES_IN_MEMORY])
 def test_what_is_added_comes_back_as_often_as_it_is_read(
     in_memory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spool, "IN_MEMORY", in_memory or 1)
+    monkeypatch.setattr(spool, "BYTES_IN_MEMORY", in_memory or 1)
     rows = Spool(tmp_path)
     for first in range(0, 300, 100):
         rows.add({"record_id": np.arange(first, first + 100), "mean": np.full(100, first / 8)})
@@ -47,7 +47,7 @@ def test_few_rows_are_gathered_and_are_what_they_were_when_added(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batches of a row each would cost more than the rows; an array may be used anew after it was added."""
-    monkeypatch.setattr(spool, "AT_ONCE", 10)
+    monkeypatch.setattr(spool, "ROWS_PER_WRITE", 10)
     rows, used = Spool(tmp_path), np.zeros(4, dtype=np.int64)
     for first in range(0, 28, 4):
         used[:] = np.arange(first, first + 4)
@@ -60,9 +60,9 @@ def test_few_rows_are_gathered_and_are_what_they_were_when_added(
 
 def test_its_file_is_closed_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is not closed is a ResourceWarning, which is an error here."""
-    monkeypatch.setattr(spool, "IN_MEMORY", 1)
+    monkeypatch.setattr(spool, "BYTES_IN_MEMORY", 1)
     before = len(os.listdir("/proc/self/fd"))
-    monkeypatch.setattr(spool, "AT_ONCE", 1000)
+    monkeypatch.setattr(spool, "ROWS_PER_WRITE", 1000)
     rows = Spool(tmp_path)
     rows.add({"record_id": np.arange(1000)})
     assert len(os.listdir("/proc/self/fd")) == before + 1

@@ -19,7 +19,7 @@ from duckanon.kernels.first.anatomy import anatomize
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.points import zscore
-from duckanon.kernels.recipes import EXACT, Recipe, recipes, stratum_size, tile_strata
+from duckanon.kernels.recipes import MDAV_MAX_RECORDS, Recipe, recipes, stratum_size, tile_strata
 from duckanon.policy import policy
 from tests.examples import examples
 
@@ -313,7 +313,7 @@ def test_auto_tries_it_where_a_share_is_all_that_is_asked() -> None:
         return [r.start for r in recipes(n, 2, thresholds, "fast", largest=50, columns=2)]
 
     assert starts([half])[-1] == "anatomy"
-    assert "anatomy" in starts([half], EXACT + 1)
+    assert "anatomy" in starts([half], MDAV_MAX_RECORDS + 1)
     for others in (
         [],
         [half, half],

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.kernels.castle.classes import Written
+from duckanon.kernels.castle.classes import CastleOutput
 from duckanon.kernels.castle.clusters import open_clusters
 from duckanon.kernels.castle.stream import finish, held, public, push
 from tests.examples import examples
@@ -46,16 +46,16 @@ def opened(stream: Stream) -> Any:
     )  # fmt: skip
 
 
-def pushed(castle: Any, stream: Stream, first: int, last: int) -> Written:
+def pushed(castle: Any, stream: Stream, first: int, last: int) -> CastleOutput:
     points = np.reshape(stream.points[first:last], (last - first, castle.points.shape[1]))
     return push(castle, points, None if stream.subjects is None else stream.subjects[first:last])
 
 
-def joined(parts: list[Written]) -> Written:
-    return Written(*map(np.concatenate, zip(*parts, strict=True)))
+def joined(parts: list[CastleOutput]) -> CastleOutput:
+    return CastleOutput(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def run(stream: Stream, cuts: list[int] | None = None) -> tuple[Written, NDArray[np.int64]]:
+def run(stream: Stream, cuts: list[int] | None = None) -> tuple[CastleOutput, NDArray[np.int64]]:
     """All that is written of a stream that comes in batches and ends, and what is held then."""
     castle = opened(stream)
     ends = [0, *sorted(cut % (len(stream.points) + 1) for cut in cuts or []), len(stream.points)]
@@ -63,7 +63,7 @@ def run(stream: Stream, cuts: list[int] | None = None) -> tuple[Written, NDArray
     return joined([*parts, finish(castle)]), held(castle)
 
 
-def same(found: Written, left: NDArray[np.int64], stream: Stream) -> None:
+def same(found: CastleOutput, left: NDArray[np.int64], stream: Stream) -> None:
     """The same tuples in the same order, with the same times, classes and ranges."""
     wanted = expected(stream)
     rows = [

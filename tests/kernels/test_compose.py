@@ -23,7 +23,14 @@ from duckanon.kernels.exchange.refine import Effort, reduce_violations, refine
 from duckanon.kernels.first.mdav import mdav, mdav1
 from duckanon.kernels.first.repeated import repeated
 from duckanon.kernels.loss import sse
-from duckanon.kernels.recipes import EXACT, Recipe, choice, recipes, smallest_size, stratum_size
+from duckanon.kernels.recipes import (
+    MDAV_MAX_RECORDS,
+    Recipe,
+    choice,
+    recipes,
+    smallest_size,
+    stratum_size,
+)
 from duckanon.literature.partitions import information_loss, partition
 from tests.examples import examples
 from tests.kernels.test_ledger import DISTANCES, Attribute, attribute_of, emd_of, meets
@@ -106,9 +113,11 @@ def test_stratum_size_is_that_of_equations_3_and_4(t: str, sizes: tuple[int, int
 
 
 def test_the_plain_recipe_comes_first() -> None:
-    """Without thresholds it is alone; beyond `EXACT` records MDAV runs in blocks; no size above the largest."""
-    assert recipes(EXACT, 4, [], None, largest=99, columns=2) == (Recipe("mdav", 4, "efficient", None),)
-    assert recipes(EXACT + 1, 4, [], "fast", largest=99, columns=2) == (
+    """Without thresholds it is alone; beyond `MDAV_MAX_RECORDS` records MDAV runs in blocks; no size above the largest."""
+    assert recipes(MDAV_MAX_RECORDS, 4, [], None, largest=99, columns=2) == (
+        Recipe("mdav", 4, "efficient", None),
+    )
+    assert recipes(MDAV_MAX_RECORDS + 1, 4, [], "fast", largest=99, columns=2) == (
         Recipe("blocks", 4, "efficient", "fast"),
     )
     assert recipes(9, 4, [], "best", largest=99, columns=1) == (Recipe("univariate", 4, "efficient", None),)
@@ -118,7 +127,7 @@ def test_the_plain_recipe_comes_first() -> None:
     assert [(r.start, r.size) for r in others] == [("tcloseness_first", size) for size in (49, 98, 150)]
     # Proposition 1 at n = 1080, t = 0.01: (1080 + s)(1080 - s) <= 46612.8 s from s = 26 on.
     assert [r.size for r in recipes(1080, 2, asks, "best", largest=1080, columns=2)] == [26, 2, 49, 98, 196]
-    found = recipes(EXACT + 1, 2, asks, "best", largest=150, columns=2)
+    found = recipes(MDAV_MAX_RECORDS + 1, 2, asks, "best", largest=150, columns=2)
     assert {(r.start, r.effort) for r in found} == {
         ("tcloseness_first", "best"), ("k_alone", "best"), ("blocks", None),
     }  # fmt: skip

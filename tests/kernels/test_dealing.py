@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckanon.kernels.dealing import Level, bounds_of, chances, dealt
+from duckanon.kernels.dealing import BoundsLevel, bounds_of, chances, dealt
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,7 +37,7 @@ def ties(record_id: NDArray[np.int64], columns: int) -> list[NDArray[np.float64]
 
 def cut(
     record_id: NDArray[np.int64], columns: list[NDArray[np.float64]], parts: list[int], every: int = 1
-) -> tuple[Level, ...]:
+) -> tuple[BoundsLevel, ...]:
     """Return the bounds of one in so many records."""
     held = record_id % every == 0
     return bounds_of([column[held] for column in columns], ties(record_id[held], len(columns)), parts)

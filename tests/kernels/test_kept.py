@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold
-from duckanon.kernels.rollup import Generalized, Rows, asked_of, kept_records, values_of
+from duckanon.kernels.rollup import DistinctRows, Generalized, asked_of, kept_records, values_of
 from tests.examples import examples
 from tests.oracle import emd
 
@@ -36,7 +36,7 @@ def kept(whole: Sequence[int], part: Sequence[int], distance: Any, t: Fraction) 
         starts=np.array([0, (held > 0).sum()]), codes=codes[held > 0], records=held[held > 0]
     )
     one = Generalized(np.zeros((1, 1), np.int64), np.ones((1, 1), np.int64), 1)
-    rows = Rows(np.zeros((1, 1), np.int32), held.sum(keepdims=True), (one,), (values,))
+    rows = DistinctRows(np.zeros((1, 1), np.int32), held.sum(keepdims=True), (one,), (values,))
     return int(kept_records(rows, 0, asked_of(threshold, codes), np.zeros(1, bool))[0])
 
 

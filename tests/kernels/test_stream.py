@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.numpy_stream import plain_stream, whole_pass_stream
-from duckanon.kernels.steered.stream import READ, Buffer, Written, finish, held, open_buffer, push
+from duckanon.kernels.steered.stream import TUPLES_READ, Buffer, StreamOutput, finish, held, open_buffer, push
 from reproduce.stream import no_reordering_weight
 from tests.examples import examples
 from tests.oracle_stream import Expected, Stream, expected
@@ -51,18 +51,18 @@ def opened(stream: Stream) -> Buffer:
     )  # fmt: skip
 
 
-def pushed(buffer: Buffer, stream: Stream, first: int, last: int) -> Written:
+def pushed(buffer: Buffer, stream: Stream, first: int, last: int) -> StreamOutput:
     """What leaves while some tuples of a stream come."""
     points = np.reshape(stream.points[first:last], (last - first, len(buffer.waiting.columns)))
     return push(buffer, points, None if stream.subjects is None else stream.subjects[first:last])
 
 
-def joined(parts: list[Written]) -> Written:
+def joined(parts: list[StreamOutput]) -> StreamOutput:
     """What several calls wrote."""
-    return Written(*map(np.concatenate, zip(*parts, strict=True)))
+    return StreamOutput(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def run(stream: Stream, cuts: list[int] | None = None) -> tuple[Written, NDArray[np.int64]]:
+def run(stream: Stream, cuts: list[int] | None = None) -> tuple[StreamOutput, NDArray[np.int64]]:
     """All that is written of a stream that comes in batches, and what is held at its end."""
     buffer = opened(stream)
     ends = [0, *sorted(cut % (len(stream.points) + 1) for cut in cuts or []), len(stream.points)]
@@ -72,7 +72,7 @@ def run(stream: Stream, cuts: list[int] | None = None) -> tuple[Written, NDArray
     return joined(parts), held(buffer)
 
 
-def as_expected(written: Written, left: NDArray[np.int64], k: int) -> Expected:
+def as_expected(written: StreamOutput, left: NDArray[np.int64], k: int) -> Expected:
     """The same as the oracle says it; classes are numbered from 0 in the order of output."""
     assert written.classes.tolist() == [i // k for i in range(len(written.positions))]
     assert not written.apart.any()
@@ -251,7 +251,7 @@ def test_a_long_stream_loses_no_digit_of_the_position(grow: bool) -> None:
     found = []
     for begun in (0, 10**15):
         buffer = open_buffer(2, 4, delay=20, order_weight=0.01, grow=grow)
-        buffer.counts[READ] = begun
+        buffer.counts[TUPLES_READ] = begun
         found.append((push(buffer, points).positions - begun).tolist())
     assert found[0] == found[1]
 

@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 from duckanon.kernels.steered import stream as kernel
 from duckanon.kernels.steered.closeness import at_most
 from duckanon.kernels.steered.seen import T_DENOMINATOR
-from duckanon.kernels.steered.stream import Asked, Buffer, Written, finish, held, open_buffer, push, renumber
+from duckanon.kernels.steered.stream import (
+    AttributeLimit,
+    Buffer,
+    StreamOutput,
+    finish,
+    held,
+    open_buffer,
+    push,
+    renumber,
+)
 from tests import oracle_stream
 from tests.examples import examples
 from tests.oracle_stream import Expected, Stream, emd, expected
@@ -58,7 +67,7 @@ class Feed:
         self.stream = stream
         self.buffer: Buffer = open_buffer(
             len(stream.points[0]), stream.k, delay=stream.delay, order_weight=stream.weight, grow=stream.grow,
-            by_subject=stream.subjects is not None, asked=[Asked(*one) for one in stream.asked],
+            by_subject=stream.subjects is not None, asked=[AttributeLimit(*one) for one in stream.asked],
             window=stream.window,
         )  # fmt: skip
         self.known: list[NDArray[np.int64]] = [np.zeros(0, np.int64) for _ in stream.values]
@@ -75,7 +84,7 @@ class Feed:
             self.known[s] = now
         self.buffer = renumber(self.buffer, places, [len(now) for now in self.known])
 
-    def push(self, first: int, last: int, *, learn: bool = True) -> Written:
+    def push(self, first: int, last: int, *, learn: bool = True) -> StreamOutput:
         """What leaves while some tuples come."""
         stream = self.stream
         codes = np.array([values[first:last] for values in stream.values], np.int64)
@@ -87,9 +96,9 @@ class Feed:
         return push(self.buffer, points, subjects, np.array(numbered, np.int64))
 
 
-def as_expected(parts: list[Written], left: NDArray[np.int64]) -> Expected:
+def as_expected(parts: list[StreamOutput], left: NDArray[np.int64]) -> Expected:
     """The same as the oracle says it."""
-    written = Written(*map(np.concatenate, zip(*parts, strict=True)))
+    written = StreamOutput(*map(np.concatenate, zip(*parts, strict=True)))
     ends = np.flatnonzero(np.diff(written.classes, append=-1)) + 1
     assert written.classes[ends - 1].tolist() == list(range(len(ends)))
     classes = [part.tolist() for part in np.split(written.positions, ends)[:-1]]
@@ -132,7 +141,9 @@ def test_what_is_promised_of_every_stream(seed: int, k: int, more: int, ordered:
         assert emd(values[members].tolist(), values[:read].tolist(), ordered) <= t
 
 
-def fed(values: list[int], points: list[float], k: int, delay: int, asked: Asked, **options: int) -> Expected:
+def fed(
+    values: list[int], points: list[float], k: int, delay: int, asked: AttributeLimit, **options: int
+) -> Expected:
     """What becomes of a stream with one quasi-identifier and one sensitive attribute."""
     buffer = open_buffer(1, k, delay=delay, asked=[asked], **options)
     buffer = renumber(buffer, [np.zeros(0, np.int64)], [max(values) + 1])
@@ -142,17 +153,17 @@ def fed(values: list[int], points: list[float], k: int, delay: int, asked: Asked
 
 def test_l_by_hand() -> None:
     """k = 2, delay = 3: 0 takes 1, both of value 0; 2 is the nearest of the other value, 3 is farther."""
-    found = fed([0, 0, 1, 1], [0.0, 1.0, 2.0, 9.0], 2, 3, Asked(ordered=False, l=2))
+    found = fed([0, 0, 1, 1], [0.0, 1.0, 2.0, 9.0], 2, 3, AttributeLimit(ordered=False, l=2))
     assert found == Expected([[0, 1, 2]], [], [3], [])
 
 
 def test_t_with_equal_distance_by_hand() -> None:
     """Half of those read have each value, so EMD of two of value 0 is 1/2; with 2 it is 2/3 - 1/2 = 1/6."""
     values, points = [0, 0, 1, 1], [0.0, 1.0, 2.0, 9.0]
-    assert fed(values, points, 2, 3, Asked(False, Fraction(1, 2))).classes == [[0, 1]]
-    assert fed(values, points, 2, 3, Asked(False, Fraction(499, 1000))).classes == [[0, 1, 2]]
-    assert fed(values, points, 2, 3, Asked(False, Fraction(1, 6))).classes == [[0, 1, 2]]
-    assert fed(values, points, 2, 3, Asked(False, Fraction(1, 7))).classes == [[0, 1, 2, 3]]
+    assert fed(values, points, 2, 3, AttributeLimit(False, Fraction(1, 2))).classes == [[0, 1]]
+    assert fed(values, points, 2, 3, AttributeLimit(False, Fraction(499, 1000))).classes == [[0, 1, 2]]
+    assert fed(values, points, 2, 3, AttributeLimit(False, Fraction(1, 6))).classes == [[0, 1, 2]]
+    assert fed(values, points, 2, 3, AttributeLimit(False, Fraction(1, 7))).classes == [[0, 1, 2, 3]]
 
 
 def test_t_with_ordered_distance_by_hand() -> None:
@@ -162,9 +173,9 @@ def test_t_with_ordered_distance_by_hand() -> None:
     t = 1/5 both keep it, and the nearer is taken; with t = 1/8 it is 3, far as it is.
     """
     values, points = [0, 1, 2, 3], [0.0, 1.0, 2.0, 9.0]
-    assert fed(values, points, 2, 3, Asked(True, Fraction(1, 3))).classes == [[0, 1]]
-    assert fed(values, points, 2, 3, Asked(True, Fraction(1, 5))).classes == [[0, 1, 2]]
-    assert fed(values, points, 2, 3, Asked(True, Fraction(1, 8))).classes == [[0, 1, 3]]
+    assert fed(values, points, 2, 3, AttributeLimit(True, Fraction(1, 3))).classes == [[0, 1]]
+    assert fed(values, points, 2, 3, AttributeLimit(True, Fraction(1, 5))).classes == [[0, 1, 2]]
+    assert fed(values, points, 2, 3, AttributeLimit(True, Fraction(1, 8))).classes == [[0, 1, 3]]
 
 
 def test_a_tuple_whose_class_no_other_helps_is_dropped_and_the_others_wait_on() -> None:
@@ -172,7 +183,7 @@ def test_a_tuple_whose_class_no_other_helps_is_dropped_and_the_others_wait_on() 
 
     Then 2 expires, with 3 and 4 held, and 3 has value 1.
     """
-    found = fed([0, 0, 0, 1, 0], [0.0, 0.0, 0.0, 0.0, 0.0], 2, 2, Asked(ordered=False, l=2))
+    found = fed([0, 0, 0, 1, 0], [0.0, 0.0, 0.0, 0.0, 0.0], 2, 2, AttributeLimit(ordered=False, l=2))
     assert found == Expected([[1, 2, 3]], [0], [4], [0])
 
 
@@ -181,8 +192,8 @@ def test_with_a_window_only_the_last_tuples_count() -> None:
     from all, and 0 from a window of two.
     """
     values, points = [1] * 10 + [0] * 4, [0.0] * 14
-    assert fed(values, points, 2, 1, Asked(False, Fraction(1, 4))).dropped == [10, 11, 12]
-    assert fed(values, points, 2, 1, Asked(False, Fraction(1, 4)), window=2).dropped == []
+    assert fed(values, points, 2, 1, AttributeLimit(False, Fraction(1, 4))).dropped == [10, 11, 12]
+    assert fed(values, points, 2, 1, AttributeLimit(False, Fraction(1, 4)), window=2).dropped == []
 
 
 @given(*(st.integers(0, 2**61) for _ in range(2)), *(st.integers(1, 2**61) for _ in range(2)))
@@ -195,14 +206,18 @@ def test_fractions_are_compared_exactly(a: int, c: int, b: int, d: int) -> None:
 @pytest.mark.parametrize(
     ("asked", "window", "message"),
     [
-        (Asked(True, Fraction(0)), 0, "t must be above 0"),
-        (Asked(True, Fraction(3, 2)), 0, "at most 1"),
-        (Asked(True, Fraction(1, T_DENOMINATOR + 1)), 0, "twelve decimals"),
-        (Asked(True, None, 0), 0, "l must be at least 1, not 0"),
-        (Asked(True, Fraction(1)), 3, "window must be at least delay \\+ 1 = 4, or 0 for all, not 3"),
+        (AttributeLimit(True, Fraction(0)), 0, "t must be above 0"),
+        (AttributeLimit(True, Fraction(3, 2)), 0, "at most 1"),
+        (AttributeLimit(True, Fraction(1, T_DENOMINATOR + 1)), 0, "twelve decimals"),
+        (AttributeLimit(True, None, 0), 0, "l must be at least 1, not 0"),
+        (
+            AttributeLimit(True, Fraction(1)),
+            3,
+            "window must be at least delay \\+ 1 = 4, or 0 for all, not 3",
+        ),
     ],
 )
-def test_a_buffer_says_what_it_cannot_be(asked: Asked, window: int, message: str) -> None:
+def test_a_buffer_says_what_it_cannot_be(asked: AttributeLimit, window: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         open_buffer(1, 2, delay=3, asked=[asked], window=window)
 
@@ -217,7 +232,7 @@ def test_a_buffer_says_what_it_cannot_be(asked: Asked, window: int, message: str
     ],
 )
 def test_what_cannot_be_read_leaves_the_buffer_as_it_is(codes: list[list[int]] | None, message: str) -> None:
-    buffer = open_buffer(1, 2, delay=3, asked=[Asked(True, Fraction(1, 2))])
+    buffer = open_buffer(1, 2, delay=3, asked=[AttributeLimit(True, Fraction(1, 2))])
     buffer = renumber(buffer, [np.zeros(0, np.int64)], [2])
     with pytest.raises(ValueError, match=message):
         push(buffer, [[0.0], [1.0]], None, codes)
@@ -227,10 +242,10 @@ def test_what_cannot_be_read_leaves_the_buffer_as_it_is(codes: list[list[int]] |
 
 def test_sums_that_would_not_be_exact_are_refused() -> None:
     """4 values x 2^59 tuples x 4 of a class reach 2^62, and half of them do not."""
-    buffer = open_buffer(1, 2, delay=3, asked=[Asked(True, Fraction(1, 2))])
+    buffer = open_buffer(1, 2, delay=3, asked=[AttributeLimit(True, Fraction(1, 2))])
     buffer = renumber(buffer, [np.zeros(0, np.int64)], [4])
     for read, fits in ((2**57, True), (2**58, False)):
-        buffer.counts[kernel.READ] = read - 1
+        buffer.counts[kernel.TUPLES_READ] = read - 1
         if fits:
             push(buffer, [[0.0]], None, [[0]])
         else:

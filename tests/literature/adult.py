@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.kernels.closeness.reference import reference
-from duckanon.kernels.rollup import Generalized, Rows, values_of
+from duckanon.kernels.rollup import DistinctRows, Generalized, values_of
 from tests.reference import reference_file
 
 if TYPE_CHECKING:
@@ -66,12 +66,12 @@ def generalized(name: str) -> Generalized:
     return Generalized(np.array(nodes, dtype=np.int64), np.array(leaves, dtype=np.int64), len(tree))
 
 
-def rows(quasi: Sequence[str], sensitive: Sequence[str] = ()) -> Rows:
+def rows(quasi: Sequence[str], sensitive: Sequence[str] = ()) -> DistinctRows:
     """Return the distinct rows of some columns."""
     codes = np.stack([np.unique(column(name), return_inverse=True)[1] for name in quasi], axis=1)
     distinct, row_of, records = np.unique(codes, axis=0, return_inverse=True, return_counts=True)
     values = [values_of(row_of.ravel(), ranks(name), len(distinct)) for name in sensitive]
-    return Rows(
+    return DistinctRows(
         distinct.astype(np.int32), records.astype(np.int64), tuple(map(generalized, quasi)), tuple(values)
     )
 

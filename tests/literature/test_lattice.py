@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold
-from duckanon.kernels.rollup import Generalized, Rows, values_of
+from duckanon.kernels.rollup import DistinctRows, Generalized, values_of
 from duckanon.literature.lattice import Criteria, Lattice, loosest
 from tests.examples import examples
 from tests.lattice import Sensitive, nodes, released
@@ -75,7 +75,7 @@ class Problem:
         ]
         distinct, row_of, records = np.unique(coded, axis=0, return_inverse=True, return_counts=True)
         values, codes = np.unique([row["s"] for row in self.rows], return_inverse=True)
-        rows = Rows(
+        rows = DistinctRows(
             distinct.astype(np.int32),
             records,
             tuple(quasi),

@@ -19,7 +19,7 @@ from duckanon.errors import InfeasibleError, PolicyError
 from duckanon.kernels.points import minmax, zscore
 from duckanon.literature.mondrian import mondrian
 from duckanon.literature.partitions import information_loss, partition
-from duckanon.literature.parts import Tree, level_widths
+from duckanon.literature.parts import ColumnTree, level_widths
 from duckanon.release.stages import bucket
 from tests.examples import examples
 from tests.kernels.test_ledger import DISTANCES, Attribute, attribute_of, meets
@@ -50,12 +50,12 @@ Sides = tuple[list[int], list[int]]
 """The records on the left and on the right."""
 
 
-def common(tree: Tree, one: float, other: float) -> int:
+def common(tree: ColumnTree, one: float, other: float) -> int:
     """Return the level of the lowest node above two values."""
     return next(level for level, nodes in enumerate(tree.paths.T) if nodes[int(one)] == nodes[int(other)])
 
 
-def branches(points: Points, k: int, records: list[int], column: int, tree: Tree) -> list[Sides]:
+def branches(points: Points, k: int, records: list[int], column: int, tree: ColumnTree) -> list[Sides]:
     """Return the cut below the highest node that is nearest to the middle, and that of all; none if no side has k."""
     values = sorted({points[record, column] for record in records})
     found = []
@@ -77,7 +77,7 @@ def slow_cut(
     records: list[int],
     *,
     relaxed: bool,
-    above: Mapping[int, Tree],
+    above: Mapping[int, ColumnTree],
 ) -> Sides | None:
     """Return the sides of the first allowed cut of some records, found by comparing values."""
 
@@ -114,7 +114,7 @@ def gap(values: Mapping[int, Any], sides: Sides) -> float:
     return float(min(right) - max(left)) if left and right else 0.0
 
 
-def width_of(points: Points, records: list[int], column: int, above: Mapping[int, Tree]) -> float:
+def width_of(points: Points, records: list[int], column: int, above: Mapping[int, ColumnTree]) -> float:
     """Return how wide some records are in a column."""
     low, high = points[records, column].min(), points[records, column].max()
     return float(above[column].widths[common(above[column], low, high)] if column in above else high - low)
@@ -126,7 +126,7 @@ def slow_mondrian(
     allowed: Callable[[list[int]], bool],
     *,
     relaxed: bool,
-    trees: Mapping[int, Tree] | None = None,
+    trees: Mapping[int, ColumnTree] | None = None,
 ) -> Labels:
     """Mondrian as its docstring describes it: recursion over lists of records."""
 
@@ -240,7 +240,7 @@ def test_with_k_alone_labels_are_those_of_the_slow_reference(
 
 
 @st.composite
-def cases_with_trees(draw: st.DrawFn) -> tuple[Points, int, dict[int, Tree]]:
+def cases_with_trees(draw: st.DrawFn) -> tuple[Points, int, dict[int, ColumnTree]]:
     """Draw points of which some columns are places in a hierarchy of up to four levels."""
     points, k = draw(tied_points())
     trees = {}
@@ -251,7 +251,7 @@ def cases_with_trees(draw: st.DrawFn) -> tuple[Points, int, dict[int, Tree]]:
             joined = [0, *(draw(st.integers(0, 1)) for _ in range(int(levels[-1].max())))]
             levels.append(np.cumsum(joined)[levels[-1]])
         paths = np.stack([*levels, np.zeros(size, np.int64)], axis=1)
-        trees[column] = Tree(paths, level_widths(height, draw(st.sampled_from([0.5, 1.0, 20.0]))))
+        trees[column] = ColumnTree(paths, level_widths(height, draw(st.sampled_from([0.5, 1.0, 20.0]))))
         points[:, column] = points[:, column] % size
     return points, k, trees
 
@@ -259,7 +259,7 @@ def cases_with_trees(draw: st.DrawFn) -> tuple[Points, int, dict[int, Tree]]:
 @settings(max_examples=examples(300))
 @given(case=cases_with_trees(), relaxed=st.booleans(), data=st.data())
 def test_with_hierarchies_labels_are_those_of_the_slow_reference(
-    case: tuple[Points, int, dict[int, Tree]], data: st.DataObject, *, relaxed: bool
+    case: tuple[Points, int, dict[int, ColumnTree]], data: st.DataObject, *, relaxed: bool
 ) -> None:
     points, k, trees = case
     limited = data.draw(st.just([]) | attributes(len(points)))

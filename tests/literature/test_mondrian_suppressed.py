@@ -17,7 +17,7 @@ from duckanon.kernels.closeness.reference import reference
 from duckanon.literature.mondrian import mondrian
 from duckanon.literature.mondrian_suppressed import Suppression, mondrian_suppressed
 from duckanon.literature.offers import TRIED_BORDERS
-from duckanon.literature.parts import Tree
+from duckanon.literature.parts import ColumnTree
 from tests.examples import examples
 from tests.kernels.test_ledger import Attribute, attribute_of, meets
 from tests.literature.test_mondrian import PEOPLE, ROLES, attributes, kept, slow_cut, width_of
@@ -92,7 +92,7 @@ class Slow:
     k: int
     limited: Sequence[Attribute]
     relaxed: bool
-    above: Mapping[int, Tree]
+    above: Mapping[int, ColumnTree]
     importance: Sequence[int]
 
     def box(self, records: list[int]) -> Fraction:
@@ -342,7 +342,7 @@ def test_columns_of_one_attribute_count_as_one() -> None:
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> tuple[Points, int, dict[int, Tree]]:
+def tables(draw: st.DrawFn) -> tuple[Points, int, dict[int, ColumnTree]]:
     """Draw points whose widths are exact: numbers within 0..8, both of which occur, and places in hierarchies."""
     n, d = draw(st.integers(2, 14)), draw(st.integers(1, 3))
     points = np.array([[draw(st.integers(0, 8)) for _ in range(d)] for _ in range(n)], dtype=float)
@@ -355,7 +355,7 @@ def tables(draw: st.DrawFn) -> tuple[Points, int, dict[int, Tree]]:
             joined = [0, *(draw(st.integers(0, 1)) for _ in range(int(levels[-1].max())))]
             levels.append(np.cumsum(joined)[levels[-1]])
         paths = np.stack([*levels, np.zeros(size, np.int64)], axis=1)
-        trees[column] = Tree(paths, np.array([0.0, 1.0, 2.0, 4.0])[: height + 1])
+        trees[column] = ColumnTree(paths, np.array([0.0, 1.0, 2.0, 4.0])[: height + 1])
         points[:, column] %= size
     for column in draw(st.sets(st.integers(0, d - 1), max_size=1)) - set(trees):
         points[:, column] = 3.0
@@ -365,7 +365,7 @@ def tables(draw: st.DrawFn) -> tuple[Points, int, dict[int, Tree]]:
 @settings(max_examples=examples(400), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(table=tables(), most=st.integers(0, 9), relaxed=st.booleans(), data=st.data())
 def test_labels_are_those_of_the_slow_reference(
-    table: tuple[Points, int, dict[int, Tree]], most: int, data: st.DataObject, *, relaxed: bool
+    table: tuple[Points, int, dict[int, ColumnTree]], most: int, data: st.DataObject, *, relaxed: bool
 ) -> None:
     points, k, trees = table
     limited = data.draw(st.just([]) | attributes(len(points)))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from duckanon.kernels.compose import EFFORTS, compose, merged
 from duckanon.kernels.loss import sse
-from duckanon.kernels.recipes import EXACT, Recipe, recipes
+from duckanon.kernels.recipes import MDAV_MAX_RECORDS, Recipe, recipes
 from duckanon.literature.partitions import information_loss, partition
 from duckanon.literature.registry import PUBLISHED
 from tests.examples import examples
@@ -158,8 +158,8 @@ def test_a_higher_effort_never_loses_more_on_random_tables(seed: int, k: int, ke
 
 
 def test_clusters_are_found_in_large_tables_too() -> None:
-    """Beyond `EXACT` records trees are made in blocks; M-d looks at the whole table."""
-    points = clusters(EXACT + 808, 5)
+    """Beyond `MDAV_MAX_RECORDS` records trees are made in blocks; M-d looks at the whole table."""
+    points = clusters(MDAV_MAX_RECORDS + 808, 5)
     least = information_loss(points, partition(points, 5, "m_d"))
     assert information_loss(points, partition(points, 5, refine=True, effort="fast")) <= 1.05 * least
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Written(NamedTuple):
+class CastleOutput(NamedTuple):
     """What has left, in the order of output.
 
     Attributes
@@ -105,7 +105,7 @@ def gather(castle: Castle, parting: Parting, home: int) -> int:
 
 
 @compiled
-def leave(castle: Castle, parting: Parting, home: int, room: Written, written: int) -> int:
+def leave(castle: Castle, parting: Parting, home: int, room: CastleOutput, written: int) -> int:
     """Let a cluster of at least k subjects leave, split if it has 2 k; return how many tuples are written."""
     buckets = gather(castle, parting, home)
     members = parting.members[0]
@@ -137,7 +137,7 @@ def leave(castle: Castle, parting: Parting, home: int, room: Written, written: i
 
 @inner
 def write(
-    castle: Castle, room: Written, place: int, position: int, number: int, alone: bool,
+    castle: Castle, room: CastleOutput, place: int, position: int, number: int, alone: bool,
     lows: NDArray[np.float64], highs: NDArray[np.float64],
 ) -> None:  # fmt: skip
     """Write a tuple that leaves."""

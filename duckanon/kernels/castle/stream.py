@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.castle.classes import Parting, Written, gather, leave, parting_of, write
+from duckanon.kernels.castle.classes import CastleOutput, Parting, gather, leave, parting_of, write
 from duckanon.kernels.castle.clusters import (
     CLUSTERS_OPEN,
     NO_PLACE,
@@ -40,7 +40,7 @@ COORDINATE_MAX = 1e150
 """Largest coordinate: sums of widths are finite."""
 
 
-def push(castle: Castle, points: ArrayLike, subjects: ArrayLike | None = None) -> Written:
+def push(castle: Castle, points: ArrayLike, subjects: ArrayLike | None = None) -> CastleOutput:
     """Read tuples into clusters, and return what leaves them meanwhile.
 
     Parameters
@@ -55,7 +55,7 @@ def push(castle: Castle, points: ArrayLike, subjects: ArrayLike | None = None) -
 
     Returns
     -------
-    Written
+    CastleOutput
         The same, one call after the other, however the stream is cut into batches.
 
     Raises
@@ -84,7 +84,7 @@ def push(castle: Castle, points: ArrayLike, subjects: ArrayLike | None = None) -
     return _cut(room, written, lost)
 
 
-def finish(castle: Castle) -> Written:
+def finish(castle: Castle) -> CastleOutput:
     """Let every tuple expire, the oldest first, and return what leaves.
 
     Parameters
@@ -94,7 +94,7 @@ def finish(castle: Castle) -> Written:
 
     Returns
     -------
-    Written
+    CastleOutput
         The paper does not have it, for its streams do not end.
     """
     room = _room(castle, int(castle.counts[TUPLES_HELD]))
@@ -114,19 +114,19 @@ def public(castle: Castle) -> NDArray[np.int64]:
     return np.sort(castle.public_classes[castle.public_classes != NO_PLACE])
 
 
-def _room(castle: Castle, count: int) -> Written:
+def _room(castle: Castle, count: int) -> CastleOutput:
     """Return room for what leaves."""
     ranges = (count, castle.points.shape[1])
-    return Written(
+    return CastleOutput(
         np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64),
         np.empty(count, np.bool_), np.empty(ranges), np.empty(ranges), np.empty(count, np.int64),
         np.empty(count, np.bool_),
     )  # fmt: skip
 
 
-def _cut(room: Written, written: int, lost: int) -> Written:
+def _cut(room: CastleOutput, written: int, lost: int) -> CastleOutput:
     """Return the part of the room that was used."""
-    return Written(
+    return CastleOutput(
         room.positions[:written].copy(), room.classes[:written].copy(), room.times[:written].copy(),
         room.alone[:written].copy(), room.lows[:written].copy(), room.highs[:written].copy(),
         room.dropped[:lost].copy(), room.unlike[:lost].copy(),
@@ -135,7 +135,11 @@ def _cut(room: Written, written: int, lost: int) -> Written:
 
 @compiled
 def _read(
-    castle: Castle, parting: Parting, points: NDArray[np.float64], subjects: NDArray[np.int64], room: Written
+    castle: Castle,
+    parting: Parting,
+    points: NDArray[np.float64],
+    subjects: NDArray[np.int64],
+    room: CastleOutput,
 ) -> tuple[int, int]:
     """Read tuples one by one; return how many are written and dropped."""
     mask, written, lost = len(castle.homes) - 1, 0, 0
@@ -153,7 +157,7 @@ def _read(
 
 
 @compiled
-def _empty(castle: Castle, parting: Parting, room: Written) -> tuple[int, int]:
+def _empty(castle: Castle, parting: Parting, room: CastleOutput) -> tuple[int, int]:
     """Let what is held expire; return how many are written and dropped."""
     mask, written, lost = len(castle.homes) - 1, 0, 0
     read = castle.counts[TUPLES_READ]
@@ -170,7 +174,7 @@ def _empty(castle: Castle, parting: Parting, room: Written) -> tuple[int, int]:
 
 
 @compiled
-def _expire(castle: Castle, parting: Parting, position: int, room: Written, written: int) -> int:
+def _expire(castle: Castle, parting: Parting, position: int, room: CastleOutput, written: int) -> int:
     """Let a tuple leave, alone or with its cluster; return how many are written, 0 if it cannot leave."""
     slot = position & (len(castle.homes) - 1)
     home = castle.homes[slot]

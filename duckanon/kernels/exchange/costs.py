@@ -75,7 +75,7 @@ def _crossing(arrays: NDArray[np.int64], path: Path, size: int, level: int) -> i
     return q
 
 
-class Tree(NamedTuple):
+class TreeArrays(NamedTuple):
     """Where the arrays of one tree stand in `Rules.arrays`: nodes above positions, records below them."""
 
     total: int
@@ -86,16 +86,16 @@ class Tree(NamedTuple):
 
 
 @inner
-def tree_of(rules: Rules, a: int) -> Tree:
+def tree_of(rules: Rules, a: int) -> TreeArrays:
     """Return the places of a tree."""
     rule = rules.table[a]
     m, height = rule["values"], rule["height"]
     nodes = rule["start"] + 2 * m + 1
-    return Tree(rule["total"], m, height, nodes, nodes + m * height)
+    return TreeArrays(rule["total"], m, height, nodes, nodes + m * height)
 
 
 @inner
-def edge(tree: Tree, count: int, size: int, below: int) -> int:
+def edge(tree: TreeArrays, count: int, size: int, below: int) -> int:
     """Return |n P - s Q| of the edge above a node with some members of the class and records of the table."""
     difference: int = abs(tree.total * count - size * below)
     return difference

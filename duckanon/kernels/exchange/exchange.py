@@ -47,7 +47,7 @@ MAX_RECORD_PAIRS = cast("int", np.int64(4096))
 ANY_EXCHANGES = cast("int", np.int64(2**62))
 """Any number. Both are typed, so that functions are not compiled once for each literal."""
 
-ALONG, AWAY, PLACE, ASIDE = range(4)
+PAIR_ALONG, PAIR_AWAY, PAIR_PLACE, PAIR_ASIDE = range(4)
 """Of the members of two classes, in `ExchangeState.pair`: the product of the way from the mean with the
 difference of the means, the length of that way, and its parts on the line through the means and beside it."""
 
@@ -177,8 +177,13 @@ def _measure(state: ExchangeState, a: int, b: int, between: float) -> None:
     unit = 1.0 / apart if apart > 0.0 else 0.0
     for side in range(2):
         c = b if side else a
-        members, centre, alongs, aways = state.members[c], state.mean[c], pair[side, ALONG], pair[side, AWAY]
-        places, asides = pair[side, PLACE], pair[side, ASIDE]
+        members, centre, alongs, aways = (
+            state.members[c],
+            state.mean[c],
+            pair[side, PAIR_ALONG],
+            pair[side, PAIR_AWAY],
+        )
+        places, asides = pair[side, PAIR_PLACE], pair[side, PAIR_ASIDE]
         for i in range(state.size[c]):
             record = members[i]
             along = _along(points[record], centre, w)
@@ -246,9 +251,14 @@ def _best_swap(state: ExchangeState, a: int, b: int, between: float) -> tuple[fl
     hope = bounds.weight * before if before > 0.0 else 0.0
     best, best_i, best_j, prepared = bounds.gain, NO_NUMBER, NO_NUMBER, False
     both, apart = 1.0 / size_a + 1.0 / size_b, math.sqrt(between)
-    twice, gone, new = 2.0 * apart, pair[0, PLACE], pair[1, PLACE]
-    gone_aside, new_aside = pair[0, ASIDE], pair[1, ASIDE]
-    lost, gained, outward, inward = pair[0, ALONG], pair[1, ALONG], pair[0, AWAY], pair[1, AWAY]
+    twice, gone, new = 2.0 * apart, pair[0, PAIR_PLACE], pair[1, PAIR_PLACE]
+    gone_aside, new_aside = pair[0, PAIR_ASIDE], pair[1, PAIR_ASIDE]
+    lost, gained, outward, inward = (
+        pair[0, PAIR_ALONG],
+        pair[1, PAIR_ALONG],
+        pair[0, PAIR_AWAY],
+        pair[1, PAIR_AWAY],
+    )
     low, high, widest = _extent(new, new_aside, size_b)
     for i in range(size_a):
         start, aside = apart + gone[i], gone_aside[i]
@@ -355,8 +365,8 @@ def _better_move(
         sign = -2.0 if side else 2.0
         for place in range(size):
             record = state.members[source, place]
-            near = pair[side, AWAY, place] * pair[side, AWAY, place]
-            far = near + sign * pair[side, ALONG, place] + between
+            near = pair[side, PAIR_AWAY, place] * pair[side, PAIR_AWAY, place]
+            far = near + sign * pair[side, PAIR_ALONG, place] + between
             gain = near * size / (size - 1.0) - far * goal / (goal + 1.0)
             if gain + hope <= best:
                 continue

@@ -21,11 +21,11 @@ from duckanon.kernels.exchange.ledger_state import (
     BOUND,
     ENTERS_HIGH,
     ENTERS_LOW,
-    HIGHER,
+    HIGHER_RECORDS,
     KEPT_MORE,
-    LOWER,
+    LOWER_RECORDS,
     RANK,
-    SPARE,
+    SPARE_LIST,
     TOTAL,
     TOTAL_MORE,
     UP_MORE,
@@ -50,7 +50,7 @@ def fill_path(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> int:
     lists, arrays, path = ledger.lists[a], rules.arrays, path_of(rules, a)
     kept, down, up, prefix = 0, 0, 0, arrays[path.prefix :]
     ascending, ranks = lists[list_of(ledger, ASCENDING, c) :], lists[list_of(ledger, RANK, c) :]
-    lower, higher = lists[list_of(ledger, LOWER, c) :], lists[list_of(ledger, HIGHER, c) :]
+    lower, higher = lists[list_of(ledger, LOWER_RECORDS, c) :], lists[list_of(ledger, HIGHER_RECORDS, c) :]
     by_lower, by_higher = lists[list_of(ledger, KEPT_MORE, c) :], lists[list_of(ledger, UP_MORE, c) :]
     highs, lows = lists[list_of(ledger, ENTERS_HIGH, c) :], lists[list_of(ledger, ENTERS_LOW, c) :]
     first = size * (size + 1) // 2 - 1
@@ -105,8 +105,8 @@ def path_swap(ledger: Ledger, a: int, c: int, gone: int, side: int, place: int) 
     """Return the edge sum of a path after a swap; `gone` is the place of who gives way."""
     total, lists, entry = ledger.sums[a, c, TOTAL], ledger.lists[a], ledger.entry
     if entry[side, a, 0, place] > lists[list_of(ledger, RANK, c) + gone]:
-        return int(total + lists[list_of(ledger, LOWER, c) + gone] + entry[side, a, 1, place])
-    return int(total + lists[list_of(ledger, HIGHER, c) + gone] + entry[side, a, 2, place])
+        return int(total + lists[list_of(ledger, LOWER_RECORDS, c) + gone] + entry[side, a, 1, place])
+    return int(total + lists[list_of(ledger, HIGHER_RECORDS, c) + gone] + entry[side, a, 2, place])
 
 
 @spliced
@@ -128,12 +128,15 @@ def path_prices(
         lists, enters, price = ledger.lists[a], entry[0, a, 0, i], weight / rules.table[a]["whole"]
         rank = lists[list_of(ledger, RANK, first) + i]
         excess = ledger.sums[a, first, TOTAL] - ledger.sums[a, first, BOUND]
-        lower = excess + lists[list_of(ledger, LOWER, first) + i]
-        higher = excess + lists[list_of(ledger, HIGHER, first) + i]
+        lower = excess + lists[list_of(ledger, LOWER_RECORDS, first) + i]
+        higher = excess + lists[list_of(ledger, HIGHER_RECORDS, first) + i]
         excess = ledger.sums[a, second, TOTAL] - ledger.sums[a, second, BOUND]
         high, low = excess + entry[0, a, 1, i], excess + entry[0, a, 2, i]
-        ranks, lowers = lists[list_of(ledger, RANK, second) :], lists[list_of(ledger, LOWER, second) :]
-        highers, entering = lists[list_of(ledger, HIGHER, second) :], entry[1, a, 0]
+        ranks, lowers = (
+            lists[list_of(ledger, RANK, second) :],
+            lists[list_of(ledger, LOWER_RECORDS, second) :],
+        )
+        highers, entering = lists[list_of(ledger, HIGHER_RECORDS, second) :], entry[1, a, 0]
         highs, lows = entry[1, a, 1], entry[1, a, 2]
         for j in range(size):
             if_high, if_low = lower + highs[j], higher + lows[j]
@@ -149,7 +152,7 @@ def path_moves(ledger: Ledger, rules: Rules, a: int, c: int, members: NDArray[np
     """Add what a path says of the class without each member; prepare it for those that join."""
     lists, size, path = ledger.lists[a], len(members), path_of(rules, a)
     if size > 1:
-        _prefix(ledger, rules.arrays, path, a, c, size, size - 1, KEPT_MORE, UP_MORE, SPARE)
+        _prefix(ledger, rules.arrays, path, a, c, size, size - 1, KEPT_MORE, UP_MORE, SPARE_LIST)
         kept, down = lists[list_of(ledger, KEPT_MORE, c) :], lists[list_of(ledger, UP_MORE, c) :]
         ranks = lists[list_of(ledger, RANK, c) :]
         whole = before(rules.arrays, path, size - 1, size - 1, path.values) + down[size]
@@ -157,7 +160,7 @@ def path_moves(ledger: Ledger, rules: Rules, a: int, c: int, members: NDArray[np
         for i in range(size):
             total = whole + kept[ranks[i]] - down[ranks[i] + 1]
             ledger.leave[members[i]] += excess_of(rules, a, total, bound)
-    _prefix(ledger, rules.arrays, path, a, c, size, size + 1, KEPT_MORE, SPARE, UP_MORE)
+    _prefix(ledger, rules.arrays, path, a, c, size, size + 1, KEPT_MORE, SPARE_LIST, UP_MORE)
     ledger.sums[a, c, TOTAL_MORE] = before(rules.arrays, path, size + 1, size + 1, path.values)
 
 

@@ -22,16 +22,27 @@ WINDOWS_MAX_RECORDS = cast("int", np.int64(64))
 NO_NUMBER = cast("int", np.int64(-1))
 """Typed, so that functions are not compiled once more for a literal."""
 
-CODE, PLACED, WINDOW, RANK, LOWER, HIGHER, ASCENDING, ENTERS_HIGH, ENTERS_LOW, KEPT_MORE, UP_MORE, SPARE = (
-    cast("int", np.int64(i)) for i in range(12)
-)
+(
+    CODE,
+    PLACED,
+    WINDOW,
+    RANK,
+    LOWER_RECORDS,
+    HIGHER_RECORDS,
+    ASCENDING,
+    ENTERS_HIGH,
+    ENTERS_LOW,
+    KEPT_MORE,
+    UP_MORE,
+    SPARE_LIST,
+) = (cast("int", np.int64(i)) for i in range(12))
 """Lists of a class and an attribute."""
 
-LEDGER_LISTS = cast("int", np.int64(SPARE + 1))
+LEDGER_LISTS = cast("int", np.int64(SPARE_LIST + 1))
 """How many they are: the spare one is the last."""
 
 START, ROOM = range(2)
-INSIDE, WITHOUT = range(2)
+NODE_INSIDE, NODE_WITHOUT = range(2)
 TOTAL, BOUND, TOTAL_MORE, BOUND_MORE = range(4)
 """What stands in the last dimension of `Ledger.span`, `Ledger.nodes` and `Ledger.sums`."""
 
@@ -60,15 +71,15 @@ class Ledger(NamedTuple):
         Classes whose windows are known.
     lists : ndarray of shape (S, 12 places), int64
         `ASCENDING`, the positions of the members in ascending order; by their places in the class `CODE`,
-        their positions, and `RANK`, the members before each in that order. On a path: `LOWER` and `HIGHER`,
-        what a member adds to the edge sum where it gives way to a record of a higher rank, or of none such;
-        by rank `ENTERS_HIGH` and `ENTERS_LOW`, what that record adds then, without its own cost; by rank
-        `KEPT_MORE` and `UP_MORE`, prefix sums of the costs at the own rank and one higher in a class with
-        one member more; spare; by their places in the class `PLACED` and `WINDOW`, their positions and
-        windows as `windows` compares them.
+        their positions, and `RANK`, the members before each in that order. On a path: `LOWER_RECORDS` and
+        `HIGHER_RECORDS`, what a member adds to the edge sum where it gives way to a record of a higher rank,
+        or of none such; by rank `ENTERS_HIGH` and `ENTERS_LOW`, what that record adds then, without its own
+        cost; by rank `KEPT_MORE` and `UP_MORE`, prefix sums of the costs at the own rank and one higher in a
+        class with one member more; spare; by their places in the class `PLACED` and `WINDOW`, their positions
+        and windows as `windows` compares them.
     nodes : ndarray of shape (S, height, places, 2), int64
-        In a tree, on each level: `INSIDE`, the members of the class in the node above each, by its place, and
-        `WITHOUT`, what the edge there adds to the edge sum of the class without it.
+        In a tree, on each level: `NODE_INSIDE`, the members of the class in the node above each, by its
+        place, and `NODE_WITHOUT`, what the edge there adds to the edge sum of the class without it.
     sums : ndarray of shape (S, m, 4), int64
         `TOTAL`, `BOUND`: edge sum of the class, and the greatest one that t allows; `TOTAL_MORE`,
         `BOUND_MORE`: what does not depend on the record that joins, and the greatest edge sum with it.

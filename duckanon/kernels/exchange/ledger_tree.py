@@ -9,13 +9,13 @@ from duckanon.kernels.exchange.costs import edge, tree_of
 from duckanon.kernels.exchange.ledger_state import (
     ASCENDING,
     CODE,
-    INSIDE,
+    NODE_INSIDE,
+    NODE_WITHOUT,
     RANK,
-    SPARE,
+    SPARE_LIST,
     START,
     TOTAL,
     TOTAL_MORE,
-    WITHOUT,
     bound_of,
     excess_of,
     list_of,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from duckanon.kernels.closeness.threshold import Rules
-    from duckanon.kernels.exchange.costs import Tree
+    from duckanon.kernels.exchange.costs import TreeArrays
     from duckanon.kernels.exchange.ledger_state import Ledger
 
 
@@ -36,7 +36,7 @@ def fill_without(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> Non
     """Write what the edges above each member add without it: members below a node are a run in the order."""
     arrays, tree, lists, at = rules.arrays, tree_of(rules, a), ledger.lists[a], ledger.span[c, START]
     own, ranks = lists[list_of(ledger, CODE, c) :], lists[list_of(ledger, RANK, c) :]
-    ascending, inside = lists[list_of(ledger, ASCENDING, c) :], lists[list_of(ledger, SPARE, c) :]
+    ascending, inside = lists[list_of(ledger, ASCENDING, c) :], lists[list_of(ledger, SPARE_LIST, c) :]
     for h in range(tree.height):
         first, level = 0, tree.nodes + h * tree.values
         for r in range(1, size + 1):
@@ -48,7 +48,7 @@ def fill_without(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> Non
         for i in range(size):
             count, below = inside[ranks[i]], arrays[tree.below + h * tree.values + own[i]]
             step = edge(tree, count - 1, size, below) - edge(tree, count, size, below)
-            ledger.nodes[a, h, at + i, INSIDE], ledger.nodes[a, h, at + i, WITHOUT] = count, step
+            ledger.nodes[a, h, at + i, NODE_INSIDE], ledger.nodes[a, h, at + i, NODE_WITHOUT] = count, step
 
 
 @inner
@@ -95,7 +95,7 @@ def tree_swap(
     level, leaves = tree.nodes, ledger.lists[a, list_of(ledger, CODE, c) + gone]
     node = ledger.span[c, START] + gone
     while h < tree.height and rules.arrays[level + leaves] != rules.arrays[level + enters]:
-        total += ledger.nodes[a, h, node, WITHOUT] + ledger.entry[side, a, 1 + h, place]
+        total += ledger.nodes[a, h, node, NODE_WITHOUT] + ledger.entry[side, a, 1 + h, place]
         level += tree.values
         h += 1
     return int(total)
@@ -112,7 +112,7 @@ def tree_moves(ledger: Ledger, rules: Rules, a: int, c: int, members: NDArray[np
         left = less
         for h in range(tree.height):
             below = arrays[tree.below + h * tree.values + own[i]]
-            count = ledger.nodes[a, h, at + i, INSIDE]
+            count = ledger.nodes[a, h, at + i, NODE_INSIDE]
             left += edge(tree, count - 1, size - 1, below) - edge(tree, count, size - 1, below)
         ledger.leave[members[i]] += excess_of(rules, a, left, bound)
 
@@ -132,7 +132,7 @@ def tree_step(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int
 
 @inner
 def _inside(
-    ascending: NDArray[np.int64], arrays: NDArray[np.int64], tree: Tree, size: int, rank: int, h: int,
+    ascending: NDArray[np.int64], arrays: NDArray[np.int64], tree: TreeArrays, size: int, rank: int, h: int,
     code: int,
 ) -> int:  # fmt: skip
     """Return how many of the positions lie below the node of a level above one of some rank: a run there."""

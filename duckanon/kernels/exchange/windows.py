@@ -22,8 +22,8 @@ from duckanon.kernels.exchange.ledger_state import (
     CODE,
     ENTERS_HIGH,
     ENTERS_LOW,
-    HIGHER,
-    LOWER,
+    HIGHER_RECORDS,
+    LOWER_RECORDS,
     PLACED,
     RANK,
     TOTAL,
@@ -49,7 +49,7 @@ where either term is below 0: there are at most `PATH_MAX_POSITIONS` of them."""
 PATH_MAX_POSITIONS = 2**30
 """Largest number of positions on a path for which windows are kept."""
 
-AFTER, UNTIL, FROM_HIGH, TO_HIGH, FROM_LOW, TO_LOW = range(6)
+POSITIONS_AFTER, POSITIONS_UNTIL, FROM_HIGH, TO_HIGH, FROM_LOW, TO_LOW = range(6)
 """What stands in the first dimension of `Ledger.slots`, by the rank at which a record enters: positions that
 have it; and the ends of windows there but for what depends on the member that gives way, where its rank is
 lower and where it is not."""
@@ -124,14 +124,14 @@ def _path_windows(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> No
     ascending, highs = lists[list_of(ledger, ASCENDING, c) :], lists[list_of(ledger, ENTERS_HIGH, c) :]
     lows = lists[list_of(ledger, ENTERS_LOW, c) :]
     for q in range(size + 1):
-        slots[AFTER, q] = ascending[q - 1] + 1 if q > 0 else 0
-        slots[UNTIL, q] = ascending[q] if q < size else path.values
+        slots[POSITIONS_AFTER, q] = ascending[q - 1] + 1 if q > 0 else 0
+        slots[POSITIONS_UNTIL, q] = ascending[q] if q < size else path.values
         high, low = turns[q - 1] - turns[q] if q > 0 else 0, turns[q] - turns[q + 1] if q < size else 0
         slots[FROM_HIGH, q], slots[TO_HIGH, q] = each * highs[q], each * (highs[q] + high)
         slots[FROM_LOW, q], slots[TO_LOW, q] = each * lows[q], each * (lows[q] + low)
     left = ledger.sums[a, c, BOUND] - ledger.sums[a, c, TOTAL]
-    ranks, lower = lists[list_of(ledger, RANK, c) :], lists[list_of(ledger, LOWER, c) :]
-    higher, window = lists[list_of(ledger, HIGHER, c) :], lists[list_of(ledger, WINDOW, c) :]
+    ranks, lower = lists[list_of(ledger, RANK, c) :], lists[list_of(ledger, LOWER_RECORDS, c) :]
+    higher, window = lists[list_of(ledger, HIGHER_RECORDS, c) :], lists[list_of(ledger, WINDOW, c) :]
     own, placed = lists[list_of(ledger, CODE, c) :], lists[list_of(ledger, PLACED, c) :]
     for i in range(size):
         least, greatest, rank = float(path.values), -1.0, ranks[i]
@@ -141,8 +141,8 @@ def _path_windows(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> No
             high_first, low_first = slots[FROM_HIGH, q] - high_room, slots[FROM_LOW, q] - low_room
             high_last, low_last = high_room - slots[TO_HIGH, q], low_room - slots[TO_LOW, q]
             first, last = high_first if q > rank else low_first, high_last if q > rank else low_last
-            first = first if first > slots[AFTER, q] else slots[AFTER, q]
-            last = last if last < slots[UNTIL, q] else slots[UNTIL, q]
+            first = first if first > slots[POSITIONS_AFTER, q] else slots[POSITIONS_AFTER, q]
+            last = last if last < slots[POSITIONS_UNTIL, q] else slots[POSITIONS_UNTIL, q]
             least = first if first <= last and first < least else least
             greatest = last if first <= last and last > greatest else greatest
         window[i], placed[i] = int(greatest) * WORD - int(least), own[i] * WORD - own[i]

@@ -160,7 +160,7 @@ def kd_blocks(
             f"largest = {largest} leaves no room for two units of {unit}: use {2 * unit} or more"
         )
     order, starts = np.empty(n, np.int64), []
-    here, there = (_Level(np.empty(points.size), np.empty(n, np.int64)) for _ in range(2))
+    here, there = (_LevelMemory(np.empty(points.size), np.empty(n, np.int64)) for _ in range(2))
     (root,) = _stacks({n: 1}, points.shape[1], here).values()
     root.columns[:, 0], root.record[0], root.start[0] = points.T, np.arange(n), 0
     stacks = [root]
@@ -186,7 +186,7 @@ class _Stack(NamedTuple):
     start: NDArray[np.int64]
 
 
-class _Level(NamedTuple):
+class _LevelMemory(NamedTuple):
     """Memory for all records on one level: coordinates (n * d,) and record numbers (n,).
 
     Two are used in turn, because fresh memory costs more than a copy.
@@ -196,7 +196,7 @@ class _Level(NamedTuple):
     record: NDArray[np.int64]
 
 
-def _stacks(nodes: Mapping[int, int], d: int, memory: _Level) -> dict[int, _Stack]:
+def _stacks(nodes: Mapping[int, int], d: int, memory: _LevelMemory) -> dict[int, _Stack]:
     """Return an unfilled stack for each size of node, given how many nodes there are of each."""
     stacks, first = {}, 0
     for size, count in nodes.items():
@@ -210,7 +210,7 @@ def _stacks(nodes: Mapping[int, int], d: int, memory: _Level) -> dict[int, _Stac
     return stacks
 
 
-def _halved(stacks: Sequence[_Stack], unit: int, memory: _Level) -> list[_Stack]:
+def _halved(stacks: Sequence[_Stack], unit: int, memory: _LevelMemory) -> list[_Stack]:
     """Return the children of all nodes, stacked by size."""
     nodes: dict[int, int] = {}
     for stack in stacks:

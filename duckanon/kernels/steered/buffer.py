@@ -15,7 +15,7 @@ import numpy as np
 
 from duckanon.kernels.compiled import inner
 from duckanon.kernels.points import COORDINATE_MAX
-from duckanon.kernels.steered.seen import Asked, Seen, seen_of
+from duckanon.kernels.steered.seen import AttributeLimit, Seen, seen_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +86,7 @@ class Buffer(NamedTuple):
 
 def open_buffer(
     attributes: int, k: int, *, delay: int, order_weight: float = 0.0, grow: bool = False,
-    by_subject: bool = False, asked: Sequence[Asked] = (), window: int = 0,
+    by_subject: bool = False, asked: Sequence[AttributeLimit] = (), window: int = 0,
 ) -> Buffer:  # fmt: skip
     """Return an empty buffer.
 
@@ -104,7 +104,7 @@ def open_buffer(
         See `Buffer`.
     by_subject : bool, default False
         Whether `push` gets the subject of every tuple; if not, each is of a subject of its own.
-    asked : sequence of Asked, optional
+    asked : sequence of AttributeLimit, optional
         What a class must keep of each sensitive attribute; then `push` gets their values.
     window : int, default 0
         A class is compared with the last so many tuples that were read, at least delay + 1; 0 is all.

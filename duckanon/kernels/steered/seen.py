@@ -22,7 +22,7 @@ T_DENOMINATOR = 10**12
 """Largest denominator of t, as everywhere else."""
 
 
-class Asked(NamedTuple):
+class AttributeLimit(NamedTuple):
     """What a class must keep of a sensitive attribute.
 
     Attributes
@@ -59,11 +59,11 @@ class Seen(NamedTuple):
     different : ndarray of shape (S,), int64
         How many values the class that is being formed has.
     ordered : ndarray of shape (S,), bool
-        See `Asked`.
+        See `AttributeLimit`.
     t : ndarray of shape (S, 2), int64
         Numerator and denominator; both 0 where nothing is asked.
     l : ndarray of shape (S,), int64
-        See `Asked`.
+        See `AttributeLimit`.
     """
 
     counts: NDArray[np.int64]
@@ -77,7 +77,7 @@ class Seen(NamedTuple):
     l: NDArray[np.int64]  # noqa: E741 - l-diversity has this name everywhere
 
 
-def seen_of(asked: Sequence[Asked], window: int) -> Seen:
+def seen_of(asked: Sequence[AttributeLimit], window: int) -> Seen:
     """Return that no tuple was read, with no value known; ValueError where t or l is out of range."""
     for one in asked:
         if one.l < 1:

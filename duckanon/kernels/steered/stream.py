@@ -31,7 +31,7 @@ from duckanon.kernels.steered.buffer import (
     remove,
 )
 from duckanon.kernels.steered.classes import Forming, enough, form, forming_of
-from duckanon.kernels.steered.seen import Asked, Seen, read, recoded, renumbered
+from duckanon.kernels.steered.seen import AttributeLimit, Seen, read, recoded, renumbered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 __all__ = [
     "TUPLES_HELD",
     "TUPLES_READ",
-    "Asked",
+    "AttributeLimit",
     "Buffer",
-    "Written",
+    "StreamOutput",
     "finish",
     "held",
     "open_buffer",
@@ -55,7 +55,7 @@ SUM_LIMIT = 2**62
 """Sums of counts that are compared are less."""
 
 
-class Written(NamedTuple):
+class StreamOutput(NamedTuple):
     """What has left a buffer.
 
     Attributes
@@ -100,7 +100,7 @@ def renumber(buffer: Buffer, places: Sequence[NDArray[np.int64]], sizes: Sequenc
 
 def push(
     buffer: Buffer, points: ArrayLike, subjects: ArrayLike | None = None, codes: ArrayLike | None = None
-) -> Written:
+) -> StreamOutput:
     """Read tuples into a buffer, and return what leaves it while they come.
 
     Parameters
@@ -117,7 +117,7 @@ def push(
 
     Returns
     -------
-    Written
+    StreamOutput
         The same, one call after the other, however the stream is cut into batches.
 
     Raises
@@ -144,7 +144,7 @@ def push(
     return _cut(room, out, lost)
 
 
-def finish(buffer: Buffer) -> Written:
+def finish(buffer: Buffer) -> StreamOutput:
     """Let the oldest tuple expire again and again while a class can be formed, and return what leaves.
 
     Parameters
@@ -154,7 +154,7 @@ def finish(buffer: Buffer) -> Written:
 
     Returns
     -------
-    Written
+    StreamOutput
         Dropped is only what finds no class that keeps t and l.
 
     Notes
@@ -210,15 +210,15 @@ def _coded(buffer: Buffer, codes: ArrayLike | None, count: int) -> NDArray[np.in
     return matrix
 
 
-def _room(count: int) -> Written:
+def _room(count: int) -> StreamOutput:
     """Return room for what leaves."""
     positions, classes, dropped = (np.empty(count, np.int64) for _ in range(3))
-    return Written(positions, classes, dropped, np.empty(count, np.bool_))
+    return StreamOutput(positions, classes, dropped, np.empty(count, np.bool_))
 
 
-def _cut(room: Written, out: int, lost: int) -> Written:
+def _cut(room: StreamOutput, out: int, lost: int) -> StreamOutput:
     """Return the part of the room that was used."""
-    return Written(
+    return StreamOutput(
         room.positions[:out].copy(), room.classes[:out].copy(), room.dropped[:lost].copy(),
         room.apart[:lost].copy(),
     )  # fmt: skip
@@ -227,7 +227,7 @@ def _cut(room: Written, out: int, lost: int) -> Written:
 @compiled
 def _read(
     waiting: Waiting, seen: Seen, forming: Forming, points: NDArray[np.float64], subjects: NDArray[np.int64],
-    codes: NDArray[np.int64], room: Written,
+    codes: NDArray[np.int64], room: StreamOutput,
 ) -> tuple[int, int]:  # fmt: skip
     """Read tuples one by one; return how many are put out and dropped."""
     mask, out, lost = len(waiting.slots) - 1, 0, 0
@@ -248,7 +248,7 @@ def _read(
 
 
 @compiled
-def _empty(waiting: Waiting, seen: Seen, forming: Forming, room: Written) -> tuple[int, int]:
+def _empty(waiting: Waiting, seen: Seen, forming: Forming, room: StreamOutput) -> tuple[int, int]:
     """Form classes around the oldest tuple while there are enough; return how many leave and are dropped."""
     mask, out, lost = len(waiting.slots) - 1, 0, 0
     end = waiting.counts[TUPLES_READ]
@@ -265,7 +265,7 @@ def _empty(waiting: Waiting, seen: Seen, forming: Forming, room: Written) -> tup
 
 
 @compiled
-def _put(waiting: Waiting, forming: Forming, size: int, room: Written, out: int) -> int:
+def _put(waiting: Waiting, forming: Forming, size: int, room: StreamOutput, out: int) -> int:
     """Write the members of a class that was formed; return how many tuples are put out by then."""
     for j in range(size):
         room.positions[out + j] = forming.members[j]
@@ -274,7 +274,7 @@ def _put(waiting: Waiting, forming: Forming, size: int, room: Written, out: int)
 
 
 @compiled
-def _drop(waiting: Waiting, position: int, apart: bool, room: Written, lost: int) -> int:
+def _drop(waiting: Waiting, position: int, apart: bool, room: StreamOutput, lost: int) -> int:
     """Drop a tuple; return how many are dropped by then."""
     remove(waiting, waiting.slots[position & (len(waiting.slots) - 1)])
     room.dropped[lost], room.apart[lost] = position, apart

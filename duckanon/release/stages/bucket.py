@@ -100,7 +100,7 @@ def bucket(
     """
     ready, labels = _ready(con, embedded, limits, policy)
     open_size = staged.size - len(labels)
-    together = policy.method == "auto" and policy.refine and staged.size <= recipes.EXACT
+    together = policy.method == "auto" and policy.refine and staged.size <= recipes.MDAV_MAX_RECORDS
     if open_size and (together or open_size < policy.k):
         # The kernel that sees the whole table weighs ready classes against others: all open again. Where
         # fewer than k records are open, the last ready class opens again and takes them in.

@@ -222,7 +222,7 @@ def test_ctrl_c_when_the_statement_is_as_good_as_done_does_not_undo_it() -> None
     with pytest.raises(KeyboardInterrupt) as caught:
         work()
     assert done == ["committed"]
-    assert caught.value.__notes__ == [interrupts.DONE]
+    assert caught.value.__notes__ == [interrupts.DONE_NOTE]
 
 
 def test_an_interrupt_by_another_thread_again_and_again_leaves_nothing() -> None:

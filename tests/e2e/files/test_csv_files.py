@@ -220,7 +220,7 @@ def test_columns_that_come_back_as_they_stand_are_found_among_many(
     header = "whole,padded,other,half,money,day,days,yes,lasts,none"
     rows = ["1,07,5,0.5,1.50,2020-01-02,2020-1-2,yes,true,", "2,8,,2.5,2.25,2021-03-04,2020-01-03,no,false,"]
     file = write(tmp_path / "p.csv", "\n".join([header, *rows, "3,9,6,3.5,1.25,,2020-01-04,no,True,"]) + "\n")
-    monkeypatch.setattr(csv_files, "_TOGETHER", 2)
+    monkeypatch.setattr(csv_files, "_COLUMNS_PER_STATEMENT", 2)
     with duckdb.connect() as con:
         _, exact = csv_files._exact(con, csv_files._sniffed(con, file, csv_files.AS_FOUND))
     assert exact - {"none"} == {"whole", "other", "half", "day"}

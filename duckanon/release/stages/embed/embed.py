@@ -12,7 +12,7 @@ from duckanon import progress
 from duckanon.database import arrow, engine, templates
 from duckanon.hierarchies.tree import make_climb
 from duckanon.kernels.splitmix import STEP, mixed
-from duckanon.literature.parts import Tree, level_widths
+from duckanon.literature.parts import ColumnTree, level_widths
 from duckanon.release.stages.embed.moments import moments
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Coordinates:
     paths: npt.NDArray[np.int64] | None = None  # nodes above each value code, where there is a hierarchy
 
 
-Cuts = tuple["npt.NDArray[np.float64]", dict[int, Tree]]
+Cuts = tuple["npt.NDArray[np.float64]", dict[int, ColumnTree]]
 """Coordinates (n, d), places in hierarchies among them, and these hierarchies by column."""
 
 
@@ -131,14 +131,14 @@ def coordinates(
 def cut_points(axes: tuple[Coordinates, ...], columns: Mapping[str, npt.NDArray[np.float64]]) -> Cuts:
     """What a method that cuts takes instead of `coordinates`."""
     parts: list[npt.NDArray[np.float64]] = []
-    trees: dict[int, Tree] = {}
+    trees: dict[int, ColumnTree] = {}
     for axis in axes:
         if axis.paths is None:
             parts += _parts(axis, columns[axis.column])
         else:
             # A part before it may have several columns, as of three names, or none, as of a single one.
             place = sum(1 if part.ndim == 1 else part.shape[1] for part in parts)
-            trees[place] = Tree(axis.paths, level_widths(axis.paths.shape[1] - 1, axis.weight))
+            trees[place] = ColumnTree(axis.paths, level_widths(axis.paths.shape[1] - 1, axis.weight))
             parts.append(columns[axis.column])
     length = len(next(iter(columns.values())))
     return np.ascontiguousarray(np.column_stack(parts)) if parts else np.zeros((length, 0)), trees

@@ -11,7 +11,7 @@ import numpy as np
 from duckanon.database import engine, templates
 from duckanon.errors import InfeasibleError, PolicyError
 from duckanon.hierarchies.tree import leaves_of
-from duckanon.kernels.rollup import Generalized, Rows, values_of
+from duckanon.kernels.rollup import DistinctRows, Generalized, values_of
 from duckanon.literature.full_domain import minimal_nodes, search
 from duckanon.literature.lattice import Criteria
 from duckanon.release.stages.limit.limit import thresholds_of
@@ -39,7 +39,7 @@ class Generalization:
     """The optimum, and the class of every record."""
 
     found: Found
-    rows: Rows  # the distinct rows that were searched
+    rows: DistinctRows  # the distinct rows that were searched
     labels: npt.NDArray[np.int64]  # (n,), class of record_id 1, 2, ..., -1 where suppressed
     heights: dict[str, int]  # levels above the values, by quasi-identifier column
 
@@ -82,7 +82,7 @@ def _criteria(staged: Staged, limits: Limits, policy: Policy) -> Criteria:
 
 def _rows(
     con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits
-) -> tuple[Rows, npt.NDArray[np.int64]]:
+) -> tuple[DistinctRows, npt.NDArray[np.int64]]:
     """Return the distinct rows, and that of every record (n,); those that share all values are neighbours."""
     every = np.empty((len(staged.quasi), staged.size), dtype=np.int32)
     begins = np.zeros(staged.size, dtype=bool)
@@ -102,7 +102,7 @@ def _rows(
         values = engine.column(con, query, "partition", staged.size).astype(np.int64)
         sensitive.append(values_of(row_of, values, len(first)))
     records = np.bincount(row_of).astype(np.int64)
-    return Rows(np.ascontiguousarray(every[:, first].T), records, quasi, tuple(sensitive)), row_of
+    return DistinctRows(np.ascontiguousarray(every[:, first].T), records, quasi, tuple(sensitive)), row_of
 
 
 def _coded(
@@ -143,7 +143,7 @@ def _check_size(fields: Sequence[Field], quasi: Sequence[Generalized]) -> None:
         )
 
 
-def _infeasible(rows: Rows, fields: Sequence[Field], policy: Policy) -> InfeasibleError:
+def _infeasible(rows: DistinctRows, fields: Sequence[Field], policy: Policy) -> InfeasibleError:
     """Return the error where no node keeps the thresholds: that of all roots does, unless values stay."""
     stay = [field.name for field, one in zip(fields, rows.quasi, strict=True) if one.height == 0]
     if not stay:

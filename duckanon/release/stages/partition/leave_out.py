@@ -9,7 +9,7 @@ import numpy as np
 from duckanon.kernels.compose import compose, first_partition, merged
 from duckanon.kernels.loss import deviations, information_loss
 from duckanon.kernels.merging.merge import violations_of
-from duckanon.kernels.recipes import EXACT, Recipe, recipes
+from duckanon.kernels.recipes import MDAV_MAX_RECORDS, Recipe, recipes
 from duckanon.release.stages.bucket import FIRST_CLASS_MAX_RECORDS, stratum_size
 from duckanon.release.stages.limit.evened import evened, not_found
 from duckanon.release.stages.limit.limit import thresholds_without
@@ -35,7 +35,7 @@ LIMIT_DIVISORS = (1, 2, 4, 8)
 def leaves_out(tiles: Tiles, limits: Limits, policy: Policy) -> bool:
     """Whether `leave_out` chooses the suppressed records, since one kernel sees all; else `repair` does."""
     sees_all = tiles.count == 1 and not len(tiles.ready_labels)
-    searched = policy.method == "auto" and policy.refine and tiles.open_size <= EXACT
+    searched = policy.method == "auto" and policy.refine and tiles.open_size <= MDAV_MAX_RECORDS
     return bool(searched and sees_all and limits.thresholds and policy.suppression_limit)
 
 

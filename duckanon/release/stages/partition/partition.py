@@ -13,7 +13,7 @@ import numpy as np
 from duckanon import progress
 from duckanon.database.spool import Spool, spool_folder
 from duckanon.kernels.merging.merge import violations_of
-from duckanon.kernels.recipes import EXACT
+from duckanon.kernels.recipes import MDAV_MAX_RECORDS
 from duckanon.literature.mondrian_suppressed import Suppression
 from duckanon.release.stages.bucket import CUTTING_METHODS, stream, subset
 from duckanon.release.stages.class_means import averaged, class_means
@@ -197,7 +197,7 @@ def _kernel(
 
 def _pooling(tiles: Tiles, policy: Policy) -> bool:
     """Tell whether the worst classes may be searched together."""
-    return policy.method == "auto" and (tiles.count > 1 or tiles.open_size > EXACT)
+    return policy.method == "auto" and (tiles.count > 1 or tiles.open_size > MDAV_MAX_RECORDS)
 
 
 def _stop(staged: Staged, ended: threading.Event) -> Stop:

@@ -13,7 +13,14 @@ from duckanon.kernels.closeness.threshold import least_records
 from duckanon.kernels.compose import compose
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.merging.merge import violations_of
-from duckanon.kernels.recipes import EXACT, MORE, Recipe, Start, choice, recipes
+from duckanon.kernels.recipes import (
+    BLOCKS_MAX_LOSS_FACTOR,
+    MDAV_MAX_RECORDS,
+    Recipe,
+    Start,
+    choice,
+    recipes,
+)
 from duckanon.literature.registry import PUBLISHED, run_named
 from duckanon.literature.task import Task
 from duckanon.release.stages.bucket import FIRST_CLASS_MAX_RECORDS, stratum_size, stream, tile_size
@@ -107,7 +114,7 @@ def choose_plan(
     if not thresholds:
         how = {
             "mdav": "exact MDAV",
-            "blocks": f"more than {EXACT} records in a tile: MDAV in blocks",
+            "blocks": f"more than {MDAV_MAX_RECORDS} records in a tile: MDAV in blocks",
             "univariate": "one column: of all classes of a tile these lose least",
         }[tried[0].start]
         return Plan(tried[0], f"only k is asked for; {how}")
@@ -168,9 +175,13 @@ def _tried(
     points, codes = some.points, some.codes
     whole = len(points) == some.open_size
     on_trial, found, losses = _on_sample(points, codes, policy, tried, limits.thresholds, stop, whole=whole)
-    best = choice(tried, losses, sampled=some.open_size > EXACT)
+    best = choice(tried, losses, sampled=some.open_size > MDAV_MAX_RECORDS)
     names = ", ".join(f"{recipe.start} with classes from {recipe.size}" for recipe in tried)
-    little = "least loss" if losses[best] == min(losses) else f"at most {MORE} times the least loss"
+    little = (
+        "least loss"
+        if losses[best] == min(losses)
+        else f"at most {BLOCKS_MAX_LOSS_FACTOR} times the least loss"
+    )
     why = f"{little} on a sample of {len(points)} records of {names}"
     # The same records, recipe and seed, and merging as in the release: its classes are made.
     merging = policy.suppression_limit == 0 or leaves_out(tiles, limits, policy)
