@@ -10,8 +10,8 @@ by its public names alone, so one copy of the script serves two checkouts:
 
 A file holds, by case and part: hash of the released rows in their order with their types, plan of EXPLAIN, report,
 warnings, effect, metadata (`evidence`), and their hashes. Times, versions, paths and links of the audit chain, which
-hash a time, are left out. `write FILE CASE ...` runs some cases alone. `--spark PYTHON` adds two releases on Spark,
-run by the Python of an environment that has it.
+hash a time, are left out. `write FILE CASE ...` runs some cases alone. Releases on
+Spark take minutes, and are not among them: tests/spark has those.
 """
 
 from __future__ import annotations
@@ -19,20 +19,19 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from golden_cases import spark_releases
+import golden_cases  # noqa: F401 - enters the cases
 from golden_parts import CASES, Parts, attempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def write(path: Path, names: list[str], spark: str | None) -> None:
+def write(path: Path, names: list[str]) -> None:
     """Run cases, all by default, and write what they are to a file."""
     import duckanon
 
@@ -43,9 +42,6 @@ def write(path: Path, names: list[str], spark: str | None) -> None:
         found[name] = attempt(CASES[name])
         spent = time.process_time() - begin
         print(f"{spent:6.2f} s  {name}  {found[name].get('error', '')}".rstrip(), file=sys.stderr)
-    if spark:
-        done = subprocess.run([spark, __file__, "spark"], capture_output=True, text=True, check=True)
-        found |= json.loads(done.stdout.partition("\nGOLDEN ")[2])
     path.write_text(json.dumps(found, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
     print(f"{time.process_time():.0f} CPU seconds, {len(found)} cases written to {path}", file=sys.stderr)
 
@@ -99,19 +95,14 @@ def main() -> int:
     writes = actions.add_parser("write")
     writes.add_argument("file", type=Path)
     writes.add_argument("cases", nargs="*")
-    writes.add_argument("--spark")
     compares = actions.add_parser("compare")
     compares.add_argument("old", type=Path)
     compares.add_argument("new", type=Path)
     compares.add_argument("--allow", nargs="*", default=[], metavar="PATTERN")
     compares.add_argument("--only", action="store_true", help="compare the cases that NEW has")
-    actions.add_parser("spark")
     given = parser.parse_args()
-    if given.action == "spark":
-        spark_releases()
-        return 0
     if given.action == "write":
-        write(given.file, given.cases, given.spark)
+        write(given.file, given.cases)
         return 0
     return compare(given.old, given.new, given.allow, only=given.only)
 

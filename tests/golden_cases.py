@@ -384,28 +384,3 @@ def stream_table() -> Parts:
     with connected(400, hierarchies=True) as con:
         report = con.stream("SELECT age, zip, charge FROM people", "t", quasi_identifiers=["age", "zip"], k=4, delay=50, recode={"zip": "hierarchy"}, hierarchies={"zip": "zip_tree"}, scale={"age": (0, 100)})
         return {"rows": rows_of(con.sql("FROM t")), "report": plain(report.to_dict())}
-
-
-# ---------------------------------------------------------------- Spark
-
-
-def spark_releases() -> None:
-    """Print two releases on Spark as JSON: what runs in an environment that has it."""
-    from pyspark.sql import SparkSession
-
-    import duckanon
-    from duckanon.spark import anonymize
-
-    with connected(800) as con:
-        table = con.sql("SELECT age, weight::DOUBLE AS weight, city, charge FROM people").to_arrow_table()
-    session = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "2").config("spark.ui.enabled", "false").getOrCreate()
-    found = {}
-    for name, options in {"spark_k": {}, "spark_t": {"t": 0.3}}.items():
-        policy = duckanon.Policy(quasi_identifiers=["age", "weight", "city"], sensitive="charge", k=5, effort="fast", **options)
-        with folder() as aside:
-            made = anonymize(session.createDataFrame(table), policy, path=str(aside / "released"))
-            rows = made.dataframe.toArrow()
-            # The order of the files is not stated.
-            found[name] = {"rows": arrow_rows(rows.sort_by([(column, "ascending") for column in rows.column_names])), "report": plain(json.loads(made.report.to_json()))}
-    session.stop()
-    print(f"\nGOLDEN {json.dumps(found)}")

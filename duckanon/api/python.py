@@ -18,7 +18,7 @@ from duckanon.database.interrupts import interruptible
 from duckanon.database.relations import named, resolve
 from duckanon.errors import SourceError
 from duckanon.policy.policy import Policy
-from duckanon.policy.told import check_of_rows
+from duckanon.policy.reported import check_of_rows
 from duckanon.release import unpublished
 from duckanon.release.views import create
 from duckanon.statements.names import QualifiedName, parse_name

@@ -58,7 +58,7 @@ from duckanon.policy.policy import (
     hierarchy_names,
     stated_options,
 )
-from duckanon.policy.told import check_of_rows
+from duckanon.policy.reported import check_of_rows
 from duckanon.release.frontier import frontier as measured
 from duckanon.release.source import Source
 from duckanon.release.tables import SECOND_ENDING, together

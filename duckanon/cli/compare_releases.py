@@ -28,7 +28,7 @@ from duckanon.cli.options import (
 from duckanon.errors import PolicyError
 from duckanon.policy.checks import checked
 from duckanon.policy.names import fold
-from duckanon.policy.told import SUBJECTS
+from duckanon.policy.reported import SUBJECTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled, inner
+from duckanon.kernels.compiled import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FREE = -1
+NOT_ASSIGNED = -1
 """Stands for the row of a column, or the column of a row, that has none yet."""
 
 
@@ -50,7 +50,7 @@ def _columns_of_rows(costs: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the column of each row (n,) of costs (n, m), n <= m."""
     n, m = costs.shape
     of_rows, of_columns = np.zeros(n), np.zeros(m)
-    column, row = np.full(n, FREE), np.full(m, FREE)
+    column, row = np.full(n, NOT_ASSIGNED), np.full(m, NOT_ASSIGNED)
     lengths, before = np.empty(m), np.empty(m, np.int64)
     rows_seen, columns_seen = np.empty(n, np.bool_), np.empty(m, np.bool_)
     for first in range(n):
@@ -63,7 +63,7 @@ def _columns_of_rows(costs: NDArray[np.float64]) -> NDArray[np.int64]:
         for j in range(m):
             if columns_seen[j]:
                 of_columns[j] -= lengths[end] - lengths[j]
-        i = FREE
+        i = NOT_ASSIGNED
         while i != first:
             i = before[end]
             row[end] = i
@@ -71,7 +71,7 @@ def _columns_of_rows(costs: NDArray[np.float64]) -> NDArray[np.int64]:
     return column
 
 
-@inner
+@compiled
 def _shortest_path(
     costs: NDArray[np.float64],
     of_rows: NDArray[np.float64],
@@ -97,12 +97,12 @@ def _shortest_path(
             if length < lengths[j]:
                 lengths[j], before[j] = length, i
             # Of columns at the same distance a free one ends the path.
-            if lengths[j] < lowest or (lengths[j] == lowest and row[j] == FREE):
+            if lengths[j] < lowest or (lengths[j] == lowest and row[j] == NOT_ASSIGNED):
                 lowest, place = lengths[j], at
         least, j = lowest, open_columns[place]
         columns_seen[j] = True
         open_columns[place] = open_columns[left - 1]
-        if row[j] == FREE:
+        if row[j] == NOT_ASSIGNED:
             return int(j)
         i = row[j]
-    return FREE
+    return NOT_ASSIGNED

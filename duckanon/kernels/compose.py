@@ -144,12 +144,10 @@ class _Limited:
 def _refined_under(
     limited: _Limited, recipe: Recipe, start: NDArray[np.int64], effort: Effort | None, *, merging: bool
 ) -> NDArray[np.int64]:
-    """Return classes that keep the thresholds as `compose` says, and lose the less the higher the effort.
-
-    'fast' and 'balanced' make the same passes, 'balanced' more of them, so that from one start it never loses
-    more; 'best' begins with what 'balanced' ends with. Violations are reduced in other steps at each effort,
-    so that a start with violations is tried with the steps of each effort up to the one asked.
-    """
+    """Return classes that keep the thresholds; a higher effort never loses more."""
+    # From one start 'balanced' makes the passes of 'fast' and more, and 'best' begins with what 'balanced'
+    # ends with. Efforts reduce violations in different steps, so a start with violations is tried with the
+    # steps of each effort up to the one asked.
 
     def kept(level: Effort | None, labels: NDArray[np.int64] = start) -> NDArray[np.int64]:
         if level and recipe.start != "tcloseness_first":
@@ -183,12 +181,9 @@ def _refined_under(
 def _anatomy(
     limited: _Limited, recipe: Recipe, start: NDArray[np.int64], effort: Effort | None, *, merging: bool
 ) -> NDArray[np.int64]:
-    """Return classes from the given start or from a broader one, as `_refined_under` does.
-
-    A broad one finds nearer records where there are enough of each value everywhere, a narrow one where some
-    are rare in places. Where all records together have too many of a value, no merging of theirs helps: what
-    it leaves is one class.
-    """
+    """Return classes from the given start or from a broader one, as `_refined_under` does."""
+    # A broad start finds nearer records where every value is frequent everywhere, a narrow one where some
+    # values are rare in places. If the whole table has too large a share of a value, merging does not help.
     whole = violations_per_class(limited.thresholds, limited.codes, [0, len(start)])
     broad = _anatomized(
         limited.points, limited.codes, recipe.size, limited.thresholds, ANATOMIZE_BROAD_RECORDS
@@ -226,12 +221,9 @@ def _refined_freely(
     points: NDArray[np.float64], start: NDArray[np.int64], k: int, effort: Effort,
     share: float, seed: int, stop: Stop | None,
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Return classes refined without thresholds, each effort from what the one below ends with.
-
-    Beside the given start the clusters of a spanning tree are taken, in larger tables where it pays, and in
-    others classes of equal records; what all lose least is put together. Where one column only varies, the
-    cut that loses least of all is known.
-    """
+    """Return classes refined without thresholds; each effort starts from the end of the one below."""
+    # Other starts are the clusters of a spanning tree, in larger tables where they pay, and classes of equal
+    # records. The classes that lose least are combined. If one column only varies, the optimal cut is known.
     n, varies = len(points), points.min(axis=0) < points.max(axis=0)
     if np.count_nonzero(varies) == 1:
         return univariate(np.ascontiguousarray(points[:, varies]), k)
@@ -312,11 +304,8 @@ def _grown(
 
 
 def _has_gaps(points: NDArray[np.float64], k: int, stop: Stop | None) -> bool:
-    """Tell whether in one block of neighbours a spanning tree finds clusters that MDAV cuts.
-
-    Not looked for with a k that needs larger trees than `MDAV_MAX_RECORDS`, which cost the square of
-    that.
-    """
+    """Tell whether in one block of neighbours a spanning tree finds clusters that MDAV cuts."""
+    # A larger k needs larger trees, which cost the square of their records.
     if 4 * k > MDAV_MAX_RECORDS:
         return False
     order, offsets = kd_blocks(points, k, max(TREE_TRIAL_RECORDS, 4 * k))

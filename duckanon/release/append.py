@@ -19,7 +19,7 @@ from duckanon.errors import InfeasibleError, PolicyError, ReleaseError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import ByColumn
-from duckanon.policy.told import MIN_VALUES, P_PERCENT, SUBJECTS, told_loss
+from duckanon.policy.reported import MIN_VALUES, P_PERCENT, SUBJECTS, reported_loss
 from duckanon.release import metadata, successive
 from duckanon.release.candidate import warn
 from duckanon.release.chain import changed_by_hand
@@ -366,7 +366,7 @@ def _beside(
     old, new, loss = published.information_loss, candidate.information_loss, None
     if old is not None and new is not None:
         lost = (published.records * old + candidate.released * new) / records
-        loss = told_loss(lost, batch.policy)
+        loss = reported_loss(lost, batch.policy)
     report, failed = _audited(con, batch, candidate, table, persons, loss)
     made = Ready(
         replace(candidate, policy=batch.policy),

@@ -17,7 +17,7 @@ from duckanon.database.relations import columns_of, current, databases, resolve
 from duckanon.errors import DuckanonError, ReleaseError
 from duckanon.policy import bind
 from duckanon.policy.policy import AUDIT_OPTIONS, AuditPolicy, Policy, audited
-from duckanon.policy.told import told
+from duckanon.policy.reported import report_notes
 from duckanon.release import metadata
 from duckanon.release.chain import changed_by_hand, held_elsewhere, record
 from duckanon.statements.options import options_to_audit
@@ -128,7 +128,7 @@ def _audit_release(
     relation = metadata.rows(con, published)
     report = audit_published(con, con, published, relation, policy=policy, home=target.catalog)
     evidence = evidence_of(con, relation, policy, trees_of(con, published, target.catalog))
-    report = replace(report, warnings=(*report.warnings, *told(stated)))
+    report = replace(report, warnings=(*report.warnings, *report_notes(stated)))
     changed = changed_by_hand(con, published, relation, evidence.fingerprint)
     if changed is not None:
         report = replace(report, warnings=(*report.warnings, changed))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duckanon.errors import tell
-from duckanon.policy.told import told_loss
+from duckanon.policy.reported import reported_loss
 from duckanon.release.stages.stage import released_fields
 from duckanon.release.tables import Released
 
@@ -52,7 +52,7 @@ class Candidate:
     @property
     def information_loss(self) -> float | None:
         """IL in per cent, as it is told."""
-        return told_loss(self.recoded.loss, self.policy)
+        return reported_loss(self.recoded.loss, self.policy)
 
     @property
     def classes(self) -> int:

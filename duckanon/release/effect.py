@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from duckanon.audits.report import text_table
 from duckanon.database import engine, templates
 from duckanon.errors import PolicyError
-from duckanon.policy.told import told_figure
+from duckanon.policy.reported import reported_figure
 from duckanon.release.stages.protect import judged
 from duckanon.release.stages.recode.recode import classes_relation, labelled_relation
 
@@ -72,7 +72,7 @@ def effects(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[Effec
     records, *changes = engine.rows(con, query, "effect")[0]
     hidden = judged(staged) if candidate.policy.p_percent is not None else ()
     means = [
-        None if mean is None or field in hidden else told_figure(mean)
+        None if mean is None or field in hidden else reported_figure(mean)
         for field, mean in zip(staged.quasi, changes[1::2], strict=True)
     ]
     return tuple(

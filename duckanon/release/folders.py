@@ -65,7 +65,7 @@ def evidence_from(text: bytes, where: str) -> FolderEvidence:
     return FolderEvidence(**found)
 
 
-def policy_told(policy: Policy) -> str:
+def reported_policy(policy: Policy) -> str:
     """Text of a policy as the evidence states it: without the identifiers, which are not released."""
     return replace(policy, identifiers=()).to_toml()
 

@@ -21,7 +21,7 @@ from duckanon.kernels.loss import information_loss
 from duckanon.kernels.merging.merge import class_members
 from duckanon.kernels.recipes import choice
 from duckanon.policy.bind import Role
-from duckanon.policy.told import told_figure
+from duckanon.policy.reported import reported_figure
 from duckanon.release.source import names_of
 from duckanon.release.stages.bucket import CUTTING_METHODS
 from duckanon.release.stages.embed.embed import coordinates, cut_points, embed
@@ -234,7 +234,7 @@ def _rows(sample: _FrontierSample, policy: Policy) -> list[tuple[object, ...]]:
             t = _smallest_t(cell.thresholds)
             seconds = measured.seconds * sample.size / records
             expected = max(1, round(sample.size / size))
-            loss = told_figure(measured.loss)
+            loss = reported_figure(measured.loss)
             rows.append((cell.k, t, size, expected, loss, seconds, cell.chosen, reason))
     return rows
 

@@ -12,7 +12,7 @@ from duckanon.database import engine, templates
 from duckanon.database.engine import transaction
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import ReleaseError
-from duckanon.policy.told import MIN_VALUES, P_PERCENT, SUBJECTS
+from duckanon.policy.reported import MIN_VALUES, P_PERCENT, SUBJECTS
 from duckanon.release import metadata, successive
 from duckanon.release.candidate import released_of
 from duckanon.release.chain import record

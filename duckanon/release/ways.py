@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.kernels.compose import EFFORTS
 from duckanon.kernels.recipes import MDAV_MAX_RECORDS
-from duckanon.policy.told import DIGITS, told_loss
+from duckanon.policy.reported import DIGITS, reported_loss
 from duckanon.release.stages.embed.embed import dimensions
 from duckanon.release.stages.partition.pool import LARGE_TABLE_RECORDS
 
@@ -97,7 +97,7 @@ def instead_of(found: Way, least: Way, staged: Staged, policy: Policy) -> Way:
     """The way that was found, with a plan that says why it is taken instead of another."""
     before = least.plan.method
     text = f"loses less than {before}"
-    if told_loss(0.0, policy) is not None:
+    if reported_loss(0.0, policy) is not None:
         here, there = _lost(found, staged), _lost(least, staged)
         text = f"loses {here:.{DIGITS}g} % where {before} loses {there:.{DIGITS}g} %"
     return replace(found, plan=replace(found.plan, why=text))

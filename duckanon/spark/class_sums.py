@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from duckanon.policy.told import told_figure
+from duckanon.policy.reported import reported_figure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,4 +60,4 @@ def information_loss(labelled: DataFrame, embedded: Embedded) -> float:
     classes = class_sums(labelled, embedded)
     [row] = classes.agg(sf.sum("size"), sf.sum(square / sf.col("size")), *of_axes).collect()
     within, whole = squares - row[1], squares - sum(total * total for total in row[2:]) / row[0]
-    return told_figure(100 * within / whole) if whole > 0 else 0.0
+    return reported_figure(100 * within / whole) if whole > 0 else 0.0

@@ -13,8 +13,8 @@ from pyspark.sql import functions as sf
 
 from duckanon.database.fingerprint import digest
 from duckanon.errors import AuditFailure
-from duckanon.policy.told import told_figure
-from duckanon.release.folders import EVIDENCE, NAME, FolderEvidence, policy_told
+from duckanon.policy.reported import reported_figure
+from duckanon.release.folders import EVIDENCE, NAME, FolderEvidence, reported_policy
 from duckanon.spark.advice import AdvisedRelease, advice
 from duckanon.spark.audits import audited
 from duckanon.spark.class_sums import information_loss
@@ -137,13 +137,13 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
 def _loss(labelled: DataFrame) -> float:
     """Information loss in per cent of the classes of the tiles, rounded as in every report."""
     [row] = labelled.agg(sf.sum("within"), sf.sum("whole")).collect()
-    return told_figure(100 * row[0] / row[1]) if row[1] else 0.0
+    return reported_figure(100 * row[0] / row[1]) if row[1] else 0.0
 
 
 def _evidence(
     released: DataFrame, written: StoredRecords, policy: Policy, report: Report, loss: float, suppressed: int
 ) -> FolderEvidence:
-    spark, text = released.sparkSession, policy_told(policy)
+    spark, text = released.sparkSession, reported_policy(policy)
     return FolderEvidence(
         policy=text,
         policy_hash=digest(text),

@@ -19,7 +19,7 @@ from duckanon.kernels.steered.stream import renumber
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import CLASS, fold, twice
-from duckanon.policy.told import told_figure
+from duckanon.policy.reported import reported_figure
 from duckanon.release.recoding.recoder import Recoder, fields_of, known_classes
 from duckanon.release.stages.stage import subject_columns_of
 from duckanon.streams.closeness import ClosenessGuard
@@ -111,7 +111,7 @@ class AnonymizedStream(Iterator[pa.RecordBatch]):
         """What became of the tuples so far."""
         counts = self._counts
         mse, mae, width = (
-            None if one.mean is None else told_figure(one.mean)
+            None if one.mean is None else reported_figure(one.mean)
             for one in (counts.squares, counts.distances, counts.widths)
         )
         return StreamReport(

@@ -165,11 +165,10 @@ def _publish(castle: Castle, lows: NDArray[np.float64], highs: NDArray[np.float6
 
 @inner
 def _split(castle: Castle, parting: Parting, members: int, buckets: int) -> int:
-    """Give the members of a cluster their classes: k of k subjects, and what is left; return how many.
-
-    A class is the earliest member and the k - 1 nearest to it, each the earliest of another subject. Where
-    fewer than k subjects are left, each goes as a whole to the class that its earliest tuple widens least.
-    """
+    """Write the class of each member of a cluster; return how many classes there are."""
+    # A class is the earliest member and the k - 1 members nearest to it, each the earliest of another
+    # subject. When fewer than k subjects are left, all members of each go to the class that its earliest
+    # tuple widens least.
     left, part = buckets, 0
     while left >= castle.k:
         left -= _pick(castle, parting, members, part)

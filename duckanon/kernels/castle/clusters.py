@@ -158,11 +158,10 @@ def hold(castle: Castle, point: NDArray[np.float64], subject: int) -> None:
 
 @inner
 def _best(castle: Castle, point: NDArray[np.float64]) -> int:
-    """Return the cluster that a tuple is to join, -1 for a new one (best selection).
-
-    Of those that it widens least it is one whose loss is then at most tau; if there is none it is a new one,
-    or any of those if as many clusters wait as may. Of several it is the smallest, the earliest of such.
-    """
+    """Return the cluster that a tuple joins, -1 for a new one (best selection)."""
+    # Candidates are the clusters whose bounding box grows least, the smallest and then the earliest of them
+    # first. The tuple joins one whose loss stays at most tau. Otherwise a new cluster is opened, or, where as
+    # many wait as may, the first candidate is taken.
     best, least, best_fine = NO_PLACE, np.inf, False
     for home in range(len(castle.sizes)):
         if castle.sizes[home] == 0:

@@ -5,6 +5,14 @@ the gain of all swaps of one record, and of one swap, comes from the mean of eac
 distances from it, less what violations on a path cost, which takes a few additions; then comes the exact gain
 in SSE; other violations come last. Of classes within t most swaps would break it, and no gain is worth that
 where the price is high: then `windows` come first.
+
+Bounds on the gain in SSE pass over most pairs. Two records that are s apart on the line through the means of
+classes a and b, and at most p beside it, gain at most ``(1 / size_a + 1 / size_b) (s^2 + p^2) - 2 s |mean_a -
+mean_b|`` when they change places. Let reach_a and reach_b be the distances of the farthest members from the
+means: a record then goes ``mean_a - mean_b + e`` far, ``|e| <= reach_a + reach_b``, and the gain is greatest
+with e along the line. A move gains most for the farthest member on the side of the other class. Bounds add
+the least gain that counts, which exceeds all rounding of squares, and `PRICE_MARGIN_SHARE` exceeds that of
+prices: they pass over nothing that the exact gain would take. How much violations may fall has no bound here.
 """
 
 from __future__ import annotations
@@ -138,14 +146,7 @@ def _apart(state: ExchangeState, a: int, b: int) -> float:
 
 @spliced
 def _hopes(state: ExchangeState, a: int, b: int, between: float) -> tuple[bool, bool, bool, bool]:
-    """Tell whether a swap may gain, but none that breaks t; a move from class a to b, and one back.
-
-    With reach_a and reach_b for how far members are from the means, a record goes from one to another that is
-    ``mean_a - mean_b + e`` away, ``|e| <= reach_a + reach_b``: the gain in SSE, as `_best_swap` has it, is
-    greatest with e along the line through the means. Of moves it is that of a record as far from the mean as
-    any, on the side of the other class. The least gain that counts is above all rounding of squares. By how
-    much violations may become less is not bounded here.
-    """
+    """Tell whether a swap may gain, but none that breaks t; a move from class a to b, and one back."""
     bounds = state.bounds
     size_a, size_b, reach_a, reach_b = state.size[a], state.size[b], state.reach[a], state.reach[b]
     out = size_a > bounds.least and size_b < bounds.most
@@ -238,13 +239,7 @@ def _about(state: ExchangeState, i: int, j: int, both: float) -> float:
 
 @spliced
 def _best_swap(state: ExchangeState, a: int, b: int, between: float) -> tuple[float, int, int]:
-    """Return the best gain above the least one, and the two records that change places.
-
-    Two records that are s apart on the line through the means, and at most p beside it, gain at most ``(1 /
-    size_a + 1 / size_b) (s^2 + p^2) - 2 s |mean_a - mean_b|``. The bounds add the least gain that counts,
-    which is above all rounding of squares, and `PRICE_MARGIN_SHARE` is above that of prices: they pass over
-    nothing that the exact gain would take.
-    """
+    """Return the best gain above the least one, and the two records that change places."""
     bounds, pair, prices = state.bounds, state.pair, state.prices
     size_a, size_b = state.size[a], state.size[b]
     before = state.violation[a] + state.violation[b]

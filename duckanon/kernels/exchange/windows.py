@@ -5,6 +5,12 @@ record may enter, convex in its position, so that all which t allows there lies 
 of a member reaches over those of all ranks. Two comparisons a class then rule a swap out before anything else
 is asked. Windows may be wider than what t allows, never narrower: `keeps_t` has the last word. All attributes
 are paths that are quick, see `ledger_state`.
+
+A record at rank p costs C(p, x) by its position x. C is convex in x (the difference of two edge sums whose
+steps grow with x), with steps from -T to T, T the records of the table. So C is at least ``-T x`` and
+``turn(p - 1) - turn(p) + T x``; `before` gives these costs beyond the crossings. Where the edge sum must stay
+within its bound, x lies between two ends, for each rank. A window holds the ends of all ranks that have a
+position of the class between them, and is one position wider for rounding.
 """
 
 from __future__ import annotations
@@ -111,14 +117,7 @@ def keeps_t(
 
 @spliced
 def _path_windows(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> None:
-    """Write the window of each member on a path.
-
-    A record at a rank p costs C(p, x) by its position x, which is convex (the difference of two edge sums
-    whose steps grow with x), with steps from -T to T, T the records of the table: it is at least ``-T x`` and
-    ``turn(p - 1) - turn(p) + T x``, from which `before` has it beyond the crossings. Where the edge sum is
-    to stay within its bound, x is between two ends, for each rank. A window has them for all ranks, where
-    the class has a position of that rank between them, and is one position wider for rounding.
-    """
+    """Write the window of each member on a path."""
     lists, path, slots = ledger.lists[a], path_of(rules, a), ledger.slots
     each, turns = 1.0 / path.total, rules.arrays[path.turns + size * (size + 1) // 2 - 1 :]
     ascending, highs = lists[list_of(ledger, ASCENDING, c) :], lists[list_of(ledger, ENTERS_HIGH, c) :]

@@ -136,11 +136,9 @@ def _parts(
     caps: NDArray[np.int64],
     largest: int,
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield the parts of the given records, ascending, each eligible if all of them together are.
-
-    Of a value that has c records `least` at least go left and `most` at most, so that neither half has more
-    than its cap. Any halves are allowed where these numbers leave room for half of the records.
-    """
+    """Yield the parts of the given records, ascending; each is eligible if all together are."""
+    # Of each value `least` records at least and `most` at most go left, so that neither half has more than
+    # its cap. Any halves are allowed where these numbers leave room for half of the records.
     counts = np.bincount(values[records])
     spare = np.maximum(counts - _most_eligible(counts, size, caps), 0)
     kept, shared = counts - spare, spare // 2
@@ -201,11 +199,9 @@ def _anatomized(
 
 
 def _most_eligible(counts: NDArray[np.int64], size: int, caps: NDArray[np.int64]) -> int:
-    """Return how many records of each value, at most, are eligible together; 0 if too few for a class.
-
-    So many of each are fewer than all only where the table is not eligible. With more of each, the most
-    frequent value never has a smaller share, so that the last number that keeps c is the one.
-    """
+    """Return how many records of each value, at most, are eligible together; 0 if too few for a class."""
+    # With more records of each value the share of the most frequent value never falls: the last number that
+    # keeps c is the most. It is below the largest count only if the table is not eligible.
     most = int(counts.max())
     at_least = np.cumsum(np.bincount(counts, minlength=most + 1)[::-1])[::-1][1:]
     together = np.cumsum(at_least)
@@ -224,8 +220,7 @@ def _joined(
 ) -> bool:
     """Let each record left join the class with the nearest mean that keeps c with it, in their order.
 
-    If there is none for one of them, False, and the labels are as before; or, `anywhere`, it joins the
-    nearest class that there is.
+    If one finds no class, return False with the labels as before; `anywhere`: it joins the nearest class.
     """
     classed = labels >= 0
     sizes = np.bincount(labels[classed])

@@ -175,11 +175,9 @@ def _gather(block: _Block, points: NDArray[np.float64], records: NDArray[np.int6
 
 @compiled
 def _form_classes(block: _Block, size: int, k: int) -> None:
-    """Form the classes of `mdav` on the records of a block.
-
-    They come in pairs: the first around the record farthest from the mean, the second around the one then
-    farthest from that. The distances from the first record serve twice: for its class, and for the second.
-    """
+    """Form the classes of `mdav` on the records of a block, in pairs."""
+    # The first class of a pair is around the record farthest from the mean, the second around the record
+    # farthest from that one. Distances from the first record serve both.
     rest, query = block.rest, block.query
     left, label = size, 0
     while left >= k:

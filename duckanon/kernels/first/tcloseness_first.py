@@ -174,11 +174,9 @@ def _adjusted(n: int, size: int) -> int:
 
 
 def _strata_sizes(n: int, size: int) -> NDArray[np.int64]:
-    """Return the sizes of the strata: n // size each, the remainder in the middle (Figures 3 and 4).
-
-    With an even number of strata the upper one of the two in the middle gets the odd record: at two strata
-    the lower one is S_1, which the pseudo-code never asks for a second record.
-    """
+    """Return the sizes of the strata: n // size each, the remainder in the middle (Figures 3 and 4)."""
+    # With an even number of strata the upper of the two in the middle gets the odd record: of two strata the
+    # lower is S_1, which the pseudo-code never asks for a second record.
     sizes = np.full(size, n // size)
     remainder = n % size
     if size % 2:

@@ -223,11 +223,9 @@ def _described(
 def _binned(
     reference: Reference, positions: NDArray[np.int64], offsets: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return the sums of n P - s Q of each class over parts of a path, a record: (m, bins); 0 in a tree.
-
-    P and Q count the records of a class of s and of the table of n up to a position. No edge sum is less than
-    the absolute values of these sums together.
-    """
+    """Return the sums of n P - s Q of each class over parts of a path, a record: (m, bins); 0 in a tree."""
+    # P and Q count the records of a class of s, and of the table of n, up to a position. No edge sum is less
+    # than the sum of the absolute values.
     edges = reference.edges
     sums = np.zeros((len(offsets) - 1, EMD_BOUND_BINS))
     if len(edges.nodes):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DIRECTIONS = 12
 """Directions in which neighbours are searched where there are more; distances count in all of them."""
 
-TURNS = 8
+DIRECTION_STEPS = 8
 """Steps towards the widest directions; the search needs wide ones, not exactly the widest."""
 
 BRUTE_FORCE_PAIRS = 40_000
@@ -34,7 +34,7 @@ LEAF_POINTS = 32
 THREAD_QUERIES = 4_096
 """Queries that a thread answers at a time."""
 
-FLAT = 1e-9
+FLAT_DIRECTION_SHARE = 1e-9
 """A direction with less than this share of a spread is rounding, and left out."""
 
 
@@ -143,7 +143,7 @@ def _widest(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     d = len(covariance)
     directions = _pivot_columns(covariance)
     turned = np.empty_like(directions)
-    for _ in range(TURNS):
+    for _ in range(DIRECTION_STEPS):
         turned[:] = 0.0
         for i in range(d):
             for x in range(d):
@@ -161,7 +161,7 @@ def _pivot_columns(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     columns, left = np.zeros((d, DIRECTIONS)), np.diag(covariance).copy()
     for j in range(DIRECTIONS):
         pivot = np.argmax(left)
-        if not left[pivot] > FLAT * covariance[pivot, pivot]:
+        if not left[pivot] > FLAT_DIRECTION_SHARE * covariance[pivot, pivot]:
             break
         root = np.sqrt(left[pivot])
         for i in range(d):
@@ -190,7 +190,7 @@ def _orthonormal(columns: NDArray[np.float64]) -> None:
                 columns[i, j] -= along * columns[i, x]
         after = _length(columns, j)
         for i in range(d):
-            columns[i, j] = columns[i, j] / after if after > FLAT * before else 0.0
+            columns[i, j] = columns[i, j] / after if after > FLAT_DIRECTION_SHARE * before else 0.0
 
 
 @compiled

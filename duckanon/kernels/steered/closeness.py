@@ -121,11 +121,8 @@ def _equal(seen: Seen, s: int, size: int, number: int) -> int:
 
 @inner
 def _ahead_ordered(seen: Seen, s: int, size: int, number: int) -> int:
-    """Return `_ordered` with one more member of the first value; write what it changes by for each value.
-
-    A further member of value v is counted from v on. So the sum is that of what stands without it below v,
-    and with it from v on.
-    """
+    """Return `_ordered` with one more member of the first value; write the change for each other value."""
+    # One more member of value v is counted from v on: the terms below v stand without it, the others with it.
     counts, members, changes = seen.counts[s], seen.members[s], seen.changes
     inside, below, total, change = 0, 0, 0, 0
     for v in range(len(counts)):

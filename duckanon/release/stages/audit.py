@@ -11,7 +11,7 @@ from duckanon.audits.run import audit_columns, audit_sql
 from duckanon.database import engine, templates
 from duckanon.database.relations import named
 from duckanon.errors import AuditFailure, InfeasibleError
-from duckanon.policy.told import P_PERCENT, SUBJECTS, extremes, proved, told, told_loss
+from duckanon.policy.reported import P_PERCENT, SUBJECTS, extremes, proved, reported_loss
 from duckanon.release.stages.protect import judged
 from duckanon.release.stages.recode.few import kept
 from duckanon.release.stages.recode.recode import classes_relation, label, labelled_relation
@@ -61,7 +61,7 @@ def audit(
     _require_pass(report, policy)
     label(con, staged, recoded)
     # Classes of the partition that are recoded to equal values are one class of the release.
-    loss = told_loss(recoded.loss, policy)
+    loss = reported_loss(recoded.loss, policy)
     extra = of_the_source(report.classes, information_loss=loss, suppressed=recoded.suppressed)
     if policy.subject:
         extra = (*extra, _subjects(con, staged, report, policy))
@@ -69,7 +69,7 @@ def audit(
         extra = (*extra, *_within(con, staged, report, policy))
     enough, warnings = _enough(con, staged, report, policy)
     known = proved({measure.measure for measure in enough})
-    text = "; ".join([plan.text, *told(policy), *known, *extremes(policy)])
+    text = "; ".join([plan.text, *report_notes(policy), *known, *extremes(policy)])
     return report.extended((*extra, *enough), warnings=warnings, plan=text)
 
 

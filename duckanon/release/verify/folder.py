@@ -20,7 +20,7 @@ from duckanon.errors import DuckanonError, PolicyError, ReleaseError, SourceErro
 from duckanon.policy.bind import Role, bind_audit
 from duckanon.policy.names import fold
 from duckanon.policy.policy import Policy
-from duckanon.policy.told import MIN_VALUES, proved
+from duckanon.policy.reported import MIN_VALUES, proved
 from duckanon.release import foreign
 from duckanon.release.folders import (
     EVIDENCE,

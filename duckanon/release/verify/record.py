@@ -13,7 +13,7 @@ from duckanon.policy.bind import Role
 from duckanon.policy.methods import RECORDED
 from duckanon.policy.policy import AuditPolicy
 from duckanon.policy.recodes import RULES, UNRECODED
-from duckanon.policy.told import FORMS, OF_THE_RECORDS, proved
+from duckanon.policy.reported import FORMS, OF_THE_RECORDS, proved
 from duckanon.release.metadata import SCHEMA, check_version
 from duckanon.release.tables import Released
 

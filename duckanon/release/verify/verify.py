@@ -17,7 +17,7 @@ from duckanon.database.relations import Target, columns_of, relation_of
 from duckanon.errors import DuckanonError
 from duckanon.policy.bind import bind_audit
 from duckanon.policy.policy import Policy
-from duckanon.policy.told import OF_THE_RECORDS, P_PERCENT
+from duckanon.policy.reported import OF_THE_RECORDS, P_PERCENT
 from duckanon.release import foreign, metadata
 from duckanon.release.audit import trees_of
 from duckanon.release.metadata import SCHEMA, Published

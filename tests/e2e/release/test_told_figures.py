@@ -17,7 +17,7 @@ from duckanon.audits.formats.junit import junit
 from duckanon.audits.formats.sarif import sarif
 from duckanon.audits.html.report import html_report
 from duckanon.cli.verify import verify
-from duckanon.release.folders import policy_told
+from duckanon.release.folders import reported_policy
 from tests import oracle_dominance
 from tests.e2e.evidence_scene import altered, rechained
 from tests.e2e.scenes import command
@@ -231,7 +231,7 @@ def test_no_artefact_names_a_column_that_is_dropped(con: duckanon.Connection, tm
         "verify": command("verify", tmp_path / "o.duckdb").stdout,
         "table": str(duckanon.anonymize_table(source.to_pandas(), policy)),
         "stream": "".join(streamed) + stream.report.to_json(),
-        "evidence": policy_told(policy),
+        "evidence": reported_policy(policy),
     }
     assert all(len(text) > 50 for text in artefacts.values()), {
         name: len(text) for name, text in artefacts.items()

@@ -12,7 +12,7 @@ from duckanon.database import engine, templates
 from duckanon.database.quoting import ident
 from duckanon.policy.bind import Role
 from duckanon.policy.recodes import perhaps_code
-from duckanon.policy.told import told_loss
+from duckanon.policy.reported import reported_loss
 from duckanon.release.stages.advise.flattened import flattened
 from duckanon.release.stages.advise.guessed import guessed
 from duckanon.release.stages.embed.embed import EXACT_VALUES
@@ -382,7 +382,7 @@ def _collapse(
     limits: Limits, sample: Sample | None, recoded: Recoded, report: Report, policy: Policy
 ) -> tuple[str, ...]:
     """Loud warning when the thresholds cost the data, with the t that would not."""
-    thresholds, told = limits.thresholds, told_loss(recoded.loss, policy) is not None
+    thresholds, told = limits.thresholds, reported_loss(recoded.loss, policy) is not None
     text = collapse(report.classes, recoded.released, recoded.loss, policy.k, told=told)
     if text is None:
         return ()

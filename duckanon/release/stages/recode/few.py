@@ -8,7 +8,7 @@ import numpy as np
 
 from duckanon.audits.report import Measure
 from duckanon.database import engine, templates
-from duckanon.policy.told import MIN_VALUES
+from duckanon.policy.reported import MIN_VALUES
 
 if TYPE_CHECKING:
     import duckdb

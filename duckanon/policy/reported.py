@@ -62,21 +62,21 @@ DIGITS = 3
 """Significant digits of a figure of source and release: more of them tell sums over single records."""
 
 
-def told_figure(figure: float) -> float:
+def reported_figure(figure: float) -> float:
     """A figure of source and release, as a loss is, as every artefact tells it: in `DIGITS` digits."""
     return float(f"{figure:.{DIGITS}g}")
 
 
-def told_loss(loss: float, policy: Policy) -> float | None:
+def reported_loss(loss: float, policy: Policy) -> float | None:
     """Information loss as every artefact tells it; None under `p_percent`.
 
     The released means tell the squares between classes, and the loss then those within. In heavy tails nearly
     all of these are of one class, whose second contributor finds the first by them.
     """
-    return told_figure(loss) if policy.p_percent is None else None
+    return reported_figure(loss) if policy.p_percent is None else None
 
 
-def told(policy: Policy) -> tuple[str, ...]:
+def report_notes(policy: Policy) -> tuple[str, ...]:
     """What is to be told of a release under a policy."""
     form = (FORMS[policy.release],) if policy.release in FORMS else ()
     return (*form, *proved([SUBJECTS] * bool(policy.subject) + [P_PERCENT] * (policy.p_percent is not None)))
