@@ -1,7 +1,8 @@
 """EXPLAIN ... FRONTIER: the cost of other k and t, measured on a sample, without writing anything.
 
-A k or l that the sample cannot keep gives no row. The result is deterministic except for the seconds. A
-sample is sparser than its table, so its loss is higher.
+Class size and loss are those of the sample; the number of classes and the CPU seconds of the partition are
+extrapolated to the whole table. l is unchanged. A k or l that the sample cannot keep gives no row. The result
+is deterministic except for the seconds. A sample is sparser than its table, so its loss is higher.
 """
 
 from __future__ import annotations
@@ -99,9 +100,8 @@ class _Measured(NamedTuple):
 def frontier(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> pa.Table:
     """Class size, information loss in per cent and CPU seconds for k and t around the policy's.
 
-    Columns `FRONTIER`, ordered by k and t (the smallest of several, NULL without t). Size and loss are of the
-    sample, classes and seconds are extrapolated. Raises errors of CREATE before the partition;
-    InfeasibleError without a row.
+    Columns `FRONTIER`, ordered by k and t (the least of several t, NULL without t); top of the module says
+    more. Raises what CREATE raises before the partition, and InfeasibleError without a row.
     """
     if policy.method == "full_domain":
         raise PolicyError(

@@ -1,4 +1,7 @@
-"""Publish: the audited candidate becomes a table, a view and its metadata, in one transaction."""
+"""Publish: the audited candidate becomes a table, a view and its metadata, in one transaction.
+
+The rows are written in the order of their values.
+"""
 
 from __future__ import annotations
 
@@ -72,9 +75,8 @@ def publish(
 ) -> int:
     """Publish a release under the name of a view, instead of an older one; return its number. O(n log n).
 
-    Rows are in the order of their values. The writes join an open transaction, else they have their own.
-    `persons` are kept for later comparisons. A ReleaseError if the `refreshed` view is gone, or has another
-    policy or query.
+    The writes join an open transaction, else they have their own. `persons` are kept for later comparisons. A
+    ReleaseError if the `refreshed` view is gone, or has another policy or query.
     """
     with transaction(con):
         if refreshed is not None:

@@ -114,9 +114,8 @@ def create(
 ) -> Release:
     """Publish a release of a query under a name: stage, partition, recode, audit, publish.
 
-    Nothing is visible after an error, and only an anonymized view is replaced. The source must have the
-    columns of `before`, if given. `only`: the only release of its database, so nothing is recorded for
-    comparisons.
+    Only an anonymized view is replaced; an error leaves nothing visible. The source must have the columns of
+    `before`, if given. `only`: the only release of its database, so no comparison is prepared.
     """
     metadata.check_writable(con, target)
     with metadata.undisturbed(con, target.catalog):
