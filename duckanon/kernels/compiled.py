@@ -59,8 +59,8 @@ class Kernel:
             with _loading:
                 if self._dispatcher is None:
                     dispatcher = _numba().njit(**self.targetoptions)(self.py_func)
-                    if self.entry:
-                        _take_prepared(dispatcher)
+                    if self.targetoptions.get("cache"):
+                        _attach_cache(dispatcher)
                     _dispatchers.add(dispatcher)
                     self._dispatcher = dispatcher
         return self._dispatcher
@@ -174,11 +174,9 @@ def _numba() -> Any:
     return numba
 
 
-def _take_prepared(dispatcher: Any) -> None:
+def _attach_cache(dispatcher: Any) -> None:
     """Let numba ask for the machine code that came with the package first, where that can be used."""
-    folder = prepared.folder()
-    if folder is None or not prepared.has(dispatcher.py_func):
-        return
+    folder = prepared.folder() if prepared.has(dispatcher.py_func) else None
     try:
         importlib.import_module("duckanon.kernels.machine_code").attach(dispatcher, folder)
     except Exception as error:  # noqa: BLE001  # private parts of a numba that has others: it is compiled

@@ -24,27 +24,33 @@ if TYPE_CHECKING:
 logger = logging.getLogger("duckanon")
 
 
-class PreparedCache(FunctionCache):
-    """Numba's cache of a function, which is asked only for what a folder does not have."""
+class KernelCache(FunctionCache):
+    """Numba's cache of a function, which is asked only for what a folder of machine code does not have."""
 
-    def __init__(self, function: Callable[..., object], folder: Path) -> None:
+    def __init__(self, function: Callable[..., object], folder: Path | None) -> None:
         super().__init__(function)
-        self._prepared = _file(function, folder)
+        self._prepared = None if folder is None else _file(function, folder)
 
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
         found = None
+        if self._prepared is not None:
+            try:
+                signature, _, text = self._index_key(sig, target_context.codegen())
+                data = self._prepared.load((signature, text))
+                found = None if data is None else self._impl.rebuild(target_context, data)
+            except Exception as error:  # noqa: BLE001  # whatever another numba throws, it can compile the function
+                logger.info("machine code of %s is left alone: %s", self._name, error)
         try:
-            signature, _, text = self._index_key(sig, target_context.codegen())
-            data = self._prepared.load((signature, text))
-            found = None if data is None else self._impl.rebuild(target_context, data)
-        except Exception as error:  # noqa: BLE001  # whatever another numba throws, it can compile the function
-            logger.info("machine code of %s is left alone: %s", self._name, error)
-        return super()._load_overload(sig, target_context) if found is None else found
+            return super()._load_overload(sig, target_context) if found is None else found
+        except Exception as error:  # noqa: BLE001  # numba reads types of older sources before it compares sources
+            logger.info("compiled code of %s is made anew: %s", self._name, error)
+            self.flush()
+            return None
 
 
-def attach(dispatcher: Any, folder: Path) -> None:
-    """Let numba look for the machine code of a function in a folder first."""
-    dispatcher._cache = PreparedCache(dispatcher.py_func, folder)
+def attach(dispatcher: Any, folder: Path | None) -> None:
+    """Let numba look for the machine code of a function in a folder first, and forget an unreadable cache."""
+    dispatcher._cache = KernelCache(dispatcher.py_func, folder)
 
 
 def keep(function: Callable[..., object], folder: Path) -> int:
