@@ -73,8 +73,8 @@ def intervals(
     Returns
     -------
     dict of str to list of str
-        Labels by number, from the narrowest interval to ``*``. The same as ``FROM interval_hierarchy(table,
-        column, widths)`` gives.
+        Labels by number, from the narrowest interval to ``*``. The same as
+        ``FROM interval_hierarchy(table, column, widths)`` gives.
 
     Raises
     ------

@@ -157,8 +157,7 @@ def _rows(
 def _named(con: duckdb.DuckDBPyConnection, hierarchy: str, kind: str, domain: str) -> _HierarchyRows:
     """Return the rows of a relation as the user wrote it: a name of up to three parts, or a file that exists.
 
-    The files of ARX have no header. DuckDB reads a first line of text as a header, and its leaf would be
-    lost.
+    The files of ARX have no header. DuckDB reads a first line of text as a header, so that its leaf is lost.
     """
     check_local(hierarchy)
     name = f"hierarchy {hierarchy!r}"

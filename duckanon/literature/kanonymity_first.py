@@ -5,8 +5,8 @@ Enhanced Utility Preservation", IEEE TKDE 27(11), 2015, section 6, Algorithm 2. 
 docs/methods/t-closeness.md.
 
 The classes need not reach t: records may run out, and no class of k reaches a t below the bound of
-Proposition 1. The paper then merges classes by its Algorithm 1, which is ``compose.merged(points, [codes],
-[threshold], labels, "nearest")``.
+Proposition 1. The paper then merges classes by its Algorithm 1, which is
+``compose.merged(points, [codes], [threshold], labels, "nearest")``.
 
 Reading: a record is offered to a class once. A member that was put out, even the seed, remains for later
 classes. Of equally near records the lowest number is offered first. The paper does not say which of equally

@@ -1,9 +1,9 @@
 """Nodes of the lattice of full-domain generalization: what a node keeps, and which nodes that rules out.
 
-Monotone criteria (`Criteria.monotone`): without suppression all of them. With suppression k and distinct l: a
-class that keeps them is not suppressed after a merge. t, entropy and recursive l are not monotone then: a
-merged class may miss what one of its parts kept. A node that fails by them may still rule out the nodes below
-it.
+Without suppression all criteria are monotone: what a node keeps, every generalization keeps
+(`Criteria.monotone`). With suppression k and distinct l alone are monotone: a class that keeps both is not
+suppressed after a merge. t, entropy and recursive l are not: a merged class may miss what one of its parts
+kept. A node that fails by these may still rule out the nodes below.
 
 Why a node can rule out others by t (`loosest`): the released classes keep t against the reference R. A union
 S of released classes keeps t as well, since EMD is convex.

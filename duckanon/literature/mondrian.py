@@ -15,8 +15,8 @@ Reading of what the paper leaves open:
   'minmax' this is the range over the range in the table.
 - A strict cut sends the values at most the median to the left, or the values below the median. The cut with
   the less unequal sides comes first; of two equally unequal cuts the cut whose sides are farther apart, then
-  the former. If it is not allowed, the other cut is tried. Theorem 2 needs both: with the former alone, as in
-  the pseudo-code, no part is cut whose greatest value is that of half its records.
+  the former cut. If the first cut is not allowed, the other cut is tried. Theorem 2 needs both cuts: with the
+  former alone, as in the pseudo-code, a part is not cut where half of its records have its greatest value.
 - The left side of a relaxed cut is the larger side where the sides differ. Of the records with the median
   value, the left side takes the records that are least in the next widest column, of equal records in the
   column after that, in the end by record number. Columns without a range are cut, too, after all others.

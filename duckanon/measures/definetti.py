@@ -57,7 +57,7 @@ def definetti(classes: Ints, known: Ints, held: Held) -> Ints:
     Parameters
     ----------
     classes : ndarray of shape (n,), int64
-        Class of each record, 0..m-1. A class has at most as many records here as it holds values.
+        Class of each record, 0..m-1. No class has more records than `held` counts for it.
     known : ndarray of shape (n, d), int64
         Codes 0, 1, ... of the values that an attacker knows, in each column.
     held : Held

@@ -125,7 +125,7 @@ def definetti_attack(
     beside : str, optional
         Second table of a release as 'anatomy'; None for 'swap'.
     sample, seed : int
-        'swap': at most `sample` persons are looked for, drawn by `seed`.
+        'swap': at most `sample` persons are attacked, drawn by `seed`.
 
     Returns
     -------

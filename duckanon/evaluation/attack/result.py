@@ -40,7 +40,7 @@ class Share:
 def estimate(values: npt.NDArray[np.float64], records: int, most: float = 1.0) -> Share:
     """Return the mean over all n records with Wilson's interval (JASA 22, 1927), from r values in 0..most.
 
-    The values are a sample without replacement.
+    The values are a sample without replacement. All n records are no sample: their mean is exact.
     """
     mean = math.fsum(values) / len(values)
     if len(values) >= records:
@@ -48,7 +48,7 @@ def estimate(values: npt.NDArray[np.float64], records: int, most: float = 1.0) -
     # r of n records without replacement have the variance of r (n - 1) / (n - r) draws with replacement.
     draws = len(values) * (records - 1) / (records - len(values))
     # Wilson's interval is for a share p. Values in 0..most with the mean p * most have a variance of at most
-    # p (1 - p) most^2, so the interval is never too narrow. It has a width even if all values are equal.
+    # p (1 - p) most^2, so the interval errs on the wide side. It has a width even if all values are equal.
     share = min(mean / most, 1.0)
     middle = share + Z * Z / (2 * draws)
     half = Z * math.sqrt(share * (1 - share) / draws + Z * Z / (4 * draws * draws))
