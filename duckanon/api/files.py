@@ -48,7 +48,7 @@ def relation(
     trust: bool = False,
     reading: Reading = AS_FOUND,
 ) -> str:
-    """SQL text of the relation in ``file.csv``, ``file.parquet`` or ``file.duckdb:table`` (``:schema.table``)."""
+    """SQL text of the relation in ``file.csv``, ``file.parquet`` or ``file.duckdb:[schema.]table``."""
     # A database is attached read-only. Rows of a database or a Parquet file are copied to our own table,
     # since statistics in the file may be wrong; a wrong statistic is a SourceError. In a CSV, two texts of a
     # column in `apart` stay two values, such as 1 and 1.0: a reader of the file can tell them apart. Views
@@ -139,7 +139,7 @@ def use(con: duckdb.DuckDBPyConnection, path: Path) -> None:
 
 
 def check_hierarchies(con: duckdb.DuckDBPyConnection, names: Iterable[str], *, trust: bool) -> None:
-    """Raise if a hierarchy in an attached database is a view, a program of the file's maker, without `trust`."""
+    """Raise if a hierarchy in an attached database is a view, which runs only with `trust`."""
     for name in () if trust else names:
         if Path(name).is_file():
             continue
