@@ -85,7 +85,7 @@ class Plugin(_Base):  # type: ignore[misc]  # dbt is optional, so its class is n
             conn.create_function(self._planner, _planner(conn), ["VARCHAR", "VARCHAR"], "VARCHAR")
 
     def configure_cursor(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Register the functions that the cursor of a model, test or hook does not share with its connection."""
+        """Register the functions that a cursor of a model, test or hook does not share with others."""
         with _lock:
             register(cursor)
             macro = templates.render("dbt.sql.j2:violating_classes", planner=self._planner, left_out=LEFT_OUT)
