@@ -131,7 +131,7 @@ def _best_start(
     least: NDArray[np.float64],
     start: NDArray[np.int64],
 ) -> None:
-    """Find the start first..last of the best path to `end`, the last among equals; the cut is between."""
+    """Find the start first..last of the best path to `end`, the last of equals; its class spans the cut."""
     more = end - cut
     for i in range(last, first - 1, -1):
         fewer = cut - i
