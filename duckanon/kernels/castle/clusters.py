@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 TUPLES_READ, TUPLES_HELD, CLASSES_FORMED, CLUSTERS_BORN, CLUSTERS_OPEN, CLASSES_PUBLIC = range(6)
-"""Places of the counts: tuples read and held, classes formed, clusters ever and now, classes to use again."""
+"""Places of the counts: tuples read, held; classes formed; clusters opened, waiting; reusable classes."""
 
 NO_PLACE = -1
 

@@ -48,7 +48,7 @@ ENTROPY_MARGIN = 2e-9
 """By how much the entropy of unequal counts must exceed log l, which is rounded; the audit asks for 1e-9."""
 
 LISTED_QUANTILES = LISTED_CLASS_MAX_RECORDS * (LISTED_CLASS_MAX_RECORDS + 3) // 2
-"""Entries of the list of quantiles of a path, and of what turns there."""
+"""Entries of the list of quantiles of a path, and of the list of turns."""
 
 L_DISTINCT, L_ENTROPY, L_RECURSIVE = 1, 2, 3
 

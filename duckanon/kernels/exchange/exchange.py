@@ -16,8 +16,8 @@ then moves by ``mean_a - mean_b + e`` with ``|e| <= reach_a + reach_b``, and the
 the line. The gain of a move is greatest for the member farthest towards the other class.
 
 Rounding. Bounds on SSE add the least gain that counts, which exceeds all rounding of squares. Bounds on
-prices add `PRICE_MARGIN_SHARE`, which exceeds the rounding of prices. So no bound rules out an exchange that
-the exact gain would accept. There is no bound on how much violations may fall.
+prices have a margin of `PRICE_MARGIN_SHARE`, which exceeds the rounding of prices. So no bound rules out an
+exchange that the exact gain would accept. There is no bound on how much violations may fall.
 """
 
 from __future__ import annotations
